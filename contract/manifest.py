@@ -1,0 +1,150 @@
+"""The manifest of an artifact: everything the service needs to know, so that nothing is sniffed when it loads."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Task = Literal[
+    "image-classification",
+    "text-classification",
+    "feature-extraction",
+    "fill-mask",
+    "text-generation",
+    "text2text-generation",
+    "image-to-text",
+    "object-detection",
+]
+Role = Literal["predict", "attention", "relevance", "encode", "decode"]
+KindName = Literal["encoder", "decoder", "cross"]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description="in the artifact's folder")]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Size = Annotated[int, Field(gt=0)]
+
+
+class Part(BaseModel):
+    """Base of everything in a manifest: immutable, and nothing unknown passes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class File(Part):
+    """A file beside the manifest."""
+
+    file: FileName
+    sha256: Sha256
+    bytes: int
+
+
+class Port(Part):
+    """An input or output of a graph; an axis is a fixed size or the name of one that varies."""
+
+    name: str
+    dtype: Literal["float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool"]
+    axes: tuple[Size | str, ...]
+
+
+class Graph(File):
+    """One ONNX file, for one role."""
+
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+
+class ImageRule(Part):
+    """How a decoded image becomes the graph's uint8 pixels (height, width, channels); the graph normalises them.
+
+    `locate` says which part of the image is looked at: `ink` finds the strokes of one written sign, light or dark,
+    and centres their bounding box with its longer side at `ink_box` pixels, as bright strokes on black; `cover` scales
+    the image to cover the rectangle and cuts its middle; `stretch` takes the whole image.
+    """
+
+    height: Size
+    width: Size
+    channels: Literal[1, 3]
+    locate: Literal["ink", "cover", "stretch"]
+    ink_box: Size | None = None
+    mean: tuple[float, ...] = Field(description="a channel, of pixels in [0, 1]; applied inside the graph")
+    std: tuple[Annotated[float, Field(gt=0)], ...] = Field(description="as mean")
+
+
+class TextRule(Part):
+    """How a text becomes token indices."""
+
+    tokenizer: FileName
+    max_tokens: Size
+    pad: int
+    unknown: int | None
+
+
+class Kind(Part):
+    """The maps of one kind, in layer order; a graph returns them stacked, (batch, layers, heads, query, key)."""
+
+    kind: KindName
+    maps: tuple[str, ...] = Field(description="a layer: the path of the module that made the map")
+    heads: Size
+    query: str = Field(description="name of the axis")
+    key: str = Field(description="name of the axis")
+    normalized: bool = Field(description="do rows sum to one")
+    prefix: int = Field(0, description="tokens before the first patch or word, such as a class token")
+    grid: tuple[Size, Size] | None = Field(None, description="rows and columns of patches, for images")
+
+
+class Cache(Part):
+    """One tensor that a decode step takes and returns, with room for `capacity` tokens."""
+
+    past: str
+    present: str
+
+
+class Generation(Part):
+    """How the seq2seq graphs are driven, and the defaults of requests that do not say."""
+
+    start: int = Field(description="first token of every target")
+    end: int = Field(description="token that ends one")
+    max_new_tokens: Size = Field(description="default and ceiling, the end token included")
+    num_beams: Size = 1
+    length_penalty: float = 1.0
+    caches: tuple[Cache, ...]
+    memory: tuple[str, ...] = Field(description="outputs of encode, inputs of decode")
+
+
+class Manifest(Part):
+    """`manifest.json`."""
+
+    schema_version: Literal[1] = 1
+    name: Name
+    version: Name
+    family: str
+    task: Task
+    precision: Literal["fp32", "fp16", "bf16", "int8"]
+    graphs: dict[Role, Graph]
+    files: tuple[File, ...] = Field(description="everything else in the folder: weights, tokenizer")
+    image: ImageRule | None = None
+    text: TextRule | None = None
+    labels: tuple[str, ...] = ()
+    attention: tuple[Kind, ...]
+    generation: Generation | None = None
+    made_by: dict[str, str | int | float | bool | list[int]] = Field(
+        description="definition, sizes, sha256 of the weights, versions of the libraries"
+    )
+    verified: dict[str, str | float | list[list[int]]] = Field(
+        description="worst differences measured at export, by what was compared, and the shapes tried"
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> "Manifest":
+        if (self.image is None) == (self.text is None):
+            raise ValueError("exactly one of image and text must be given")
+        if self.generation and not {"encode", "decode"} <= self.graphs.keys():
+            raise ValueError("generation needs the graphs encode and decode")
+        listed = [file.file for file in self.all_files()]
+        if len(set(listed)) != len(listed):
+            raise ValueError("a file is listed twice")
+        if self.text and self.text.tokenizer not in listed:
+            raise ValueError("the tokenizer is not among the files")
+        return self
+
+    def all_files(self) -> tuple[File, ...]:
+        """Every file the folder holds beside the manifest."""
+        return (*self.graphs.values(), *self.files)

@@ -1,0 +1,1 @@
+"""Definition and weights to an artifact: trace, optimize, verify, pack."""

@@ -1,0 +1,45 @@
+"""Clean a traced graph and hold it to what it promised: the runtime does its own fusions when it loads."""
+
+import onnx
+
+from export.plan import Plan
+
+
+class ExportError(Exception):
+    """An artifact cannot be made; the message says what was found."""
+
+
+def optimize(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
+    """Drop what only the exporter needed, name the axes, and check outputs and attentions.
+
+    Source paths and stack traces of this machine go, so that the same input gives the same bytes; inferred shapes go,
+    since they name the axes by the tracer's symbols and quantization trips over them.
+    """
+    for node in graph.graph.node:
+        del node.metadata_props[:]
+        node.doc_string = ""
+    for value in (*graph.graph.initializer, *graph.graph.input, *graph.graph.output, graph.graph, graph):
+        del value.metadata_props[:]
+        value.doc_string = ""
+    del graph.graph.value_info[:]
+    graph.producer_version = ""
+    for kind, ports, found in (
+        ("input", plan.inputs, graph.graph.input),
+        ("output", plan.outputs, graph.graph.output),
+    ):
+        names = [value.name for value in found]
+        if names != [port.name for port in ports]:
+            raise ExportError(f"{plan.role}: promised {kind}s {[port.name for port in ports]}, the graph has {names}")
+        for port, value in zip(ports, found, strict=True):
+            for axis, dimension in zip(port.axes, value.type.tensor_type.shape.dim, strict=True):
+                if isinstance(axis, str):
+                    dimension.dim_param = axis
+                elif dimension.dim_value != axis:
+                    raise ExportError(
+                        f"{plan.role}: {port.name} must have an axis of {axis}, the graph has {dimension}"
+                    )
+    attentions = sum(node.op_type == "Softmax" for node in graph.graph.node)
+    if attentions != plan.attentions:
+        raise ExportError(f"{plan.role}: must attend {plan.attentions} times, the graph has {attentions} Softmax nodes")
+    onnx.checker.check_model(graph)
+    return graph

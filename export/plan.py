@@ -1,0 +1,71 @@
+"""What is to be exported: a source, and for each role a plan of its graph."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from contract.manifest import Generation, ImageRule, Kind, Port, Role, Task, TextRule
+
+Sizes = dict[str, int]
+"""How long each named axis is."""
+
+DTYPES = {"float32": torch.float32, "int64": torch.int64, "uint8": torch.uint8, "bool": torch.bool}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One graph to make: a module that takes and returns tensors in the order of its ports."""
+
+    role: Role
+    module: nn.Module
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    attentions: int
+    """How often the module attends, which is how many softmaxes its graph must have."""
+    below: Mapping[str, int | str] = field(default_factory=dict)
+    """Integer inputs: indices are drawn below this number, or below the size of this axis."""
+
+    def example(self, sizes: Sizes, seed: int) -> list[Tensor]:
+        """Draw one tensor an input; boolean ones are right-padded masks whose first row is whole."""
+        generator = torch.Generator().manual_seed(seed)
+        return [self._draw(port, sizes, generator) for port in self.inputs]
+
+    def _draw(self, port: Port, sizes: Sizes, generator: torch.Generator) -> Tensor:
+        shape = [sizes[axis] if isinstance(axis, str) else axis for axis in port.axes]
+        if port.dtype == "bool":
+            lengths = torch.randint(1, shape[1] + 1, (shape[0], 1), generator=generator)
+            lengths[0] = shape[1]
+            return torch.arange(shape[1]) < lengths
+        if port.dtype == "float32":
+            return torch.randn(shape, generator=generator)
+        limit = self.below.get(port.name, 256)
+        return torch.randint(
+            sizes[limit] if isinstance(limit, str) else limit, shape, generator=generator, dtype=DTYPES[port.dtype]
+        )
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model with its weights and everything that the manifest says of it."""
+
+    name: str
+    family: str
+    task: Task
+    plans: tuple[Plan, ...]
+    attention: tuple[Kind, ...]
+    made_by: dict[str, str | int | float | bool | list[int]]
+    traced: Sizes
+    tried: tuple[Sizes, ...]
+    """Sizes at which the graphs are verified, all other than the traced ones."""
+    labels: tuple[str, ...] = ()
+    image: ImageRule | None = None
+    text: TextRule | None = None
+    generation: Generation | None = None
+    tokenizer: str | None = None
+    """The text of tokenizer.json."""
+
+    def plan(self, role: Role) -> Plan:
+        """Return the plan of one role."""
+        return next(plan for plan in self.plans if plan.role == role)

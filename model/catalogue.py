@@ -1,0 +1,32 @@
+"""Every model by name: which definition, which sizes, and for the bundled ones which weights."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from torch import nn
+
+from model.transformer import TRANSFORMER_SIZES, transformer
+from model.vit import VIT_SIZES, vit
+from model.weights import load_weights
+
+CATALOGUE: dict[str, Callable[[], nn.Module]] = {
+    **{name: lambda config=config: vit(config) for name, config in VIT_SIZES.items()},  # type: ignore[misc] # mypy cannot infer a lambda's default
+    **{name: lambda config=config: transformer(config) for name, config in TRANSFORMER_SIZES.items()},  # type: ignore[misc] # as above
+}
+
+BUNDLED = Path(__file__).parent / "bundled"
+"""One folder a trained model: `model.safetensors` and its card."""
+
+
+def build(name: str) -> nn.Module:
+    """Return a catalogue model with freshly initialised weights, in inference mode."""
+    if name not in CATALOGUE:
+        raise ValueError(f"model: must be one of {', '.join(sorted(CATALOGUE))}, given {name!r}")
+    return CATALOGUE[name]().eval()
+
+
+def bundled(name: str) -> nn.Module:
+    """Return a bundled model with its trained weights, in inference mode."""
+    module = build(name)
+    load_weights(module, BUNDLED / name / "model.safetensors")
+    return module

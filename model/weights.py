@@ -1,0 +1,44 @@
+"""Weights to and from safetensors files. Pickles can run code when they are read, so there is no way to read one."""
+
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+
+class WeightsError(ValueError):
+    """A weights file cannot be used; the message lists every reason."""
+
+
+def load_weights(module: nn.Module, file: Path) -> None:
+    """Fill a module from a safetensors file in which every tensor is used exactly once.
+
+    Raises WeightsError where the file is absent, unreadable or no safetensors file, and where tensors are missing,
+    left over or of another shape than the module's.
+    """
+    if file.suffix != ".safetensors":
+        raise WeightsError(f"{file.name}: weights must be a .safetensors file, given {file.suffix or 'no suffix'}")
+    try:
+        given = load_file(file)
+    except (OSError, SafetensorError) as error:
+        raise WeightsError(f"{file.name}: cannot be read as safetensors: {error}") from error
+    wanted = dict(module.named_parameters())  # a shared parameter is named once
+    faults = [
+        *(f"missing {name}" for name in sorted(wanted.keys() - given.keys())),
+        *(f"left over {name}" for name in sorted(given.keys() - wanted.keys())),
+        *(
+            f"{name} must be {list(wanted[name].shape)}, given {list(given[name].shape)}"
+            for name in sorted(wanted.keys() & given.keys())
+            if wanted[name].shape != given[name].shape
+        ),
+    ]
+    if faults:
+        raise WeightsError(f"{file.name}: " + "; ".join(faults))
+    for name, parameter in wanted.items():
+        parameter.data.copy_(given[name])
+
+
+def save_weights(module: nn.Module, file: Path) -> None:
+    """Write every parameter once, shared ones under their first name."""
+    save_file({name: parameter.detach().contiguous() for name, parameter in module.named_parameters()}, file)

@@ -1,0 +1,1 @@
+"""Artifact to HTTP: route, decode, batch, run, present. No torch here."""

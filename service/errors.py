@@ -1,0 +1,102 @@
+"""Every refusal of the service, and the one shape it is answered in (RFC 9457, problem details).
+
+Refusal
+├── Malformed        400  the body cannot be read
+├── NotFound         404  no such model, or the model does not serve this endpoint
+├── TooLarge         413  more bytes, pixels or tokens than the limit
+├── Unsupported      415  a content type that is not read, or no image at all
+├── Unacceptable     422  read, but not to be answered
+├── Busy             429  the queue is full; Retry-After says when it will have room
+├── NotReady         503  still warming up
+└── TooSlow          504  the deadline passed
+
+`detail` reads subject, limit, given. It never holds a text, a name or bytes that the client sent, nor a path.
+"""
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import ClassVar
+
+import orjson
+from starlette.responses import Response
+
+
+class Refusal(Exception):
+    """A request that is not answered as it wishes, and why."""
+
+    status: ClassVar[HTTPStatus] = HTTPStatus.BAD_REQUEST
+
+    def __init__(self, detail: str, errors: Sequence[Mapping[str, str]] = ()) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.errors = list(errors)
+        self.headers: dict[str, str] = {}
+
+
+class Malformed(Refusal):
+    """The body cannot be read."""
+
+
+class NotFound(Refusal):
+    """No such model, or the model's task does not serve this endpoint."""
+
+    status = HTTPStatus.NOT_FOUND
+
+
+class TooLarge(Refusal):
+    """More than the limit; the detail holds both numbers."""
+
+    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+
+
+class Unsupported(Refusal):
+    """A content type that is not read, or bytes that are no image."""
+
+    status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+
+
+class Unacceptable(Refusal):
+    """Read and understood, but not to be answered."""
+
+    status = HTTPStatus.UNPROCESSABLE_ENTITY
+
+
+class Waitable(Refusal):
+    """Refused now; the same request may be answered after `seconds`."""
+
+    def __init__(self, detail: str, seconds: int) -> None:
+        super().__init__(detail)
+        self.headers["Retry-After"] = str(seconds)
+
+
+class Busy(Waitable):
+    """The queue is full."""
+
+    status = HTTPStatus.TOO_MANY_REQUESTS
+
+
+class NotReady(Waitable):
+    """The models are still warming up, or going away."""
+
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+
+
+class TooSlow(Refusal):
+    """The deadline passed before there was an answer."""
+
+    status = HTTPStatus.GATEWAY_TIMEOUT
+
+
+def problem(
+    status: int, detail: str, errors: Sequence[Mapping[str, str]] = (), headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return the answer of a refusal."""
+    body: dict[str, object] = {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": int(status),
+        "detail": detail,
+    }
+    if errors:
+        body["errors"] = list(errors)
+    return Response(orjson.dumps(body), int(status), dict(headers or {}), "application/problem+json")

@@ -1,0 +1,45 @@
+"""Logs: one JSON object a line on standard output, or lines for people on a terminal."""
+
+import logging
+import sys
+
+import orjson
+import structlog
+
+from service.settings import Settings
+
+
+def configure(settings: Settings) -> None:
+    """Send structlog's events, and the warnings of other libraries, to standard output in the format asked for."""
+    level = logging.getLevelNamesMapping()[settings.log_level.upper()]
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    last: list[structlog.typing.Processor] = (
+        [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(serializer=_dump)]
+        if settings.log_format == "json"
+        else [structlog.dev.ConsoleRenderer(colors=sys.stdout.isatty())]
+    )
+    structlog.configure(
+        processors=[*shared, *last],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stdout),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=[_unwrap, *last]))
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(max(level, logging.WARNING))
+
+
+def _unwrap(
+    logger: structlog.typing.WrappedLogger, name: str, event: structlog.typing.EventDict
+) -> structlog.typing.ProcessorReturnValue:
+    return structlog.stdlib.ProcessorFormatter.remove_processors_meta(logger, name, event)
+
+
+def _dump(event: object, **_: object) -> str:
+    return orjson.dumps(event, default=str).decode()

@@ -1,0 +1,29 @@
+"""Prometheus metrics: histograms for durations, labels only from closed sets."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+
+class Metrics:
+    """All metrics of one application, in a registry of its own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+
+        def histogram(name: str, what: str, *labels: str, buckets: tuple[float, ...] = SECONDS) -> Histogram:
+            return Histogram(f"regard_{name}", what, labels, registry=self.registry, buckets=buckets)
+
+        self.requests = Counter(
+            "regard_requests", "Requests answered.", ("route", "method", "status"), registry=self.registry
+        )
+        self.request_seconds = histogram("request_seconds", "From first byte read to last byte sent.", "route")
+        self.decode_seconds = histogram("decode_seconds", "Image to pixels, or text to tokens.", "model")
+        self.queue_seconds = histogram("queue_seconds", "Waiting for a batch.", "lane")
+        self.run_seconds = histogram("run_seconds", "One batch on the device.", "lane")
+        self.batch_size = histogram(
+            "batch_size", "Items of a batch.", "lane", buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256)
+        )
+        self.in_flight = Gauge("regard_requests_in_flight", "Requests being answered.", registry=self.registry)
+        self.ready = Gauge("regard_ready", "1 once every session has run.", registry=self.registry)
+        self.generated = Counter("regard_generated_tokens", "Tokens generated.", ("model",), registry=self.registry)

@@ -1,0 +1,73 @@
+"""Every setting of the service, from the environment with the prefix `REGARD_`."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+PREFIX = "REGARD_"
+Count = Annotated[int, Field(ge=1)]
+
+
+class SettingsError(Exception):
+    """The environment cannot be used; the message lists everything that is wrong with it, a line each."""
+
+
+class Settings(BaseSettings):
+    """Settings with their units and bounds; each is read once, at start."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
+
+    artifacts: Path = Field(Path("artifacts"), description="folder of artifacts, `<name>/<version>/` each")
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="`cuda` refuses to start where CUDA is not to be had; `auto` then takes the CPU and says so"
+    )
+    threads: int = Field(
+        0, ge=0, le=1024, description="threads of one inference on a CPU; 0 takes the cores it may use"
+    )
+    decode_threads: int = Field(2, ge=1, le=64, description="threads that decode images and tokenize texts")
+
+    max_body_bytes: Count = Field(16 << 20, description="bytes of a request's body")
+    max_text_bytes: Count = Field(1 << 20, description="bytes of a request's body for a model that reads text")
+    max_image_bytes: Count = Field(10 << 20, description="bytes of one encoded image")
+    max_image_pixels: Count = Field(16_000_000, description="pixels of one image, from its header")
+    max_inputs: int = Field(32, ge=1, le=1024, description="images or texts in one request")
+    max_beams: int = Field(8, ge=1, le=64, description="beams of one generated text")
+    max_answer_bytes: Count = Field(8 << 20, description="estimated bytes of an attention answer")
+
+    batch_tokens: Count = Field(4096, description="padded tokens (patches, for an image) of one batch of predictions")
+    queue_tokens: Count = Field(65536, description="tokens waiting or running before predictions are refused with 429")
+    batch_map_bytes: Count = Field(64 << 20, description="bytes of attention maps that one batch may compute")
+    queue_map_bytes: Count = Field(512 << 20, description="bytes of maps waiting before attention is refused with 429")
+    batch_rows: int = Field(64, ge=1, le=4096, description="rows (beams) that one model decodes at a time")
+    request_seconds: float = Field(30.0, gt=0, le=3600, description="seconds until a request is given up with 504")
+    shutdown_grace_seconds: int = Field(
+        20, ge=0, le=3600, description="seconds what is in flight may take after SIGTERM"
+    )
+
+    log_format: Literal["json", "console"] = Field("json", description="one JSON object a line, or lines for people")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least level that is logged")
+
+
+def read_settings() -> Settings:
+    """Read the environment. Raises SettingsError listing every unknown name and every value out of bounds."""
+    known = {f"{PREFIX}{name}".upper() for name in Settings.model_fields}
+    faults = [
+        f"{name}: is no setting"
+        for name in sorted(os.environ)
+        if name.upper().startswith(PREFIX) and name.upper() not in known
+    ]
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        faults += [
+            f"{PREFIX}{str(fault['loc'][0]).upper()}: {fault['msg']}, given {str(fault['input'])[:64]!r}"
+            for fault in error.errors(include_url=False)
+        ]
+    if faults:
+        raise SettingsError("\n".join(faults))
+    return settings
