@@ -5,7 +5,7 @@ What a text means where people disagree:
 * Four digits first are the year, and month and day follow: 2021-03-23, 2021/3/23, 2021 03 23.
 * Numbers joined by slashes, dashes or spaces are month first (3/23/21), unless the first number
   exceeds 12: then it is the day (23/3/21).
-* Numbers joined by dots are day first: 23.3.2021.
+* Numbers joined by dots are day first (23.3.2021), unless the second number exceeds 12: 3.23.2021.
 * Eight digits in a row are YYYYMMDD.
 * Years of two digits follow POSIX: 00 to 68 are 2000 to 2068, 69 to 99 are 1969 to 1999. They come last.
 * Without the month's name, "the 4th of the 3rd" is the fourth of March: the day comes first. A Roman
@@ -21,7 +21,6 @@ import datetime
 import itertools
 import random
 import re
-import string
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +31,6 @@ Dressing = Callable[[random.Random, datetime.date, str], str]
 LONGEST = 64  # characters of a written date
 APOSTROPHE = "\u2019"
 EN_DASH = "\u2013"
-ALPHABET: str = "".join(sorted(f"{string.ascii_lowercase}{string.digits} {string.punctuation}{APOSTROPHE}{EN_DASH}"))
 
 _FIRST = datetime.date(1600, 1, 1).toordinal()
 _RECENT = datetime.date(1900, 1, 1).toordinal()
@@ -421,10 +419,10 @@ LABELLED = either(
     (1, joined('{"year": ', full_year, ', "month": ', plain_month, ', "day": ', plain_day, "}")),
 )
 THE_ORDINAL = joined(OPTIONAL_THE, ORDINAL)
+EITHER_ORDINAL_MONTH = either((1, worded_ordinal_month), (1, ordinal_month))
 NUMBERED_MONTH = either(
-    (2, joined(THE_ORDINAL, " of the ", ordinal_month, OPTIONAL_COMMA, full_year)),
-    (1, joined(THE_ORDINAL, " of the ", worded_ordinal_month, OPTIONAL_COMMA, full_year)),
-    (1, joined(THE_ORDINAL, " day of the ", worded_ordinal_month, " month", YEAR_AFTER)),
+    (3, joined(THE_ORDINAL, " of the ", EITHER_ORDINAL_MONTH, OPTIONAL_COMMA, full_year)),
+    (2, joined(THE_ORDINAL, one_of(" ", " day "), "of the ", EITHER_ORDINAL_MONTH, " month", YEAR_AFTER)),
     (1, joined("day ", plain_day, " of month ", plain_month, one_of(" of ", ", ", " in "), full_year)),
 )
 ROMAN_SEPARATOR = one_of(".", ".", "-", "/", " ")
@@ -477,7 +475,8 @@ def around(before: Part, after: Part) -> Dressing:
 
 NOTHING = literal("")
 LABEL = one_of(
-    *("on ", "on ", "on the date ", "date: ", "date ", "date:", "Date - ", "dated ", "due on ", "due ", "due: ", "by "),
+    *("on ",) * 7,
+    *("on the date ", "date: ", "date ", "date:", "Date - ", "dated ", "due on ", "due ", "due: ", "by "),
     *("deadline: ", "born ", "born on ", "DOB: ", "D.O.B. ", "date of birth: ", "b. ", "died ", "since ", "until "),
     *("till ", "before ", "after ", "from ", "as of ", "effective ", "expires ", "exp. ", "valid until ", "when: "),
     *("published ", "posted on ", "updated: ", "last updated ", "created: ", "signed on ", "sent ", "received "),
@@ -508,7 +507,7 @@ def bracketed(rng: random.Random, _date: datetime.date, text: str) -> str:
 
 END = one_of(".", ".", ".", ",", "!", "?", ";", ":", "...", " .", " !", ").")
 IN_A_SENTENCE = in_turn(
-    sometimes(0.1, around(LABEL, NOTHING)),
+    sometimes(0.12, around(LABEL, NOTHING)),
     sometimes(0.02, around(NOTHING, REMARK)),
     sometimes(0.05, around(NOTHING, END)),
     sometimes(0.015, bracketed),
@@ -614,6 +613,8 @@ _NUMERIC_FORMS = (
     Form("d-m-yyyy", 2.5, day_first(DASH, full_year), day_is_no_month),
     Form("d m yyyy", 0.8, day_first(SPACE, full_year), day_is_no_month),
     Form("d.m.yyyy", 5, day_first(DOT, full_year)),
+    Form("m.d.yyyy", 1, month_first(DOT, full_year), day_is_no_month),
+    Form("m.d.yy", 0.8, month_first(DOT, short_year), day_is_no_month_and_two_digits_suffice),
     Form("m/d/yy", 8, month_first(SLASH, short_year), two_digits_suffice),
     Form("m-d-yy", 3, month_first(DASH, short_year), two_digits_suffice),
     Form("d/m/yy", 4, day_first(SLASH, short_year), day_is_no_month_and_two_digits_suffice),

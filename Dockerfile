@@ -1,0 +1,92 @@
+# Three images from one file: docker build --target cpu|gpu|export --tag regard:<tag> .
+#   cpu, gpu  the service; no PyTorch inside
+#   export    writes artifacts; PyTorch inside
+# The lock files are for Python 3.12; name another base, or this one by digest, with --build-arg BASE_IMAGE=...
+ARG BASE_IMAGE=python:3.12-slim
+
+# A virtual environment for each target. It holds no pip of its own: the base's pip fills it.
+FROM ${BASE_IMAGE} AS venv
+WORKDIR /build
+RUN python3 -m venv --without-pip /opt/venv
+ENV PIP_ROOT_USER_ACTION=ignore
+
+# --only-binary: nothing is compiled and no setup.py runs.
+# unchecked-hash: what is in an image does not change, so the bytecode is valid whatever happens to file times.
+FROM venv AS venv-cpu
+COPY requirements/cpu.lock ./
+RUN python3 -m pip --python /opt/venv/bin/python install --no-cache-dir --no-compile --only-binary :all: --require-hashes -r cpu.lock \
+    && /opt/venv/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/venv/lib
+
+# CUDA and cuDNN arrive as wheels, pinned in the lock: no CUDA base image, and only the driver comes from the host.
+FROM venv AS venv-gpu
+COPY requirements/gpu.lock ./
+RUN python3 -m pip --python /opt/venv/bin/python install --no-cache-dir --no-compile --only-binary :all: --require-hashes -r gpu.lock \
+    && /opt/venv/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/venv/lib
+
+# The registry's torch for Linux is its CUDA build and requires the NVIDIA packages: several gigabytes,
+# though an export runs on the CPU. This image runs once and serves nothing.
+FROM venv AS venv-export
+COPY requirements/export.lock ./
+RUN python3 -m pip --python /opt/venv/bin/python install --no-cache-dir --no-compile --only-binary :all: --require-hashes -r export.lock \
+    && /opt/venv/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/venv/lib
+
+FROM ${BASE_IMAGE} AS code-serving
+WORKDIR /app
+COPY contract/ contract/
+COPY service/ service/
+RUN python3 -m compileall -q --invalidation-mode unchecked-hash .
+
+FROM ${BASE_IMAGE} AS code-export
+WORKDIR /app
+COPY contract/ contract/
+COPY model/ model/
+COPY export/ export/
+RUN python3 -m compileall -q --invalidation-mode unchecked-hash .
+
+# What all three share. The user has a name and a writable home because libraries ask for both;
+# /artifacts belongs to it because a new volume takes over the owner of the folder it is mounted on.
+FROM ${BASE_IMAGE} AS runtime
+RUN groupadd --gid 10001 regard \
+    && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /tmp --shell /usr/sbin/nologin regard \
+    && install --directory --owner 10001 --group 10001 /artifacts
+ENV PATH=/opt/venv/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+WORKDIR /app
+USER 10001:10001
+STOPSIGNAL SIGTERM
+ARG VCS_REF=unknown
+ARG VERSION=unknown
+LABEL org.opencontainers.image.title="regard" \
+      org.opencontainers.image.description="Serves Transformers and Vision Transformers over HTTP and shows what they looked at." \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${VCS_REF}"
+
+FROM runtime AS serving
+ENV REGARD_HOST=0.0.0.0 \
+    REGARD_PORT=8000 \
+    REGARD_ARTIFACTS=/artifacts
+EXPOSE 8000
+# ProxyHandler({}): a proxy set for the container must not be asked for the container itself.
+HEALTHCHECK --interval=15s --timeout=5s --start-period=300s --retries=4 \
+    CMD ["python", "-Ic", "import os, urllib.request as u; u.build_opener(u.ProxyHandler({})).open('http://127.0.0.1:' + os.environ['REGARD_PORT'] + '/health/live', timeout=3)"]
+ENTRYPOINT ["python", "-m", "service"]
+
+FROM serving AS cpu
+COPY --from=venv-cpu /opt/venv /opt/venv
+COPY --from=code-serving /app /app
+
+# libcuda comes from NVIDIA's container runtime, which reads the capabilities; which GPUs is left to what
+# starts the container (a value here would show every GPU to a container that asked for none).
+FROM serving AS gpu
+ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility \
+    REGARD_DEVICE=cuda
+COPY --from=venv-gpu /opt/venv /opt/venv
+COPY --from=code-serving /app /app
+
+FROM runtime AS export
+COPY --from=venv-export /opt/venv /opt/venv
+COPY --from=code-export /app /app
+ENTRYPOINT ["python", "-m", "export"]
+CMD ["digits", "dates", "--to", "/artifacts"]

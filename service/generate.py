@@ -1,0 +1,174 @@
+"""The decode loop: sequences join and leave a running batch between any two steps."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import structlog
+
+from contract.manifest import Generation
+from service.batch import Device
+from service.metrics import Metrics
+from service.run import Array, Session
+from service.search import Hypothesis, LogProbabilities, Search
+
+log = structlog.get_logger()
+
+SLOTS = 16
+"""Cache capacities are multiples of this, so that the runtime sees few shapes."""
+
+
+@dataclass(eq=False)
+class Job:
+    """A source on its way to a target."""
+
+    source: Sequence[int]
+    search: Search
+    limit: int
+    future: "asyncio.Future[Hypothesis]"
+    grew: Callable[[Hypothesis], None]
+
+    @property
+    def rows(self) -> int:
+        """How many rows of the batch it takes."""
+        return len(self.search.live)
+
+
+class Decoding:
+    """One encoder-decoder's running batch. All rows take a step together, each at a position of its own."""
+
+    def __init__(
+        self, encode: Session, decode: Session, generation: Generation, device: Device, max_rows: int, metrics: Metrics
+    ) -> None:
+        self._encode, self._decode, self._generation = encode, decode, generation
+        self._device, self._max_rows, self._metrics = device, max_rows, metrics
+        self._name = encode.name.partition("/")[0]
+        self._waiting: deque[Job] = deque()
+        self._running: list[Job] = []
+        self._state: dict[str, Array] = {}  # memory, caches and the source's mask, a row each of the running batch
+        self._arrived = asyncio.Event()
+
+    async def generate(
+        self, source: Sequence[int], search: Search, limit: int, grew: Callable[[Hypothesis], None] = lambda _: None
+    ) -> Hypothesis:
+        """Return the target that `search` finds in at most `limit` tokens; cancelling frees its rows at the next step.
+
+        `grew` is called after every step with the first live hypothesis.
+        """
+        job = Job(source, search, limit, asyncio.get_running_loop().create_future(), grew)
+        self._waiting.append(job)
+        self._arrived.set()
+        return await job.future
+
+    async def work(self) -> None:
+        """Take steps until cancelled; between two of them the device serves others."""
+        while True:
+            await self._arrived.wait()
+            async with self._device.turn() as run:
+                self._forget_cancelled()
+                joining = self._admit()
+                try:
+                    if joining:
+                        await run(self._join, joining)
+                    if self._running:
+                        await run(self._step)
+                except Exception as error:
+                    self._fail([*joining, *self._running], error)
+            for job in self._running:
+                job.grew(job.search.live[0])
+            self._answer_done()
+            if not self._waiting and not self._running:
+                self._arrived.clear()
+
+    def _admit(self) -> list[Job]:
+        """Take from the queue, in order, what fits beside what is running."""
+        joining: list[Job] = []
+        rows = sum(job.rows for job in self._running)
+        while self._waiting and (not rows or rows + self._waiting[0].rows <= self._max_rows):
+            job = self._waiting.popleft()
+            if not job.future.done():
+                joining.append(job)
+                rows += job.rows
+        return joining
+
+    def _join(self, jobs: list[Job]) -> None:
+        """Encode new sources in one batch and add their rows to the running ones."""
+        length = max(len(job.source) for job in jobs)
+        source = np.zeros((len(jobs), length), np.int64)
+        visible = np.zeros((len(jobs), length), np.bool_)
+        for row, job in enumerate(jobs):
+            source[row, : len(job.source)] = job.source
+            visible[row, : len(job.source)] = True
+        fresh = self._encode.run({"source": source, "source_visible": visible}) | {"source_visible": visible}
+        repeats = [job.rows for job in jobs]
+        fresh = {name: np.repeat(array, repeats, axis=0) for name, array in fresh.items()}
+        capacity = -(-max(job.limit for job in jobs) // SLOTS) * SLOTS
+        axes = {port.name: port.axes for port in self._decode.graph.inputs}
+        for cache in self._generation.caches:
+            fixed = {"batch": sum(repeats), "capacity": capacity}
+            shape = [fixed[axis] if isinstance(axis, str) else axis for axis in axes[cache.past]]
+            fresh[cache.past] = np.zeros(shape, np.float32)
+        self._state = (
+            {name: _joined(self._state[name], array) for name, array in fresh.items()} if self._running else fresh
+        )
+        self._running += jobs
+
+    def _step(self) -> None:
+        """Run one step for every row and let every search choose."""
+        positions = [len(job.search.live[0].tokens) for job in self._running for _ in job.search.live]
+        tokens = [(one.tokens or (self._generation.start,))[-1] for job in self._running for one in job.search.live]
+        out = self._decode.run({**self._state, "token": np.array(tokens), "position": np.array(positions)})
+        logs = log_softmax(out["logits"])
+        order: list[int] = []  # the row that each row of the next step continues
+        row = 0
+        for job in self._running:
+            rows = job.rows
+            parents = job.search.advance(logs[row : row + rows])
+            if not job.search.done:
+                order += [row + parent for parent in parents]
+            row += rows
+        for cache in self._generation.caches:
+            self._state[cache.past] = out[cache.present]
+        self._metrics.generated.labels(self._name).inc(len(self._running))
+        if order != list(range(row)):
+            self._state = {name: array[order] for name, array in self._state.items()}
+
+    def _forget_cancelled(self) -> None:
+        """Drop the rows of jobs that nobody waits for."""
+        gone = [job for job in self._running if job.future.done()]
+        if gone:
+            keep = np.repeat([job not in gone for job in self._running], [job.rows for job in self._running])
+            self._state = {name: array[keep] for name, array in self._state.items()}
+            self._running = [job for job in self._running if job not in gone]
+
+    def _answer_done(self) -> None:
+        for job in self._running:
+            if job.search.done and not job.future.done():
+                job.future.set_result(job.search.best())
+        self._running = [job for job in self._running if not job.search.done]
+
+    def _fail(self, jobs: list[Job], error: Exception) -> None:
+        log.error("decoding failed", model=self._name, rows=sum(job.rows for job in jobs), exc_info=error)
+        for job in jobs:
+            if not job.future.done():
+                job.future.set_exception(RuntimeError(f"{self._name}: decoding failed"))
+        self._running, self._state = [], {}
+
+
+def log_softmax(logits: Array) -> LogProbabilities:
+    """Return log-probabilities along the last axis, in float64."""
+    exact = logits.astype(np.float64)
+    exact -= exact.max(axis=-1, keepdims=True)
+    log_probabilities: LogProbabilities = exact - np.log(np.exp(exact).sum(axis=-1, keepdims=True))
+    return log_probabilities
+
+
+def _joined(old: Array, new: Array) -> Array:
+    """Put new rows under old ones, both padded with zeros to the larger of each axis."""
+    shape = np.maximum(old.shape[1:], new.shape[1:])
+    both = np.zeros((len(old) + len(new), *shape), old.dtype)
+    both[(slice(len(old)), *map(slice, old.shape[1:]))] = old
+    both[(slice(len(old), None), *map(slice, new.shape[1:]))] = new
+    return both

@@ -1,0 +1,163 @@
+"""Decode: the bytes of an image to the pixels that a graph takes, and where in the image they come from."""
+
+import io
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageOps
+
+from contract.manifest import ImageRule
+from service.errors import TooLarge, Unacceptable, Unsupported
+
+FORMATS = ("JPEG", "PNG", "WEBP")
+Pixels: TypeAlias = npt.NDArray[np.uint8]
+Box: TypeAlias = tuple[float, float, float, float]
+"""Left, top, right, bottom in pixels of the upright image; may reach beyond its edges."""
+
+Image.MAX_IMAGE_PIXELS = None  # the limit of `open_image` comes first, and refuses in words of ours
+
+INK = 0.4  # of the strongest contrast; more is a stroke
+LEAST_CONTRAST = 16  # grey levels; less is paper, not ink
+LONGEST = 512  # the side at which ink is looked for
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What a graph takes of an image, and the rectangle of the image it was taken from."""
+
+    pixels: Pixels  # (height, width, channels)
+    box: Box
+    width: int
+    height: int
+
+
+def decode_image(data: bytes, rule: ImageRule, max_pixels: int) -> Picture:
+    """Decode an image and take of it what the rule asks for.
+
+    Raises Unsupported if the bytes are no image of a known format, TooLarge by the size in its header, before any
+    pixel is decoded, and Unacceptable if the pixels cannot be decoded.
+    """
+    image = open_image(data, max_pixels)
+    box, pixels = _LOCATE[rule.locate](image, rule)
+    return Picture(pixels, box, image.width, image.height)
+
+
+def open_image(data: bytes, max_pixels: int) -> Image.Image:
+    """Return the image, upright, as `L` or `RGB`; what is transparent becomes white."""
+    known = f"image: must be one of {', '.join(FORMATS)}"
+    try:
+        image = Image.open(io.BytesIO(data), formats=FORMATS)
+    except Exception as error:  # Pillow raises many kinds, some with addresses in their words
+        raise Unsupported(f"{known}, given {len(data)} bytes that are none of them") from error
+    width, height = image.size
+    if width * height > max_pixels:
+        raise TooLarge(f"image: at most {max_pixels} pixels, given {width} x {height}")
+    try:
+        image.load()
+        return _opaque(ImageOps.exif_transpose(image))
+    except Exception as error:  # as above
+        raise Unacceptable(f"image: must be whole, given {len(data)} bytes of which not all can be decoded") from error
+
+
+def _opaque(image: Image.Image) -> Image.Image:
+    if image.mode.startswith(("I", "F")):  # 16 bits a pixel: scaled, since converting would clip them
+        return Image.fromarray((np.asarray(image, np.float64) / 257).clip(0, 255).astype(np.uint8))
+    if image.has_transparency_data:
+        layer = image.convert("RGBA")
+        white = Image.new("RGBA", image.size, "white")
+        return Image.alpha_composite(white, layer).convert("RGB")
+    return image.convert("L" if image.mode in ("1", "L") else "RGB")
+
+
+def _stretch(image: Image.Image, rule: ImageRule) -> tuple[Box, Pixels]:
+    box = (0.0, 0.0, float(image.width), float(image.height))
+    return box, _resized(image, box, rule)
+
+
+def _cover(image: Image.Image, rule: ImageRule) -> tuple[Box, Pixels]:
+    scale = min(image.width / rule.width, image.height / rule.height)
+    width, height = scale * rule.width, scale * rule.height
+    left, top = (image.width - width) / 2, (image.height - height) / 2
+    box = (left, top, left + width, top + height)
+    return box, _resized(image, box, rule)
+
+
+def _resized(image: Image.Image, box: Box, rule: ImageRule) -> Pixels:
+    image = image.convert("L" if rule.channels == 1 else "RGB")
+    image = image.resize((rule.width, rule.height), Image.Resampling.BILINEAR, box=box)
+    return np.asarray(image, np.uint8).reshape(rule.height, rule.width, rule.channels)
+
+
+def _ink(image: Image.Image, rule: ImageRule) -> tuple[Box, Pixels]:
+    """Find the strokes of one written sign and centre them, bright on black.
+
+    Paper is what the image's border is; ink is what differs from it, to the side that differs more. Where nothing
+    differs the whole image is taken, and comes out black.
+    """
+    small = image.convert("L")
+    small.thumbnail((LONGEST, LONGEST), Image.Resampling.BOX)
+    ink = _contrast(np.asarray(small, np.float64))
+    strokes = ink > INK * (peak := _smooth(ink).max())
+    if peak < LEAST_CONTRAST:
+        box = _square(0, 0, small.width, small.height, margin=1.0)
+        ink = np.zeros_like(ink)
+    else:
+        ink = np.maximum(ink - 0.15 * peak, 0) * (255 / (np.quantile(ink[strokes], 0.8) - 0.15 * peak))
+        (left, right), (top, bottom) = _extent(strokes.sum(0)), _extent(strokes.sum(1))
+        box = _square(left, top, right, bottom, margin=max(rule.height, rule.width) / (rule.ink_box or rule.height))
+    # room for the part of the square that lies beyond the image
+    pad = int(np.ceil(max(0.0, -min(box), box[2] - small.width, box[3] - small.height)))
+    sheet = Image.fromarray(np.pad(ink.clip(0, 255).astype(np.uint8), pad))
+    window = (box[0] + pad, box[1] + pad, box[2] + pad, box[3] + pad)
+    cut = sheet.resize((rule.width, rule.height), Image.Resampling.BILINEAR, box=window)
+    scale = image.width / small.width, image.height / small.height
+    original = (box[0] * scale[0], box[1] * scale[1], box[2] * scale[0], box[3] * scale[1])
+    return original, np.repeat(np.asarray(cut, np.uint8)[:, :, None], rule.channels, axis=2)
+
+
+def _contrast(gray: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """How much each pixel differs from the paper, to the side of the ink; the other side counts as paper.
+
+    The paper is a plane through the border's brightness, so that light falling from one side is no ink.
+    """
+    height, width = gray.shape
+    y, x = np.mgrid[0:height, 0:width]
+    ring = max(1, min(height, width) // 20)
+    border = (x < ring) | (y < ring) | (x >= width - ring) | (y >= height - ring)
+    middle = np.median(gray[border])
+    spread = np.median(np.abs(gray[border] - middle)) + 8
+    paper = border & (np.abs(gray - middle) < 4 * spread)  # a stroke that touches the border is left out
+    design = np.stack((np.ones(paper.sum()), x[paper] / width, y[paper] / height), axis=1)
+    plane, *_ = np.linalg.lstsq(design, gray[paper], rcond=None)
+    difference = gray - (plane[0] + plane[1] * x / width + plane[2] * y / height)
+    smooth = _smooth(difference)
+    sign = 1.0 if smooth.max() > -smooth.min() else -1.0
+    ink: npt.NDArray[np.float64] = np.maximum(sign * difference, 0.0)
+    return ink
+
+
+def _smooth(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Average over three by three pixels, so that grain is not taken for ink; a tiny image has none to lose."""
+    if min(values.shape) < 64:
+        return values
+    rows = values[:-2] + values[1:-1] + values[2:]
+    mean: npt.NDArray[np.float64] = (rows[:, :-2] + rows[:, 1:-1] + rows[:, 2:]) / 9
+    return mean
+
+
+def _extent(counts: npt.NDArray[np.int64]) -> tuple[int, int]:
+    """Return where ink begins and ends along an axis, specks of a two-hundredth of it at either end left out."""
+    share = counts.cumsum() / counts.sum()
+    return int(np.searchsorted(share, 0.005, side="right")), int(np.searchsorted(share, 0.995)) + 1
+
+
+def _square(left: int, top: int, right: int, bottom: int, margin: float) -> Box:
+    """Return the square round the middle of a rectangle, its side `margin` times the longer side."""
+    half = max(right - left, bottom - top) * margin / 2
+    x, y = (left + right) / 2, (top + bottom) / 2
+    return x - half, y - half, x + half, y + half
+
+
+_LOCATE = {"stretch": _stretch, "cover": _cover, "ink": _ink}
