@@ -30,25 +30,28 @@ COPY requirements/export.lock ./
 RUN python3 -m pip --python /opt/venv/bin/python install --no-cache-dir --no-compile --only-binary :all: --require-hashes -r export.lock \
     && /opt/venv/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/venv/lib
 
+# chmod: the modes of a checkout are its owner's affair, and the images' user must be able to read.
 FROM ${BASE_IMAGE} AS code-serving
 WORKDIR /app
 COPY contract/ contract/
 COPY service/ service/
-RUN python3 -m compileall -q --invalidation-mode unchecked-hash .
+RUN python3 -m compileall -q --invalidation-mode unchecked-hash . && chmod -R a=rX .
 
 FROM ${BASE_IMAGE} AS code-export
 WORKDIR /app
 COPY contract/ contract/
 COPY model/ model/
 COPY export/ export/
-RUN python3 -m compileall -q --invalidation-mode unchecked-hash .
+RUN python3 -m compileall -q --invalidation-mode unchecked-hash . && chmod -R a=rX .
 
 # What all three share. The user has a name and a writable home because libraries ask for both;
 # /artifacts belongs to it because a new volume takes over the owner of the folder it is mounted on.
+# Nothing in here needs to become another user, so no file may.
 FROM ${BASE_IMAGE} AS runtime
 RUN groupadd --gid 10001 regard \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /tmp --shell /usr/sbin/nologin regard \
-    && install --directory --owner 10001 --group 10001 /artifacts
+    && install --directory --owner 10001 --group 10001 /artifacts \
+    && find / -xdev -type f -perm /6000 -exec chmod a-s {} +
 ENV PATH=/opt/venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1

@@ -1,1 +1,3 @@
 """Artifact to HTTP: route, decode, batch, run, present. No torch here."""
+
+VERSION = "0.1.0"

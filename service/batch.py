@@ -50,7 +50,16 @@ class Budget:
 
     @contextlib.contextmanager
     def permit(self, cost: int) -> Iterator[None]:
-        """Hold `cost` for the length of a block. Raises Busy if it does not fit beside what is held.
+        """Hold `cost` for the length of a block. Raises Busy if it does not fit beside what is held."""
+        self.check(cost)
+        self.held += cost
+        try:
+            yield
+        finally:
+            self.held -= cost
+
+    def check(self, cost: int) -> None:
+        """Raise Busy if `cost` does not fit beside what is held.
 
         Alone, a request is admitted whatever it costs: what one request may cost is limited elsewhere.
         """
@@ -60,11 +69,6 @@ class Budget:
                 f"{self.name}: at most {self.limit} may wait, given {cost} more on top of {self.held}",
                 seconds=min(max(seconds, 1), 60),
             )
-        self.held += cost
-        try:
-            yield
-        finally:
-            self.held -= cost
 
     def spent(self, cost: int, seconds: float) -> None:
         """Learn the rate from a finished batch."""
@@ -92,12 +96,19 @@ class Lane(Generic[T, R]):
     """
 
     def __init__(
-        self, name: str, device: Device, run: Callable[[Sequence[T]], Sequence[R]], limit: int, metrics: Metrics
+        self,
+        name: str,
+        device: Device,
+        run: Callable[[Sequence[T]], Sequence[R]],
+        limit: int,
+        budget: Budget,
+        metrics: Metrics,
     ) -> None:
         self.name = name
         self._device = device
         self._run = run
         self._limit = limit
+        self._budget = budget
         self._metrics = metrics
         self._queue: deque[Waiting[T, R]] = deque()
         self._arrived = asyncio.Event()
@@ -122,7 +133,9 @@ class Lane(Generic[T, R]):
                     outcome = await asyncio.gather(
                         run(self._run, [waiting.item for waiting in batch]), return_exceptions=True
                     )
-                    self._metrics.run_seconds.labels(self.name).observe(time.monotonic() - start)
+                    seconds = time.monotonic() - start
+                    self._budget.spent(sum(waiting.size for waiting in batch), seconds)
+                    self._metrics.run_seconds.labels(self.name).observe(seconds)
                     self._metrics.batch_size.labels(self.name).observe(len(batch))
                     self._answer(batch, outcome[0])
             if not self._queue:

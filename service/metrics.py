@@ -1,6 +1,7 @@
 """Prometheus metrics: histograms for durations, labels only from closed sets."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from starlette.responses import Response
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
@@ -27,3 +28,7 @@ class Metrics:
         self.in_flight = Gauge("regard_requests_in_flight", "Requests being answered.", registry=self.registry)
         self.ready = Gauge("regard_ready", "1 once every session has run.", registry=self.registry)
         self.generated = Counter("regard_generated_tokens", "Tokens generated.", ("model",), registry=self.registry)
+
+    def exposition(self) -> Response:
+        """Return every metric in Prometheus' text format."""
+        return Response(generate_latest(self.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

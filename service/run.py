@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ from contract.artifact import Artifact
 from contract.manifest import Graph, Role
 from service.settings import Settings
 
-Array = npt.NDArray[np.generic]
+Array: TypeAlias = npt.NDArray[Any]
 log = structlog.get_logger()
 
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}

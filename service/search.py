@@ -24,8 +24,8 @@ class Hypothesis:
         return Hypothesis((*self.tokens, token), (*self.logs, log), self.total + log)
 
     def score(self, length_penalty: float) -> float:
-        """Return the sum of log-probabilities over length to the power of the penalty (Wu et al. 2016, as commonly cut)."""
-        return self.total / len(self.tokens) ** length_penalty
+        """Return the sum of log-probabilities over the length to the power of the penalty."""
+        return self.total / float(len(self.tokens) ** length_penalty)
 
 
 class Search(Protocol):

@@ -232,6 +232,11 @@ def test_the_replicas_wait_for_what_the_job_writes_and_cannot_change_it():
     assert ("PersistentVolumeClaim", "regard-artifacts") in RESOURCES
 
 
+def test_no_variable_of_kubernetes_own_is_taken_for_a_setting():
+    # A Service called regard would give each pod REGARD_PORT=tcp://... and REGARD_SERVICE_HOST.
+    assert pod(DEPLOYMENT)["enableServiceLinks"] is False
+
+
 def test_the_threads_follow_the_cpu_request():
     (threads,) = api(DEPLOYMENT)["env"]
     assert threads["name"] == "REGARD_THREADS"

@@ -1,0 +1,171 @@
+"""What OpenAPI says of bodies that the routes read and write themselves."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from service.options import AttentionOptions, ClassifyOptions, GenerateOptions, Options
+
+Json = dict[str, Any]
+
+
+class Fault(BaseModel):
+    """One fault of a request's options."""
+
+    loc: str
+    msg: str
+
+
+class Problem(BaseModel):
+    """RFC 9457 problem details."""
+
+    type: str
+    title: str
+    status: int
+    detail: str = Field(description="subject, limit, given")
+    errors: list[Fault] = []
+
+
+class Answer(BaseModel):
+    """What every prediction is wrapped in."""
+
+    id: str
+    model: str
+    version: str
+    results: list[Json] = Field(description="one per input, in order")
+
+
+class Label(BaseModel):
+    """A class and how likely it is."""
+
+    label: str
+    index: int
+    probability: float
+
+
+class Map(BaseModel):
+    """Attention of one module, or of several layers joined."""
+
+    name: str = Field(description="path of the module that made it")
+    kind: str
+    layer: int | None = Field(description="null where layers are joined")
+    heads: str | list[int]
+    normalized: bool = Field(description="do rows sum to one")
+    shape: list[int] = Field(description="heads, queries, keys")
+    values: list[list[list[float]]]
+
+
+class Attention(BaseModel):
+    """What the model looked at."""
+
+    model_config = ConfigDict(extra="allow")
+    method: str
+    maps: list[Map]
+    tokens: Json = Field(description="tokens of each axis with their spans; for images the grid and the prefix")
+    image: Json | None = Field(None, description="the image's size and the rectangle of it that the grid covers")
+
+
+class Classified(Answer):
+    """Answer of classify."""
+
+    class Result(BaseModel):
+        """Labels of one image."""
+
+        labels: list[Label]
+        attention: Attention | None = None
+
+    results: list[Result]  # type: ignore[assignment] # narrower than its parent's
+
+
+class Generated(Answer):
+    """Answer of generate."""
+
+    class Result(BaseModel):
+        """One generated text."""
+
+        text: str
+        tokens: list[Json]
+        score: float = Field(description="sum of the log-probabilities over length to the power of length_penalty")
+        finish_reason: str
+        attention: Attention | None = None
+
+    results: list[Result]  # type: ignore[assignment] # as above
+
+
+class Attended(Answer):
+    """Answer of attention."""
+
+    class Result(BaseModel):
+        """Attention alone."""
+
+        attention: Attention
+
+    results: list[Result]  # type: ignore[assignment] # as above
+
+
+_REFUSALS: dict[int | str, Json] = {
+    status: {"model": Problem, "description": what, "content": {"application/problem+json": {}}}
+    for status, what in {
+        400: "the body cannot be read",
+        404: "no such model, or its task does not serve this endpoint",
+        413: "larger than a limit",
+        415: "a content type that is not read, or no image",
+        422: "not to be answered; errors lists why",
+        429: "the queue is full; see Retry-After",
+        503: "warming up; see Retry-After",
+        504: "the deadline passed",
+    }.items()
+}
+
+
+def _schema(kind: type[Options]) -> Json:
+    return kind.model_json_schema()
+
+
+def _with_attention(kind: type[Options], **inputs: Json) -> Json:
+    own = _schema(kind)
+    properties = {**inputs, **own.get("properties", {}), "attention": _schema(AttentionOptions)}
+    return {"type": "object", "properties": properties, "required": list(inputs), "additionalProperties": False}
+
+
+def _images(kind: type[Options]) -> Json:
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    flat = {
+        **_schema(kind).get("properties", {}),
+        **_schema(AttentionOptions)["properties"],
+        "attention": {"type": "string"},
+    }
+    form = {"image": {"type": "array", "items": {"type": "string", "format": "binary"}}, **flat}
+    encoded = {"type": "array", "items": {"type": "string", "format": "byte"}}
+    return {
+        "image/png": binary,
+        "image/jpeg": binary,
+        "image/webp": binary,
+        "multipart/form-data": {"schema": {"type": "object", "properties": form, "required": ["image"]}},
+        "application/json": {"schema": _with_attention(kind, images=encoded)},
+    }
+
+
+def _texts(kind: type[Options]) -> Json:
+    text = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+    return {"application/json": {"schema": _with_attention(kind, inputs=text)}}
+
+
+def _prediction(answer: type[Answer], content: Json) -> Json:
+    return {
+        "responses": {200: {"model": answer}, **_REFUSALS},
+        "openapi_extra": {"requestBody": {"required": True, "content": content}},
+    }
+
+
+_OBJECT = {"content": {"application/json": {"schema": {"type": "object"}}}}
+
+LIVE: dict[int | str, Json] = {200: {"description": "the process answers", **_OBJECT}}
+READY: dict[int | str, Json] = {200: {"description": "every session has run once", **_OBJECT}, 503: _REFUSALS[503]}
+METRICS: dict[int | str, Json] = {200: {"description": "metrics", "content": {"text/plain": {}}}}
+MODELS: dict[int | str, Json] = {200: {"description": "the models", **_OBJECT}}
+MODEL: dict[int | str, Json] = {200: {"description": "the model", **_OBJECT}, 404: _REFUSALS[404]}
+CLASSIFY = _prediction(Classified, _images(ClassifyOptions))
+GENERATE = _prediction(Generated, _texts(GenerateOptions))
+GENERATE["responses"][200]["content"] = {"application/json": {}, "text/event-stream": {"schema": {"type": "string"}}}
+ATTENTION = _prediction(Attended, _images(Options) | {"application/json": {"schema": {"type": "object"}}})

@@ -1,0 +1,110 @@
+"""What a request may ask for beside its input: the same names in a query string, a form and JSON."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from contract.manifest import KindName
+from service.errors import Unacceptable
+
+Indices: TypeAlias = tuple[int, ...] | slice | Literal["all"]
+"""Some indices, a range of them, or all; negative ones count from the end."""
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+def _indices(*words: str) -> PlainValidator:
+    """Accept a number, a list of numbers, or a string: one of the words, `3`, `0,2,-1` or `8:12`."""
+    known = ", ".join(
+        [f"'{word}'" for word in words] + ["an index such as -1", "a list such as 0,2", "a range such as 8:12"]
+    )
+
+    def parse(value: object) -> object:
+        if isinstance(value, str):
+            text = value.replace(" ", "")
+            if text in words:
+                return text
+            if re.fullmatch(r"-?\d{1,6}(,-?\d{1,6})*", text):
+                return tuple(int(index) for index in text.split(","))
+            if found := re.fullmatch(r"(-?\d{1,6})?:(-?\d{1,6})?", text):
+                return slice(*(int(bound) if bound else None for bound in found.groups()))
+        numbers = value if isinstance(value, list) else [value]
+        if numbers and all(type(number) is int and abs(number) < 10**6 for number in numbers):
+            return tuple(numbers)
+        raise PydanticCustomError("indices", "must be {known}", {"known": known})
+
+    return PlainValidator(parse, json_schema_input_type=int | list[int] | str)
+
+
+class Options(BaseModel):
+    """Base of all options: nothing unknown passes, nothing is converted, NaN is no number."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class ClassifyOptions(Options):
+    """Options of `classify`."""
+
+    top_k: int = Field(5, ge=1, le=1000, description="labels a result, best first")
+
+
+class GenerateOptions(Options):
+    """Options of `generate`. Giving a temperature above 0, top_k or top_p samples; otherwise the likeliest is taken."""
+
+    max_new_tokens: int | None = Field(None, ge=1, description="tokens to generate at most; the model's by default")
+    num_beams: int | None = Field(None, ge=1, description="hypotheses of a beam search; the model's by default")
+    length_penalty: Number | None = Field(None, ge=-10, le=10, description="scores are divided by length to this power")
+    temperature: Number | None = Field(
+        None, ge=0, le=100, description="logits are divided by it; 0 takes the likeliest"
+    )
+    top_k: int | None = Field(None, ge=1, le=10**6, description="sample among so many of the likeliest tokens")
+    top_p: Number | None = Field(None, gt=0, le=1, description="sample among the likeliest tokens of so much mass")
+    seed: int | None = Field(None, ge=0, lt=2**63, description="the same seed samples the same tokens")
+    stream: bool = Field(False, description="answer with server-sent events, a token each")
+
+    @property
+    def samples(self) -> bool:
+        """Are tokens drawn rather than chosen."""
+        return self.temperature != 0 and (self.temperature, self.top_k, self.top_p) != (None, None, None)
+
+
+class AttentionOptions(Options):
+    """Options of attention, of whatever request they come with."""
+
+    method: Literal["raw", "rollout", "norm", "relevance"] = Field("raw", description="how maps are computed")
+    kind: KindName | None = Field(None, description="all that the model has, by default")
+    layers: Annotated[Any, _indices("all")] = Field(None, description="-1 for raw and all for rollout, by default")
+    heads: Annotated[Any, _indices("all", "mean", "max", "min")] = Field("mean", description="which, or how fused")
+    queries: Annotated[Any, _indices("all", "cls")] = Field(None, description="rows; cls where there is one, else all")
+    target: Annotated[str | int | list[int] | None, WithJsonSchema({})] = Field(None, description="for relevance")
+    format: Literal["json", "npz", "png"] = Field("json", description="json is served")
+    digits: int = Field(5, ge=1, le=9, description="decimals of a weight")
+
+
+O = TypeVar("O", bound=Options)  # noqa: E741 # the letter of Options
+
+
+def parse(kind: type[O], given: Mapping[str, object], *, strings: bool) -> O:
+    """Return options from JSON values, or from the strings of a query or form. Raises Unacceptable with every fault."""
+    try:
+        return kind.model_validate_strings(given) if strings else kind.model_validate(given)
+    except ValidationError as error:
+        raise Unacceptable("options: see errors", faults(kind, error)) from error
+
+
+def faults(kind: type[BaseModel], error: ValidationError) -> list[dict[str, str]]:
+    """Return where and what, in words that hold no text of the client's; numbers are said."""
+    listed = []
+    for fault in error.errors(include_url=False)[:20]:
+        if fault["type"] == "extra_forbidden":
+            listed.append(
+                {"loc": "options", "msg": f"unknown option; known are {', '.join(sorted(kind.model_fields))}"}
+            )
+            continue
+        given = fault["input"]
+        said = f", given {given}" if type(given) in (int, float) else ""
+        listed.append({"loc": str(fault["loc"][0]), "msg": fault["msg"] + said})
+    return listed

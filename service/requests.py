@@ -1,0 +1,177 @@
+"""What a client sent: the bytes of images or the texts, and the options beside them, however they were wrapped."""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import orjson
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from service.errors import Malformed, TooLarge, Unacceptable, Unsupported
+from service.options import AttentionOptions, O, parse
+from service.settings import Settings
+
+JSON = "application/json"
+FORM = "multipart/form-data"
+RAW = "application/octet-stream"
+OPTION_FIELDS = 32
+
+
+@dataclass(frozen=True)
+class Sent:
+    """The inputs of a request, and its options as they came."""
+
+    inputs: list[bytes] | list[str]
+    given: dict[str, object] = field(default_factory=dict)
+    strings: bool = False
+    """Are the options strings of a query or form rather than JSON values."""
+
+    def options(self, kind: type[O]) -> O:
+        """Return the options of the endpoint itself."""
+        attention = AttentionOptions.model_fields.keys() | {"attention"}
+        rest = {name: value for name, value in self.given.items() if name not in attention}
+        return parse(kind, rest, strings=self.strings)
+
+    def attention(self, *, asked: bool) -> AttentionOptions | None:
+        """Return the options of attention, or None where there are none and `asked` does not demand it.
+
+        JSON nests them under `attention`; a query or form names the method `attention` and lays the others beside it.
+        """
+        nested = self.given.get("attention")
+        flat = {name: value for name, value in self.given.items() if name in AttentionOptions.model_fields}
+        if isinstance(nested, dict):
+            if flat:
+                raise Unacceptable("attention: its options must be inside it or beside it, not both")
+            return parse(AttentionOptions, nested, strings=False)
+        if nested is not None:
+            if "method" in flat:
+                raise Unacceptable("attention: names the method; method must not be given too")
+            flat["method"] = nested
+        if flat and "method" not in flat and not asked:
+            raise Unacceptable(f"{sorted(flat)[0]}: is an option of attention; ask for attention too")
+        return parse(AttentionOptions, flat, strings=self.strings) if flat or asked else None
+
+
+async def read_images(request: Request, settings: Settings) -> Sent:
+    """Return the encoded images of a raw body, a form or a JSON document."""
+    kind = _content_type(request)
+    if kind == JSON:
+        document = await _read_json(request, settings.max_body_bytes)
+        images = document.pop("images", None)
+        if not isinstance(images, list) or not all(isinstance(image, str) for image in images):
+            raise Unacceptable("images: must be a list of base64 strings")
+        sent = Sent([_base64(image) for image in images], document)
+    elif kind == FORM:
+        sent = await _read_form(request, settings)
+    elif kind == RAW or kind.startswith("image/"):
+        sent = Sent([await _read_body(request, settings.max_image_bytes)], _query(request), strings=True)
+    else:
+        raise Unsupported(
+            f"Content-Type: must be image/*, {RAW}, {FORM} or {JSON}; with curl: -H 'Content-Type: image/png'"
+        )
+    _check_count("images", len(sent.inputs), settings)
+    for image in sent.inputs:
+        if not image:
+            raise Malformed("image: must hold at least one byte, given none")
+        if len(image) > settings.max_image_bytes:
+            raise TooLarge(f"image: at most {settings.max_image_bytes} bytes, given {len(image)}")
+    return sent
+
+
+async def read_texts(request: Request, settings: Settings) -> Sent:
+    """Return the texts of a JSON document."""
+    if _content_type(request) != JSON:
+        raise Unsupported(f"Content-Type: must be {JSON}; with curl: -H 'Content-Type: {JSON}'")
+    document = await _read_json(request, settings.max_text_bytes)
+    inputs = document.pop("inputs", None)
+    texts = [inputs] if isinstance(inputs, str) else inputs
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise Unacceptable("inputs: must be a string or a list of strings")
+    _check_count("inputs", len(texts), settings)
+    return Sent(texts, document)
+
+
+def _content_type(request: Request) -> str:
+    if request.headers.get("content-encoding", "identity") != "identity":
+        raise Unsupported("Content-Encoding: must be identity, compressed bodies are not read")
+    kind, _, parameters = request.headers.get("content-type", "").partition(";")
+    charset = parameters.strip().lower().removeprefix("charset=").strip('"')
+    if kind.strip().lower() == JSON and charset not in ("", "utf-8"):
+        raise Unsupported("Content-Type: JSON must be UTF-8")
+    return kind.strip().lower()
+
+
+async def _read_body(request: Request, limit: int) -> bytes:
+    """Read the body, at most `limit` bytes of it; a larger one is refused by its Content-Length, before it is read."""
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > limit:
+        raise TooLarge(f"body: at most {limit} bytes, given {int(announced)}")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > limit:
+            raise TooLarge(f"body: at most {limit} bytes, given more")
+    return bytes(body)
+
+
+async def _read_json(request: Request, limit: int) -> dict[str, object]:
+    if request.query_params:
+        raise Unacceptable("query: options of a JSON request belong in its document, given both")
+    body = await _read_body(request, limit)
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        # its words hold positions only; the document itself stays out of the answer
+        raise Malformed(f"body: must be JSON, {error.msg} at character {error.pos}") from error
+    if not isinstance(document, dict):
+        raise Unacceptable("body: must be a JSON object")
+    return document
+
+
+async def _read_form(request: Request, settings: Settings) -> Sent:
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > settings.max_body_bytes:
+        raise TooLarge(f"body: at most {settings.max_body_bytes} bytes, given {int(announced)}")
+    given = _query(request)
+    images: list[bytes] = []
+    try:
+        # one more than the limit, so that the refusal is in words of ours
+        form = request.form(max_files=settings.max_inputs + 1, max_fields=OPTION_FIELDS, max_part_size=1 << 16)
+        async with form as fields:
+            for name, value in fields.multi_items():
+                if isinstance(value, UploadFile):
+                    if name != "image":
+                        raise Unacceptable("form: files must be in the field image, given another")
+                    images.append(await value.read())
+                elif name in given:
+                    raise Unacceptable("options: each may be given once, given one twice")
+                else:
+                    given[name] = value
+    except HTTPException as error:
+        raise Malformed(
+            "form: must be well-formed multipart/form-data with a few short fields beside the images"
+        ) from error
+    return Sent(images, given, strings=True)
+
+
+def _query(request: Request) -> dict[str, object]:
+    items = request.query_params.multi_items()
+    given: Mapping[str, object] = dict(items)
+    if len(given) < len(items):
+        raise Unacceptable("options: each may be given once, given one twice")
+    return dict(given)
+
+
+def _base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Malformed("images: each must be base64 without spaces or a data: prefix") from error
+
+
+def _check_count(subject: str, count: int, settings: Settings) -> None:
+    if not 1 <= count <= settings.max_inputs:
+        raise Unacceptable(f"{subject}: must be 1 to {settings.max_inputs}, given {count}")
