@@ -25,10 +25,11 @@ RUN python3 -m pip --python /opt/venv/bin/python install --no-cache-dir --no-com
 
 # The registry's torch for Linux is its CUDA build and requires the NVIDIA packages: several gigabytes,
 # though an export runs on the CPU. This image runs once and serves nothing.
+# -x: torch's own tests hold files in the syntax of other Pythons.
 FROM venv AS venv-export
 COPY requirements/export.lock ./
 RUN python3 -m pip --python /opt/venv/bin/python install --no-cache-dir --no-compile --only-binary :all: --require-hashes -r export.lock \
-    && /opt/venv/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/venv/lib
+    && /opt/venv/bin/python -m compileall -q --invalidation-mode unchecked-hash -x torch/testing/_internal /opt/venv/lib
 
 # chmod: the modes of a checkout are its owner's affair, and the images' user must be able to read.
 FROM ${BASE_IMAGE} AS code-serving

@@ -6,6 +6,7 @@ model cannot run.
 
 import socket
 import sys
+from collections.abc import Mapping
 
 import structlog
 import uvicorn
@@ -14,10 +15,21 @@ from contract.artifact import ArtifactError
 from service.app import create_app
 from service.logs import configure
 from service.run import ProviderError, SessionError
-from service.served import load
+from service.served import Served, load
 from service.settings import Settings, SettingsError, read_settings
 
 log = structlog.get_logger()
+
+TRY = {
+    "image-classification": (
+        "curl -H 'Content-Type: image/png' --data-binary @tests/data/digits/seven.png "
+        "'{url}/v1/models/{name}/classify?top_k=1&attention=rollout&digits=2'"
+    ),
+    "text2text-generation": (
+        "curl -H 'Content-Type: application/json' -d '{{\"inputs\": \"the twenty-third of March 2021\"}}' "
+        "{url}/v1/models/{name}/generate"
+    ),
+}
 
 
 def main() -> int:
@@ -37,15 +49,15 @@ def main() -> int:
     except (ProviderError, SessionError) as error:
         log.error("device or graph cannot be used", reason=str(error))
         return 4
-    app = create_app(settings, models)
     try:
         listening = _listen(settings)
     except OSError as error:
         log.error("port cannot be had", host=settings.host, port=settings.port, reason=error.strerror)
         return 5
     with listening:
-        host, port = listening.getsockname()[:2]
-        log.info("listening", url=f"http://{host}:{port}/")
+        url = "http://{}:{}".format(*listening.getsockname()[:2])
+        log.info("listening", url=url)
+        app = create_app(settings, models, lambda: _welcome(settings, url, models))
         server = uvicorn.Server(
             uvicorn.Config(
                 app,
@@ -63,6 +75,16 @@ def main() -> int:
         log.error("model cannot run", reason=failure)
         return 6
     return 0
+
+
+def _welcome(settings: Settings, url: str, models: Mapping[str, Served]) -> None:
+    """Tell a person, where logs are lines for people, what to open and what to try."""
+    if settings.log_format != "console":
+        return
+    lines = [f"open  {url}/", f"      {url}/docs"]
+    for name, served in models.items():
+        lines += [f"try   {line}" for line in TRY.get(served.manifest.task, "").format(url=url, name=name).splitlines()]
+    print("", *lines, "", sep="\n", flush=True)  # noqa: T201 # for a person
 
 
 def _listen(settings: Settings) -> socket.socket:

@@ -8,13 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import structlog
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 
 from service import VERSION
 from service.batch import Device
 from service.edge import Edge
-from service.errors import Refusal
+from service.errors import Refusal, problem
 from service.metrics import Metrics
 from service.routes import State, router
 from service.served import Served
@@ -23,8 +24,13 @@ from service.settings import Settings
 log = structlog.get_logger()
 
 
-def create_app(settings: Settings, models: Mapping[str, Served]) -> FastAPI:
-    """Return the application that serves these models; `load` makes them from the same settings."""
+def create_app(
+    settings: Settings, models: Mapping[str, Served], when_ready: Callable[[], None] = lambda: None
+) -> FastAPI:
+    """Return the application that serves these models; `load` makes them from the same settings.
+
+    `when_ready` is called once every session has run.
+    """
     metrics = Metrics()
 
     @contextlib.asynccontextmanager
@@ -34,7 +40,7 @@ def create_app(settings: Settings, models: Mapping[str, Served]) -> FastAPI:
         app.state.regard = state = State(settings, dict(models), metrics, device, decoders)
         workers = [work for served in models.values() for work in served.workers(device, metrics)]
         tasks = [asyncio.create_task(_supervised(work)) for work in workers]
-        tasks.append(asyncio.create_task(_warm_up(state)))
+        tasks.append(asyncio.create_task(_warm_up(state, when_ready)))
         yield
         for task in tasks:
             task.cancel()
@@ -66,7 +72,7 @@ async def _supervised(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
             log.exception("worker failed, and is started again")
 
 
-async def _warm_up(state: State) -> None:
+async def _warm_up(state: State, when_ready: Callable[[], None]) -> None:
     """Run every session once, then say so; should one fail, end the process rather than wait for a first request."""
     try:
         for served in state.models.values():
@@ -81,6 +87,7 @@ async def _warm_up(state: State) -> None:
         return
     state.metrics.ready.set(1)
     log.info("ready", models=list(state.models))
+    when_ready()
 
 
 async def _refused(request: Request, refusal: Exception) -> Response:

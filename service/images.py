@@ -19,6 +19,7 @@ Box: TypeAlias = tuple[float, float, float, float]
 Image.MAX_IMAGE_PIXELS = None  # the limit of `open_image` comes first, and refuses in words of ours
 
 INK = 0.4  # of the strongest contrast; more is a stroke
+GRAIN = 0.15  # of the strongest contrast; less is taken for the paper's
 LEAST_CONTRAST = 16  # grey levels; less is paper, not ink
 LONGEST = 512  # the side at which ink is looked for
 
@@ -104,17 +105,19 @@ def _ink(image: Image.Image, rule: ImageRule) -> tuple[Box, Pixels]:
         box = _square(0, 0, small.width, small.height, margin=1.0)
         ink = np.zeros_like(ink)
     else:
-        ink = np.maximum(ink - 0.15 * peak, 0) * (255 / (np.quantile(ink[strokes], 0.8) - 0.15 * peak))
+        ink = np.maximum(ink - GRAIN * peak, 0) * (255 / (ink.max() - GRAIN * peak))
         (left, right), (top, bottom) = _extent(strokes.sum(0)), _extent(strokes.sum(1))
         box = _square(left, top, right, bottom, margin=max(rule.height, rule.width) / (rule.ink_box or rule.height))
     # room for the part of the square that lies beyond the image
     pad = int(np.ceil(max(0.0, -min(box), box[2] - small.width, box[3] - small.height)))
     sheet = Image.fromarray(np.pad(ink.clip(0, 255).astype(np.uint8), pad))
     window = (box[0] + pad, box[1] + pad, box[2] + pad, box[3] + pad)
-    cut = sheet.resize((rule.width, rule.height), Image.Resampling.BILINEAR, box=window)
+    cut = np.asarray(sheet.resize((rule.width, rule.height), Image.Resampling.BILINEAR, box=window), np.float64)
+    if cut.any():  # thin strokes grow faint as they shrink: the middle of a stroke is white again
+        cut *= 255 / np.quantile(cut[cut > INK * cut.max()], 0.8)
     scale = image.width / small.width, image.height / small.height
     original = (box[0] * scale[0], box[1] * scale[1], box[2] * scale[0], box[3] * scale[1])
-    return original, np.repeat(np.asarray(cut, np.uint8)[:, :, None], rule.channels, axis=2)
+    return original, np.repeat(cut.clip(0, 255).astype(np.uint8)[:, :, None], rule.channels, axis=2)
 
 
 def _contrast(gray: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

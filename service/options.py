@@ -92,7 +92,8 @@ def parse(kind: type[O], given: Mapping[str, object], *, strings: bool) -> O:
     try:
         return kind.model_validate_strings(given) if strings else kind.model_validate(given)
     except ValidationError as error:
-        raise Unacceptable("options: see errors", faults(kind, error)) from error
+        found = faults(kind, error)
+        raise Unacceptable("{loc}: {msg}".format(**found[0]), found) from error
 
 
 def faults(kind: type[BaseModel], error: ValidationError) -> list[dict[str, str]]:

@@ -1,0 +1,67 @@
+# The menu: `make` lists it. Every verb installs what it needs into .venv first, and skips what is done.
+
+EXTRA ?= $(shell nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
+PIP_ARGS ?=
+PYTHON ?= python3
+BIN := .venv/bin
+MODELS := digits dates
+ARTIFACTS := $(MODELS:%=artifacts/%/1/manifest.json)
+export REGARD_LOG_FORMAT ?= console
+
+.PHONY: help serve models train test lint types pytest gpu-test lock picture clean
+.DELETE_ON_ERROR:
+
+help: ## list the verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo "  EXTRA=cpu|gpu chooses the runtime (here: $(EXTRA)); PIP_ARGS=... is passed to pip"
+
+serve: .venv/.service-$(EXTRA) $(ARTIFACTS) ## export the bundled models where they are missing, and serve on port 8000
+	@exec $(BIN)/python -m service
+
+models: $(ARTIFACTS) ## export the bundled models to artifacts/
+
+artifacts/%/1/manifest.json: model/bundled/%/model.safetensors $(wildcard model/*.py export/*.py contract/*.py)
+	@$(MAKE) --no-print-directory .venv/.export-$(EXTRA)
+	@$(BIN)/python -m export $* --to artifacts
+
+train: .venv/.dev-$(EXTRA) ## train the bundled models anew (about half an hour on two cores)
+	@$(BIN)/python -m model.train $(MODELS)
+
+test: lint types pytest ## everything that must hold: lint, types, tests
+
+lint: .venv/.dev-$(EXTRA) ## ruff, format and rules
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
+
+types: .venv/.dev-$(EXTRA) ## mypy, strict
+	@$(BIN)/mypy
+
+pytest: .venv/.dev-$(EXTRA) ## the tests (ARGS=... is passed on)
+	@$(BIN)/python -m pytest -m "not gpu and not slow" $(ARGS)
+
+gpu-test: .venv/.dev-$(EXTRA) ## the tests that need a GPU
+	@$(BIN)/python -m pytest -m gpu $(ARGS)
+
+picture: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## draw the pictures of docs/ from the running models' answers
+	@$(BIN)/python docs/pictures/draw.py
+
+.venv/bin/python:
+	@echo "creating .venv"
+	@$(PYTHON) -m venv .venv
+
+.venv/.service-%: pyproject.toml | .venv/bin/python
+	@echo "installing the service (extra $*)"
+	@$(BIN)/pip install --quiet $(PIP_ARGS) --editable ".[$*]"
+	@touch $@
+
+.venv/.export-%: pyproject.toml | .venv/bin/python
+	@echo "installing the exporter (PyTorch is large, this can take minutes)"
+	@$(BIN)/pip install --quiet $(PIP_ARGS) --editable ".[$*,export]"
+	@touch $@
+
+.venv/.dev-%: pyproject.toml | .venv/bin/python
+	@echo "installing what tests need (PyTorch is large, this can take minutes)"
+	@$(BIN)/pip install --quiet $(PIP_ARGS) --editable ".[$*,export,train,dev]"
+	@touch $@
+
+clean: ## remove .venv, artifacts and caches
+	rm -rf .venv artifacts .mypy_cache .ruff_cache .pytest_cache *.egg-info

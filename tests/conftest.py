@@ -1,0 +1,77 @@
+"""What several folders of tests share: the bundled models, exported once."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def artifacts(tmp_path_factory):
+    """A folder with the artifacts of both bundled models, made by the command that users type."""
+    folder = tmp_path_factory.mktemp("artifacts")
+    done = subprocess.run(
+        [sys.executable, "-m", "export", "digits", "dates", "--to", folder], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@contextmanager
+def served(artifacts, **settings):
+    """Run `python -m service` on a free port until the block ends; gives a client whose base is its address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log = tempfile.TemporaryFile("w+")
+    process = start(artifacts, log, port=port, **settings)
+    client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30)
+    try:
+        for _ in range(300):
+            try:
+                if client.get("/health/ready").status_code == 200:
+                    break
+            except httpx.TransportError:
+                assert process.poll() is None, lines(log)
+            time.sleep(0.1)
+        else:
+            raise TimeoutError("the service is not ready after 30 seconds")
+        client.process = process
+        yield client
+    finally:
+        client.close()
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=30)
+        client.log = [json.loads(line) for line in lines(log)]
+        log.close()
+
+
+def lines(log):
+    """Return what was logged."""
+    log.seek(0)
+    return log.read().splitlines()
+
+
+def start(artifacts, log=subprocess.PIPE, **settings):
+    """Start `python -m service` with settings from keyword arguments and no others."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("REGARD_")}
+    environment |= {f"REGARD_{name}".upper(): str(value) for name, value in settings.items()}
+    return subprocess.Popen(
+        [sys.executable, "-m", "service"],
+        cwd=ROOT,
+        env=environment | {"REGARD_ARTIFACTS": str(artifacts)},
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
