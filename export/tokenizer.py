@@ -12,6 +12,6 @@ def characters(specials: tuple[str, ...], alphabet: str) -> str:
     vocabulary = {token: index for index, token in enumerate((*specials, *alphabet))}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))  # noqa: S106 # no password
     tokenizer.normalizer = normalizers.Lowercase()
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"(?s)."), behavior="isolated")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
     tokenizer.decoder = decoders.Fuse()
     return tokenizer.to_str(pretty=True)

@@ -34,7 +34,7 @@ def served(artifacts, **settings):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    log = tempfile.TemporaryFile("w+")
+    log = tempfile.TemporaryFile("w+")  # noqa: SIM115 # closed below, once the process has written its last line
     process = start(artifacts, log, port=port, **settings)
     client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30)
     try:

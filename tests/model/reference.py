@@ -58,13 +58,17 @@ def layer_norm(w, name, x, epsilon=1e-5):
 
 def attention(w, name, heads, x, source, visible=None):
     """One head after the other, each on its own columns: (output, weights (batch, heads, query, key))."""
-    query, key, value = linear(w, f"{name}.query", x), linear(w, f"{name}.key", source), linear(w, f"{name}.value", source)
+    query, key, value = (
+        linear(w, f"{name}.query", x),
+        linear(w, f"{name}.key", source),
+        linear(w, f"{name}.value", source),
+    )
     size = query.shape[-1] // heads
     mixed, maps = [], []
     for start in range(0, query.shape[-1], size):
         columns = slice(start, start + size)
         scores = query[..., columns] @ key[..., columns].swapaxes(-1, -2) / math.sqrt(size)
-        maps.append(softmax(scores if visible is None else np.where(visible, scores, -np.inf)))
+        maps.append(softmax(scores if visible is None else np.where(np.asarray(visible), scores, -np.inf)))
         mixed.append(maps[-1] @ value[..., columns])
     return linear(w, f"{name}.output", np.concatenate(mixed, -1)), np.stack(maps, 1)
 

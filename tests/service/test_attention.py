@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from contract.manifest import Kind, Manifest
-from service.attention import Wanted, resolve, select
+from contract.manifest import Kind
+from service.attention import resolve, select
 from service.errors import TooLarge, Unacceptable
 from service.options import AttentionOptions, parse
 from tests.service.test_served import manifest_of
@@ -100,7 +100,9 @@ def test_the_estimated_size_is_an_upper_bound_of_the_answer_and_not_far_above_it
 
 def test_an_answer_past_the_limit_is_refused_with_both_sizes():
     ask = resolve(parse(AttentionOptions, {"layers": "all", "heads": "all", "queries": "all"}, strings=False), vit())
-    with pytest.raises(TooLarge, match=r"attention: at most 1000 bytes an answer, this one would have \d+; ask for fewer"):
+    with pytest.raises(
+        TooLarge, match=r"attention: at most 1000 bytes an answer, this one would have \d+; ask for fewer"
+    ):
         ask.check_size([{"image": TOKENS}], 1000)
 
 
@@ -140,7 +142,9 @@ def test_a_row_that_the_input_does_not_have_is_refused(stack):
 
 
 def test_rollout_is_refused_where_rows_do_not_sum_to_one():
-    with pytest.raises(Unacceptable, match="method rollout: needs maps of tokens onto themselves whose rows sum to one"):
+    with pytest.raises(
+        Unacceptable, match="method rollout: needs maps of tokens onto themselves whose rows sum to one"
+    ):
         resolve(parse(AttentionOptions, {"method": "rollout"}, strings=False), vit(normalized=False))
 
 
@@ -154,5 +158,3 @@ def test_select_counts_negative_indices_from_the_end():
     assert select("rows", (-1, 0), 4) == [3, 0]
     assert select("rows", slice(-2, None), 4) == [2, 3]
     assert select("rows", "all", 3) == [0, 1, 2]
-
-

@@ -139,7 +139,9 @@ def test_too_many_pixels_are_refused_by_the_header():
         decode_image(encoded(Image.new("1", (20000, 20000))), INK, LIMIT)
 
 
-@pytest.mark.parametrize("data", [b"", b"hello", b"\x89PNG\r\n\x1a\n", b"GIF89a" + bytes(100), b"%PDF-1.7", bytes(1000)])
+@pytest.mark.parametrize(
+    "data", [b"", b"hello", b"\x89PNG\r\n\x1a\n", b"GIF89a" + bytes(100), b"%PDF-1.7", bytes(1000)]
+)
 def test_bytes_that_are_no_image_are_refused_without_saying_what_they_are(data):
     with pytest.raises(Unsupported, match=f"image: must be one of JPEG, PNG, WEBP, given {len(data)} bytes"):
         decode_image(data, INK, LIMIT)

@@ -1,0 +1,342 @@
+"""The exporter on small models of its own: every check must be able to fail, and a failure leaves nothing behind."""
+
+import dataclasses
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+import torch
+from tokenizers import Tokenizer
+from torch import nn
+
+from contract.artifact import read_artifact
+from contract.manifest import ImageRule, TextRule
+from export.__main__ import export
+from export.bundled import SOURCES
+from export.optimize import ExportError, optimize
+from export.pack import write_graphs
+from export.tasks import image_classifier, text_to_text
+from export.tokenizer import characters
+from export.trace import trace
+from export.verify import Ledger, verify
+from model.alphabet import ALPHABET, SPECIALS, encode
+from model.transformer import TransformerConfig, transformer
+from model.vit import ViTConfig, vit
+from tests.conftest import ROOT
+
+VIT = ViTConfig((8, 12), 1, patch=4, width=16, layers=2, heads=2, hidden=32, classes=3)
+TRANSFORMER = TransformerConfig(len(SPECIALS) + len(ALPHABET), length=48, width=16, layers=2, heads=2, hidden=32)
+
+
+def sharpened(module):
+    """Weights large enough that attention is not uniform, or every bug passes."""
+    torch.manual_seed(0)
+    for parameter in module.parameters():
+        if parameter.ndim == 2:
+            nn.init.normal_(parameter, std=1.5 / parameter.shape[1] ** 0.5)
+    return module.eval()
+
+
+def classifier(model=None):
+    rule = ImageRule(height=8, width=12, channels=1, locate="stretch", mean=(0.5,), std=(0.25,))
+    return image_classifier("small", model or sharpened(vit(VIT)), VIT, rule, ("a", "b", "c"), {})
+
+
+def translator(model=None, config=TRANSFORMER):
+    return text_to_text(
+        "pair",
+        model or sharpened(transformer(config)),
+        config,
+        tokenizer=characters(SPECIALS, ALPHABET),
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=48, pad=0, unknown=3),
+        start=1,
+        end=2,
+        max_new_tokens=12,
+        made_by={},
+    )
+
+
+@pytest.fixture(scope="module", params=["classifier", "translator", "pre-norm, untied"])
+def source(request):
+    if request.param == "pre-norm, untied":
+        return translator(config=dataclasses.replace(TRANSFORMER, tied=False, pre_norm=True))
+    return {"classifier": classifier, "translator": translator}[request.param]()
+
+
+@pytest.fixture(scope="module")
+def graphs(source):
+    return {plan.role: optimize(trace(plan, source.traced), plan) for plan in source.plans}
+
+
+@pytest.fixture(scope="module")
+def folder(graphs, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("graphs")
+    write_graphs(graphs, folder)
+    return folder
+
+
+def sessions(folder, graphs):
+    return {role: ort.InferenceSession(folder / f"{role}.onnx") for role in graphs}
+
+
+def test_every_role_of_a_random_model_is_verified(source, graphs, folder):
+    worst = verify(source, sessions(folder, graphs))
+    assert max(worst.values()) < 1e-4
+    assert worst["row sums"] < 1e-5
+    assert ("cached = uncached" in worst) == (source.generation is not None)
+
+
+def test_graphs_say_nothing_of_the_machine_they_were_made_on(graphs):
+    for graph in graphs.values():
+        text = graph.SerializeToString()
+        assert str(ROOT).encode() not in text
+        assert b"stack_trace" not in text
+        assert b".py" not in text
+
+
+def test_axes_have_the_names_of_the_manifest(source, graphs):
+    for plan in source.plans:
+        values = [*graphs[plan.role].graph.input, *graphs[plan.role].graph.output]
+        for port, value in zip((*plan.inputs, *plan.outputs), values, strict=True):
+            axes = tuple(axis.dim_param or axis.dim_value for axis in value.type.tensor_type.shape.dim)
+            assert (port.name, port.axes) == (value.name, axes)
+
+
+def test_predict_has_no_map_among_its_outputs_and_attention_all_of_them(source, graphs):
+    kinds = [kind.kind for kind in source.attention]
+    assert [value.name for value in graphs["predict"].graph.output] == ["logits"]
+    assert [value.name for value in graphs["attention"].graph.output] == ["logits", *kinds]
+
+
+def test_equal_weights_lie_once_in_the_file_that_the_roles_share(source, graphs, folder):
+    held = sum(parameter.numel() * 4 for parameter in source.plan("predict").module.parameters())
+    assert (folder / "weights.bin").stat().st_size < 1.5 * held + 4096 * 100  # pages between tensors
+    for graph in graphs.values():
+        assert all(len(tensor.raw_data) < 1024 for tensor in graph.graph.initializer)
+        assert {
+            entry.value
+            for tensor in graph.graph.initializer
+            for entry in tensor.external_data
+            if entry.key == "location"
+        } == {"weights.bin"}
+
+
+def tampered(graph, change):
+    copy = onnx.ModelProto()
+    copy.CopyFrom(graph)
+    change(copy.graph)
+    return copy
+
+
+def test_a_promised_output_that_is_gone_is_noticed():
+    source = classifier()
+    plan = source.plan("attention")
+    graph = tampered(trace(plan, source.traced), lambda graph: graph.output.pop())
+    with pytest.raises(
+        ExportError, match=r"attention: promised outputs \['logits', 'encoder'\], the graph has \['logits'\]"
+    ):
+        optimize(graph, plan)
+
+
+def test_a_fixed_axis_of_another_size_is_noticed():
+    source = classifier()
+    plan = source.plan("predict")
+
+    def widen(graph):
+        graph.output[0].type.tensor_type.shape.dim[1].dim_value = 4
+
+    with pytest.raises(ExportError, match="predict: logits must have an axis of 3"):
+        optimize(tampered(trace(plan, source.traced), widen), plan)
+
+
+def test_an_attention_that_is_gone_is_noticed():
+    source = classifier()
+    plan = dataclasses.replace(source.plan("predict"), attentions=5)
+    with pytest.raises(ExportError, match="predict: must attend 5 times, the graph has 2 Softmax nodes"):
+        optimize(trace(plan, source.traced), plan)
+
+
+class Changed:
+    """A session whose answers were changed."""
+
+    def __init__(self, session, change):
+        self.session, self.change = session, change
+
+    def run(self, names, feed):
+        return self.change(dict(zip(names, self.session.run(names, feed), strict=True)), feed)
+
+
+CHANGES = {
+    "a weight off by a little": (
+        lambda out, feed: [out["logits"], out["encoder"] + np.float32(1e-4)],
+        "attention: encoder: must agree within 1e-05, differs by 0.0001 at {'batch': 1}",
+    ),
+    "logits off by a little": (
+        lambda out, feed: [out["logits"] + np.float32(1e-3), out["encoder"]],
+        "attention: logits: must agree within 0.0001",
+    ),
+    "not a number": (lambda out, feed: [out["logits"] * np.nan, out["encoder"]], "attention: logits: must agree"),
+    "a row lost": (lambda out, feed: [out["logits"][:-1], out["encoder"]], "attention: logits: must have shape"),
+    "a batch baked in": (
+        lambda out, feed: [out["logits"], np.concatenate([out["encoder"][:1]] * len(out["encoder"]))],
+        "attention: encoder: must agree within 1e-05",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_verification_says_what_differs_by_how_much_at_which_shape(name, tmp_path):
+    source = classifier()
+    graphs = {plan.role: optimize(trace(plan, source.traced), plan) for plan in source.plans}
+    write_graphs(graphs, tmp_path)
+    running = sessions(tmp_path, graphs)
+    change, words = CHANGES[name]
+    running["attention"] = Changed(running["attention"], change)
+    with pytest.raises(ExportError) as failed:
+        verify(source, running)
+    assert str(failed.value).startswith(words)
+
+
+class Constant(nn.Module):
+    """A model whose maps do not depend on its input."""
+
+    def __init__(self):
+        super().__init__()
+        self.model = sharpened(vit(VIT))
+
+    def forward(self, pixels):
+        logits, maps = self.model(pixels)
+        return logits, {name: torch.full_like(weights, 1 / weights.shape[-1]) for name, weights in maps.items()}
+
+
+def test_a_constant_map_is_refused():
+    source = classifier(Constant())
+    plans = [dataclasses.replace(plan, attentions=2 if plan.role == "predict" else 0) for plan in source.plans]
+    source = dataclasses.replace(source, plans=tuple(plans))
+    running = {}
+    for plan in source.plans:
+        graph = trace(plan, source.traced)
+        running[plan.role] = ort.InferenceSession(graph.SerializeToString())
+    with pytest.raises(ExportError, match="attention: encoder is the same for two different inputs"):
+        verify(source, running)
+
+
+def test_padding_that_leaks_is_refused():
+    """An encoder that sees padding agrees with itself at every shape, but not alone with in a batch."""
+    model = sharpened(transformer(TRANSFORMER))
+    encode_all = model.encode
+    model.encode = lambda source, visible: encode_all(source, torch.ones_like(visible))
+    source = translator(model)
+    running = {}
+    for plan in source.plans:
+        running[plan.role] = ort.InferenceSession(trace(plan, source.traced).SerializeToString())
+    with pytest.raises(ExportError, match=r": alone = in a padded batch: must agree within .* at row \d of"):
+        verify(source, running)
+
+
+def test_sizes_to_verify_must_differ_from_the_traced_ones():
+    source = dataclasses.replace(classifier(), tried=({"batch": 2},))
+    with pytest.raises(ExportError, match="sizes to verify must differ from the traced ones"):
+        verify(source, {"predict": None, "attention": None})
+
+
+def test_a_ledger_keeps_the_worst():
+    ledger = Ledger()
+    for difference in (1e-6, 3e-6, 2e-6):
+        ledger.compare("it", np.array([difference]), np.array([0.0]), 1e-5, "here")
+    assert ledger.worst == {"it": pytest.approx(3e-6)}
+
+
+# The whole command
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path):
+    first, second = (export(classifier(), "1", tmp_path / name) for name in ("a", "b"))
+    assert {path.name: path.read_bytes() for path in first.iterdir()} == {
+        path.name: path.read_bytes() for path in second.iterdir()
+    }
+
+
+def test_an_artifact_is_whole_and_readable_and_nothing_is_left_beside_it(tmp_path, capsys):
+    target = export(translator(), "7", tmp_path)
+    assert sorted(path.name for path in target.iterdir()) == sorted(
+        [
+            "manifest.json",
+            "predict.onnx",
+            "attention.onnx",
+            "encode.onnx",
+            "decode.onnx",
+            "tokenizer.json",
+            "weights.bin",
+        ]
+    )
+    assert [path.name for path in target.parent.iterdir()] == ["7"]
+    manifest = read_artifact(target).manifest
+    assert manifest.graphs.keys() == {"predict", "attention", "encode", "decode"}
+    assert manifest.verified["cached = uncached"] < 1e-4
+    said = capsys.readouterr().out
+    for step in ("trace", "optimize", "verify", "pack"):
+        assert f"  {step}" in said
+
+
+def test_a_failed_verification_leaves_no_artifact_and_the_old_one_in_place(tmp_path, monkeypatch):
+    old = export(classifier(), "1", tmp_path)
+    before = (old / "manifest.json").read_bytes()
+    monkeypatch.setattr("export.__main__.verify", lambda *_: (_ for _ in ()).throw(ExportError("no")))
+    for version in ("1", "2"):
+        with pytest.raises(ExportError):
+            export(classifier(), version, tmp_path)
+    assert [path.name for path in old.parent.iterdir()] == ["1"]
+    assert (old / "manifest.json").read_bytes() == before
+
+
+def test_an_artifact_replaces_the_one_of_its_version(tmp_path):
+    export(classifier(), "1", tmp_path)
+    assert read_artifact(export(classifier(sharpened(vit(VIT))), "1", tmp_path)).manifest.version == "1"
+
+
+def command(*arguments):
+    return subprocess.run([sys.executable, "-m", "export", *arguments], cwd=ROOT, capture_output=True, text=True)
+
+
+def test_the_command_refuses_names_it_does_not_know(tmp_path):
+    done = command("toaster", "--to", str(tmp_path / "artifacts"))
+    assert done.returncode == 2
+    assert "name: must be one or more of digits, dates, given toaster" in done.stderr
+    assert not (tmp_path / "artifacts").exists()
+
+
+def test_the_command_lists_what_it_knows():
+    assert command("--list").stdout.split() == list(SOURCES)
+
+
+def test_a_failure_of_the_command_is_one_line_and_not_zero(tmp_path, monkeypatch, capsys):
+    from export import __main__ as main
+
+    monkeypatch.setattr(
+        main, "verify", lambda *_: (_ for _ in ()).throw(ExportError("encoder differs by 3 at batch 1"))
+    )
+    monkeypatch.setattr(main, "SOURCES", {"small": classifier})
+    monkeypatch.setattr(sys, "argv", ["export", "small", "--to", str(tmp_path)])
+    assert main.main() == 1
+    assert capsys.readouterr().err == "small: not exported: encoder differs by 3 at batch 1\n"
+    assert not list((tmp_path / "small").iterdir())
+
+
+# The tokenizer
+
+
+def test_the_exported_tokenizer_gives_the_indices_that_training_used():
+    tokenizer = Tokenizer.from_str(characters(SPECIALS, ALPHABET))
+    for text in ["23 March 2021", "ÄÖ ß\n\t💥", "", "[END][PAD]", "\u2019\u2013\u2018", "İstanbul"[1:], ALPHABET.upper()]:
+        encoding = tokenizer.encode(text)
+        assert encoding.ids == encode(text)
+        assert encoding.offsets == [(place, place + 1) for place in range(len(text))]
+
+
+def test_decoding_undoes_encoding():
+    tokenizer = Tokenizer.from_str(characters(SPECIALS, ALPHABET))
+    assert tokenizer.decode(tokenizer.encode("2021-03-23").ids) == "2021-03-23"

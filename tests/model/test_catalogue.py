@@ -1,0 +1,59 @@
+import pytest
+import torch
+from torch import nn
+
+from model.catalogue import CATALOGUE, build, bundled
+from model.train.digits import pixels, scans
+from model.weights import WeightsError
+
+PARAMETERS = {
+    "vit_b_16": 86_567_656,
+    "vit_l_16": 304_326_632,
+    "vit_h_14": 632_045_800,
+    "digits": 455_050,
+    "transformer_base": 63_082_496,
+    "transformer_big": 214_245_376,
+    "dates": 1_398_656,
+}
+
+
+def test_the_table_of_this_file_lists_every_model():
+    assert CATALOGUE.keys() == PARAMETERS.keys()
+
+
+@pytest.mark.parametrize(("name", "count"), PARAMETERS.items())
+def test_a_model_has_its_number_of_parameters(name, count):
+    with torch.device("meta"):  # sizes without the memory
+        model = build(name)
+    assert sum(parameter.numel() for parameter in model.parameters()) == count
+
+
+@pytest.mark.parametrize("name", ["digits", "dates"])
+def test_a_model_is_built_afresh_in_inference_mode_and_in_the_default_type(name):
+    one, other = build(name), build(name)
+    assert isinstance(one, nn.Module)
+    assert not any(module.training for module in one.modules())
+    assert {parameter.dtype for parameter in one.parameters()} == {torch.float32}
+    assert not {id(parameter) for parameter in one.parameters()} & {id(parameter) for parameter in other.parameters()}
+
+
+@pytest.mark.parametrize("load", [build, bundled])
+@pytest.mark.parametrize("name", ["vit_b_17", "", "Digits"])
+def test_an_unknown_name_is_refused_with_the_names_there_are(load, name):
+    names = ", ".join(sorted(PARAMETERS))
+    with pytest.raises(ValueError, match=f"^model: must be one of {names}, given '{name}'$"):
+        load(name)
+
+
+def test_a_model_without_trained_weights_cannot_be_had_with_them():
+    with torch.device("meta"), pytest.raises(WeightsError, match=r"model\.safetensors: cannot be read"):
+        bundled("vit_b_16")
+
+
+def test_the_bundled_digits_read_the_held_out_scans():
+    model = bundled("digits")
+    assert not any(module.training for module in model.modules())
+    _, _, held, labels = scans()
+    with torch.no_grad():
+        right = (model(pixels(held))[0].argmax(1) == labels).double().mean().item()
+    assert right >= 0.985

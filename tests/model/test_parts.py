@@ -1,0 +1,107 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from reference import assert_same, feed_forward, gelu, randn, relu, sharpen, weights_of
+from torch import nn
+
+from model.parts import Embedding, FeedForward, Patches, SinusoidalPositions, sinusoids
+
+
+def table(length, width):
+    """The formula, one number after the other."""
+    rows = np.empty((length, width))
+    for position in range(length):
+        for pair in range(width // 2):
+            angle = position / 10000 ** (2 * pair / width)
+            rows[position, 2 * pair] = math.sin(angle)
+            rows[position, 2 * pair + 1] = math.cos(angle)
+    return rows
+
+
+def test_the_first_position_after_the_start_has_the_numbers_of_the_paper():
+    assert [round(number, 6) for number in sinusoids(2, 512)[1, :5].tolist()] == [
+        0.841471,  # sin 1
+        0.540302,  # cos 1
+        0.821856,  # sin of 1 / 10000^(2/512) = 0.964662
+        0.569695,  # cos of the same
+        0.801962,  # sin of 1 / 10000^(4/512) = 0.930573
+    ]
+
+
+@pytest.mark.parametrize(("length", "width"), [(60, 512), (7, 2), (9, 6)])
+def test_the_whole_table_follows_the_formula(length, width):
+    given = sinusoids(length, width)
+    assert given.dtype == torch.get_default_dtype()
+    assert_same(given.double(), table(length, width), tolerance=1e-7)
+
+
+def test_far_positions_are_as_exact_as_near_ones():
+    angle = 20_000 / 10000 ** (np.arange(0, 512, 2) / 512)
+    far = sinusoids(20_001, 512)[20_000].double()
+    assert_same(far, np.stack((np.sin(angle), np.cos(angle)), -1).ravel(), tolerance=1e-7)
+
+
+def test_an_odd_width_is_refused():
+    with pytest.raises(ValueError, match="sinusoidal positions: width must be even, given 7"):
+        sinusoids(4, 7)
+
+
+def test_positions_are_looked_up_by_index_whatever_its_shape():
+    positions = SinusoidalPositions(10, 8)
+    rows = torch.tensor(table(10, 8), dtype=torch.float32)
+    for index in (torch.tensor([3, 0, 9]), torch.tensor([[3, 0], [9, 9]])):
+        assert_same(positions(index), rows[index], tolerance=1e-6)
+
+
+def test_sinusoids_are_not_stored_with_the_weights():
+    positions = SinusoidalPositions(10, 8)
+    assert not positions.state_dict()
+    assert not list(positions.parameters())
+
+
+def test_an_embedding_is_the_scaled_token_plus_its_position():
+    tokens = nn.Embedding(5, 8, dtype=torch.float64)
+    embedding = Embedding(tokens, SinusoidalPositions(6, 8))
+    given = torch.tensor([[4, 0, 4], [1, 2, 3]])
+    w, rows = tokens.weight.detach().numpy(), table(6, 8)
+    for index in (torch.arange(3), torch.tensor([[0, 1, 2], [5, 3, 4]])):
+        assert_same(embedding(given, index), w[given] * math.sqrt(8) + rows[index], tolerance=1e-6)
+
+
+def test_learned_positions_are_called_the_same_way():
+    tokens, positions = sharpen(nn.Embedding(5, 8), seed=1), sharpen(nn.Embedding(6, 8), seed=2)
+    given = Embedding(tokens, positions)(torch.tensor([[4, 0]]), torch.tensor([5, 1]))
+    assert_same(given, tokens.weight[[4, 0]][None] * math.sqrt(8) + positions.weight[[5, 1]][None])
+
+
+@pytest.mark.parametrize(("activation", "bend"), [(nn.ReLU(), relu), (nn.GELU(), gelu)], ids=["relu", "gelu"])
+def test_a_feed_forward_follows_its_equation(activation, bend):
+    module, x = sharpen(FeedForward(6, 10, activation)), randn(2, 3, 6)
+    assert_same(module(x), feed_forward(weights_of(module), "module", x.numpy(), bend))
+
+
+def test_a_feed_forward_treats_every_position_alike():
+    module, x = sharpen(FeedForward(6, 10, nn.ReLU())), randn(2, 3, 6)
+    assert_same(module(x)[:, 1], module(x[:, 1]))
+
+
+def test_patches_are_cut_and_projected_in_reading_order():
+    patches, pixels = sharpen(Patches(2, 3, 5)), randn(2, 2, 6, 12)  # 2 x 4 patches
+    w = weights_of(patches)
+    kernel, bias = w["module.projection.weight"].reshape(5, -1), w["module.projection.bias"]
+    expected = [
+        [kernel @ image[:, top : top + 3, left : left + 3].ravel() + bias for top in (0, 3) for left in (0, 3, 6, 9)]
+        for image in pixels.numpy()
+    ]
+    assert_same(patches(pixels), np.array(expected))
+
+
+@pytest.mark.parametrize(("row", "column", "patch"), [(0, 0, 0), (1, 11, 3), (3, 0, 4), (5, 6, 6)])
+def test_a_pixel_changes_its_own_patch_and_no_other(row, column, patch):
+    patches, pixels = sharpen(Patches(2, 3, 5)), randn(1, 2, 6, 12)
+    touched = pixels.clone()
+    touched[0, 1, row, column] += 1
+    changed = (patches(touched) != patches(pixels))[0].any(-1)
+    assert changed.nonzero().flatten().tolist() == [patch]

@@ -1,0 +1,143 @@
+import os
+from dataclasses import replace
+
+import pytest
+import torch
+from reference import sharpen
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from model.transformer import TransformerConfig, transformer
+from model.vit import ViTConfig, vit
+from model.weights import WeightsError, load_weights, save_weights
+
+TRANSFORMER = TransformerConfig(13, length=8, width=8, layers=1, heads=2, hidden=12)
+MODULES = {
+    "vit": lambda: vit(ViTConfig((4, 4), 1, patch=2, width=8, layers=1, heads=2, hidden=12, classes=3)),
+    "tied": lambda: transformer(TRANSFORMER),
+    "untied": lambda: transformer(replace(TRANSFORMER, tied=False)),
+}
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A file that fits nn.Linear(2, 3)."""
+    path = tmp_path / "model.safetensors"
+    save_weights(nn.Linear(2, 3), path)
+    return path
+
+
+def values(module):
+    return [parameter.detach().clone() for parameter in module.parameters()]
+
+
+def same(some, others):
+    return all(torch.equal(one, other) for one, other in zip(some, others, strict=True))
+
+
+def refused(module, file, words):
+    """Loading is refused with these words and changes nothing."""
+    before = values(module)
+    with pytest.raises(WeightsError) as refusal:
+        load_weights(module, file)
+    assert words in str(refusal.value)
+    assert str(refusal.value).startswith(f"{file.name}: ")
+    assert same(values(module), before)
+    return str(refusal.value)
+
+
+@pytest.mark.parametrize("make", MODULES.values(), ids=MODULES)
+def test_what_was_saved_is_loaded(make, tmp_path):
+    saved, loaded = sharpen(make(), seed=1).float(), make()
+    save_weights(saved, tmp_path / "model.safetensors")
+    parameters = list(loaded.parameters())
+    assert not same(values(loaded), values(saved))
+    load_weights(loaded, tmp_path / "model.safetensors")
+    assert same(values(loaded), values(saved))
+    assert all(now is then for now, then in zip(loaded.parameters(), parameters, strict=True))
+    assert all(parameter.requires_grad for parameter in loaded.parameters())
+
+
+def test_a_tied_matrix_is_saved_once_and_stays_tied_when_it_is_loaded(tmp_path):
+    saved, loaded = sharpen(transformer(TRANSFORMER), seed=1).float(), transformer(TRANSFORMER)
+    save_weights(saved, tmp_path / "model.safetensors")
+    given = load_file(tmp_path / "model.safetensors")
+    assert [name for name, tensor in given.items() if tensor.shape == (13, 8)] == ["source.tokens.weight"]
+    load_weights(loaded, tmp_path / "model.safetensors")
+    assert loaded.head.weight is loaded.source.tokens.weight is loaded.target.tokens.weight
+    assert torch.equal(loaded.head.weight, saved.head.weight)
+
+
+def test_a_transposed_parameter_survives_the_round_trip(tmp_path):
+    saved, loaded = nn.Linear(2, 3), nn.Linear(2, 3)
+    saved.weight = nn.Parameter(torch.arange(6.0).reshape(2, 3).T)
+    save_weights(saved, tmp_path / "model.safetensors")
+    load_weights(loaded, tmp_path / "model.safetensors")
+    assert torch.equal(loaded.weight, saved.weight)
+
+
+def test_every_fault_is_listed_in_one_message(tmp_path):
+    module, file = sharpen(MODULES["vit"]()).float(), tmp_path / "model.safetensors"
+    save_weights(module, file)
+    given = load_file(file)
+    del given["head.bias"], given["class_token"]
+    given |= {"pooler.weight": torch.zeros(1), "head.weight": torch.zeros(8, 3), "an.extra": torch.zeros(1)}
+    given["positions.weight"] = given["positions.weight"][:-1].clone()
+    save_file(given, file)
+    message = refused(MODULES["vit"](), file, "missing")
+    assert message == (
+        "model.safetensors: missing class_token; missing head.bias; left over an.extra; left over pooler.weight; "
+        "head.weight must be [3, 8], given [8, 3]; positions.weight must be [5, 8], given [4, 8]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda given: given.pop("bias"), "missing bias"),
+        (lambda given: given.update(scale=torch.zeros(1)), "left over scale"),
+        (lambda given: given.update(weight=torch.zeros(2, 3)), "weight must be [3, 2], given [2, 3]"),
+        (lambda given: given.update(weight=torch.zeros(3)), "weight must be [3, 2], given [3]"),
+        (lambda given: given.update(bias=torch.zeros(1)), "bias must be [3], given [1]"),
+    ],
+)
+def test_a_fault_alone_is_named_and_nothing_is_loaded(file, change, words):
+    given = load_file(file)
+    change(given)
+    save_file(given, file)
+    assert refused(nn.Linear(2, 3), file, words) == f"model.safetensors: {words}"
+
+
+def test_a_tied_matrix_under_its_second_name_is_left_over(tmp_path):
+    file, model = tmp_path / "model.safetensors", transformer(TRANSFORMER)
+    save_file({name: tensor.clone() for name, tensor in model.state_dict().items()}, file)
+    refused(model, file, "left over head.weight; left over target.tokens.weight")
+
+
+@pytest.mark.parametrize("size", [0, 7, 40, -1])
+def test_a_truncated_file_is_refused(file, size):
+    os.truncate(file, size if size >= 0 else file.stat().st_size - 1)
+    refused(nn.Linear(2, 3), file, "cannot be read as safetensors")
+
+
+@pytest.mark.parametrize("name", ["model.bin", "model.pt", "model.pth", "model.pkl", "model", "model.safetensors.pt"])
+def test_a_pickle_is_refused_by_its_suffix_and_never_opened(tmp_path, name):
+    file = tmp_path / name
+    torch.save(nn.Linear(2, 3).state_dict(), file)
+    given = file.suffix or "no suffix"
+    refused(nn.Linear(2, 3), file, f"weights must be a .safetensors file, given {given}")
+
+
+def test_a_pickle_under_a_better_name_is_refused_too(tmp_path):
+    file = tmp_path / "model.safetensors"
+    torch.save(nn.Linear(2, 3).state_dict(), file)
+    refused(nn.Linear(2, 3), file, "cannot be read as safetensors")
+
+
+def test_a_file_that_does_not_exist_is_refused(tmp_path):
+    refused(nn.Linear(2, 3), tmp_path / "none.safetensors", "cannot be read as safetensors: No such file")
+
+
+def test_a_folder_is_refused(tmp_path):
+    (tmp_path / "model.safetensors").mkdir()
+    refused(nn.Linear(2, 3), tmp_path / "model.safetensors", "cannot be read as safetensors")

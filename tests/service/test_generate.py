@@ -1,0 +1,128 @@
+"""The decode loop in this process, over the real graphs: what joins and leaves must not disturb the others."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from service.batch import Device
+from service.generate import log_softmax
+from service.metrics import Metrics
+from service.options import GenerateOptions
+from service.served import TextGenerator, load
+from service.settings import Settings
+
+TEXTS = ["the twenty-third of March 2021", "3/23/21", "on Wednesday, the 4th of July 1984", "5.6.07", "MAY 1 2000", "x"]
+
+
+@pytest.fixture(scope="module")
+def dates(artifacts):
+    return load(Settings(artifacts=artifacts))["dates"]
+
+
+def play(dates, scenario, rows=64):
+    """Run a scenario with the decode loop at work."""
+
+    async def main():
+        device = Device()
+        dates.settings = Settings(artifacts=dates.settings.artifacts, batch_rows=rows)
+        workers = [asyncio.create_task(work()) for work in TextGenerator.workers(dates, device, Metrics())]
+        try:
+            return await asyncio.wait_for(scenario(), 60)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            device.close()
+
+    return asyncio.run(main())
+
+
+async def one(dates, text, **options):
+    return await dates.generate(dates.texts.encode(text), GenerateOptions(**options))
+
+
+def requests():
+    """Greedy, beams and samples of several lengths and limits."""
+    return [
+        (text, options)
+        for text in TEXTS
+        for options in ({}, {"num_beams": 3}, {"max_new_tokens": 5}, {"temperature": 2.0, "seed": 1})
+    ]
+
+
+@pytest.fixture(scope="module")
+def alone(dates):
+    async def scenario():
+        return [await one(dates, text, **options) for text, options in requests()]
+
+    return play(dates, scenario)
+
+
+@pytest.mark.parametrize("rows", [64, 4])
+def test_sequences_that_run_together_find_what_each_finds_alone(dates, alone, rows):
+    async def scenario():
+        return await asyncio.gather(*(one(dates, text, **options) for text, options in requests()))
+
+    for mine, theirs in zip(alone, play(dates, scenario, rows), strict=True):
+        assert mine.tokens == theirs.tokens
+        assert mine.logs == pytest.approx(theirs.logs, abs=1e-4)
+
+
+def test_sequences_that_join_while_others_run_find_what_each_finds_alone(dates, alone):
+    async def scenario():
+        tasks = []
+        for text, options in requests():
+            tasks.append(asyncio.create_task(one(dates, text, **options)))
+            await asyncio.sleep(0.002)
+        return await asyncio.gather(*tasks)
+
+    for mine, theirs in zip(alone, play(dates, scenario), strict=True):
+        assert mine.tokens == theirs.tokens
+
+
+def test_cancelled_sequences_leave_and_the_others_go_on(dates, alone):
+    async def scenario():
+        tasks = [asyncio.create_task(one(dates, text, **options)) for text, options in requests()]
+        await asyncio.sleep(0.01)
+        for task in tasks[::2]:
+            task.cancel()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    results = play(dates, scenario)
+    for index in range(1, len(results), 2):
+        assert results[index].tokens == alone[index].tokens
+
+
+def test_every_step_is_reported_with_one_more_token(dates):
+    async def scenario():
+        grown = []
+        best = await dates.generate(dates.texts.encode(TEXTS[0]), GenerateOptions(), lambda it: grown.append(it.tokens))
+        return grown, best.tokens
+
+    grown, tokens = play(dates, scenario)
+    assert grown == [tokens[:length] for length in range(1, len(tokens) + 1)]
+
+
+def test_a_step_that_fails_is_answered_and_the_next_request_runs(dates, monkeypatch):
+    decode = dates.sessions["decode"]
+    run = type(decode).run
+    calls = []
+
+    def failing(session, feed):
+        if session is decode and not calls:
+            calls.append(feed)
+            raise MemoryError("secret words")
+        return run(session, feed)
+
+    monkeypatch.setattr(type(decode), "run", failing)
+
+    async def scenario():
+        with pytest.raises(RuntimeError, match=r"^dates: decoding failed$"):
+            await one(dates, TEXTS[0])
+        return await one(dates, TEXTS[0])
+
+    assert dates.texts.decode(play(dates, scenario).tokens[:-1]) == "2021-03-23"
+
+
+def test_log_softmax_stands_large_logits():
+    assert log_softmax(np.array([[1000.0, 1000.0]], np.float32)) == pytest.approx(np.log([[0.5, 0.5]]))

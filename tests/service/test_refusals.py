@@ -1,0 +1,192 @@
+"""Bad input: its status, its words, in bounded time, nothing of it in the answer, and the next good one is answered."""
+
+import io
+import time
+
+import httpx
+import pytest
+from PIL import Image
+
+from tests.conftest import ROOT, served
+from tests.service.test_images import bar, encoded
+
+DIGITS, DATES = "/v1/models/digits/classify", "/v1/models/dates/generate"
+SEVEN = (ROOT / "tests/data/digits/seven.png").read_bytes()
+PNG, JSON = {"Content-Type": "image/png"}, {"Content-Type": "application/json"}
+SECONDS = 0.1
+
+
+def bomb():
+    file = io.BytesIO()
+    Image.new("1", (20000, 20000)).save(file, "PNG")
+    assert file.tell() < 60_000
+    return file.getvalue()
+
+
+def document(text):
+    return {"content": text, "headers": JSON}
+
+
+CASES = {
+    "empty body": (DIGITS, {"content": b"", "headers": PNG}, 400, "image: must hold at least one byte, given none"),
+    "text as image": (DIGITS, {"content": b"secret words", "headers": PNG}, 415, "image: must be one of JPEG, PNG, WEBP"),
+    "gif": (DIGITS, {"content": b"GIF89a" + bytes(50), "headers": PNG}, 415, "image: must be one of JPEG, PNG, WEBP"),
+    "truncated jpeg": (
+        DIGITS,
+        {"content": encoded(bar(), "JPEG")[:600], "headers": {"Content-Type": "image/jpeg"}},
+        422,
+        "image: must be whole",
+    ),
+    "20000 x 20000": (DIGITS, {"content": bomb(), "headers": PNG}, 413, "image: at most 16000000 pixels, given 20000 x 20000"),
+    "an image too many bytes": (DIGITS, {"content": bytes(11 << 20), "headers": PNG}, 413, "body: at most 10485760 bytes"),
+    "no content type": (DIGITS, {"content": SEVEN}, 415, "Content-Type: must be image/*"),
+    "a page": (DIGITS, {"content": SEVEN, "headers": {"Content-Type": "text/html"}}, 415, "Content-Type: must be image/*"),
+    "gzip": (DIGITS, {"content": SEVEN, "headers": {**PNG, "Content-Encoding": "gzip"}}, 415, "Content-Encoding: must be"),
+    "unknown model": ("/v1/models/secret-words/classify", {"content": SEVEN, "headers": PNG}, 404, "model: must be one of"),
+    "a path as model": ("/v1/models/..%2f..%2fetc/classify", {"content": SEVEN, "headers": PNG}, 404, ""),
+    "another task": ("/v1/models/dates/classify", {"content": SEVEN, "headers": PNG}, 404, "serves generate, attention"),
+    "unknown option": (DIGITS + "?secret_words=1", {"content": SEVEN, "headers": PNG}, 422, "options: unknown option"),
+    "option twice": (DIGITS + "?top_k=1&top_k=2", {"content": SEVEN, "headers": PNG}, 422, "options: each may be given once"),
+    "top_k zero": (DIGITS + "?top_k=0", {"content": SEVEN, "headers": PNG}, 422, "top_k: Input should be greater"),
+    "layers without attention": (DIGITS + "?layers=1", {"content": SEVEN, "headers": PNG}, 422, "layers: is an option of"),
+    "layer 99": (DIGITS + "?attention=raw&layers=99", {"content": SEVEN, "headers": PNG}, 422, "layers: must be from -4"),
+    "an unknown method": (DIGITS + "?attention=secret+words", {"content": SEVEN, "headers": PNG}, 422, "method: Input should be"),
+    "relevance": (DIGITS + "?attention=relevance", {"content": SEVEN, "headers": PNG}, 422, "method relevance: this model serves"),
+    "a file in another field": (DIGITS, {"files": {"secret": SEVEN}}, 422, "form: files must be in the field image"),
+    "a form without files": (DIGITS, {"files": [("top_k", (None, "1"))]}, 422, "images: must be 1 to 32, given 0"),
+    "33 images": (DIGITS, {"files": [("image", SEVEN)] * 33}, 422, "images: must be 1 to 32, given 33"),
+    "a broken form": (
+        DIGITS,
+        {"content": b"--x\r\nsecret", "headers": {"Content-Type": "multipart/form-data"}},
+        400,
+        "form: must be well-formed",
+    ),
+    "not base64": (DIGITS, {"json": {"images": ["secret words"]}}, 400, "images: each must be base64"),
+    "images is no list": (DIGITS, {"json": {"images": "secret"}}, 422, "images: must be a list of base64"),
+    "query beside JSON": (DIGITS + "?top_k=1", {"json": {"images": ["aGk="]}}, 422, "query: options of a JSON request"),
+    "NaN": (DATES, document('{"inputs": "x", "temperature": NaN}'), 400, "body: must be JSON"),
+    "1e999": (DATES, document('{"inputs": "x", "temperature": 1e999}'), 400, "body: must be JSON"),
+    "Infinity": (DATES, document('{"inputs": "x", "max_new_tokens": Infinity}'), 400, "body: must be JSON"),
+    "a lone surrogate": (DATES, document('{"inputs": "\\ud800"}'), 400, "body: must be JSON"),
+    "half a document": (DATES, document('{"inputs": "secret'), 400, "body: must be JSON"),
+    "deep nesting": (DATES, document("[" * 250_000), 400, "body: must be JSON"),
+    "an array": (DATES, document("[]"), 422, "body: must be a JSON object"),
+    "utf-16": (DATES, {"content": '{"inputs": "x"}'.encode("utf-16"), "headers": JSON}, 400, "body: must be JSON"),
+    "another charset": (
+        DATES,
+        {"content": b"{}", "headers": {"Content-Type": "application/json; charset=utf-7"}},
+        415,
+        "Content-Type: JSON must be UTF-8",
+    ),
+    "a form of text": (DATES, {"data": {"inputs": "x"}}, 415, "Content-Type: must be application/json"),
+    "10 MB of text": (DATES, {"json": {"inputs": "secret" * 1_700_000}}, 413, "body: at most 1048576 bytes"),
+    "900 kB of text": (DATES, {"json": {"inputs": "secret" * 150_000}}, 413, "input: at most 96 tokens, given 900000 char"),
+    "97 tokens": (DATES, {"json": {"inputs": "s" * 97}}, 422, "input: at most 96 tokens, given 97"),
+    "no token": (DATES, {"json": {"inputs": ""}}, 422, "input: must hold at least one token, given none"),
+    "33 texts": (DATES, {"json": {"inputs": ["x"] * 33}}, 422, "inputs: must be 1 to 32, given 33"),
+    "a number as text": (DATES, {"json": {"inputs": 5}}, 422, "inputs: must be a string or a list of strings"),
+    "nothing": (DATES, {"json": {}}, 422, "inputs: must be a string or a list of strings"),
+    "10^9 tokens": (DATES, {"json": {"inputs": "x", "max_new_tokens": 10**9}}, 422, "max_new_tokens: at most 16, given 1000000000"),
+    "10^6 beams": (DATES, {"json": {"inputs": "x", "num_beams": 10**6}}, 422, "num_beams: at most 8, given 1000000"),
+    "no tokens": (DATES, {"json": {"inputs": "x", "max_new_tokens": 0}}, 422, "max_new_tokens: Input should be greater"),
+    "true as number": (DATES, {"json": {"inputs": "x", "top_k": True}}, 422, "top_k: Input should be a valid integer"),
+    "text as number": (DATES, {"json": {"inputs": "x", "top_k": "secret"}}, 422, "top_k: Input should be a valid integer"),
+    "below zero": (DATES, {"json": {"inputs": "x", "temperature": -1.0}}, 422, "temperature: Input should be greater"),
+    "beams and sampling": (DATES, {"json": {"inputs": "x", "num_beams": 2, "top_k": 3}}, 422, "num_beams: must be 1 when"),
+    "beams and stream": (DATES, {"json": {"inputs": "x", "num_beams": 2, "stream": True}}, 422, "stream: needs num_beams 1"),
+    "two streams": (DATES, {"json": {"inputs": ["x", "y"], "stream": True}}, 422, "stream: takes one input, given 2"),
+    "rollout of cross": (
+        DATES,
+        {"json": {"inputs": "x", "attention": {"method": "rollout", "kind": "cross"}}},
+        422,
+        "method rollout: needs maps of tokens onto themselves",
+    ),
+    "a row there is none of": (
+        DATES,
+        {"json": {"inputs": "x", "attention": {"kind": "encoder", "queries": 5}}},
+        422,
+        "queries: must be from -1 to 0, given 5",
+    ),
+    "an unknown option of attention": (
+        DATES,
+        {"json": {"inputs": "x", "attention": {"secret": 1}}},
+        422,
+        "options: unknown option; known are digits",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bad_input_is_refused_in_words_and_at_once(client, name):
+    path, request, status, words = CASES[name]
+    client.get("/health/live")  # so that connecting is not measured
+    start = time.perf_counter()
+    answer = client.post(path, **request)
+    seconds = time.perf_counter() - start
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem.keys() - {"errors"} == {"type", "title", "status", "detail"}
+    assert problem["status"] == status
+    assert words in problem["detail"]
+    assert "secret" not in answer.text.replace("secret_key", "")
+    assert "0x" not in answer.text
+    assert "Traceback" not in answer.text
+    assert len(answer.content) < 4096
+    assert answer.headers["X-Request-Id"]
+    assert seconds < 10 * SECONDS, "far beyond the limit; the figure itself is measured in benchmarks/"
+    good = client.post(DIGITS, content=SEVEN, headers=PNG)
+    assert good.json()["results"][0]["labels"][0]["label"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("GET", "/nowhere", 404), ("PUT", DIGITS, 405), ("GET", DIGITS, 405)]
+)
+def test_paths_and_methods_that_are_not_served_are_problems_too(client, method, path, status):
+    answer = client.request(method, path)
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+
+
+def test_an_answer_past_the_limit_is_refused_with_its_size_before_anything_runs(client):
+    files = [("image", SEVEN)] * 32
+    options = {"attention": "raw", "layers": "all", "heads": "all", "queries": "all"}
+    before = client.get("/metrics").text.count("digits/attention")
+    answer = client.post(DIGITS, files=files, params=options)
+    assert answer.status_code == 413
+    assert "attention: at most 8388608 bytes an answer, this one would have 1" in answer.json()["detail"]
+    assert client.get("/metrics").text.count("digits/attention") == before
+    assert client.post(DIGITS, files=files[:4], params=options).status_code == 200
+
+
+def test_a_body_that_grows_past_the_limit_without_announcing_it_is_refused(client):
+    def chunks():
+        for _ in range(200):
+            yield bytes(1 << 16)
+
+    for path, headers, limit in ((DIGITS, PNG, 10485760), (DATES, JSON, 1048576)):
+        answer = client.post(path, content=chunks(), headers=headers)
+        assert answer.status_code == 413
+        assert f"body: at most {limit} bytes, given more" in answer.json()["detail"]
+
+
+def test_a_form_that_grows_past_the_limit_without_announcing_it_is_refused(artifacts):
+    def chunks():
+        yield b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\n'
+        for _ in range(100):
+            yield bytes(1 << 12)
+
+    with served(artifacts, max_body_bytes=100_000) as client:
+        answer = client.post(DIGITS, content=chunks(), headers={"Content-Type": "multipart/form-data; boundary=x"})
+        assert answer.status_code == 413
+        assert "body: at most 100000 bytes, given more" in answer.json()["detail"]
+
+
+def test_a_client_that_leaves_is_forgotten(client):
+    base = str(client.base_url)
+    for _ in range(20):
+        with pytest.raises(httpx.TimeoutException):
+            httpx.post(base + DATES, json={"inputs": ["x"] * 32, "num_beams": 8}, timeout=0.004)
+    deadline = time.monotonic() + 20
+    while "regard_requests_in_flight 1.0" not in client.get("/metrics").text:  # this request itself
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

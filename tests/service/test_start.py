@@ -1,0 +1,155 @@
+"""Starting: what is wrong is said in one line, with an exit status of its own, and no port opens."""
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.conftest import ROOT, served, start
+
+
+@pytest.fixture
+def copied(artifacts, tmp_path):
+    return shutil.copytree(artifacts, tmp_path / "artifacts")
+
+
+def failure(artifacts, **settings):
+    """Start a service that cannot; returns its exit status and what it said."""
+    process = start(artifacts, port=0, **settings)
+    said, _ = process.communicate(timeout=30)
+    assert "listening" not in said
+    assert "Traceback" not in said
+    return process.returncode, said
+
+
+def last_line(said):
+    return json.loads(said.strip().splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", ["predict.onnx", "attention.onnx", "weights.bin"])
+def test_a_corrupt_file_is_named_with_the_reason(copied, name):
+    file = copied / "digits/1" / name
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1  # one bit: onnxruntime would load it without a word
+    file.write_bytes(data)
+    status, said = failure(copied)
+    assert status == 3
+    assert last_line(said)["file"] == str(file)
+    assert "sha256" in last_line(said)["reason"]
+
+
+@pytest.mark.parametrize("name", ["predict.onnx", "weights.bin", "manifest.json"])
+def test_a_missing_file_is_named_with_the_reason(copied, name):
+    (copied / "digits/1" / name).unlink()
+    if name == "manifest.json":  # without one there is no artifact: the other model is served
+        shutil.rmtree(copied / "dates")
+    status, said = failure(copied)
+    assert status == 3
+    assert "missing" in said or "holds no artifact" in said
+
+
+def test_a_file_that_is_cut_short_is_named_with_the_reason(copied):
+    file = copied / "dates/1/decode.onnx"
+    file.write_bytes(file.read_bytes()[:1000])
+    status, said = failure(copied)
+    assert status == 3
+    assert last_line(said)["file"] == str(file)
+    assert "given 1000" in last_line(said)["reason"]
+
+
+def test_a_manifest_that_is_none_is_named_with_the_reason(copied):
+    file = copied / "dates/1/manifest.json"
+    file.write_text(file.read_text().replace('"task": "text2text-generation"', '"task": "cooking"'))
+    status, said = failure(copied)
+    assert (status, last_line(said)["file"]) == (3, str(file))
+    assert "task" in last_line(said)["reason"]
+
+
+def test_a_folder_without_artifacts_says_how_to_make_them(tmp_path):
+    for folder in (tmp_path, tmp_path / "absent"):
+        status, said = failure(folder)
+        assert status == 3
+        assert "python -m export" in last_line(said)["reason"]
+
+
+def test_cuda_that_is_asked_for_and_absent_is_a_failure(artifacts):
+    status, said = failure(artifacts, device="cuda")
+    if status == 0:
+        pytest.skip("this machine has CUDA")
+    assert status == 4
+    assert "CUDAExecutionProvider" in last_line(said)["reason"]
+
+
+def test_every_wrong_setting_is_listed_at_once(artifacts):
+    status, said = failure(artifacts, device="toaster", max_inputs="many", batch_tokens="-1", max_puts=3)
+    assert status == 2
+    for words in ("REGARD_DEVICE: ", "REGARD_MAX_INPUTS: ", "REGARD_BATCH_TOKENS: ", "REGARD_MAX_PUTS: is no setting"):
+        assert words in said
+
+
+def test_a_port_that_is_taken_is_said(artifacts):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        process = start(artifacts, port=taken.getsockname()[1])
+        said, _ = process.communicate(timeout=30)
+    assert process.returncode == 5
+    assert last_line(said)["event"] == "port cannot be had"
+
+
+def test_the_service_stops_when_told_and_answers_what_is_in_flight(artifacts):
+    with served(artifacts) as client:
+        import threading
+
+        answers = []
+        texts = ["the twenty-third of March 2021"] * 32
+        request = threading.Thread(
+            target=lambda: answers.append(
+                client.post("/v1/models/dates/generate", json={"inputs": texts, "num_beams": 8})
+            )
+        )
+        request.start()
+        time.sleep(0.03)
+        client.process.send_signal(signal.SIGTERM)
+        request.join(30)
+        client.process.wait(30)
+    assert [answer.status_code for answer in answers] == [200]
+
+
+def test_settings_are_logged_at_start(artifacts):
+    with served(artifacts, max_inputs=7) as client:
+        pass
+    (settings,) = [line for line in client.log if line["event"] == "settings"]
+    assert settings["max_inputs"] == 7
+
+
+def test_the_service_runs_without_torch_installed(artifacts):
+    """A subprocess in which importing torch, onnx or any package above the service fails, as if none were there."""
+    program = f"""
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "onnx", "onnxscript", "safetensors", "model", "export", "sklearn"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Absent())
+from fastapi.testclient import TestClient
+from service.app import create_app
+from service.served import load
+from service.settings import Settings
+settings = Settings(artifacts={str(artifacts)!r})
+with TestClient(create_app(settings, load(settings))) as client:
+    import time
+    while client.get("/health/ready").status_code != 200:
+        time.sleep(0.05)
+    answer = client.post("/v1/models/dates/generate", json={{"inputs": "3/23/21"}})
+    print(answer.json()["results"][0]["text"])
+assert "torch" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().splitlines()[-1] == "2021-03-23"
