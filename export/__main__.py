@@ -1,7 +1,6 @@
 """`python -m export digits dates --to artifacts`: make artifacts, say what was done and how far it was off."""
 
 import argparse
-import shutil
 import sys
 import tempfile
 import time
@@ -48,7 +47,8 @@ def export(source: Source, version: str, root: Path) -> Path:
     target = root / source.name / version
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".", suffix=".partial") as temporary:
-        folder = Path(temporary)
+        folder = Path(temporary, version)
+        folder.mkdir()
         say(f"{source.name}: {len(source.plans)} graphs")
         graphs: dict[Role, onnx.ModelProto] = {}
         for plan in source.plans:
@@ -67,11 +67,9 @@ def export(source: Source, version: str, root: Path) -> Path:
         for what, difference in sorted(worst.items()):
             say(f"            {what:<36} differs by at most {difference:.1e}")
         write_manifest(source, version, worst, folder)
-        folder.chmod(0o755)  # a temporary folder is private, an artifact is not
         if target.exists():
-            shutil.rmtree(target)
+            target.rename(Path(temporary, "old"))
         folder.rename(target)
-        folder.mkdir()  # for the temporary folder's own clean-up
     say(f"  pack      {target}")
     return target
 

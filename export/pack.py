@@ -8,7 +8,7 @@ import onnx
 
 from contract.artifact import MANIFEST, describe
 from contract.manifest import Graph, Manifest, Role
-from export.plan import Source
+from export.plan import Source, words
 
 WEIGHTS = "weights.bin"
 ALIGNMENT = 4096  # a page, so that the runtime can map each tensor into memory
@@ -67,13 +67,9 @@ def write_manifest(source: Source, version: str, verified: dict[str, float], fol
         made_by=source.made_by,
         verified={
             **{what: float(f"{worst:.3g}") for what, worst in sorted(verified.items())},
-            "shapes": "; ".join(_words(sizes) for sizes in source.tried),
-            "traced": _words(source.traced),
+            "shapes": "; ".join(words(sizes) for sizes in source.tried),
+            "traced": words(source.traced),
         },
     )
     (folder / MANIFEST).write_text(json.dumps(manifest.model_dump(mode="json"), indent=1) + "\n")
     return manifest
-
-
-def _words(sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{axis} {size}" for axis, size in sizes.items())

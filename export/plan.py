@@ -11,6 +11,12 @@ from contract.manifest import Generation, ImageRule, Kind, Port, Role, Task, Tex
 Sizes = dict[str, int]
 """How long each named axis is."""
 
+
+def words(sizes: Mapping[str, int]) -> str:
+    """Say sizes: `batch 3, source 13`."""
+    return ", ".join(f"{axis} {size}" for axis, size in sizes.items())
+
+
 DTYPES = {"float32": torch.float32, "int64": torch.int64, "uint8": torch.uint8, "bool": torch.bool}
 
 

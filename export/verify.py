@@ -11,7 +11,7 @@ import torch
 
 from contract.manifest import Port, Role
 from export.optimize import ExportError
-from export.plan import Plan, Sizes, Source
+from export.plan import Plan, Sizes, Source, words
 
 Array = npt.NDArray[np.generic]
 
@@ -27,15 +27,13 @@ class Ledger:
 
     worst: dict[str, float] = field(default_factory=dict)
 
-    def compare(self, what: str, got: Array, wanted: Array, limit: float, where: object) -> None:
+    def compare(self, what: str, got: Array, wanted: Array, limit: float, where: str) -> None:
         """Record max |got - wanted|. Raises ExportError with what, how much, and where if it passes the limit."""
         if got.shape != wanted.shape:
             raise ExportError(f"{what}: must have shape {list(wanted.shape)}, given {list(got.shape)} at {where}")
         difference = float(np.abs(got.astype(np.float64) - wanted.astype(np.float64)).max(initial=0.0))
         if not difference <= limit:  # also where it is NaN
-            raise ExportError(
-                f"{what}: must be within {limit:g} of the definition, differs by {difference:.3g} at {where}"
-            )
+            raise ExportError(f"{what}: must agree within {limit:g}, differs by {difference:.3g} at {where}")
         self.worst[what] = max(self.worst.get(what, 0.0), difference)
 
 
@@ -45,7 +43,9 @@ def verify(source: Source, sessions: Mapping[Role, ort.InferenceSession]) -> dic
     for plan in source.plans:
         for sizes in source.tried:
             if sizes == source.traced:
-                raise ExportError(f"{plan.role}: sizes to verify must differ from the traced ones, given {sizes}")
+                raise ExportError(
+                    f"{plan.role}: sizes to verify must differ from the traced ones, given {words(sizes)}"
+                )
             _against_float64(plan, sessions[plan.role], sizes, ledger)
     sizes = source.tried[-1]
     _attention_predicts_the_same(source, sessions, sizes, ledger)
@@ -76,13 +76,13 @@ def _against_float64(plan: Plan, session: ort.InferenceSession, sizes: Sizes, le
             plan.outputs, got, wanted if isinstance(wanted, tuple) else (wanted,), strict=True
         ):
             limit = TOLERANCE["maps" if _is_map(port.name) else "other"]
-            ledger.compare(f"{plan.role}: {_label(port.name)}", ours, theirs.numpy(), limit, sizes)
+            ledger.compare(f"{plan.role}: {_label(port.name)}", ours, theirs.numpy(), limit, words(sizes))
             if _is_map(port.name):
-                ledger.compare("row sums", ours.sum(-1), np.ones(ours.shape[:-1]), TOLERANCE["maps"], sizes)
+                ledger.compare("row sums", ours.sum(-1), np.ones(ours.shape[:-1]), TOLERANCE["maps"], words(sizes))
         answers.append(got)
     for port, one, other in zip(plan.outputs, *answers, strict=True):
         if one.shape[-1] > 1 and np.array_equal(one, other):  # one key leaves a softmax no choice
-            raise ExportError(f"{plan.role}: {port.name} is the same for two different inputs at {sizes}")
+            raise ExportError(f"{plan.role}: {port.name} is the same for two different inputs at {words(sizes)}")
 
 
 def _attention_predicts_the_same(
@@ -91,7 +91,7 @@ def _attention_predicts_the_same(
     inputs = [tensor.numpy() for tensor in source.plan("predict").example(sizes, SEEDS[0])]
     plain = run(source.plan("predict"), sessions["predict"], inputs)[0]
     looking = run(source.plan("attention"), sessions["attention"], inputs)[0]
-    ledger.compare("predict = attention's logits", looking, plain, TOLERANCE["other"], sizes)
+    ledger.compare("predict = attention's logits", looking, plain, TOLERANCE["other"], words(sizes))
 
 
 def _alone_as_in_a_batch(plan: Plan, session: ort.InferenceSession, sizes: Sizes, ledger: Ledger) -> None:
@@ -110,7 +110,7 @@ def _alone_as_in_a_batch(plan: Plan, session: ort.InferenceSession, sizes: Sizes
         alone = run(plan, session, [cut(port.axes, array) for port, array in zip(plan.inputs, inputs, strict=True)])
         for port, one, many in zip(plan.outputs, alone, together, strict=True):
             limit = TOLERANCE["maps" if _is_map(port.name) else "other"]
-            where = f"row {row} of {sizes}, lengths {lengths}"
+            where = f"row {row} of {words(sizes)}, of true length {words(lengths)}"
             ledger.compare(f"{plan.role}: alone = in a padded batch", one, _cut(port, many, row, lengths), limit, where)
 
 
@@ -146,7 +146,11 @@ def _cached_as_uncached(
         present = {port.name: array for port, array in zip(decode.outputs, got, strict=True)}
         state |= {cache.past: present[cache.present] for cache in generation.caches}
         ledger.compare(
-            "cached = uncached", present["logits"], wanted[:, index], TOLERANCE["other"], f"step {index} of {sizes}"
+            "cached = uncached",
+            present["logits"],
+            wanted[:, index],
+            TOLERANCE["other"],
+            f"step {index} of {words(sizes)}",
         )
 
 

@@ -4,9 +4,11 @@ Exit status: 0 after a stop, 2 for settings, 3 for an artifact, 4 for the device
 model cannot run.
 """
 
+import contextlib
+import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import structlog
 import uvicorn
@@ -30,6 +32,20 @@ TRY = {
         "{url}/v1/models/{name}/generate"
     ),
 }
+
+
+class Server(uvicorn.Server):
+    """A server for which being told to stop is no failure: uvicorn would raise the signal again once it has stopped."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop on SIGINT and SIGTERM; the second one does not wait."""
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def main() -> int:
@@ -58,7 +74,7 @@ def main() -> int:
         url = "http://{}:{}".format(*listening.getsockname()[:2])
         log.info("listening", url=url)
         app = create_app(settings, models, lambda: _welcome(settings, url, models))
-        server = uvicorn.Server(
+        server = Server(
             uvicorn.Config(
                 app,
                 loop="uvloop" if sys.platform != "win32" else "asyncio",

@@ -2,11 +2,11 @@ import math
 
 import pytest
 import torch
-from reference import assert_same, attention, copy_attention, randn, sharpen, weights_of
 from torch import nn
 from torch.nn import functional as F
 
 from model.attention import MultiHeadAttention, attend, causal, under
+from tests.model.reference import assert_same, attention, copy_attention, randn, sharpen, weights_of
 
 WIDTH, HEADS = 24, 3
 PADDED = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])  # (batch, key)

@@ -1,18 +1,5 @@
 import pytest
 import torch
-from reference import (
-    assert_same,
-    assert_same_maps,
-    copy_block,
-    decoder_block,
-    encoder_block,
-    gelu,
-    layer_norm,
-    randn,
-    relu,
-    sharpen,
-    weights_of,
-)
 from torch import nn
 
 from model.attention import MultiHeadAttention, causal
@@ -26,6 +13,19 @@ from model.blocks import (
     only_these,
 )
 from model.parts import FeedForward
+from tests.model.reference import (
+    assert_same,
+    assert_same_maps,
+    copy_block,
+    decoder_block,
+    encoder_block,
+    gelu,
+    layer_norm,
+    randn,
+    relu,
+    sharpen,
+    weights_of,
+)
 
 WIDTH, HEADS, HIDDEN = 12, 3, 20
 PADDED = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])  # (batch, token)

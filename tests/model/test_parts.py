@@ -3,10 +3,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from reference import assert_same, feed_forward, gelu, randn, relu, sharpen, weights_of
 from torch import nn
 
 from model.parts import Embedding, FeedForward, Patches, SinusoidalPositions, sinusoids
+from tests.model.reference import assert_same, feed_forward, gelu, randn, relu, sharpen, weights_of
 
 
 def table(length, width):

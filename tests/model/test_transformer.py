@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from reference import assert_same, assert_same_maps, copy_block, randn, sharpen
 from torch import nn
 
 from model.attention import MultiHeadAttention, causal
 from model.transformer import TransformerConfig, transformer
+from tests.model.reference import assert_same, assert_same_maps, copy_block, randn, sharpen
 
 WIDTH, HEADS, HIDDEN, LAYERS, VOCABULARY = 16, 4, 24, 2, 13
 SMALL = TransformerConfig(VOCABULARY, length=20, width=WIDTH, layers=LAYERS, heads=HEADS, hidden=HIDDEN)

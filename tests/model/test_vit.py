@@ -1,10 +1,20 @@
 import numpy as np
 import pytest
 import torch
-from reference import assert_same, assert_same_maps, encoder_block, gelu, layer_norm, linear, randn, sharpen, weights_of
 
 from model.attention import MultiHeadAttention
 from model.vit import ViTConfig, vit
+from tests.model.reference import (
+    assert_same,
+    assert_same_maps,
+    encoder_block,
+    gelu,
+    layer_norm,
+    linear,
+    randn,
+    sharpen,
+    weights_of,
+)
 
 SMALL = ViTConfig((8, 12), 2, patch=4, width=12, layers=3, heads=3, hidden=20, classes=5)
 

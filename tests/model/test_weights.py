@@ -3,13 +3,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from reference import sharpen
 from safetensors.torch import load_file, save_file
 from torch import nn
 
 from model.transformer import TransformerConfig, transformer
 from model.vit import ViTConfig, vit
 from model.weights import WeightsError, load_weights, save_weights
+from tests.model.reference import sharpen
 
 TRANSFORMER = TransformerConfig(13, length=8, width=8, layers=1, heads=2, hidden=12)
 MODULES = {

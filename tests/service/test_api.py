@@ -187,7 +187,7 @@ def test_an_image_is_shown_with_its_grid_its_prefix_and_the_rectangle_it_covers(
     assert (attention["image"]["width"], attention["image"]["height"]) == (300, 220)
     box = attention["image"]["box"]
     assert box["right"] - box["left"] == pytest.approx(box["bottom"] - box["top"])
-    assert 60 < box["left"] < 110 < 160 < box["right"] < 220
+    assert 40 < box["left"] < 110 < 180 < box["right"] < 260
 
 
 def test_the_attention_endpoint_answers_attention_alone(client):

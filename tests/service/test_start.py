@@ -119,6 +119,7 @@ def test_the_service_stops_when_told_and_answers_what_is_in_flight(artifacts):
         request.join(30)
         client.process.wait(30)
     assert [answer.status_code for answer in answers] == [200]
+    assert client.process.returncode == 0
 
 
 def test_settings_are_logged_at_start(artifacts):
