@@ -6,9 +6,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 MODELS := digits dates
 ARTIFACTS := $(MODELS:%=artifacts/%/1/manifest.json)
+LOCK := --python-version 3.12 --python-platform x86_64-manylinux_2_28 --only-binary :all: --generate-hashes \
+  --no-emit-index-url --quiet --custom-compile-command "make lock"
 export REGARD_LOG_FORMAT ?= console
 
-.PHONY: help serve models train test lint types pytest gpu-test lock picture clean
+.PHONY: help serve models train test lint types pytest gpu-test bench lock picture clean
 .DELETE_ON_ERROR:
 
 help: ## list the verbs
@@ -40,6 +42,13 @@ pytest: .venv/.dev-$(EXTRA) ## the tests (ARGS=... is passed on)
 
 gpu-test: .venv/.dev-$(EXTRA) ## the tests that need a GPU
 	@$(BIN)/python -m pytest -m gpu $(ARGS)
+
+bench: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## measure what requests cost here, as a section for benchmarks/RESULTS.md
+	@$(BIN)/python -m benchmarks.service
+
+lock: .venv/.dev-$(EXTRA) ## resolve the images' dependencies anew, with hashes (ARGS=--upgrade renews the pins)
+	@for extras in cpu gpu "cpu export"; do $(BIN)/uv pip compile pyproject.toml $(LOCK) $(ARGS) \
+	  $$(printf -- '--extra %s ' $$extras) --output-file requirements/$${extras##* }.lock; done
 
 picture: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## draw the pictures of docs/ from the running models' answers
 	@$(BIN)/python docs/pictures/draw.py
