@@ -9,6 +9,7 @@ import platform
 import statistics
 import time
 from datetime import date
+from pathlib import Path
 
 import onnxruntime as ort
 from PIL import Image
@@ -75,7 +76,7 @@ def measure(client, requests, rounds):
 
 def resident(pid):
     """Return a process' resident and private megabytes."""
-    lines = dict(line.split(":") for line in open(f"/proc/{pid}/smaps_rollup").read().splitlines()[1:])
+    lines = dict(line.split(":") for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])
     kilobytes = {name: int(lines[name].split()[0]) for name in ("Rss", "Private_Clean", "Private_Dirty")}
     return kilobytes["Rss"] / 1024, (kilobytes["Private_Clean"] + kilobytes["Private_Dirty"]) / 1024
 

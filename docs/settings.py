@@ -10,7 +10,7 @@ def table():
     lines = [
         "# Settings",
         "",
-        "Environment variables, read once at start; an unknown or ill-set one stops the start, and all are named at once.",
+        "Environment variables, read once at start. An unknown or ill-set one stops the start; all are named at once.",
         "",
         "| Variable | Default | Bounds | |",
         "|---|---|---|---|",

@@ -1,13 +1,19 @@
 """The HTTP contract, spoken to a real process with both bundled models."""
 
 import base64
+import concurrent.futures
+import io
 import json
 import re
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
 
+from contract.artifact import read_artifact
 from model.alphabet import START, encode
 from model.catalogue import bundled
 from service.images import decode_image
@@ -141,8 +147,6 @@ def definition(pixels):
 
 
 def pixels_of(client, data):
-    from contract.artifact import read_artifact  # the artifact of the running service
-
     rule = read_artifact(client.artifacts / "digits" / "1").manifest.image
     return decode_image(data, rule, 10**8).pixels
 
@@ -365,8 +369,6 @@ def test_every_log_line_is_json_and_says_what_was_answered(artifacts):
 
 
 def test_a_full_queue_answers_429_and_when_to_come_again(artifacts):
-    import concurrent.futures
-
     with served(artifacts, queue_tokens=1) as client, concurrent.futures.ThreadPoolExecutor(24) as pool:
         sent = [
             pool.submit(client.post, "/v1/models/dates/generate", json={"inputs": TEXTS[0], "num_beams": 8})
@@ -385,3 +387,20 @@ def test_a_deadline_that_passes_answers_504_and_the_next_request_is_answered(art
         answer = client.post("/v1/models/dates/generate", json={"inputs": TEXTS[0]})
         assert answer.status_code == 504
         assert client.get("/health/live").status_code == 200
+
+
+def test_the_held_out_scans_are_read_through_the_service_as_well_as_by_the_recipe(client):
+    """The recipe centres its scans by a rule of its own; this holds the service's decoding to the same figure."""
+    images, labels = load_digits(return_X_y=True)
+    _, held, _, wanted = train_test_split(images, labels, test_size=0.2, random_state=0, stratify=labels)
+    right = 0
+    for start in range(0, len(held), 30):
+        files = []
+        for scan in held[start : start + 30]:
+            file = io.BytesIO()
+            Image.fromarray((scan.reshape(8, 8) * 255 / 16).astype(np.uint8)).save(file, "PNG")
+            files.append(("image", file.getvalue()))
+        answer = client.post("/v1/models/digits/classify", files=files, params={"top_k": 1}).json()
+        found = [result["labels"][0]["index"] for result in answer["results"]]
+        right += int((np.array(found) == wanted[start : start + 30]).sum())
+    assert right / len(held) >= 0.985

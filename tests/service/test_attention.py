@@ -1,4 +1,5 @@
 import numpy as np
+import orjson
 import pytest
 
 from contract.manifest import Kind
@@ -88,8 +89,6 @@ def test_rollout_of_layers_that_look_only_at_themselves_is_the_identity():
 
 
 def test_the_estimated_size_is_an_upper_bound_of_the_answer_and_not_far_above_it(stack):
-    import orjson
-
     for options in ({}, {"layers": "all", "heads": "all", "queries": "all"}, {"method": "rollout", "queries": "all"}):
         for digits in (1, 5, 9):
             ask = resolve(parse(AttentionOptions, {**options, "digits": digits}, strings=False), vit())

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -104,8 +105,6 @@ def test_a_port_that_is_taken_is_said(artifacts):
 
 def test_the_service_stops_when_told_and_answers_what_is_in_flight(artifacts):
     with served(artifacts) as client:
-        import threading
-
         answers = []
         texts = ["the twenty-third of March 2021"] * 32
         request = threading.Thread(

@@ -1,0 +1,113 @@
+"""Manifests as they are written, one of each kind, to be read and spoilt."""
+
+import copy
+import hashlib
+
+GRAPH_BYTES = {"predict": b"a graph of one kind", "attention": b"a graph of another kind"}
+OTHER_BYTES = {"weights.bin": bytes(range(256)) * 8}
+
+
+def entry(name, content):
+    return {"file": name, "sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+
+
+def graph(role, content):
+    pixels = {"name": "pixels", "dtype": "uint8", "axes": ["batch", 28, 28, 1]}
+    logits = {"name": "logits", "dtype": "float32", "axes": ["batch", 10]}
+    return entry(f"{role}.onnx", content) | {"inputs": [pixels], "outputs": [logits]}
+
+
+IMAGE = {
+    "schema_version": 1,
+    "name": "digits",
+    "version": "1",
+    "family": "vit",
+    "task": "image-classification",
+    "precision": "fp32",
+    "graphs": {role: graph(role, content) for role, content in GRAPH_BYTES.items()},
+    "files": [entry(name, content) for name, content in OTHER_BYTES.items()],
+    "image": {
+        "height": 28,
+        "width": 28,
+        "channels": 1,
+        "locate": "ink",
+        "ink_box": 20,
+        "mean": [0.15],
+        "std": [0.3],
+    },
+    "text": None,
+    "labels": ["zero", "one"],
+    "attention": [
+        {
+            "kind": "encoder",
+            "maps": ["encoder.blocks.0.attention", "encoder.blocks.1.attention"],
+            "heads": 4,
+            "query": "token",
+            "key": "token",
+            "normalized": True,
+            "prefix": 1,
+            "grid": [7, 7],
+        }
+    ],
+    "generation": None,
+    "made_by": {"definition": "model.vit", "width": 96, "epsilon": 1e-6, "tied": False, "image": [28, 28]},
+    "verified": {"logits": 1.5e-6, "shapes": "batch 1; batch 5", "sizes": [[1, 28], [5, 28]]},
+}
+
+TEXT = {
+    "schema_version": 1,
+    "name": "dates",
+    "version": "12",
+    "family": "transformer",
+    "task": "text2text-generation",
+    "precision": "fp32",
+    "graphs": {role: graph(role, role.encode()) for role in ("attention", "encode", "decode")},
+    "files": [entry("tokenizer.json", b"{}")],
+    "image": None,
+    "text": {"tokenizer": "tokenizer.json", "max_tokens": 96, "pad": 0, "unknown": 3},
+    "labels": [],
+    "attention": [
+        {
+            "kind": kind,
+            "maps": [f"{path}.blocks.0.{part}"],
+            "heads": 4,
+            "query": query,
+            "key": key,
+            "normalized": True,
+            "prefix": 0,
+            "grid": None,
+        }
+        for kind, path, part, query, key in (
+            ("encoder", "encoder", "attention", "source", "source"),
+            ("decoder", "decoder", "attention", "target", "target"),
+            ("cross", "decoder", "cross", "target", "source"),
+        )
+    ],
+    "generation": {
+        "start": 1,
+        "end": 2,
+        "max_new_tokens": 12,
+        "num_beams": 3,
+        "length_penalty": 0.5,
+        "caches": [{"past": "past.0.key", "present": "present.0.key"}],
+        "memory": ["memory.0.key"],
+    },
+    "made_by": {},
+    "verified": {},
+}
+
+MISSING = object()
+
+
+def changed(document, path, value):
+    """Return a copy in which what lies at a dotted path has another value, or none at all."""
+    document = copy.deepcopy(document)
+    *way, last = [int(step) if step.isdecimal() else step for step in path.split(".")]
+    place = document
+    for step in way:
+        place = place[step]
+    if value is MISSING:
+        del place[last]
+    else:
+        place[last] = value
+    return document

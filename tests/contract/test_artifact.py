@@ -1,0 +1,220 @@
+import hashlib
+import json
+import os
+
+import pytest
+
+from contract.artifact import MANIFEST, ArtifactError, describe, find_artifacts, read_artifact, sha256
+from contract.manifest import File, Manifest
+from tests.contract.documents import GRAPH_BYTES, IMAGE, MISSING, OTHER_BYTES, changed
+
+CONTENTS = {f"{role}.onnx": content for role, content in GRAPH_BYTES.items()} | OTHER_BYTES
+
+
+def write(folder, document):
+    folder.joinpath(MANIFEST).write_text(json.dumps(document))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A sound artifact."""
+    folder = tmp_path / "digits" / "1"
+    folder.mkdir(parents=True)
+    for name, content in CONTENTS.items():
+        folder.joinpath(name).write_bytes(content)
+    write(folder, IMAGE)
+    return folder
+
+
+def refused(folder, file, reason):
+    """Reading is refused for this file and for this reason, in words that name both."""
+    with pytest.raises(ArtifactError) as refusal:
+        read_artifact(folder)
+    assert refusal.value.file == folder / file
+    assert reason in refusal.value.reason
+    assert str(refusal.value) == f"{folder / file}: {refusal.value.reason}"
+
+
+def test_a_sound_artifact_is_read(folder):
+    artifact = read_artifact(folder)
+    assert artifact.folder == folder
+    assert artifact.manifest == Manifest.model_validate_json(json.dumps(IMAGE))
+    for name, content in CONTENTS.items():
+        assert artifact.path(name).read_bytes() == content
+
+
+def test_a_file_is_described_by_its_name_its_hash_and_its_size(folder):
+    for name, content in CONTENTS.items():
+        digest = hashlib.sha256(content).hexdigest()
+        assert sha256(folder / name) == digest
+        assert describe(folder / name) == File(file=name, sha256=digest, bytes=len(content))
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+@pytest.mark.parametrize("place", [0, -1])
+def test_one_altered_byte_is_found(folder, name, place):
+    content = bytearray(CONTENTS[name])
+    content[place] ^= 1
+    (folder / name).write_bytes(content)
+    refused(folder, name, "its sha256 differs from the manifest's; export it again")
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_a_truncated_file_is_found(folder, name):
+    size = len(CONTENTS[name])
+    os.truncate(folder / name, size - 1)
+    refused(folder, name, f"must have {size} bytes, given {size - 1}")
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_a_longer_file_is_found(folder, name):
+    size = len(CONTENTS[name])
+    os.truncate(folder / name, size + 1)
+    refused(folder, name, f"must have {size} bytes, given {size + 1}")
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_a_missing_file_is_found(folder, name):
+    (folder / name).unlink()
+    refused(folder, name, "is missing")
+
+
+@pytest.mark.parametrize("name", ["extra.bin", ".hidden", "predict.onnx.bak", "aaa"])
+def test_a_file_too_many_is_found(folder, name):
+    (folder / name).write_bytes(b"")
+    refused(folder, name, "is not listed in manifest.json")
+
+
+def test_a_folder_too_many_is_found(folder):
+    (folder / "more").mkdir()
+    refused(folder, "more", "is not listed in manifest.json")
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_a_link_to_the_very_same_bytes_is_found(folder, name, tmp_path):
+    elsewhere = (folder / name).rename(tmp_path / "elsewhere")
+    (folder / name).symlink_to(elsewhere)
+    refused(folder, name, "must be a regular file, not a link")
+
+
+def test_a_dangling_link_is_found(folder):
+    (folder / "weights.bin").unlink()
+    (folder / "weights.bin").symlink_to("nowhere")
+    refused(folder, "weights.bin", "is missing")
+
+
+def test_a_folder_in_the_place_of_a_file_is_found(folder):
+    (folder / "weights.bin").unlink()
+    (folder / "weights.bin").mkdir()
+    refused(folder, "weights.bin", "must be a regular file")
+
+
+def test_a_missing_manifest_is_found(folder):
+    (folder / MANIFEST).unlink()
+    refused(folder, MANIFEST, "cannot be read: No such file or directory")
+
+
+def test_a_missing_artifact_is_found(tmp_path):
+    refused(tmp_path / "digits" / "7", MANIFEST, "cannot be read: No such file or directory")
+
+
+def test_a_folder_in_the_place_of_the_manifest_is_found(folder):
+    (folder / MANIFEST).unlink()
+    (folder / MANIFEST).mkdir()
+    refused(folder, MANIFEST, "cannot be read: Is a directory")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"no json", b"\xff\xfe{}", json.dumps(IMAGE).encode()[:-1]])
+def test_a_manifest_that_is_no_json_is_found(folder, content):
+    (folder / MANIFEST).write_bytes(content)
+    refused(folder, MANIFEST, "is no manifest of this version: the document: Invalid JSON")
+
+
+@pytest.mark.parametrize("content", [b"[]", b"1", b"null"])
+def test_a_manifest_that_is_no_object_is_found(folder, content):
+    (folder / MANIFEST).write_bytes(content)
+    refused(folder, MANIFEST, "is no manifest of this version: the document: Input should be an object")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "reason"),
+    [
+        ("schema_version", 2, "schema_version: Input should be 1"),
+        ("surprise", True, "surprise: Extra inputs are not permitted"),
+        ("family", MISSING, "family: Field required"),
+        ("files.0.file", "../weights.bin", "files.0.file: String should match pattern"),
+        ("image.height", "28", "image.height: Input should be a valid integer"),
+        ("image", None, "the document: Value error, exactly one of image and text must be given"),
+    ],
+)
+def test_a_manifest_of_another_schema_is_found_and_its_first_fault_is_placed(folder, path, value, reason):
+    write(folder, changed(IMAGE, path, value))
+    refused(folder, MANIFEST, f"is no manifest of this version: {reason}")
+
+
+@pytest.mark.parametrize("place", ["digits/2", "dates/1", "digits/01", "Digits/1"])
+def test_a_renamed_folder_is_found(folder, tmp_path, place):
+    moved = tmp_path / "moved" / place
+    moved.parent.mkdir(parents=True)
+    folder.rename(moved)
+    refused(moved, MANIFEST, "says digits/1, but lies in another folder")
+
+
+def versions(root, name, *numbers):
+    for number in numbers:
+        (root / name / number).mkdir(parents=True)
+        (root / name / number / MANIFEST).write_text("{}")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "highest"),
+    [
+        (["1"], "1"),
+        (["2", "10", "9"], "10"),
+        (["99", "100", "1"], "100"),
+        (["10", "zebra", "2"], "10"),
+        (["b", "a", "c"], "c"),
+        (["2", "10-rc", "1.5"], "2"),
+    ],
+)
+def test_the_highest_version_is_found_by_number(tmp_path, numbers, highest):
+    versions(tmp_path, "digits", *numbers)
+    assert find_artifacts(tmp_path) == [tmp_path / "digits" / highest]
+
+
+def test_every_artifact_is_found_once_sorted_by_name(tmp_path):
+    for name in ("dates", "zebra", "digits", "ant"):
+        versions(tmp_path, name, "1", "2")
+    assert find_artifacts(tmp_path) == [tmp_path / name / "2" for name in ("ant", "dates", "digits", "zebra")]
+
+
+def test_a_version_without_a_manifest_is_not_finished_and_not_found(tmp_path):
+    versions(tmp_path, "digits", "1", "2")
+    (tmp_path / "digits" / "3").mkdir()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "half" / "1").mkdir(parents=True)
+    (tmp_path / "README").write_text("")
+    (tmp_path / "digits" / "4").write_text("")
+    assert find_artifacts(tmp_path) == [tmp_path / "digits" / "2"]
+
+
+def test_what_is_found_can_be_read(folder, tmp_path):
+    assert [read_artifact(found).folder for found in find_artifacts(tmp_path)] == [folder]
+
+
+@pytest.mark.parametrize("make", [lambda root: root.mkdir(), lambda root: (root / "digits").mkdir(parents=True)])
+def test_an_empty_folder_is_refused_with_the_command_that_fills_it(tmp_path, make):
+    root = tmp_path / "artifacts"
+    make(root)
+    with pytest.raises(ArtifactError) as refusal:
+        find_artifacts(root)
+    assert str(refusal.value) == f"{root}: holds no artifact; make one with: python -m export digits dates"
+
+
+@pytest.mark.parametrize("make", [lambda root: None, lambda root: root.write_text("")], ids=["nothing", "a file"])
+def test_what_is_no_folder_is_refused_with_the_command_that_makes_it(tmp_path, make):
+    root = tmp_path / "artifacts"
+    make(root)
+    with pytest.raises(ArtifactError) as refusal:
+        find_artifacts(root)
+    assert str(refusal.value) == f"{root}: is no folder of artifacts; make them with: python -m export digits dates"

@@ -1,0 +1,219 @@
+import json
+
+import pytest
+from pydantic import ValidationError
+
+from contract.manifest import Manifest
+from tests.contract.documents import IMAGE, MISSING, TEXT, changed, entry, graph
+
+OPTIONAL = {
+    "schema_version": 1,
+    "labels": [],
+    "text": None,
+    "generation": None,
+    "image.ink_box": None,
+    "attention.0.prefix": 0,
+    "attention.0.grid": None,
+    "generation.num_beams": 1,
+    "generation.length_penalty": 1.0,
+}
+
+
+def read(document):
+    return Manifest.model_validate_json(json.dumps(document))
+
+
+def refused(document):
+    """The words of every fault that is found, each after the place it is found at."""
+    with pytest.raises(ValidationError) as refusal:
+        read(document)
+    return {".".join(map(str, error["loc"])): error["msg"] for error in refusal.value.errors()}
+
+
+PARTS = {
+    "": IMAGE,
+    "graphs.predict.": IMAGE["graphs"]["predict"],
+    "graphs.predict.inputs.0.": IMAGE["graphs"]["predict"]["inputs"][0],
+    "files.0.": IMAGE["files"][0],
+    "image.": IMAGE["image"],
+    "attention.0.": IMAGE["attention"][0],
+    "text.": TEXT["text"],
+    "generation.": TEXT["generation"],
+    "generation.caches.0.": TEXT["generation"]["caches"][0],
+}
+
+
+def holder(path):
+    return TEXT if path.startswith(("text.", "generation.")) else IMAGE
+
+
+@pytest.mark.parametrize("document", [IMAGE, TEXT], ids=["image", "text"])
+def test_a_manifest_says_after_a_round_trip_what_it_said_before(document):
+    manifest = read(document)
+    assert json.loads(manifest.model_dump_json()) == document
+    assert Manifest.model_validate_json(manifest.model_dump_json()) == manifest
+    assert read(manifest.model_dump(mode="json")) == manifest
+
+
+@pytest.mark.parametrize("path", PARTS)
+def test_an_unknown_key_is_refused_in_every_part(path):
+    assert refused(changed(holder(path), f"{path}surprise", 1)) == {f"{path}surprise": "Extra inputs are not permitted"}
+
+
+@pytest.mark.parametrize("path", [f"{part}{name}" for part, fields in PARTS.items() for name in fields])
+def test_a_field_is_required_unless_it_has_a_documented_default(path):
+    document = changed(holder(path), path, MISSING)
+    if path in OPTIONAL:
+        value = json.loads(read(document).model_dump_json())
+        for step in path.split("."):
+            value = value[int(step) if step.isdecimal() else step]
+        assert value == OPTIONAL[path]
+    elif path == "image":
+        assert refused(document) == {"": "Value error, exactly one of image and text must be given"}
+    else:
+        assert refused(document) == {path: "Field required"}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("schema_version", 2),
+        ("schema_version", "1"),
+        ("schema_version", None),
+        ("name", 7),
+        ("family", None),
+        ("task", "guessing"),
+        ("precision", "fp64"),
+        ("graphs", []),
+        ("graphs.predict.bytes", "19"),
+        ("graphs.predict.bytes", 19.5),
+        ("graphs.predict.inputs", None),
+        ("graphs.predict.inputs.0.dtype", "float64"),
+        ("graphs.predict.inputs.0.axes", "batch"),
+        ("files.0.sha256", "0" * 63),
+        ("files.0.sha256", "0" * 65),
+        ("files.0.sha256", "A" * 64),
+        ("image.height", "28"),
+        ("image.height", 28.0),
+        ("image.height", True),
+        ("image.height", 0),
+        ("image.width", -1),
+        ("image.channels", 2),
+        ("image.locate", "guess"),
+        ("image.ink_box", 0),
+        ("labels", "zero"),
+        ("labels", [1]),
+        ("attention.0.kind", "self"),
+        ("attention.0.heads", 0),
+        ("attention.0.normalized", 1),
+        ("attention.0.normalized", "true"),
+        ("attention.0.grid", [7]),
+        ("attention.0.grid", [7, 7, 7]),
+        ("attention.0.grid", [0, 7]),
+        ("text.max_tokens", 0),
+        ("text.pad", None),
+        ("text.pad", "0"),
+        ("generation.max_new_tokens", 0),
+        ("generation.num_beams", 0),
+        ("generation.length_penalty", "1"),
+        ("generation.caches.0.past", 1),
+    ],
+)
+def test_a_value_of_another_type_or_out_of_bounds_is_refused_where_it_stands(path, value):
+    faults = refused(changed(holder(path), path, value))
+    assert faults
+    assert all(place.startswith(path) for place in faults)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [("graphs.predict.inputs.0.axes.1", 0), ("graphs.predict.inputs.0.axes.1", True), ("image.std.0", 0.0)],
+)
+def test_an_axis_or_a_deviation_of_nothing_is_refused(path, value):
+    assert all(place.startswith(path) for place in refused(changed(IMAGE, path, value)))
+
+
+def test_a_graph_for_an_unknown_role_is_refused():
+    assert list(refused(changed(IMAGE, "graphs.guess", graph("guess", b"")))) == ["graphs.guess.[key]"]
+
+
+BAD_NAMES = [
+    "../etc",
+    "..",
+    ".",
+    "",
+    "a" * 129,
+    ".hidden",
+    "-rf",
+    "_a",
+    "a/b",
+    "a\\b",
+    "a b",
+    "a\n",
+    "a\x00",
+    "ä",
+    "\u0661",  # a digit, but not of ASCII
+]
+
+
+@pytest.mark.parametrize("path", ["name", "version", "files.0.file", "graphs.predict.file", "text.tokenizer"])
+@pytest.mark.parametrize("name", BAD_NAMES)
+def test_a_name_that_is_no_plain_file_name_is_refused(path, name):
+    assert list(refused(changed(holder(path), path, name))) == [path]
+
+
+@pytest.mark.parametrize("path", ["name", "version", "files.0.file", "graphs.predict.file"])
+@pytest.mark.parametrize("name", ["a", "0", "a" * 128, "vit_b-16.2", "A..b", "model.safetensors"])
+def test_a_plain_name_is_kept(path, name):
+    read(changed(IMAGE, path, name))
+
+
+def test_one_of_image_and_text_must_be_given():
+    words = "Value error, exactly one of image and text must be given"
+    both = changed(changed(IMAGE, "text", TEXT["text"]), "files", TEXT["files"])
+    assert refused(both) == {"": words}
+    assert refused(changed(IMAGE, "image", None)) == {"": words}
+
+
+@pytest.mark.parametrize("role", ["encode", "decode"])
+def test_generation_needs_its_two_graphs(role):
+    words = "Value error, generation needs the graphs encode and decode"
+    assert refused(changed(TEXT, f"graphs.{role}", MISSING)) == {"": words}
+    read(changed(changed(TEXT, f"graphs.{role}", MISSING), "generation", None))
+
+
+@pytest.mark.parametrize("name", ["weights.bin", "predict.onnx"])
+def test_a_file_may_be_listed_only_once(name):
+    twice = [*IMAGE["files"], entry(name, b"again")]
+    assert refused(changed(IMAGE, "files", twice)) == {"": "Value error, a file is listed twice"}
+
+
+def test_two_graphs_may_not_share_a_file():
+    document = changed(IMAGE, "graphs.attention.file", "predict.onnx")
+    assert refused(document) == {"": "Value error, a file is listed twice"}
+
+
+def test_the_tokenizer_must_be_among_the_files():
+    words = "Value error, the tokenizer is not among the files"
+    assert refused(changed(TEXT, "files", [])) == {"": words}
+    assert refused(changed(TEXT, "text.tokenizer", "other.json")) == {"": words}
+
+
+def test_every_fault_is_reported_with_its_place():
+    faults = refused(changed(changed(IMAGE, "name", "../etc"), "image.height", "28"))
+    assert list(faults) == ["name", "image.height"]
+
+
+def test_all_files_are_those_of_the_graphs_and_the_others():
+    names = [file.file for file in read(IMAGE).all_files()]
+    assert names == ["predict.onnx", "attention.onnx", "weights.bin"]
+
+
+@pytest.mark.parametrize("path", ["name", "image.height", "files", "graphs.predict.file"])
+def test_a_manifest_cannot_be_changed(path):
+    *way, last = path.split(".")
+    part = read(IMAGE)
+    for step in way:
+        part = part[step] if isinstance(part, dict) else getattr(part, step)
+    with pytest.raises(ValidationError, match="frozen"):
+        setattr(part, last, None)

@@ -1,0 +1,100 @@
+"""The papers are true: the README's commands give the answers it shows, the settings table is the settings."""
+
+import json
+import re
+import shlex
+import subprocess
+
+import pytest
+
+from docs.settings import table
+from model.catalogue import BUNDLED, build
+from tests.conftest import ROOT, served
+
+README = (ROOT / "README.md").read_text()
+CURLS = [
+    block.strip().replace("\\\n", "")
+    for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+    if block.startswith("curl")
+]
+
+
+@pytest.fixture(scope="module")
+def client(artifacts):
+    with served(artifacts) as client:
+        yield client
+
+
+def send(client, command):
+    """Do what a curl command says."""
+    words = iter(shlex.split(command)[1:])
+    headers, files, body, url = {}, [], None, None
+    for word in words:
+        if word == "-H":
+            name, _, value = next(words).partition(": ")
+            headers[name] = value
+        elif word in ("-d", "--data-binary"):
+            given = next(words)
+            body = (ROOT / given[1:]).read_bytes() if given.startswith("@") else given.encode()
+        elif word == "-F":
+            name, _, value = next(words).partition("=")
+            files.append((name, (ROOT / value[1:]).open("rb") if value.startswith("@") else (None, value)))
+        elif word != "-N":
+            url = word.replace("http://127.0.0.1:8000", str(client.base_url))
+    method = "POST" if files or body is not None else "GET"
+    answer = client.request(method, url, headers=headers, content=body, files=files or None)
+    for _, file in files:
+        if not isinstance(file, tuple):
+            file.close()
+    return answer
+
+
+def test_the_readme_has_commands():
+    assert len(CURLS) >= 6
+
+
+@pytest.mark.parametrize("command", CURLS)
+def test_a_command_of_the_readme_is_answered(client, command):
+    answer = send(client, command)
+    assert answer.status_code == 200, answer.text
+
+
+def test_the_readmes_answer_is_the_answer(client):
+    shown = json.loads(re.search(r"```json\n(.*?)```", README, re.DOTALL)[1])
+    answer = send(client, CURLS[0]).json()
+    shown.pop("id"), answer.pop("id")
+    (label,), (shown_label,) = answer["results"][0].pop("labels"), shown["results"][0].pop("labels")
+    assert label.pop("probability") == pytest.approx(shown_label.pop("probability"), abs=1e-4)
+    assert label == shown_label
+    (values,), (shown_values,) = (one["results"][0]["attention"]["maps"][0].pop("values")[0] for one in (answer, shown))
+    assert values == pytest.approx(shown_values, abs=0.011)  # a last digit may fall either way on another processor
+    assert answer == shown
+
+
+def test_the_sentences_that_the_readme_sends_become_the_date(client):
+    for command in CURLS:
+        if "generate" in command and "stream" not in command:
+            assert send(client, command).json()["results"][0]["text"] == "2021-03-23"
+
+
+def test_the_settings_table_is_that_of_the_settings():
+    assert (ROOT / "docs/settings.md").read_text() == table(), "run: python docs/settings.py"
+
+
+@pytest.mark.parametrize("name", ["digits", "dates"])
+def test_a_card_says_how_many_parameters_there_are(name):
+    count = sum(parameter.numel() for parameter in build(name).parameters())
+    assert f"{count:,} parameters".replace(",", " ") in (BUNDLED / name / "README.md").read_text()
+
+
+def test_links_between_the_papers_lead_somewhere():
+    for paper in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\((?!http)([^)#]+)\)", paper.read_text()):
+            assert (paper.parent / target).exists(), f"{paper.name}: {target}"
+
+
+def test_every_verb_that_the_papers_name_is_on_the_menu():
+    menu = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True).stdout
+    for paper in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")]:
+        for verb in re.findall(r"`make ([a-z-]+)", paper.read_text()):
+            assert f"make {verb} " in menu, f"{paper.name}: make {verb}"
