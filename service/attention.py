@@ -89,7 +89,11 @@ def resolve(options: AttentionOptions, manifest: Manifest) -> Ask:
         has = ", ".join(kind.kind for kind in manifest.attention)
         raise Unacceptable(f"kind: this model has {has}, given {options.kind}")
     if options.method == "rollout":
-        kinds = _rollable(kinds, options)
+        if not _fuses(options.heads):
+            raise Unacceptable("heads: rollout fuses them, by mean, max or min")
+        kinds = [kind for kind in kinds if rollable(kind)]
+        if not kinds:
+            raise Unacceptable("method rollout: needs maps of tokens onto themselves whose rows sum to one")
     return Ask(
         "rollout" if options.method == "rollout" else "raw",
         tuple(_want(kind, options) for kind in kinds),
@@ -97,15 +101,9 @@ def resolve(options: AttentionOptions, manifest: Manifest) -> Ask:
     )
 
 
-def _rollable(kinds: list[Kind], options: AttentionOptions) -> list[Kind]:
-    if not _fuses(options.heads):
-        raise Unacceptable("heads: rollout fuses them, by mean, max or min")
-    rollable = [kind for kind in kinds if kind.kind != "cross" and kind.normalized]
-    if not rollable:
-        raise Unacceptable(
-            "method rollout: needs maps of tokens onto themselves whose rows sum to one, given another kind"
-        )
-    return rollable
+def rollable(kind: Kind) -> bool:
+    """Is rollout defined: do tokens look at themselves, with rows that sum to one."""
+    return kind.kind != "cross" and kind.normalized
 
 
 def _want(kind: Kind, options: AttentionOptions) -> Wanted:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import orjson
 from starlette.responses import Response
 
-from service.attention import METHODS, Ask
+from service.attention import METHODS, Ask, rollable
 from service.images import Picture
 from service.search import Hypothesis
 from service.served import Logits, ReadMaps, Served, TextGenerator
@@ -65,7 +65,7 @@ def image_attention(served: Served, ask: Ask, maps: ReadMaps, picture: Picture) 
     """Return maps with the grid that their tokens make and the rectangle of the image that the grid covers."""
     kind = served.manifest.attention[0]
     rows, columns = kind.grid or (0, 0)
-    left, top, right, bottom = picture.box
+    left, top, right, bottom = (round(edge, 2) for edge in picture.box)
     return {
         "method": ask.method,
         "maps": maps,
@@ -127,6 +127,7 @@ def describe(served: Served) -> dict[str, object]:
                     "prefix": kind.prefix,
                     "grid": {"rows": kind.grid[0], "columns": kind.grid[1]} if kind.grid else None,
                     "normalized": kind.normalized,
+                    "methods": [method for method in METHODS if method != "rollout" or rollable(kind)],
                     "maps": list(kind.maps),
                 }
                 for kind in manifest.attention
