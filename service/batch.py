@@ -50,16 +50,7 @@ class Budget:
 
     @contextlib.contextmanager
     def permit(self, cost: int) -> Iterator[None]:
-        """Hold `cost` for the length of a block. Raises Busy if it does not fit beside what is held."""
-        self.check(cost)
-        self.held += cost
-        try:
-            yield
-        finally:
-            self.held -= cost
-
-    def check(self, cost: int) -> None:
-        """Raise Busy if `cost` does not fit beside what is held.
+        """Hold `cost` for the length of a block. Raises Busy if it does not fit beside what is held.
 
         Alone, a request is admitted whatever it costs: what one request may cost is limited elsewhere.
         """
@@ -69,6 +60,11 @@ class Budget:
                 f"{self.name}: at most {self.limit} may wait, given {cost} more on top of {self.held}",
                 seconds=min(max(seconds, 1), 60),
             )
+        self.held += cost
+        try:
+            yield
+        finally:
+            self.held -= cost
 
     def spent(self, cost: int, seconds: float) -> None:
         """Learn the rate from a finished batch."""

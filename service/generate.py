@@ -1,15 +1,16 @@
 """The decode loop: sequences join and leave a running batch between any two steps."""
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import structlog
 
 from contract.manifest import Generation
-from service.batch import Device
+from service.batch import Budget, Device
 from service.metrics import Metrics
 from service.run import Array, Session
 from service.search import Hypothesis, LogProbabilities, Search
@@ -29,6 +30,7 @@ class Job:
     limit: int
     future: "asyncio.Future[Hypothesis]"
     grew: Callable[[Hypothesis], None]
+    since: float = field(default_factory=time.monotonic)
 
     @property
     def rows(self) -> int:
@@ -40,14 +42,23 @@ class Decoding:
     """One encoder-decoder's running batch. All rows take a step together, each at a position of its own."""
 
     def __init__(
-        self, encode: Session, decode: Session, generation: Generation, device: Device, max_rows: int, metrics: Metrics
+        self,
+        encode: Session,
+        decode: Session,
+        generation: Generation,
+        device: Device,
+        max_rows: int,
+        budget: Budget,
+        metrics: Metrics,
     ) -> None:
         self._encode, self._decode, self._generation = encode, decode, generation
-        self._device, self._max_rows, self._metrics = device, max_rows, metrics
-        self._name = encode.name.partition("/")[0]
+        self._device, self._max_rows, self._budget, self._metrics = device, max_rows, budget, metrics
+        self._name = decode.name
         self._waiting: deque[Job] = deque()
         self._running: list[Job] = []
-        self._state: dict[str, Array] = {}  # memory, caches and the source's mask, a row each of the running batch
+        self._state: dict[
+            str, Array
+        ] = {}  # memory, caches and the source's mask, in the order of the running jobs' rows
         self._arrived = asyncio.Event()
 
     async def generate(
@@ -69,18 +80,31 @@ class Decoding:
             async with self._device.turn() as run:
                 self._forget_cancelled()
                 joining = self._admit()
-                try:
-                    if joining:
-                        await run(self._join, joining)
-                    if self._running:
-                        await run(self._step)
-                except Exception as error:
-                    self._fail([*joining, *self._running], error)
+                if joining:
+                    await self._attempt(run(self._join, joining), joining)
+                if self._running:
+                    await self._attempt(run(self._step), self._running)
             for job in self._running:
                 job.grew(job.search.live[0])
             self._answer_done()
             if not self._waiting and not self._running:
                 self._arrived.clear()
+
+    async def _attempt(self, work: "asyncio.Future[None]", jobs: list[Job]) -> None:
+        """Wait for work on the device; if it fails, so do its jobs, and only they."""
+        start = time.monotonic()
+        try:
+            await work
+        except Exception as error:
+            log.error("decoding failed", model=self._name, rows=sum(job.rows for job in jobs), exc_info=error)
+            for job in jobs:
+                if not job.future.done():
+                    job.future.set_exception(RuntimeError(f"{self._name}: decoding failed"))
+            self._forget_cancelled()
+        seconds = time.monotonic() - start
+        self._budget.spent(sum(job.rows for job in jobs), seconds)
+        self._metrics.run_seconds.labels(self._name).observe(seconds)
+        self._metrics.batch_size.labels(self._name).observe(len(jobs))
 
     def _admit(self) -> list[Job]:
         """Take from the queue, in order, what fits beside what is running."""
@@ -89,6 +113,7 @@ class Decoding:
         while self._waiting and (not rows or rows + self._waiting[0].rows <= self._max_rows):
             job = self._waiting.popleft()
             if not job.future.done():
+                self._metrics.queue_seconds.labels(self._name).observe(time.monotonic() - job.since)
                 joining.append(job)
                 rows += job.rows
         return joining
@@ -136,25 +161,18 @@ class Decoding:
             self._state = {name: array[order] for name, array in self._state.items()}
 
     def _forget_cancelled(self) -> None:
-        """Drop the rows of jobs that nobody waits for."""
-        gone = [job for job in self._running if job.future.done()]
-        if gone:
-            keep = np.repeat([job not in gone for job in self._running], [job.rows for job in self._running])
+        """Drop the rows of jobs that nobody waits for, or that failed."""
+        staying = [job for job in self._running if not job.future.done()]
+        if staying and len(staying) < len(self._running):
+            keep = np.repeat([job in staying for job in self._running], [job.rows for job in self._running])
             self._state = {name: array[keep] for name, array in self._state.items()}
-            self._running = [job for job in self._running if job not in gone]
+        self._running = staying
 
     def _answer_done(self) -> None:
         for job in self._running:
             if job.search.done and not job.future.done():
                 job.future.set_result(job.search.best())
         self._running = [job for job in self._running if not job.search.done]
-
-    def _fail(self, jobs: list[Job], error: Exception) -> None:
-        log.error("decoding failed", model=self._name, rows=sum(job.rows for job in jobs), exc_info=error)
-        for job in jobs:
-            if not job.future.done():
-                job.future.set_exception(RuntimeError(f"{self._name}: decoding failed"))
-        self._running, self._state = [], {}
 
 
 def log_softmax(logits: Array) -> LogProbabilities:

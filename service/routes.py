@@ -193,9 +193,8 @@ async def _generate(request: Request, state: State, served: TextGenerator) -> Re
         raise Unacceptable(f"stream: takes one input, given {len(sent.inputs)}")
     sources = await _sources(state, served, sent, ask, options)
     if options.stream:
-        served.predicting.check(
-            served.cost(len(sources[0]), options)
-        )  # while there still is a status line to say it in
+        with served.permit(sources, options, looking=ask is not None):
+            pass  # refused while there still is a status line to say it in; held once the stream begins
         events = _events(request.state.id, state, served, sources[0], options, ask)
         return StreamingResponse(events, media_type="text/event-stream")
     results = await _generate_all(served, sources, options, ask)
@@ -227,7 +226,7 @@ async def _sources(
 async def _generate_all(
     served: TextGenerator, sources: list[list[Token]], options: GenerateOptions, ask: Ask | None
 ) -> list[dict[str, object]]:
-    with served.predicting.permit(sum(served.cost(len(source), options) for source in sources)):
+    with served.permit(sources, options, looking=ask is not None):
         return await _together(_generate_one(served, source, options, ask) for source in sources)
 
 
@@ -243,9 +242,7 @@ async def _shown(
 ) -> dict[str, object]:
     result = present.sequence(served, hypothesis, served.penalty(options))
     if ask:
-        lengths = served.lengths(len(source), len(hypothesis.tokens))
-        with served.looking.permit(served.map_bytes(lengths)):
-            maps = await served.look_at_text(source, hypothesis.tokens, ask)
+        maps = await served.look_at_text(source, hypothesis.tokens, ask)
         result["attention"] = present.text_attention(served, ask, maps, source, hypothesis.tokens)
     return result
 
@@ -256,7 +253,7 @@ async def _events(
     """Yield an event a token, then the whole answer; leaving the loop early cancels the generation."""
     grown: asyncio.Queue[Hypothesis | None] = asyncio.Queue()
     try:
-        with served.predicting.permit(served.cost(len(source), options)):
+        with served.permit([source], options, looking=ask is not None):
             async with asyncio.timeout(state.settings.request_seconds):
                 task = asyncio.ensure_future(served.generate(source, options, grown.put_nowait))
                 task.add_done_callback(lambda _: grown.put_nowait(None))

@@ -1,6 +1,7 @@
 """A loaded artifact at work: its sessions, its lanes, and what its task answers."""
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -154,7 +155,13 @@ class TextGenerator(Served):
     def workers(self, device: Device, metrics: Metrics) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """Make the decode loop and the attention lane."""
         self._decoding = Decoding(
-            self.sessions["encode"], self.sessions["decode"], self.generation, device, self.settings.batch_rows, metrics
+            self.sessions["encode"],
+            self.sessions["decode"],
+            self.generation,
+            device,
+            self.settings.batch_rows,
+            self.predicting,
+            metrics,
         )
         return [self._decoding.work, *super().workers(device, metrics)]
 
@@ -186,9 +193,18 @@ class TextGenerator(Served):
         """Return the power of the length by which scores are divided."""
         return self.generation.length_penalty if options.length_penalty is None else options.length_penalty
 
-    def cost(self, source: int, options: GenerateOptions) -> int:
-        """Return the tokens that a source of that many tokens may keep the decoder busy with."""
-        return source + self.limit(options) * (options.num_beams or self.generation.num_beams)
+    @contextlib.contextmanager
+    def permit(self, sources: Sequence[Sequence[Token]], options: GenerateOptions, *, looking: bool) -> Iterator[None]:
+        """Hold what the sources may cost at most: tokens to generate, and maps to compute if they are looked at.
+
+        Raises Busy before any work is spent if either queue is full.
+        """
+        limit = self.limit(options)
+        rows = options.num_beams or self.generation.num_beams
+        tokens = sum(len(source) + limit * rows for source in sources)
+        maps = sum(self.map_bytes(self.lengths(len(source), limit)) for source in sources)
+        with self.predicting.permit(tokens), self.looking.permit(maps) if looking else contextlib.nullcontext():
+            yield
 
     async def generate(
         self, source: Sequence[Token], options: GenerateOptions, grew: Callable[[Hypothesis], None] = lambda _: None

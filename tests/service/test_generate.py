@@ -117,7 +117,7 @@ def test_a_step_that_fails_is_answered_and_the_next_request_runs(dates, monkeypa
     monkeypatch.setattr(type(decode), "run", failing)
 
     async def scenario():
-        with pytest.raises(RuntimeError, match=r"^dates: decoding failed$"):
+        with pytest.raises(RuntimeError, match=r"^dates/decode: decoding failed$"):
             await one(dates, TEXTS[0])
         return await one(dates, TEXTS[0])
 
