@@ -46,13 +46,14 @@ def describe(file: Path) -> File:
 def read_artifact(folder: Path) -> Artifact:
     """Read a folder and check every file against the manifest.
 
-    Raises ArtifactError on the first file that is missing, altered, unlisted or no regular file.
+    Raises ArtifactError on the first file that is missing, altered, unlisted, unreadable or no regular file.
     """
+    folder = folder.absolute()
     manifest = _read_manifest(folder / MANIFEST)
     if (folder.parent.name, folder.name) != (manifest.name, manifest.version):
         raise ArtifactError(folder / MANIFEST, f"says {manifest.name}/{manifest.version}, but lies in another folder")
     listed = {file.file: file for file in manifest.all_files()}
-    for path in sorted(folder.iterdir()):
+    for path in _list(folder):
         if path.name != MANIFEST and path.name not in listed:
             raise ArtifactError(path, f"is not listed in {MANIFEST}")
     for name, file in listed.items():
@@ -69,12 +70,19 @@ def find_artifacts(root: Path) -> list[Path]:
         raise ArtifactError(root, "is no folder of artifacts; make them with: python -m export digits dates")
     found = [
         max(versions, key=lambda folder: _order(folder.name))
-        for name in sorted(root.iterdir())
-        if name.is_dir() and (versions := [version for version in name.iterdir() if (version / MANIFEST).exists()])
+        for name in _list(root)
+        if name.is_dir() and (versions := [version for version in _list(name) if (version / MANIFEST).exists()])
     ]
     if not found:
         raise ArtifactError(root, "holds no artifact; make one with: python -m export digits dates")
     return found
+
+
+def _list(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError as error:
+        raise ArtifactError(folder, f"cannot be listed: {error.strerror}") from error
 
 
 def _order(version: str) -> tuple[int, int, str]:
@@ -97,5 +105,9 @@ def _check(path: Path, listed: File) -> None:
         raise ArtifactError(path, "is missing" if not path.exists() else "must be a regular file, not a link")
     if (size := path.stat().st_size) != listed.bytes:
         raise ArtifactError(path, f"must have {listed.bytes} bytes, given {size}")
-    if sha256(path) != listed.sha256:
+    try:
+        found = sha256(path)
+    except OSError as error:
+        raise ArtifactError(path, f"cannot be read: {error.strerror}") from error
+    if found != listed.sha256:
         raise ArtifactError(path, "its sha256 differs from the manifest's; export it again")

@@ -25,7 +25,7 @@ Size = Annotated[int, Field(gt=0)]
 class Part(BaseModel):
     """Base of everything in a manifest: immutable, and nothing unknown passes."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class File(Part):
@@ -33,7 +33,7 @@ class File(Part):
 
     file: FileName
     sha256: Sha256
-    bytes: int
+    bytes: int = Field(ge=0)
 
 
 class Port(Part):
@@ -66,6 +66,12 @@ class ImageRule(Part):
     ink_box: Size | None = None
     mean: tuple[float, ...] = Field(description="a channel, of pixels in [0, 1]; applied inside the graph")
     std: tuple[Annotated[float, Field(gt=0)], ...] = Field(description="as mean")
+
+    @model_validator(mode="after")
+    def _a_number_a_channel(self) -> "ImageRule":
+        if not len(self.mean) == len(self.std) == self.channels:
+            raise ValueError("mean and std must hold one number a channel")
+        return self
 
 
 class TextRule(Part):

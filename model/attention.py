@@ -42,7 +42,7 @@ class MultiHeadAttention(nn.Module):
     """Several attentions side by side on slices of the width, joined by one projection (section 3.2.2)."""
 
     def __init__(self, width: int, heads: int) -> None:
-        if width % heads:
+        if heads < 1 or width % heads:
             raise ValueError(f"attention: width must be a multiple of heads, given width {width} and {heads} heads")
         super().__init__()
         self.heads = heads

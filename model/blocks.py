@@ -28,7 +28,7 @@ class PreNormEncoderBlock(nn.Module):
         self.feed_forward, self.feed_forward_norm = feed_forward, norm()
 
     def forward(self, x: Tensor, visible: Tensor | None) -> tuple[Tensor, Maps]:
-        """X (batch, token, width) -> the same shape."""
+        """Take x (batch, token, width) -> the same shape."""
         y = self.attention_norm(x)
         mixed, maps = self.attention(y, y, visible)
         x = x + mixed
@@ -39,7 +39,7 @@ class PostNormEncoderBlock(PreNormEncoderBlock):
     """x' = norm(x + MHA(x)); x'' = norm(x' + FF(x')) (Vaswani et al. 2017, section 3.1)."""
 
     def forward(self, x: Tensor, visible: Tensor | None) -> tuple[Tensor, Maps]:
-        """X (batch, token, width) -> the same shape."""
+        """Take x (batch, token, width) -> the same shape."""
         mixed, maps = self.attention(x, x, visible)
         x = self.attention_norm(x + mixed)
         return self.feed_forward_norm(x + self.feed_forward(x)), under("attention", maps)
@@ -59,7 +59,7 @@ class PreNormDecoderBlock(nn.Module):
     def forward(
         self, x: Tensor, memory: KeyValue, visible: Tensor, memory_visible: Tensor | None, recall: Recall
     ) -> tuple[Tensor, Maps]:
-        """X (batch, token, width) -> the same shape; `memory` holds this block's cross keys and values."""
+        """Take x (batch, token, width) -> the same shape; `memory` holds this block's cross keys and values."""
         y = self.attention_norm(x)
         mixed, own = self.attention.read(y, recall(self.attention.remember(y)), visible)
         x = x + mixed
@@ -74,7 +74,7 @@ class PostNormDecoderBlock(PreNormDecoderBlock):
     def forward(
         self, x: Tensor, memory: KeyValue, visible: Tensor, memory_visible: Tensor | None, recall: Recall
     ) -> tuple[Tensor, Maps]:
-        """X (batch, token, width) -> the same shape; `memory` holds this block's cross keys and values."""
+        """Take x (batch, token, width) -> the same shape; `memory` holds this block's cross keys and values."""
         mixed, own = self.attention.read(x, recall(self.attention.remember(x)), visible)
         x = self.attention_norm(x + mixed)
         mixed, cross = self.cross.read(x, memory, memory_visible)
@@ -91,7 +91,7 @@ class Encoder(nn.Module):
         self.norm = norm
 
     def forward(self, x: Tensor, visible: Tensor | None) -> tuple[Tensor, Maps]:
-        """X (batch, token, width) -> the same shape."""
+        """Take x (batch, token, width) -> the same shape."""
         maps: Maps = {}
         for index, block in enumerate(self.blocks):
             x, found = block(x, visible)
@@ -119,7 +119,7 @@ class Decoder(nn.Module):
         memory_visible: Tensor | None,
         recalls: Sequence[Recall] | None = None,
     ) -> tuple[Tensor, Maps]:
-        """X (batch, token, width) -> the same shape; one entry of `memory` and of `recalls` a block."""
+        """Take x (batch, token, width) -> the same shape; one entry of `memory` and of `recalls` a block."""
         recalls = recalls or [only_these] * len(self.blocks)
         maps: Maps = {}
         for index, (block, crossed, recall) in enumerate(zip(self.blocks, memory, recalls, strict=True)):

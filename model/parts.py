@@ -54,10 +54,14 @@ class Embedding(nn.Module):
 class Patches(nn.Module):
     """Cut an image into square patches and project each one (Dosovitskiy et al. 2021, equation 1)."""
 
-    def __init__(self, channels: int, patch: int, width: int) -> None:
+    def __init__(self, image: tuple[int, int], channels: int, patch: int, width: int) -> None:
         super().__init__()
+        self.image = image
         self.projection = nn.Conv2d(channels, width, kernel_size=patch, stride=patch)
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Pixels (batch, channels, height, width of the image) -> (batch, patches in reading order, width)."""
+        if pixels.shape[-2:] != self.image:
+            height, width = pixels.shape[-2:]
+            raise ValueError(f"image: must be {self.image[0]}x{self.image[1]} pixels, given {height}x{width}")
         return self.projection(pixels).flatten(2).transpose(1, 2)

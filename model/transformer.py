@@ -89,7 +89,8 @@ class Transformer(nn.Module):
         """Decode one token a row, every row at a position of its own: logits (batch, vocabulary), new cache, maps.
 
         token and position (batch); each tensor of `past` (batch, heads, capacity, width of a head) has room for
-        `capacity` tokens, of which a row has filled its first `position`. What lies behind them is never read.
+        `capacity` tokens, of which a row has filled its first `position`, so position < capacity. What lies behind them
+        has no weight, but must be finite.
         """
         slot = torch.arange(past[0][0].shape[2], device=token.device)  # (capacity)
         here = (slot == position[:, None])[:, None, :, None]  # (batch, 1, capacity, 1)

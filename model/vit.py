@@ -81,7 +81,7 @@ def vit(config: ViTConfig) -> ViT:
     positions = nn.Embedding(1 + rows * columns, config.width)
     nn.init.trunc_normal_(positions.weight, std=0.02)
     return ViT(
-        patches=Patches(config.channels, config.patch, config.width),
+        patches=Patches(config.image, config.channels, config.patch, config.width),
         positions=positions,
         encoder=Encoder([block() for _ in range(config.layers)], norm()),
         head=nn.Linear(config.width, config.classes),

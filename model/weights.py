@@ -42,3 +42,4 @@ def load_weights(module: nn.Module, file: Path) -> None:
 def save_weights(module: nn.Module, file: Path) -> None:
     """Write every parameter once, shared ones under their first name."""
     save_file({name: parameter.detach().contiguous() for name, parameter in module.named_parameters()}, file)
+    file.chmod(0o644)  # the library makes it private, and weights are to be read

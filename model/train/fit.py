@@ -18,7 +18,7 @@ def fit(module: nn.Module, loss: Callable[[], Tensor], *, steps: int, rate: floa
         optimizer,
         [
             torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=1 / warm, total_iters=warm),
-            torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=steps - warm),
+            torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=max(1, steps - warm)),
         ],
         milestones=[warm],
     )

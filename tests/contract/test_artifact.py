@@ -218,3 +218,32 @@ def test_what_is_no_folder_is_refused_with_the_command_that_makes_it(tmp_path, m
     with pytest.raises(ArtifactError) as refusal:
         find_artifacts(root)
     assert str(refusal.value) == f"{root}: is no folder of artifacts; make them with: python -m export digits dates"
+
+
+def unreadable(monkeypatch, function, path):
+    """As root reads everything, stand in for the system's refusal."""
+    original = getattr(type(path), function)
+
+    def refusing(self, *arguments, **options):
+        if self == path:
+            raise PermissionError(13, "Permission denied")
+        return original(self, *arguments, **options)
+
+    monkeypatch.setattr(type(path), function, refusing)
+
+
+def test_a_file_that_may_not_be_read_is_named(folder, monkeypatch):
+    unreadable(monkeypatch, "open", folder / "weights.bin")
+    refused(folder, "weights.bin", "cannot be read: Permission denied")
+
+
+def test_a_folder_that_may_not_be_listed_is_named(folder, monkeypatch):
+    unreadable(monkeypatch, "iterdir", folder.parent)
+    with pytest.raises(ArtifactError, match="cannot be listed: Permission denied") as refusal:
+        find_artifacts(folder.parent.parent)
+    assert refusal.value.file == folder.parent
+
+
+def test_a_relative_path_is_read_like_an_absolute_one(folder, monkeypatch):
+    monkeypatch.chdir(folder.parent)
+    assert read_artifact(type(folder)("1")).folder == folder

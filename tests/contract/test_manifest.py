@@ -217,3 +217,9 @@ def test_a_manifest_cannot_be_changed(path):
         part = part[step] if isinstance(part, dict) else getattr(part, step)
     with pytest.raises(ValidationError, match="frozen"):
         setattr(part, last, None)
+
+
+@pytest.mark.parametrize("field", ["mean", "std"])
+def test_mean_and_std_hold_one_number_a_channel(field):
+    with pytest.raises(ValidationError, match="mean and std must hold one number a channel"):
+        Manifest.model_validate_json(json.dumps(changed(IMAGE, f"image.{field}", [0.5, 0.5])))

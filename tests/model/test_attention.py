@@ -220,3 +220,9 @@ def test_paths_read_like_the_state_dict():
     one, two = torch.ones(1), torch.ones(2)
     assert under("attention", {"": one}) == {"attention": one}
     assert under("blocks.0", {"attention": one, "cross": two}) == {"blocks.0.attention": one, "blocks.0.cross": two}
+
+
+@pytest.mark.parametrize("heads", [0, -2])
+def test_there_must_be_a_head(heads):
+    with pytest.raises(ValueError, match="attention: width must be a multiple of heads"):
+        MultiHeadAttention(8, heads)

@@ -4,6 +4,8 @@ from torch import nn
 
 from model.catalogue import CATALOGUE, build, bundled
 from model.train.digits import pixels, scans
+from model.transformer import TRANSFORMER_SIZES
+from model.vit import VIT_SIZES
 from model.weights import WeightsError
 
 PARAMETERS = {
@@ -16,9 +18,21 @@ PARAMETERS = {
     "dates": 1_398_656,
 }
 
+MAPS = {  # how many, with how many heads each
+    "vit_b_16": (12, 12),
+    "vit_l_16": (24, 16),
+    "vit_h_14": (32, 16),
+    "digits": (4, 4),
+    "transformer_base": (3 * 6, 8),
+    "transformer_big": (3 * 6, 16),
+    "dates": (3 * 3, 4),
+}
+LENGTHS = {"transformer_base": 512, "transformer_big": 512, "dates": 96}
 
-def test_the_table_of_this_file_lists_every_model():
-    assert CATALOGUE.keys() == PARAMETERS.keys()
+
+def test_the_tables_of_this_file_list_every_model():
+    assert CATALOGUE.keys() == PARAMETERS.keys() == MAPS.keys()
+    assert TRANSFORMER_SIZES.keys() == LENGTHS.keys()
 
 
 @pytest.mark.parametrize(("name", "count"), PARAMETERS.items())
@@ -26,6 +40,24 @@ def test_a_model_has_its_number_of_parameters(name, count):
     with torch.device("meta"):  # sizes without the memory
         model = build(name)
     assert sum(parameter.numel() for parameter in model.parameters()) == count
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_a_model_takes_its_largest_input_and_has_its_layers_and_heads(name):
+    with torch.device("meta"):
+        model = build(name)
+        if name in LENGTHS:
+            longest = torch.zeros(1, LENGTHS[name], dtype=torch.long)
+            assert model.source.positions.table.shape[0] == LENGTHS[name]
+            logits, maps = model(longest, longest == 0, longest)
+            assert logits.shape == (1, LENGTHS[name], TRANSFORMER_SIZES[name].vocabulary)
+        else:
+            config = VIT_SIZES[name]
+            logits, maps = model(torch.zeros(1, config.channels, *config.image))
+            assert logits.shape == (1, config.classes)
+    layers, heads = MAPS[name]
+    assert len(maps) == layers
+    assert {found.shape[1] for found in maps.values()} == {heads}
 
 
 @pytest.mark.parametrize("name", ["digits", "dates"])

@@ -185,6 +185,19 @@ def test_fitting_warms_up_to_its_rate_cools_down_to_nothing_and_cuts_steep_slope
     assert lengths[-1] < lengths.max() / 500
 
 
+def test_fitting_forgets_the_slope_of_the_batch_before():
+    line, places = nn.Linear(1, 1, bias=False), []
+    nn.init.zeros_(line.weight)
+
+    def loss():
+        places.append(line.weight.item())
+        return line.weight.sum() * (1.0 if len(places) <= 10 else 0.0)
+
+    fit(line, loss, steps=100, rate=1e-3, label="test")
+    lengths = -np.diff(places)
+    assert abs(lengths[60]) < lengths.max() / 50
+
+
 def test_training_returns_the_model_and_the_figure_it_earns(monkeypatch, split):
     monkeypatch.setattr(digits, "strokes", lambda count, seed: strokes(60, seed))
     monkeypatch.setattr(digits, "scans", lambda: split)

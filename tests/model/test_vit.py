@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from model.attention import MultiHeadAttention
-from model.vit import ViTConfig, vit
+from model.vit import VIT_SIZES, ViTConfig, vit
 from tests.model.reference import (
     assert_same,
     assert_same_maps,
@@ -100,6 +100,11 @@ def test_every_row_of_every_map_is_a_distribution():
     for found in maps.values():
         assert (found >= 0).all()
         assert_same(found.sum(-1), torch.ones(2, 3, 7, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("name", VIT_SIZES)
+def test_the_sizes_of_the_table_normalise_as_the_published_weights_expect(name):
+    assert VIT_SIZES[name].epsilon == 1e-6
 
 
 def test_the_grid_is_rows_and_columns():
