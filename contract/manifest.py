@@ -16,8 +16,9 @@ Task = Literal[
 ]
 Role = Literal["predict", "attention", "relevance", "encode", "decode"]
 KindName = Literal["encoder", "decoder", "cross"]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
-FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description="in the artifact's folder")]
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
+Name = Annotated[str, Field(pattern=NAME)]
+FileName = Annotated[str, Field(pattern=NAME, description="in the artifact's folder")]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Size = Annotated[int, Field(gt=0)]
 

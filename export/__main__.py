@@ -1,6 +1,7 @@
 """`python -m export digits dates --to artifacts`: make artifacts, say what was done and how far it was off."""
 
 import argparse
+import re
 import sys
 import tempfile
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 import onnx
 import onnxruntime as ort
 
-from contract.manifest import Role
+from contract.manifest import NAME, Role
 from export.bundled import SOURCES
 from export.optimize import ExportError, optimize
 from export.pack import write_graphs, write_manifest
@@ -33,6 +34,8 @@ def main() -> int:
     unknown = [name for name in arguments.names if name not in SOURCES]
     if unknown or not arguments.names:
         parser.error(f"name: must be one or more of {', '.join(SOURCES)}, given {', '.join(unknown) or 'none'}")
+    if not re.fullmatch(NAME, arguments.version):
+        parser.error("version: must be letters, digits, '.', '_' and '-', beginning with a letter or digit")
     for name in arguments.names:
         try:
             export(SOURCES[name](), arguments.version, arguments.to)

@@ -59,7 +59,9 @@ def create_app(
     app.include_router(router)
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(HTTPException, _not_routed)
-    app.add_middleware(Edge, metrics=metrics, max_body_bytes=settings.max_body_bytes)
+    app.add_middleware(
+        Edge, metrics=metrics, max_body_bytes=settings.max_body_bytes, queue_body_bytes=settings.queue_body_bytes
+    )
     return app
 
 

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 import structlog
 
-from service.errors import Busy
+from service.errors import Busy, Refusal
 from service.metrics import Metrics
 
 T = TypeVar("T")
@@ -88,14 +88,14 @@ class Lane(Generic[T, R]):
 
     There is no timer: a lone item on an idle device runs at once, and while a batch runs the next one gathers. A batch
     holds items of one bucket (similar length), led by the oldest waiting, so none starves. Its size is that of its
-    longest item times their number, which is what padding costs.
+    longest item times their number, which is what padding costs. A Refusal among the results is that item's alone.
     """
 
     def __init__(
         self,
         name: str,
         device: Device,
-        run: Callable[[Sequence[T]], Sequence[R]],
+        run: Callable[[Sequence[T]], Sequence[R | Refusal]],
         limit: int,
         budget: Budget,
         metrics: Metrics,
@@ -153,7 +153,7 @@ class Lane(Generic[T, R]):
         self._queue = rest
         return batch
 
-    def _answer(self, batch: list[Waiting[T, R]], outcome: Sequence[R] | BaseException) -> None:
+    def _answer(self, batch: list[Waiting[T, R]], outcome: Sequence[R | Refusal] | BaseException) -> None:
         if isinstance(outcome, BaseException):
             log.error("batch failed", lane=self.name, size=len(batch), exc_info=outcome)
         for index, waiting in enumerate(batch):
@@ -161,8 +161,10 @@ class Lane(Generic[T, R]):
                 continue
             if isinstance(outcome, BaseException):
                 waiting.future.set_exception(RuntimeError(f"{self.name}: the batch failed"))
+            elif isinstance(result := outcome[index], Refusal):
+                waiting.future.set_exception(result)
             else:
-                waiting.future.set_result(outcome[index])
+                waiting.future.set_result(result)
 
 
 def bucket_of(length: int) -> int:

@@ -9,7 +9,8 @@ import structlog
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.errors import TooLarge, problem
+from service.batch import Budget
+from service.errors import Busy, TooLarge, problem
 from service.metrics import Metrics
 
 log = structlog.get_logger()
@@ -19,10 +20,11 @@ CLIENTS_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 class Edge:
     """Wraps the application, plain ASGI: nothing is read or buffered here."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, max_body_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, max_body_bytes: int, queue_body_bytes: int) -> None:
         self.app = app
         self.metrics = metrics
         self.limit = max_body_bytes
+        self.bodies = Budget("bodies", queue_body_bytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -33,7 +35,10 @@ class Edge:
         start = time.monotonic()
         with self.metrics.in_flight.track_inprogress(), structlog.contextvars.bound_contextvars(request=exchange.id):
             try:
-                await self.app(scope, exchange.receive, exchange.send)
+                with self.bodies.permit(exchange.announced):
+                    await self.app(scope, exchange.receive, exchange.send)
+            except Busy as busy:
+                await problem(busy.status, busy.detail, headers=busy.headers)(scope, exchange.receive, exchange.send)
             except Exception:
                 log.exception("request failed")
                 if not exchange.status:
@@ -64,6 +69,9 @@ class Exchange:
     def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int) -> None:
         given = Headers(scope=scope).get("x-request-id", "")
         self.id = given if CLIENTS_ID.fullmatch(given) else uuid.uuid4().hex
+        length = Headers(scope=scope).get("content-length", "")
+        chunked = "transfer-encoding" in Headers(scope=scope)
+        self.announced = min(int(length), limit) if length.isdecimal() else limit if chunked else 0
         self.method = scope["method"] if scope["method"] in self.METHODS else "other"
         self.status = 0
         self.received = self.sent = 0

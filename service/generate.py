@@ -31,6 +31,7 @@ class Job:
     future: "asyncio.Future[Hypothesis]"
     grew: Callable[[Hypothesis], None]
     since: float = field(default_factory=time.monotonic)
+    failure: Exception | None = None
 
     @property
     def rows(self) -> int:
@@ -84,9 +85,7 @@ class Decoding:
                     await self._attempt(run(self._join, joining), joining)
                 if self._running:
                     await self._attempt(run(self._step), self._running)
-            for job in self._running:
-                job.grew(job.search.live[0])
-            self._answer_done()
+            self._answer()
             if not self._waiting and not self._running:
                 self._arrived.clear()
 
@@ -96,10 +95,8 @@ class Decoding:
         try:
             await work
         except Exception as error:
-            log.error("decoding failed", model=self._name, rows=sum(job.rows for job in jobs), exc_info=error)
             for job in jobs:
-                if not job.future.done():
-                    job.future.set_exception(RuntimeError(f"{self._name}: decoding failed"))
+                self._fail(job, error)
             self._forget_cancelled()
         seconds = time.monotonic() - start
         self._budget.spent(sum(job.rows for job in jobs), seconds)
@@ -110,12 +107,12 @@ class Decoding:
         """Take from the queue, in order, what fits beside what is running."""
         joining: list[Job] = []
         rows = sum(job.rows for job in self._running)
+        self._waiting = deque(job for job in self._waiting if not job.future.done())
         while self._waiting and (not rows or rows + self._waiting[0].rows <= self._max_rows):
             job = self._waiting.popleft()
-            if not job.future.done():
-                self._metrics.queue_seconds.labels(self._name).observe(time.monotonic() - job.since)
-                joining.append(job)
-                rows += job.rows
+            self._metrics.queue_seconds.labels(self._name).observe(time.monotonic() - job.since)
+            joining.append(job)
+            rows += job.rows
         return joining
 
     def _join(self, jobs: list[Job]) -> None:
@@ -150,9 +147,12 @@ class Decoding:
         row = 0
         for job in self._running:
             rows = job.rows
-            parents = job.search.advance(logs[row : row + rows])
-            if not job.search.done:
-                order += [row + parent for parent in parents]
+            try:
+                parents = job.search.advance(finite(logs[row : row + rows]))
+            except Exception as error:  # this one's alone: its neighbours go on
+                job.failure = error
+            else:
+                order += [] if job.search.done else [row + parent for parent in parents]
             row += rows
         for cache in self._generation.caches:
             self._state[cache.past] = out[cache.present]
@@ -168,11 +168,32 @@ class Decoding:
             self._state = {name: array[keep] for name, array in self._state.items()}
         self._running = staying
 
-    def _answer_done(self) -> None:
+    def _answer(self) -> None:
+        """Tell every running job of its step, and the done or failed ones of their end."""
+        staying: list[Job] = []
         for job in self._running:
-            if job.search.done and not job.future.done():
-                job.future.set_result(job.search.best())
-        self._running = [job for job in self._running if not job.search.done]
+            if job.failure:
+                self._fail(job, job.failure)
+            elif job.search.done:
+                job.grew(job.search.live[0])
+                if not job.future.done():
+                    job.future.set_result(job.search.best())
+            else:
+                job.grew(job.search.live[0])
+                staying.append(job)
+        self._running = staying
+
+    def _fail(self, job: Job, error: Exception) -> None:
+        log.error("decoding failed", model=self._name, exc_info=error)
+        if not job.future.done():
+            job.future.set_exception(RuntimeError(f"{self._name}: decoding failed"))
+
+
+def finite(logs: LogProbabilities) -> LogProbabilities:
+    """Return the same. Raises ArithmeticError for NaN, of which no token can be chosen."""
+    if np.isnan(logs).any():
+        raise ArithmeticError("the decoder's output is not a number")
+    return logs
 
 
 def log_softmax(logits: Array) -> LogProbabilities:

@@ -13,6 +13,9 @@ from service.errors import Unacceptable
 Indices: TypeAlias = tuple[int, ...] | slice | Literal["all"]
 """Some indices, a range of them, or all; negative ones count from the end."""
 
+MOST_INDICES = 4096
+"""More in one list are refused before they are looked at."""
+
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -32,7 +35,7 @@ def _indices(*words: str) -> PlainValidator:
             if found := re.fullmatch(r"(-?\d{1,6})?:(-?\d{1,6})?", text):
                 return slice(*(int(bound) if bound else None for bound in found.groups()))
         numbers = value if isinstance(value, list) else [value]
-        if numbers and all(type(number) is int and abs(number) < 10**6 for number in numbers):
+        if 0 < len(numbers) <= MOST_INDICES and all(type(number) is int and abs(number) < 10**6 for number in numbers):
             return tuple(numbers)
         raise PydanticCustomError("indices", "must be {known}", {"known": known})
 

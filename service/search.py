@@ -79,8 +79,8 @@ class Sampler:
     def __call__(self, logs: LogProbabilities) -> int:
         """Return one token; the token that takes the mass past top_p is still among the candidates."""
         order = np.argsort(-logs, kind="stable")[: self._top_k]
-        scaled = logs[order] / self._temperature
-        weights = np.exp(scaled - scaled.max())
+        with np.errstate(over="ignore"):  # at a temperature close to 0 all but the likeliest vanish, which is right
+            weights = np.exp((logs[order] - logs[order[0]]) / self._temperature)
         weights /= weights.sum()
         kept = int(np.searchsorted(weights.cumsum(), self._top_p)) + 1
         chosen = self._random.choice(len(weights[:kept]), p=weights[:kept] / weights[:kept].sum())

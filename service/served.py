@@ -12,7 +12,7 @@ from contract.artifact import MANIFEST, Artifact, ArtifactError, find_artifacts,
 from contract.manifest import Manifest, Role
 from service.attention import Ask
 from service.batch import Budget, Device, Lane, bucket_of
-from service.errors import Unacceptable
+from service.errors import Refusal, Unacceptable
 from service.generate import Decoding
 from service.images import Picture
 from service.metrics import Metrics
@@ -43,6 +43,10 @@ class Served:
     def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
         self.artifact = artifact
         self.settings = settings
+        missing = [role for role in self.roles if role not in artifact.manifest.graphs]
+        if missing or not artifact.manifest.attention:
+            what = f"graphs for {', '.join(missing)}" if missing else "kinds of attention"
+            raise ArtifactError(artifact.path(MANIFEST), f"this task needs {what}, given none")
         self.sessions = {role: Session(artifact, role, device, settings) for role in self.roles}
         self.ready = False
         self.predicting = Budget("queue of predictions", settings.queue_tokens)
@@ -83,12 +87,12 @@ class Served:
         """Return the logits of one input and the maps that were asked for."""
         return await self._look.submit(look, self.map_bytes(lengths), bucket_of(max(lengths.values())))
 
-    def _look_at(self, looks: Sequence[Look]) -> list[tuple[Logits, ReadMaps]]:
+    def _look_at(self, looks: Sequence[Look]) -> list[tuple[Logits, ReadMaps] | Refusal]:
         names = [port.name for port in self.manifest.graphs["attention"].inputs]
         out = self.sessions["attention"].run({name: padded([look.inputs[name] for look in looks]) for name in names})
         return [self._cropped(look, row, out) for row, look in enumerate(looks)]
 
-    def _cropped(self, look: Look, row: int, out: Mapping[str, Array]) -> tuple[Logits, ReadMaps]:
+    def _cropped(self, look: Look, row: int, out: Mapping[str, Array]) -> tuple[Logits, ReadMaps] | Refusal:
         """Read one input's maps off the batch's, without the padding that its neighbours brought."""
         lengths = {name: len(array) for name, array in look.inputs.items()}
         lengths["target_input"] = lengths.get("target", 0)
@@ -96,7 +100,10 @@ class Served:
             str(kind.kind): out[kind.kind][row, :, :, : lengths.get(kind.query), : lengths.get(kind.key)]
             for kind in self.manifest.attention
         }
-        return out["logits"][row], look.ask.read(stacks)
+        try:
+            return out["logits"][row], look.ask.read(stacks)
+        except Refusal as refusal:  # a row that only a longer target would have had
+            return refusal
 
 
 class ImageClassifier(Served):

@@ -32,6 +32,7 @@ class Settings(BaseSettings):
     decode_threads: int = Field(2, ge=1, le=64, description="threads that decode images and tokenize texts")
 
     max_body_bytes: Count = Field(16 << 20, description="bytes of a request's body")
+    queue_body_bytes: Count = Field(256 << 20, description="bytes of all bodies being answered before 429")
     max_text_bytes: Count = Field(1 << 20, description="bytes of a request's body for a model that reads text")
     max_image_bytes: Count = Field(10 << 20, description="bytes of one encoded image")
     max_image_pixels: Count = Field(16_000_000, description="pixels of one image, from its header")

@@ -314,6 +314,14 @@ def test_the_command_refuses_names_it_does_not_know(tmp_path):
     assert not (tmp_path / "artifacts").exists()
 
 
+@pytest.mark.parametrize("version", ["../../escaped", "a/b", "", " ", "-1"])
+def test_the_command_refuses_versions_that_are_no_names(tmp_path, version):
+    done = command("digits", f"--version={version}", "--to", str(tmp_path / "artifacts"))
+    assert done.returncode == 2
+    assert "version: must be letters, digits" in done.stderr
+    assert not (tmp_path / "artifacts").exists()
+
+
 def test_the_command_lists_what_it_knows():
     assert command("--list").stdout.split() == list(SOURCES)
 

@@ -114,6 +114,8 @@ def test_an_answer_past_the_limit_is_refused_with_both_sizes():
         ({"queries": "banana"}, "queries: must be 'all', 'cls', an index"),
         ({"queries": []}, "queries: must be"),
         ({"heads": "median"}, "heads: must be 'all', 'mean', 'max', 'min'"),
+        ({"layers": [0, 1, 0]}, "layers: each index may be given once"),
+        ({"layers": [0] * 10**6}, "layers: must be"),
         ({"layers": 1.5}, "layers: must be"),
         ({"layers": True}, "layers: must be"),
         ({"layers": "1" * 5000}, "layers: must be"),

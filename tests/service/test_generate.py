@@ -124,5 +124,44 @@ def test_a_step_that_fails_is_answered_and_the_next_request_runs(dates, monkeypa
     assert dates.texts.decode(play(dates, scenario).tokens[:-1]) == "2021-03-23"
 
 
+@pytest.mark.parametrize("options", [{}, {"num_beams": 3}, {"temperature": 1.0}])
+def test_an_output_that_is_not_a_number_fails_the_one_it_belongs_to(dates, alone, monkeypatch, options):
+    decode = dates.sessions["decode"]
+    run = type(decode).run
+
+    def poisoned(session, feed):
+        out = run(session, feed)
+        if session is decode:
+            poor = feed["source_visible"].sum(1) == 1  # the text of one character
+            out["logits"][poor & (feed["position"] == 2)] = np.nan
+        return out
+
+    monkeypatch.setattr(type(decode), "run", poisoned)
+
+    async def scenario():
+        tasks = [one(dates, text, **options) for text in TEXTS]
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    *good, poor = play(dates, scenario)
+    assert isinstance(poor, RuntimeError)
+    if not options:
+        assert [mine.tokens for mine in good] == [theirs.tokens for theirs in alone[::4][:-1]]
+    assert len(good) == 5
+
+
+def test_one_that_was_cancelled_while_it_waited_does_not_hold_up_those_behind_it(dates):
+    async def scenario():
+        first = asyncio.create_task(one(dates, TEXTS[0]))
+        await asyncio.sleep(0.005)
+        wide = asyncio.create_task(one(dates, TEXTS[0], num_beams=4))
+        behind = asyncio.create_task(one(dates, TEXTS[1]))
+        await asyncio.sleep(0)
+        wide.cancel()
+        await behind
+        await first
+
+    play(dates, scenario, rows=4)
+
+
 def test_log_softmax_stands_large_logits():
     assert log_softmax(np.array([[1000.0, 1000.0]], np.float32)) == pytest.approx(np.log([[0.5, 0.5]]))

@@ -1,6 +1,8 @@
 """Bad input: its status, its words, in bounded time, nothing of it in the answer, and the next good one is answered."""
 
+import concurrent.futures
 import io
+import socket
 import time
 
 import httpx
@@ -179,6 +181,32 @@ def test_a_form_that_grows_past_the_limit_without_announcing_it_is_refused(artif
         answer = client.post(DIGITS, content=chunks(), headers={"Content-Type": "multipart/form-data; boundary=x"})
         assert answer.status_code == 413
         assert "body: at most 100000 bytes, given more" in answer.json()["detail"]
+
+
+def test_a_row_that_only_a_longer_target_would_have_is_refused_alone(client):
+    """Whether a row exists is known only once the text is generated; its batch-mates must not notice."""
+    documents = [{"inputs": ["3/23/21"] * 4, "attention": {"kind": "cross", "queries": [row]}} for row in (3, 13)]
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        sent = [(index % 2, pool.submit(client.post, DATES, json=documents[index % 2])) for index in range(32)]
+        for bad, answer in sent:
+            assert answer.result().status_code == (422 if bad else 200)
+            assert not bad or "queries: must be from -11 to 10, given 13" in answer.result().json()["detail"]
+
+
+def test_more_bodies_than_memory_may_hold_are_refused_before_they_are_read(artifacts):
+    with served(artifacts, queue_body_bytes=10_000_000) as client:
+        base = client.base_url
+        with socket.create_connection((base.host, base.port)) as slow:
+            slow.sendall(
+                b"POST /v1/models/digits/classify HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\n"
+                b"Content-Length: 9999000\r\n\r\n"
+            )
+            time.sleep(0.3)
+            answer = client.post(DIGITS, content=SEVEN, headers=PNG)
+            assert (answer.status_code, "Retry-After" in answer.headers) == (429, True)
+            assert client.get("/health/live").status_code == 200
+        time.sleep(0.3)
+        assert client.post(DIGITS, content=SEVEN, headers=PNG).status_code == 200
 
 
 def test_a_client_that_leaves_is_forgotten(client):

@@ -71,6 +71,17 @@ def test_a_manifest_that_is_none_is_named_with_the_reason(copied):
     assert "task" in last_line(said)["reason"]
 
 
+def test_an_artifact_that_lacks_a_graph_of_its_task_is_refused(copied):
+    folder = copied / "digits/1"
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["graphs"]["attention"]
+    (folder / "attention.onnx").unlink()
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    status, said = failure(copied)
+    assert status == 3
+    assert last_line(said)["reason"] == "this task needs graphs for attention, given none"
+
+
 def test_a_folder_without_artifacts_says_how_to_make_them(tmp_path):
     for folder in (tmp_path, tmp_path / "absent"):
         status, said = failure(folder)
