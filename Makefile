@@ -48,7 +48,7 @@ bench: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## measure what requests cost here, as a
 
 lock: .venv/.dev-$(EXTRA) ## resolve the images' dependencies anew, with hashes (ARGS=--upgrade renews the pins)
 	@for extras in cpu gpu "cpu export"; do $(BIN)/uv pip compile pyproject.toml $(LOCK) $(ARGS) \
-	  $$(printf -- '--extra %s ' $$extras) --output-file requirements/$${extras##* }.lock; done
+	  $$(printf -- '--extra %s ' $$extras) --output-file requirements/$${extras##* }.lock || exit 1; done
 
 picture: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## draw the pictures of docs/ from the running models' answers
 	@$(BIN)/python docs/pictures/draw.py

@@ -15,6 +15,7 @@ from export.tokenizer import characters
 from export.trace import OPSET
 from model.alphabet import ALPHABET, END, PAD, SPECIALS, START, UNKNOWN
 from model.catalogue import BUNDLED, bundled
+from model.scan import BOX, MEAN, STD
 from model.transformer import TRANSFORMER_SIZES, Transformer, TransformerConfig
 from model.vit import VIT_SIZES, ViT, ViTConfig
 
@@ -24,7 +25,7 @@ def digits() -> Source:
     config, model = VIT_SIZES["digits"], bundled("digits")
     assert isinstance(model, ViT)  # noqa: S101 # for the type checker
     rule = ImageRule(
-        height=config.image[0], width=config.image[1], channels=1, locate="ink", ink_box=20, mean=(0.15,), std=(0.3,)
+        height=config.image[0], width=config.image[1], channels=1, locate="ink", ink_box=BOX, mean=(MEAN,), std=(STD,)
     )
     return image_classifier("digits", model, config, rule, tuple("0123456789"), _made_by("digits", config))
 

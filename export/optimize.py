@@ -33,6 +33,10 @@ def optimize(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
         for port, value in zip(ports, found, strict=True):
             for axis, dimension in zip(port.axes, value.type.tensor_type.shape.dim, strict=True):
                 if isinstance(axis, str):
+                    if dimension.HasField("dim_value"):
+                        raise ExportError(
+                            f"{plan.role}: {port.name} must vary in {axis}, given {dimension.dim_value} always"
+                        )
                     dimension.dim_param = axis
                 elif dimension.dim_value != axis:
                     raise ExportError(

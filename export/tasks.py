@@ -118,7 +118,7 @@ def text_to_text(
         tried=(
             {"batch": 1, "source": 1, "target": 1, "capacity": 1},
             {"batch": 3, "source": 13, "target": 8, "capacity": 16},
-            {"batch": 8, "source": 40, "target": 12, "capacity": 24},
+            {"batch": 8, "source": config.length, "target": max_new_tokens, "capacity": max_new_tokens},
         ),
     )  # fmt: skip
 

@@ -72,6 +72,7 @@ async def _supervised(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
             await work()
         except Exception:
             log.exception("worker failed, and is started again")
+            await asyncio.sleep(1)  # one that fails at once must not fill the log
 
 
 async def _warm_up(state: State, when_ready: Callable[[], None]) -> None:

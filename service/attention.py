@@ -133,12 +133,13 @@ def select(subject: str, indices: Indices, count: int) -> list[int]:
         if not chosen:
             raise Unacceptable(f"{subject}: a range must hold some of the {count} there are, given one that holds none")
         return chosen
-    if len(set(indices)) < len(indices):
-        raise Unacceptable(f"{subject}: each index may be given once, given one twice")
     for index in indices:
         if not -count <= index < count:
             raise Unacceptable(f"{subject}: must be from {-count} to {count - 1}, given {index}")
-    return [index % count for index in indices]
+    chosen = [index % count for index in indices]
+    if len(set(chosen)) < len(chosen):
+        raise Unacceptable(f"{subject}: each may be given once, given one twice")
+    return chosen
 
 
 def _raw(wanted: Wanted, stack: Maps) -> list[tuple[dict[str, object], Maps]]:

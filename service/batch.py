@@ -50,7 +50,15 @@ class Budget:
 
     @contextlib.contextmanager
     def permit(self, cost: int) -> Iterator[None]:
-        """Hold `cost` for the length of a block. Raises Busy if it does not fit beside what is held.
+        """Hold `cost` for the length of a block. Raises Busy as `take` does."""
+        self.take(cost)
+        try:
+            yield
+        finally:
+            self.give_back(cost)
+
+    def take(self, cost: int) -> None:
+        """Hold `cost` until it is given back. Raises Busy if it does not fit beside what is held.
 
         Alone, a request is admitted whatever it costs: what one request may cost is limited elsewhere.
         """
@@ -61,10 +69,10 @@ class Budget:
                 seconds=min(max(seconds, 1), 60),
             )
         self.held += cost
-        try:
-            yield
-        finally:
-            self.held -= cost
+
+    def give_back(self, cost: int) -> None:
+        """End holding `cost`."""
+        self.held -= cost
 
     def spent(self, cost: int, seconds: float) -> None:
         """Learn the rate from a finished batch."""

@@ -7,10 +7,11 @@ import uuid
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.batch import Budget
-from service.errors import Busy, TooLarge, problem
+from service.errors import TooLarge, problem
 from service.metrics import Metrics
 
 log = structlog.get_logger()
@@ -31,19 +32,20 @@ class Edge:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        exchange = Exchange(scope, receive, send, self.limit)
+        exchange = Exchange(scope, receive, send, self.limit, self.bodies)
         start = time.monotonic()
         with self.metrics.in_flight.track_inprogress(), structlog.contextvars.bound_contextvars(request=exchange.id):
             try:
-                with self.bodies.permit(exchange.announced):
-                    await self.app(scope, exchange.receive, exchange.send)
-            except Busy as busy:
-                await problem(busy.status, busy.detail, headers=busy.headers)(scope, exchange.receive, exchange.send)
+                await self.app(scope, exchange.receive, exchange.send)
+            except ClientDisconnect:  # in the middle of its body
+                exchange.status = exchange.status or 499
             except Exception:
                 log.exception("request failed")
                 if not exchange.status:
                     refused = problem(500, "service: failed; the log has the request's id")
                     await refused(scope, exchange.receive, exchange.send)
+            finally:
+                self.bodies.give_back(exchange.received)
             seconds = time.monotonic() - start
             route = getattr(scope.get("route"), "path", "other")
             self.metrics.requests.labels(route, exchange.method, str(exchange.status)).inc()
@@ -66,24 +68,23 @@ class Exchange:
 
     METHODS = frozenset({"GET", "POST", "HEAD", "OPTIONS", "PUT", "DELETE", "PATCH"})
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int, bodies: Budget) -> None:
         given = Headers(scope=scope).get("x-request-id", "")
         self.id = given if CLIENTS_ID.fullmatch(given) else uuid.uuid4().hex
-        length = Headers(scope=scope).get("content-length", "")
-        chunked = "transfer-encoding" in Headers(scope=scope)
-        self.announced = min(int(length), limit) if length.isdecimal() else limit if chunked else 0
         self.method = scope["method"] if scope["method"] in self.METHODS else "other"
         self.status = 0
         self.received = self.sent = 0
-        self._receive, self._send, self._limit = receive, send, limit
+        self._receive, self._send, self._limit, self._bodies = receive, send, limit, bodies
         self._body_read = asyncio.Event()
         scope["state"] = {**scope.get("state", {}), "id": self.id, "body_read": self._body_read}
 
     async def receive(self) -> Message:
-        """Pass on what the client sent. Raises TooLarge once the body passes the limit."""
+        """Pass on what the client sent. Raises TooLarge once the body passes the limit, Busy once all bodies do."""
         message = await self._receive()
         if message["type"] == "http.request":
-            self.received += len(message.get("body", b""))
+            if body := message.get("body"):
+                self._bodies.take(len(body))
+                self.received += len(body)
             if self.received > self._limit:
                 raise TooLarge(f"body: at most {self._limit} bytes, given more")
             if not message.get("more_body"):

@@ -76,7 +76,7 @@ class Busy(Waitable):
 
 
 class NotReady(Waitable):
-    """The models are still warming up, or going away."""
+    """The models are still warming up."""
 
     status = HTTPStatus.SERVICE_UNAVAILABLE
 

@@ -18,6 +18,9 @@ Box: TypeAlias = tuple[float, float, float, float]
 
 Image.MAX_IMAGE_PIXELS = None  # the limit of `open_image` comes first, and refuses in words of ours
 
+START_OF_SCAN = b"\xff\xda"
+MOST_SCANS = 200  # of a progressive JPEG, which has about ten; each costs a pass over the whole image
+
 INK = 0.4  # of the strongest contrast; more is a stroke
 GRAIN = 0.15  # of the strongest contrast; less is taken for the paper's
 LEAST_CONTRAST = 16  # grey levels; less is paper, not ink
@@ -55,6 +58,8 @@ def open_image(data: bytes, max_pixels: int) -> Image.Image:
     width, height = image.size
     if width * height > max_pixels:
         raise TooLarge(f"image: at most {max_pixels} pixels, given {width} x {height}")
+    if data.count(START_OF_SCAN) > MOST_SCANS:
+        raise Unacceptable(f"image: at most {MOST_SCANS} scans, given more")
     try:
         image.load()
         return _opaque(ImageOps.exif_transpose(image))
@@ -80,8 +85,8 @@ def _stretch(image: Image.Image, rule: ImageRule) -> tuple[Box, Pixels]:
 def _cover(image: Image.Image, rule: ImageRule) -> tuple[Box, Pixels]:
     scale = min(image.width / rule.width, image.height / rule.height)
     width, height = scale * rule.width, scale * rule.height
-    left, top = (image.width - width) / 2, (image.height - height) / 2
-    box = (left, top, left + width, top + height)
+    left, top = max(0.0, (image.width - width) / 2), max(0.0, (image.height - height) / 2)
+    box = (left, top, min(left + width, float(image.width)), min(top + height, float(image.height)))
     return box, _resized(image, box, rule)
 
 

@@ -8,6 +8,10 @@ import structlog
 
 from service.settings import Settings
 
+TRACEBACKS = structlog.processors.ExceptionRenderer(
+    structlog.tracebacks.ExceptionDictTransformer(show_locals=False)  # locals hold what clients sent
+)
+
 
 def configure(settings: Settings) -> None:
     """Send structlog's events, and the warnings of other libraries, to standard output in the format asked for."""
@@ -18,7 +22,7 @@ def configure(settings: Settings) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     last: list[structlog.typing.Processor] = (
-        [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(serializer=_dump)]
+        [TRACEBACKS, structlog.processors.JSONRenderer(serializer=_dump)]
         if settings.log_format == "json"
         else [structlog.dev.ConsoleRenderer(colors=sys.stdout.isatty())]
     )

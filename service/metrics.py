@@ -19,7 +19,9 @@ class Metrics:
             "regard_requests", "Requests answered.", ("route", "method", "status"), registry=self.registry
         )
         self.request_seconds = histogram("request_seconds", "From first byte read to last byte sent.", "route")
-        self.decode_seconds = histogram("decode_seconds", "Image to pixels, or text to tokens.", "model")
+        self.decode_seconds = histogram(
+            "decode_seconds", "Waiting for a thread, and image to pixels or text to tokens on it.", "model"
+        )
         self.queue_seconds = histogram("queue_seconds", "Waiting for a batch.", "lane")
         self.run_seconds = histogram("run_seconds", "One batch on the device.", "lane")
         self.batch_size = histogram(

@@ -2,12 +2,14 @@
 
 import base64
 import binascii
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from email.message import Message
 
 import orjson
 from starlette.datastructures import UploadFile
-from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from service.errors import Malformed, TooLarge, Unacceptable, Unsupported
@@ -17,6 +19,7 @@ from service.settings import Settings
 JSON = "application/json"
 FORM = "multipart/form-data"
 RAW = "application/octet-stream"
+RAW_TEXT = "text/plain"  # what a body without a Content-Type is taken for
 OPTION_FIELDS = 32
 
 
@@ -97,11 +100,12 @@ async def read_texts(request: Request, settings: Settings) -> Sent:
 def _content_type(request: Request) -> str:
     if request.headers.get("content-encoding", "identity") != "identity":
         raise Unsupported("Content-Encoding: must be identity, compressed bodies are not read")
-    kind, _, parameters = request.headers.get("content-type", "").partition(";")
-    charset = parameters.strip().lower().removeprefix("charset=").strip('"')
-    if kind.strip().lower() == JSON and charset not in ("", "utf-8"):
+    header = Message()
+    header["content-type"] = request.headers.get("content-type", RAW_TEXT)
+    kind = header.get_content_type()
+    if kind == JSON and header.get_content_charset("utf-8") not in ("utf-8", "utf8"):
         raise Unsupported("Content-Type: JSON must be UTF-8")
-    return kind.strip().lower()
+    return kind
 
 
 async def _read_body(request: Request, limit: int) -> bytes:
@@ -138,9 +142,15 @@ async def _read_form(request: Request, settings: Settings) -> Sent:
     given = _query(request)
     images: list[bytes] = []
     try:
-        # one more than the limit, so that the refusal is in words of ours
-        form = request.form(max_files=settings.max_inputs + 1, max_fields=OPTION_FIELDS, max_part_size=1 << 16)
-        async with form as fields:
+        parser = MultiPartParser(
+            request.headers,
+            request.stream(),
+            max_files=settings.max_inputs + 1,  # one more than the limit, so that the refusal is in words of ours
+            max_fields=OPTION_FIELDS,
+            max_part_size=1 << 16,
+        )
+        parser.spool_max_size = settings.max_body_bytes  # in memory, where the bodies' budget sees it, never on disk
+        with contextlib.closing(await parser.parse()) as fields:
             for name, value in fields.multi_items():
                 if isinstance(value, UploadFile):
                     if name != "image":
@@ -150,7 +160,7 @@ async def _read_form(request: Request, settings: Settings) -> Sent:
                     raise Unacceptable("options: each may be given once, given one twice")
                 else:
                     given[name] = value
-    except HTTPException as error:
+    except (MultiPartException, KeyError) as error:
         raise Malformed(
             "form: must be well-formed multipart/form-data with a few short fields beside the images"
         ) from error

@@ -1,6 +1,7 @@
 """Route: find the model, refuse early, and send a request through decode, batch, run and present."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 import structlog
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from service import documents, present
 from service.attention import Ask, resolve
@@ -193,10 +195,9 @@ async def _generate(request: Request, state: State, served: TextGenerator) -> Re
         raise Unacceptable(f"stream: takes one input, given {len(sent.inputs)}")
     sources = await _sources(state, served, sent, ask, options)
     if options.stream:
-        with served.permit(sources, options, looking=ask is not None):
-            pass  # refused while there still is a status line to say it in; held once the stream begins
-        events = _events(request.state.id, state, served, sources[0], options, ask)
-        return StreamingResponse(events, media_type="text/event-stream")
+        held = contextlib.ExitStack()
+        held.enter_context(served.permit(sources, options, looking=ask is not None))
+        return Stream(_events(request.state.id, state, served, sources[0], options, ask), held)
     results = await _generate_all(served, sources, options, ask)
     return present.respond(present.answer(request.state.id, served, results))
 
@@ -205,6 +206,8 @@ async def _attend_to_texts(request: Request, state: State, served: TextGenerator
     sent = await read_texts(request, state.settings)
     options = sent.options(GenerateOptions)
     served.search(options)
+    if options.stream:
+        raise Unacceptable("stream: is for generate; attention is answered whole")
     ask = resolve(sent.attention(asked=True) or AttentionOptions(), served.manifest)
     sources = await _sources(state, served, sent, ask, options)
     results = await _generate_all(served, sources, options, ask)
@@ -247,25 +250,39 @@ async def _shown(
     return result
 
 
+class Stream(StreamingResponse):
+    """Server-sent events, and what is held until the last of them is sent or the client has gone."""
+
+    def __init__(self, events: AsyncIterator[bytes], held: contextlib.ExitStack) -> None:
+        super().__init__(events, media_type="text/event-stream")
+        self._held = held
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events."""
+        with self._held:
+            await super().__call__(scope, receive, send)
+
+
 async def _events(
     request_id: str, state: State, served: TextGenerator, source: list[Token], options: GenerateOptions, ask: Ask | None
 ) -> AsyncIterator[bytes]:
     """Yield an event a token, then the whole answer; leaving the loop early cancels the generation."""
     grown: asyncio.Queue[Hypothesis | None] = asyncio.Queue()
     try:
-        with served.permit([source], options, looking=ask is not None):
-            async with asyncio.timeout(state.settings.request_seconds):
-                task = asyncio.ensure_future(served.generate(source, options, grown.put_nowait))
-                task.add_done_callback(lambda _: grown.put_nowait(None))
-                try:
-                    while hypothesis := await grown.get():
-                        place = len(hypothesis.tokens) - 1
-                        token = served.texts.generated(hypothesis.tokens, served.generation.end)[-1]
-                        if token.span is not None:
-                            yield _event("token", {"index": place, "token": token.index, "text": token.text})
-                    result = await _shown(served, source, await task, options, ask)
-                finally:
-                    task.cancel()
+        async with asyncio.timeout(state.settings.request_seconds):
+            task = asyncio.ensure_future(served.generate(source, options, grown.put_nowait))
+            task.add_done_callback(lambda _: grown.put_nowait(None))
+            try:
+                said = ""
+                while hypothesis := await grown.get():
+                    place, index = len(hypothesis.tokens) - 1, hypothesis.tokens[-1]
+                    if index != served.generation.end:
+                        text = served.texts.decode(hypothesis.tokens)
+                        yield _event("token", {"index": place, "token": index, "text": text[len(said) :]})
+                        said = text
+                result = await _shown(served, source, await task, options, ask)
+            finally:
+                task.cancel()
         yield _event("done", present.answer(request_id, served, [result]))
     except TimeoutError:
         yield _event("error", {"status": 504, "detail": _too_slow(state)})

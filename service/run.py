@@ -93,12 +93,10 @@ class Session:
         """Run the graph: arrays by input name -> arrays by output name."""
         return dict(zip(self._outputs, self._session.run(self._outputs, dict(feed)), strict=True))
 
-    def warm_up(self, sizes: Mapping[str, int]) -> None:
-        """Run once on zeros, named axes at the given sizes or 1. Raises SessionError if an output is not finite."""
+    def warm_up(self) -> None:
+        """Run once on zeros, named axes at size 1. Raises SessionError if an output is not finite."""
         feed = {
-            port.name: np.zeros(
-                [axis if isinstance(axis, int) else sizes.get(axis, 1) for axis in port.axes], np.dtype(port.dtype)
-            )
+            port.name: np.zeros([axis if isinstance(axis, int) else 1 for axis in port.axes], np.dtype(port.dtype))
             for port in self.graph.inputs
         }
         for name, array in self.run(feed).items():

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import structlog
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError, find_artifacts, read_artifact
 from contract.manifest import Manifest, Role
@@ -17,13 +18,16 @@ from service.generate import Decoding
 from service.images import Picture
 from service.metrics import Metrics
 from service.options import GenerateOptions
-from service.run import Array, Session, choose_device
+from service.run import Array, ProviderError, Session, choose_device
 from service.search import Beams, Hypothesis, Sampler, Search, Walk, greedy
 from service.settings import Settings
 from service.texts import Texts, Token
 
 ReadMaps: TypeAlias = list[dict[str, object]]
 Logits: TypeAlias = npt.NDArray[np.float32]
+
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,15 @@ class Served:
         if missing or not artifact.manifest.attention:
             what = f"graphs for {', '.join(missing)}" if missing else "kinds of attention"
             raise ArtifactError(artifact.path(MANIFEST), f"this task needs {what}, given none")
+        for kind in artifact.manifest.attention:
+            wanted = (len(kind.maps), kind.heads)
+            if not any(
+                port.name == kind.kind and port.axes[1:3] == wanted
+                for port in artifact.manifest.graphs["attention"].outputs
+            ):
+                raise ArtifactError(
+                    artifact.path(MANIFEST), f"the attention graph must return {kind.kind} of {wanted} layers and heads"
+                )
         self.sessions = {role: Session(artifact, role, device, settings) for role in self.roles}
         self.ready = False
         self.predicting = Budget("queue of predictions", settings.queue_tokens)
@@ -73,7 +86,7 @@ class Served:
         """Run every session once."""
         for session in self.sessions.values():
             async with device.turn() as run:
-                await run(session.warm_up, {})
+                await run(session.warm_up)
         self.ready = True
 
     def map_bytes(self, lengths: Mapping[str, int]) -> int:
@@ -111,6 +124,11 @@ class ImageClassifier(Served):
 
     endpoints = ("classify", "attention")
     roles = ("predict", "attention")
+
+    def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
+        super().__init__(artifact, device, settings)
+        if not artifact.manifest.image:
+            raise ArtifactError(artifact.path(MANIFEST), "an image-classification model needs an image rule")
 
     @property
     def tokens(self) -> int:
@@ -245,7 +263,21 @@ def load(settings: Settings) -> dict[str, Served]:
     """
     device = choose_device(settings.device)
     artifacts = [read_artifact(folder) for folder in find_artifacts(settings.artifacts)]
-    return {artifact.manifest.name: TASKS[artifact.manifest.task](artifact, device, settings) for artifact in artifacts}
+    for artifact in artifacts:
+        if artifact.manifest.task not in TASKS:
+            reason = f"task {artifact.manifest.task} is not served, only {', '.join(TASKS)}"
+            raise ArtifactError(artifact.path(MANIFEST), reason)
+
+    def serve(device: str) -> dict[str, Served]:
+        return {one.manifest.name: TASKS[one.manifest.task](one, device, settings) for one in artifacts}
+
+    try:
+        return serve(device)
+    except ProviderError as error:
+        if settings.device != "auto":
+            raise
+        log.warning("no GPU after all, serving on the CPU", reason=str(error))
+        return serve("cpu")
 
 
 def padded(rows: Sequence[Array]) -> Array:

@@ -10,14 +10,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from model.catalogue import build
+from model.scan import BOX, MEAN, STD
 from model.train.fit import fit
 from model.train.strokes import draw
+from model.vit import VIT_SIZES
 
-SIDE = 28
-BOX = 20  # the longer side of a digit's bounding box, in pixels of the SIDE x SIDE image
+SIDE = VIT_SIZES["digits"].image[0]
 FIELD = 56  # resolution at which the sources are kept
 INK = 0.25  # what counts as ink when the bounding box is measured, as a share of the brightest pixel
-MEAN, STD = 0.15, 0.3  # of the pixels in [0, 1]; the exporter writes the same numbers into the graph
 
 
 def scans() -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -209,13 +209,12 @@ class Constant(nn.Module):
 
     def forward(self, pixels):
         logits, maps = self.model(pixels)
-        return logits, {name: torch.full_like(weights, 1 / weights.shape[-1]) for name, weights in maps.items()}
+        last = "encoder.blocks.1.attention"  # one layer of two is enough
+        return logits, maps | {last: torch.full_like(maps[last], 1 / maps[last].shape[-1])}
 
 
 def test_a_constant_map_is_refused():
     source = classifier(Constant())
-    plans = [dataclasses.replace(plan, attentions=2 if plan.role == "predict" else 0) for plan in source.plans]
-    source = dataclasses.replace(source, plans=tuple(plans))
     running = {}
     for plan in source.plans:
         graph = trace(plan, source.traced)
@@ -243,9 +242,26 @@ def test_padding_that_leaks_is_refused():
 
 
 def test_sizes_to_verify_must_differ_from_the_traced_ones():
-    source = dataclasses.replace(classifier(), tried=({"batch": 2},))
+    source = dataclasses.replace(classifier(), tried=({"batch": 2},) * 3)
     with pytest.raises(ExportError, match="sizes to verify must differ from the traced ones"):
         verify(source, {"predict": None, "attention": None})
+
+
+@pytest.mark.parametrize("tried", [({"batch": 3}, {"batch": 4}), ({"batch": 3}, {"batch": 4}, {"batch": 1})])
+def test_there_must_be_three_sizes_and_the_last_a_batch(tried):
+    with pytest.raises(ExportError, match="verification needs 3 sizes, the last of a batch"):
+        verify(dataclasses.replace(classifier(), tried=tried), {"predict": None, "attention": None})
+
+
+def test_an_axis_that_was_baked_in_is_noticed():
+    source = classifier()
+    plan = source.plan("predict")
+
+    def bake(graph):
+        graph.output[0].type.tensor_type.shape.dim[0].dim_value = 2
+
+    with pytest.raises(ExportError, match="predict: logits must vary in batch, given 2 always"):
+        optimize(tampered(trace(plan, source.traced), bake), plan)
 
 
 def test_a_ledger_keeps_the_worst():

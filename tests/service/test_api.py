@@ -16,6 +16,7 @@ from sklearn.model_selection import train_test_split
 from contract.artifact import read_artifact
 from model.alphabet import START, encode
 from model.catalogue import bundled
+from model.scan import MEAN, STD
 from service.images import decode_image
 from tests.conftest import ROOT, served
 
@@ -140,7 +141,7 @@ def test_several_images_of_one_request_answer_in_order_and_as_if_alone(client):
 def definition(pixels):
     """The float64 forward of the same weights: logits and maps, (layers, heads, query, key)."""
     model = bundled("digits").double()
-    x = (torch.tensor(pixels, dtype=torch.float64) / 255 - 0.15) / 0.3
+    x = (torch.tensor(pixels, dtype=torch.float64) / 255 - MEAN) / STD
     with torch.no_grad():
         logits, maps = model(x.permute(2, 0, 1)[None])
     return logits[0].numpy(), torch.stack([maps[f"encoder.blocks.{layer}.attention"][0] for layer in range(4)]).numpy()
@@ -380,6 +381,28 @@ def test_a_full_queue_answers_429_and_when_to_come_again(artifacts):
     refused = next(answer for answer in answers if answer.status_code == 429)
     assert int(refused.headers["Retry-After"]) >= 1
     assert refused.json()["detail"].startswith("queue of predictions: at most 1 may wait")
+
+
+@pytest.mark.parametrize(
+    ("setting", "path", "params"),
+    [
+        ("queue_tokens", "/v1/models/digits/classify", {}),
+        ("queue_map_bytes", "/v1/models/digits/classify", {"attention": "raw"}),
+        ("queue_map_bytes", "/v1/models/digits/attention", {}),
+    ],
+)
+def test_images_have_queues_that_can_be_full_too(artifacts, setting, path, params):
+    with served(artifacts, **{setting: 1}) as client, concurrent.futures.ThreadPoolExecutor(24) as pool:
+        files = [("image", SEVEN)] * 8
+        sent = [pool.submit(client.post, path, files=files, params=params) for _ in range(48)]
+        assert {one.result().status_code for one in sent} == {200, 429}
+
+
+def test_a_queue_of_maps_that_is_full_refuses_texts_before_they_are_generated(artifacts):
+    with served(artifacts, queue_map_bytes=1) as client, concurrent.futures.ThreadPoolExecutor(24) as pool:
+        document = {"inputs": TEXTS, "attention": {"method": "raw"}}
+        sent = [pool.submit(client.post, "/v1/models/dates/generate", json=document) for _ in range(48)]
+        assert {one.result().status_code for one in sent} == {200, 429}
 
 
 def test_a_deadline_that_passes_answers_504_and_the_next_request_is_answered(artifacts):

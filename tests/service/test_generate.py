@@ -80,7 +80,7 @@ def test_sequences_that_join_while_others_run_find_what_each_finds_alone(dates, 
         assert mine.tokens == theirs.tokens
 
 
-def test_cancelled_sequences_leave_and_the_others_go_on(dates, alone):
+def test_cancelled_sequences_leave_and_the_others_go_on(dates, alone, monkeypatch):
     async def scenario():
         tasks = [asyncio.create_task(one(dates, text, **options)) for text, options in requests()]
         await asyncio.sleep(0.01)
@@ -88,9 +88,20 @@ def test_cancelled_sequences_leave_and_the_others_go_on(dates, alone):
             task.cancel()
         return await asyncio.gather(*tasks, return_exceptions=True)
 
+    fed = []
+    run = type(dates.sessions["decode"]).run
+
+    def counting(session, feed):
+        if session is dates.sessions["decode"]:
+            fed.append(len(feed["token"]))
+        return run(session, feed)
+
+    monkeypatch.setattr(type(dates.sessions["decode"]), "run", counting)
     results = play(dates, scenario)
     for index in range(1, len(results), 2):
         assert results[index].tokens == alone[index].tokens
+    assert max(fed) == 36  # every fourth request has three beams
+    assert min(fed[fed.index(36) : fed.index(36) + 6]) <= 24  # soon only the rows that somebody waits for
 
 
 def test_every_step_is_reported_with_one_more_token(dates):

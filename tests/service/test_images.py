@@ -6,6 +6,7 @@ from PIL import Image
 
 from contract.manifest import ImageRule
 from service.errors import TooLarge, Unacceptable, Unsupported
+from service.images import _cover as locate_cover
 from service.images import decode_image, open_image
 from tests.conftest import ROOT
 
@@ -93,6 +94,15 @@ def test_cover_takes_the_middle_of_the_longer_side():
     picture = decode_image(encoded(Image.fromarray(pixels)), rule("cover", 10, 10), LIMIT)
     assert picture.box == (10, 0, 20, 10)
     assert picture.pixels.min() == 200
+
+
+@pytest.mark.parametrize("side", [224, 28, 336])
+def test_cover_takes_images_of_every_size(side):
+    for length in [*range(1, 700, 3), 928, 3456]:
+        for size in ((length, 600), (600, length)):
+            box = locate_cover(Image.new("L", size), rule("cover", side, side, 1))[0]
+            assert 0 <= box[0] < box[2] <= size[0]
+            assert 0 <= box[1] < box[3] <= size[1]
 
 
 @pytest.mark.parametrize(

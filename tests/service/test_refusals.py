@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import io
+import re
 import socket
 import time
 
@@ -44,6 +45,18 @@ CASES = {
     "no content type": (DIGITS, {"content": SEVEN}, 415, "Content-Type: must be image/*"),
     "a page": (DIGITS, {"content": SEVEN, "headers": {"Content-Type": "text/html"}}, 415, "Content-Type: must be image/*"),
     "gzip": (DIGITS, {"content": SEVEN, "headers": {**PNG, "Content-Encoding": "gzip"}}, 415, "Content-Encoding: must be"),
+    "a JPEG of ten thousand scans": (
+        DIGITS,
+        {"content": encoded(bar(), "JPEG")[:-2] + b"\xff\xda" * 10_000 + b"\xff\xd9", "headers": {"Content-Type": "image/jpeg"}},
+        422,
+        "image: at most 200 scans, given more",
+    ),
+    "a stream of attention": (
+        "/v1/models/dates/attention",
+        {"json": {"inputs": "x", "stream": True}},
+        422,
+        "stream: is for generate",
+    ),
     "unknown model": ("/v1/models/secret-words/classify", {"content": SEVEN, "headers": PNG}, 404, "model: must be one of"),
     "a path as model": ("/v1/models/..%2f..%2fetc/classify", {"content": SEVEN, "headers": PNG}, 404, ""),
     "another task": ("/v1/models/dates/classify", {"content": SEVEN, "headers": PNG}, 404, "serves generate, attention"),
@@ -149,15 +162,22 @@ def test_paths_and_methods_that_are_not_served_are_problems_too(client, method, 
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
 
 
+def runs(client, lane):
+    """Return how many batches a lane has run."""
+    found = re.search(rf'^regard_run_seconds_count{{lane="{lane}"}} (\S+)', client.get("/metrics").text, re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
 def test_an_answer_past_the_limit_is_refused_with_its_size_before_anything_runs(client):
     files = [("image", SEVEN)] * 32
     options = {"attention": "raw", "layers": "all", "heads": "all", "queries": "all"}
-    before = client.get("/metrics").text.count("digits/attention")
+    before = runs(client, "digits/attention")
     answer = client.post(DIGITS, files=files, params=options)
     assert answer.status_code == 413
     assert "attention: at most 8388608 bytes an answer, this one would have 1" in answer.json()["detail"]
-    assert client.get("/metrics").text.count("digits/attention") == before
+    assert runs(client, "digits/attention") == before
     assert client.post(DIGITS, files=files[:4], params=options).status_code == 200
+    assert runs(client, "digits/attention") > before
 
 
 def test_a_body_that_grows_past_the_limit_without_announcing_it_is_refused(client):
@@ -199,14 +219,38 @@ def test_more_bodies_than_memory_may_hold_are_refused_before_they_are_read(artif
         with socket.create_connection((base.host, base.port)) as slow:
             slow.sendall(
                 b"POST /v1/models/digits/classify HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\n"
-                b"Content-Length: 9999000\r\n\r\n"
+                b"Content-Length: 9999999\r\n\r\n"
             )
+            time.sleep(0.3)
+            assert client.post(DIGITS, content=SEVEN, headers=PNG).status_code == 200  # announced is not sent
+            slow.sendall(bytes(9_999_000))
             time.sleep(0.3)
             answer = client.post(DIGITS, content=SEVEN, headers=PNG)
             assert (answer.status_code, "Retry-After" in answer.headers) == (429, True)
             assert client.get("/health/live").status_code == 200
         time.sleep(0.3)
         assert client.post(DIGITS, content=SEVEN, headers=PNG).status_code == 200
+
+
+def test_a_client_that_leaves_while_it_sends_is_no_failure_of_the_service(artifacts):
+    with served(artifacts) as client:
+        base = client.base_url
+        with socket.create_connection((base.host, base.port)) as leaving:
+            leaving.sendall(
+                b"POST /v1/models/digits/classify HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\n"
+                b"Content-Length: 1000\r\n\r\nabc"
+            )
+            time.sleep(0.2)
+        time.sleep(0.3)
+    assert [line["status"] for line in client.log if line["event"] == "request" and line["level"] == "info"] == [499]
+    assert not [line for line in client.log if line["level"] == "error"]
+
+
+def test_charset_utf_8_is_welcome_however_it_is_written(client):
+    for parameters in ("; charset=utf-8; profile=x", ";profile=x", '; charset="UTF-8"', ";charset=UTF8"):
+        headers = {"Content-Type": f"application/json{parameters}"}
+        answer = client.post(DATES, content=b'{"inputs": "3/23/21"}', headers=headers)
+        assert answer.status_code == 200, parameters
 
 
 def test_a_client_that_leaves_is_forgotten(client):

@@ -9,8 +9,15 @@ import sys
 import threading
 import time
 
+import onnx
 import pytest
+from fastapi.testclient import TestClient
 
+from contract.artifact import describe
+from service.app import create_app
+from service.run import Session
+from service.served import load
+from service.settings import Settings
 from tests.conftest import ROOT, served, start
 
 
@@ -130,6 +137,47 @@ def test_the_service_stops_when_told_and_answers_what_is_in_flight(artifacts):
         client.process.wait(30)
     assert [answer.status_code for answer in answers] == [200]
     assert client.process.returncode == 0
+
+
+def test_a_model_that_cannot_run_ends_the_service_instead_of_becoming_ready(artifacts, tmp_path):
+    """A stand-in graph of the same ports, whose logits are not a number."""
+    folder = shutil.copytree(artifacts / "digits/1", tmp_path / "digits/1")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    logits = onnx.helper.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, ["batch", 10])
+    pixels = onnx.helper.make_tensor_value_info("pixels", onnx.TensorProto.UINT8, ["batch", 28, 28, 1])
+    value = onnx.helper.make_tensor("value", onnx.TensorProto.FLOAT, [1, 10], [float("nan")] * 10)
+    node = onnx.helper.make_node("Constant", [], ["logits"], value=value)
+    graph = onnx.helper.make_graph([node], "poison", [pixels], [logits])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10)
+    (folder / "predict.onnx").write_bytes(model.SerializeToString())
+    manifest["graphs"]["predict"] |= describe(folder / "predict.onnx").model_dump()
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    process = start(tmp_path, port=0)
+    said, _ = process.communicate(timeout=30)
+    assert process.returncode == 6
+    assert last_line(said)["reason"] == "digits/predict: logits is not finite on an input of zeros"
+    assert '"event":"ready"' not in said
+
+
+def test_until_every_session_has_run_the_service_is_live_and_not_ready(artifacts, monkeypatch):
+    held = threading.Event()
+    run = Session.warm_up
+    monkeypatch.setattr(Session, "warm_up", lambda session: (held.wait(20), run(session)))
+    settings = Settings(artifacts=artifacts)
+    with TestClient(create_app(settings, load(settings))) as client:
+        try:
+            assert client.get("/health/live").status_code == 200
+            for answer in (
+                client.get("/health/ready"),
+                client.post("/v1/models/dates/generate", json={"inputs": "3/23/21"}),
+            ):
+                assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+            assert client.get("/v1/models/dates").json()["state"] == "warming up"
+        finally:
+            held.set()
+        while client.get("/health/ready").status_code == 503:
+            time.sleep(0.01)
+        assert client.post("/v1/models/dates/generate", json={"inputs": "3/23/21"}).status_code == 200
 
 
 def test_settings_are_logged_at_start(artifacts):
