@@ -64,18 +64,25 @@ def read_artifact(folder: Path) -> Artifact:
 def find_artifacts(root: Path) -> list[Path]:
     """Return the folder of the highest version of every artifact below root, sorted by name.
 
-    Versions that are whole numbers compare as numbers and come after all others.
+    Versions that are whole numbers compare as numbers and come after all others. Hidden folders, which an export that
+    was cut off leaves behind, are no versions.
     """
     if not root.is_dir():
         raise ArtifactError(root, "is no folder of artifacts; make them with: python -m export digits dates")
     found = [
         max(versions, key=lambda folder: _order(folder.name))
         for name in _list(root)
-        if name.is_dir() and (versions := [version for version in _list(name) if (version / MANIFEST).exists()])
+        if name.is_dir() and (versions := [one for one in _list(name) if one.is_dir() and not one.name.startswith(".")])
     ]
     if not found:
         raise ArtifactError(root, "holds no artifact; make one with: python -m export digits dates")
     return found
+
+
+def again(file: Path) -> str:
+    """Say how an artifact is made anew."""
+    name, root = file.parent.parent.name, file.parent.parent.parent
+    return f"make the artifact anew: python -m export {name} --to {root}"
 
 
 def _list(folder: Path) -> list[Path]:
@@ -110,4 +117,4 @@ def _check(path: Path, listed: File) -> None:
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}") from error
     if found != listed.sha256:
-        raise ArtifactError(path, "its sha256 differs from the manifest's; export it again")
+        raise ArtifactError(path, f"its sha256 differs from the manifest's; {again(path)}")

@@ -37,7 +37,8 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         device = Device()
         decoders = ThreadPoolExecutor(settings.decode_threads, thread_name_prefix="decode")
-        app.state.regard = state = State(settings, dict(models), metrics, device, decoders)
+        tokenizers = ThreadPoolExecutor(1, thread_name_prefix="tokenize")
+        app.state.regard = state = State(settings, dict(models), metrics, device, decoders, tokenizers)
         workers = [work for served in models.values() for work in served.workers(device, metrics)]
         tasks = [asyncio.create_task(_supervised(work)) for work in workers]
         tasks.append(asyncio.create_task(_warm_up(state, when_ready)))
@@ -46,7 +47,8 @@ def create_app(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         device.close()
-        decoders.shutdown(wait=False, cancel_futures=True)
+        for threads in (decoders, tokenizers):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     app = FastAPI(
         title="regard",

@@ -21,6 +21,7 @@ FUSE: dict[str, Callable[..., Maps]] = {"mean": np.mean, "max": np.max, "min": n
 METHODS = ("raw", "rollout")
 MAP_BYTES = 256  # of an answer, a map without its values
 ROW_BYTES = 2  # brackets
+TOKEN_BYTES = 64  # of a text's axis, each token with its span
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Ask:
             rows = len(one.rows(lengths[one.kind.query]))
             value = self.digits + 3  # "0.", the digits and a comma
             total += maps * (MAP_BYTES + heads * rows * (ROW_BYTES + lengths[one.kind.key] * value))
-        return total
+        return total + TOKEN_BYTES * sum(length for axis, length in lengths.items() if axis != "image")
 
     def check_size(self, lengths: Sequence[Mapping[str, int]], limit: int) -> None:
         """Raise TooLarge if the answer for inputs of these lengths would pass the limit."""

@@ -10,6 +10,7 @@ from PIL import Image, ImageOps
 
 from contract.manifest import ImageRule
 from service.errors import TooLarge, Unacceptable, Unsupported
+from service.strokes import sign
 
 FORMATS = ("JPEG", "PNG", "WEBP")
 Pixels: TypeAlias = npt.NDArray[np.uint8]
@@ -21,9 +22,13 @@ Image.MAX_IMAGE_PIXELS = None  # the limit of `open_image` comes first, and refu
 START_OF_SCAN = b"\xff\xda"
 MOST_SCANS = 200  # of a progressive JPEG, which has about ten; each costs a pass over the whole image
 
+NEARLY_WHITE = 200  # brightness of what is drawn on nothing; on white it would not be seen
+
 INK = 0.4  # of the strongest contrast; more is a stroke
+NOISE = 4.0  # standard deviations of the paper's brightness; less is no stroke
+FAINT = 64  # grey levels; where brightness differs less, colours are looked at
 GRAIN = 0.15  # of the strongest contrast; less is taken for the paper's
-LEAST_CONTRAST = 16  # grey levels; less is paper, not ink
+LEAST_CONTRAST = 10  # grey levels; less is paper, not ink
 LONGEST = 512  # the side at which ink is looked for
 
 
@@ -49,7 +54,7 @@ def decode_image(data: bytes, rule: ImageRule, max_pixels: int) -> Picture:
 
 
 def open_image(data: bytes, max_pixels: int) -> Image.Image:
-    """Return the image, upright, as `L` or `RGB`; what is transparent becomes white."""
+    """Return the image, upright, as `L` or `RGB`; what is transparent becomes white, or black where the rest is."""
     known = f"image: must be one of {', '.join(FORMATS)}"
     try:
         image = Image.open(io.BytesIO(data), formats=FORMATS)
@@ -72,8 +77,9 @@ def _opaque(image: Image.Image) -> Image.Image:
         return Image.fromarray((np.asarray(image, np.float64) / 257).clip(0, 255).astype(np.uint8))
     if image.has_transparency_data:
         layer = image.convert("RGBA")
-        white = Image.new("RGBA", image.size, "white")
-        return Image.alpha_composite(white, layer).convert("RGB")
+        shown = np.asarray(layer.convert("L"))[np.asarray(layer.getchannel("A")) > 127]
+        paper = "black" if shown.size and np.median(shown) > NEARLY_WHITE else "white"
+        return Image.alpha_composite(Image.new("RGBA", image.size, paper), layer).convert("RGB")
     return image.convert("L" if image.mode in ("1", "L") else "RGB")
 
 
@@ -99,20 +105,21 @@ def _resized(image: Image.Image, box: Box, rule: ImageRule) -> Pixels:
 def _ink(image: Image.Image, rule: ImageRule) -> tuple[Box, Pixels]:
     """Find the strokes of one written sign and centre them, bright on black.
 
-    Paper is what the image's border is; ink is what differs from it, to the side that differs more. Where nothing
-    differs the whole image is taken, and comes out black.
+    Paper is what the image's border is; ink is what differs from it, to the side that differs more. Of what looks like
+    ink only the sign is kept: no specks, no edge of the paper, no frame and no line under it. Raises Unacceptable where
+    nothing differs.
     """
-    small = image.convert("L")
+    small = image.copy()
     small.thumbnail((LONGEST, LONGEST), Image.Resampling.BOX)
-    ink = _contrast(np.asarray(small, np.float64))
-    strokes = ink > INK * (peak := _smooth(ink).max())
+    ink, noise = _clearest(small)
+    peak = float(_smooth(ink).max())
     if peak < LEAST_CONTRAST:
-        box = _square(0, 0, small.width, small.height, margin=1.0)
-        ink = np.zeros_like(ink)
-    else:
-        ink = np.maximum(ink - GRAIN * peak, 0) * (255 / (ink.max() - GRAIN * peak))
-        (left, right), (top, bottom) = _extent(strokes.sum(0)), _extent(strokes.sum(1))
-        box = _square(left, top, right, bottom, margin=max(rule.height, rule.width) / (rule.ink_box or rule.height))
+        raise Unacceptable("image: must hold a sign that stands out from its paper, given one in which nothing does")
+    strokes = sign(ink > max(INK * peak, NOISE * noise))
+    floor = max(GRAIN * peak, noise)
+    ink = np.where(_grown(strokes), np.maximum(ink - floor, 0), 0) * (255 / max(ink.max() - floor, 1))
+    (left, right), (top, bottom) = _extent(strokes.sum(0)), _extent(strokes.sum(1))
+    box = _square(left, top, right, bottom, margin=max(rule.height, rule.width) / (rule.ink_box or rule.height))
     # room for the part of the square that lies beyond the image
     pad = int(np.ceil(max(0.0, -min(box), box[2] - small.width, box[3] - small.height)))
     sheet = Image.fromarray(np.pad(ink.clip(0, 255).astype(np.uint8), pad))
@@ -125,8 +132,17 @@ def _ink(image: Image.Image, rule: ImageRule) -> tuple[Box, Pixels]:
     return original, np.repeat(cut.clip(0, 255).astype(np.uint8)[:, :, None], rule.channels, axis=2)
 
 
-def _contrast(gray: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """How much each pixel differs from the paper, to the side of the ink; the other side counts as paper.
+def _clearest(image: Image.Image) -> tuple[npt.NDArray[np.float64], float]:
+    """Return the contrast in brightness, or where there is little of it, in the colour that shows most."""
+    gray = _contrast(np.asarray(image.convert("L"), np.float64))
+    if image.mode != "RGB" or _smooth(gray[0]).max() > FAINT:
+        return gray
+    bands = [_contrast(np.asarray(band, np.float64)) for band in image.split()]
+    return max((gray, *bands), key=lambda found: float(_smooth(found[0]).max()))
+
+
+def _contrast(gray: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], float]:
+    """How much each pixel differs from the paper, to the side of the ink (the other side is 0), and the paper's noise.
 
     The paper is a plane through the border's brightness, so that light falling from one side is no ink.
     """
@@ -141,9 +157,16 @@ def _contrast(gray: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     plane, *_ = np.linalg.lstsq(design, gray[paper], rcond=None)
     difference = gray - (plane[0] + plane[1] * x / width + plane[2] * y / height)
     smooth = _smooth(difference)
-    sign = 1.0 if smooth.max() > -smooth.min() else -1.0
-    ink: npt.NDArray[np.float64] = np.maximum(sign * difference, 0.0)
-    return ink
+    side = 1.0 if smooth.max() > -smooth.min() else -1.0
+    noise = 1.5 * float(np.median(np.abs(difference[paper])))  # a standard deviation, were it Gaussian
+    return np.maximum(side * difference, 0.0), noise
+
+
+def _grown(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Add the pixels next to those that are set, the soft edges of a stroke."""
+    padded = np.pad(mask, 1)
+    rows = padded[:-2] | padded[1:-1] | padded[2:]
+    return rows[:, :-2] | rows[:, 1:-1] | rows[:, 2:]
 
 
 def _smooth(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.message import Message
@@ -150,16 +149,16 @@ async def _read_form(request: Request, settings: Settings) -> Sent:
             max_part_size=1 << 16,
         )
         parser.spool_max_size = settings.max_body_bytes  # in memory, where the bodies' budget sees it, never on disk
-        with contextlib.closing(await parser.parse()) as fields:
-            for name, value in fields.multi_items():
-                if isinstance(value, UploadFile):
-                    if name != "image":
-                        raise Unacceptable("form: files must be in the field image, given another")
-                    images.append(await value.read())
-                elif name in given:
-                    raise Unacceptable("options: each may be given once, given one twice")
-                else:
-                    given[name] = value
+        fields = await parser.parse()
+        for name, value in fields.multi_items():
+            if isinstance(value, UploadFile):
+                if name != "image":
+                    raise Unacceptable("form: files must be in the field image, given another")
+                images.append(await value.read())
+            elif name in given:
+                raise Unacceptable("options: each may be given once, given one twice")
+            else:
+                given[name] = value
     except (MultiPartException, KeyError) as error:
         raise Malformed(
             "form: must be well-formed multipart/form-data with a few short fields beside the images"

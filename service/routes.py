@@ -42,6 +42,7 @@ class State:
     metrics: Metrics
     device: Device
     decoders: ThreadPoolExecutor
+    tokenizers: ThreadPoolExecutor
     failure: str | None = None
     """Why the service cannot go on, once it cannot."""
 
@@ -51,9 +52,10 @@ class State:
         return all(served.ready for served in self.models.values())
 
     async def decode(self, served: Served, function: Callable[..., T], *arguments: object) -> T:
-        """Run a decoding function on one of the service's own threads."""
+        """Run a decoding function on one of the service's own threads; texts do not queue behind images."""
+        threads = self.decoders if served.manifest.image else self.tokenizers
         with self.metrics.decode_seconds.labels(served.manifest.name).time():
-            return await asyncio.get_running_loop().run_in_executor(self.decoders, function, *arguments)
+            return await asyncio.get_running_loop().run_in_executor(threads, function, *arguments)
 
 
 def state(request: Request) -> State:

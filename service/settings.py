@@ -29,7 +29,7 @@ class Settings(BaseSettings):
     threads: int = Field(
         0, ge=0, le=1024, description="threads of one inference on a CPU; 0 takes the cores it may use"
     )
-    decode_threads: int = Field(2, ge=1, le=64, description="threads that decode images and tokenize texts")
+    decode_threads: int = Field(2, ge=1, le=64, description="threads that decode images")
 
     max_body_bytes: Count = Field(16 << 20, description="bytes of a request's body")
     queue_body_bytes: Count = Field(256 << 20, description="bytes of all bodies being answered before 429")

@@ -56,7 +56,7 @@ def test_one_altered_byte_is_found(folder, name, place):
     content = bytearray(CONTENTS[name])
     content[place] ^= 1
     (folder / name).write_bytes(content)
-    refused(folder, name, "its sha256 differs from the manifest's; export it again")
+    refused(folder, name, "its sha256 differs from the manifest's; make the artifact anew")
 
 
 @pytest.mark.parametrize("name", CONTENTS)
@@ -188,14 +188,16 @@ def test_every_artifact_is_found_once_sorted_by_name(tmp_path):
     assert find_artifacts(tmp_path) == [tmp_path / name / "2" for name in ("ant", "dates", "digits", "zebra")]
 
 
-def test_a_version_without_a_manifest_is_not_finished_and_not_found(tmp_path):
-    versions(tmp_path, "digits", "1", "2")
-    (tmp_path / "digits" / "3").mkdir()
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "half" / "1").mkdir(parents=True)
-    (tmp_path / "README").write_text("")
-    (tmp_path / "digits" / "4").write_text("")
-    assert find_artifacts(tmp_path) == [tmp_path / "digits" / "2"]
+def test_a_version_without_a_manifest_is_found_so_that_reading_it_is_refused(folder):
+    """A model must not vanish because its manifest did."""
+    (folder / MANIFEST).unlink()
+    assert find_artifacts(folder.parent.parent) == [folder]
+    refused(folder, MANIFEST, "cannot be read: No such file or directory")
+
+
+def test_what_an_export_left_behind_is_no_version(folder):
+    folder.with_name(".xyz.partial").mkdir()
+    assert find_artifacts(folder.parent.parent) == [folder]
 
 
 def test_what_is_found_can_be_read(folder, tmp_path):

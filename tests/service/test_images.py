@@ -2,7 +2,7 @@ import io
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from contract.manifest import ImageRule
 from service.errors import TooLarge, Unacceptable, Unsupported
@@ -66,10 +66,69 @@ def test_ink_is_found_where_light_falls_from_one_side():
     assert pixels[:, :8].max() < 30
 
 
-def test_an_image_without_ink_is_black_and_wholly_looked_at():
-    picture = decode_image(encoded(Image.new("L", (60, 40), 130)), INK, LIMIT)
-    assert picture.pixels.max() == 0
-    assert picture.box == (0, -10, 60, 50)
+@pytest.mark.parametrize("image", [Image.new("L", (60, 40), 130), Image.new("L", (1, 1)), Image.new("RGBA", (9, 9))])
+def test_an_image_without_ink_is_refused(image):
+    with pytest.raises(Unacceptable, match="image: must hold a sign that stands out from its paper"):
+        decode_image(encoded(image), INK, LIMIT)
+
+
+def written(paper=235):
+    """A seven with a bar of its own, on a page with room for disturbances."""
+    page = Image.new("L", (400, 400), paper)
+    pen = ImageDraw.Draw(page)
+    pen.line([(140, 110), (260, 110), (180, 300)], fill=30, width=16, joint="curve")
+    pen.line([(165, 205), (250, 205)], fill=30, width=12)
+    return page
+
+
+def disturbed(draw):
+    page = written()
+    draw(ImageDraw.Draw(page))
+    return page
+
+
+def noisy(page, spread):
+    grain = np.random.default_rng(0).normal(0, spread, (400, 400))
+    return Image.fromarray((np.asarray(page, float) + grain).clip(0, 255).astype(np.uint8))
+
+
+def coloured(ink, paper):
+    mask = np.asarray(written())[:, :, None] < 128
+    return Image.fromarray(np.where(mask, ink, paper).astype(np.uint8))
+
+
+def on_nothing(ink):
+    alpha = Image.fromarray(255 - np.asarray(written(255)))
+    return Image.merge("LA", (Image.new("L", (400, 400), ink), alpha)).convert("RGBA")
+
+
+DISTURBANCES = {
+    "a speck": disturbed(lambda pen: pen.rectangle((10, 10, 20, 20), fill=30)),
+    "many specks": disturbed(
+        lambda pen: [pen.rectangle((x, x // 3, x + 4, x // 3 + 4), fill=0) for x in range(5, 380, 60)]
+    ),
+    "a dot far away": disturbed(lambda pen: pen.ellipse((20, 350, 34, 364), fill=30)),
+    "the scanner's edge": disturbed(lambda pen: pen.rectangle((0, 0, 0, 400), fill=0)),
+    "a strip of the desk": disturbed(lambda pen: pen.rectangle((0, 0, 50, 400), fill=60)),
+    "a border": disturbed(lambda pen: pen.rectangle((0, 0, 399, 399), outline=20, width=6)),
+    "a frame": disturbed(lambda pen: pen.rectangle((30, 30, 369, 369), outline=20, width=3)),
+    "a line under it": disturbed(lambda pen: pen.rectangle((110, 340, 290, 344), fill=30)),
+    "grain": noisy(written(), 30),
+    "red on green": coloured((220, 20, 60), (0, 128, 0)),
+    "red on blue": coloured((200, 30, 30), (60, 60, 220)),
+    "white on nothing": on_nothing(255),
+    "black on nothing": on_nothing(0),
+    "little contrast": coloured((185,) * 3, (200,) * 3),
+}
+
+
+@pytest.mark.parametrize("name", DISTURBANCES)
+def test_a_sign_is_found_beside_what_is_none(name):
+    plain = decode_image(encoded(written()), INK, LIMIT)
+    found = decode_image(encoded(DISTURBANCES[name]), INK, LIMIT)
+    assert found.box == pytest.approx(plain.box, abs=12)
+    difference = np.abs(found.pixels.astype(float) - plain.pixels.astype(float))
+    assert difference.mean() < 12, "of 255"
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "tests/data/digits").iterdir()))
