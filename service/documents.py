@@ -4,6 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from service.attention import METHODS
 from service.options import AttentionOptions, ClassifyOptions, GenerateOptions, Options
 
 Json = dict[str, Any]
@@ -151,10 +152,20 @@ def _texts(kind: type[Options]) -> Json:
     return {"application/json": {"schema": _with_attention(kind, inputs=text)}}
 
 
-def _prediction(answer: type[Answer], content: Json) -> Json:
+def _query(*kinds: type[Options]) -> list[Json]:
+    """Return the options of an image in a raw body or form, as the parameters of a query."""
+    properties = {name: schema for kind in kinds for name, schema in _schema(kind).get("properties", {}).items()}
+    method = {"type": "string", "enum": list(METHODS), "description": "ask for attention too, by this method"}
+    return [
+        {"name": name, "in": "query", "required": False, "schema": schema}
+        for name, schema in {"attention": method, **properties}.items()
+    ]
+
+
+def _prediction(answer: type[Answer], content: Json, parameters: list[Json]) -> Json:
     return {
         "responses": {200: {"model": answer}, **_REFUSALS},
-        "openapi_extra": {"requestBody": {"required": True, "content": content}},
+        "openapi_extra": {"parameters": parameters, "requestBody": {"required": True, "content": content}},
     }
 
 
@@ -165,7 +176,10 @@ READY: dict[int | str, Json] = {200: {"description": "every session has run once
 METRICS: dict[int | str, Json] = {200: {"description": "metrics", "content": {"text/plain": {}}}}
 MODELS: dict[int | str, Json] = {200: {"description": "the models", **_OBJECT}}
 MODEL: dict[int | str, Json] = {200: {"description": "the model", **_OBJECT}, 404: _REFUSALS[404]}
-CLASSIFY = _prediction(Classified, _images(ClassifyOptions))
-GENERATE = _prediction(Generated, _texts(GenerateOptions))
+CLASSIFY = _prediction(Classified, _images(ClassifyOptions), _query(ClassifyOptions, AttentionOptions))
+GENERATE = _prediction(Generated, _texts(GenerateOptions), [])
 GENERATE["responses"][200]["content"] = {"application/json": {}, "text/event-stream": {"schema": {"type": "string"}}}
-ATTENTION = _prediction(Attended, _images(Options) | {"application/json": {"schema": {"type": "object"}}})
+_EITHER = [kinds["application/json"]["schema"] for kinds in (_images(Options), _texts(GenerateOptions))]
+ATTENTION = _prediction(
+    Attended, _images(Options) | {"application/json": {"schema": {"anyOf": _EITHER}}}, _query(AttentionOptions)
+)

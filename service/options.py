@@ -104,9 +104,8 @@ def faults(kind: type[BaseModel], error: ValidationError) -> list[dict[str, str]
     listed = []
     for fault in error.errors(include_url=False)[:20]:
         if fault["type"] == "extra_forbidden":
-            listed.append(
-                {"loc": "options", "msg": f"unknown option; known are {', '.join(sorted(kind.model_fields))}"}
-            )
+            known = ", ".join(sorted(kind.model_fields)) or "none"
+            listed.append({"loc": "options", "msg": f"unknown option; known are {known}"})
             continue
         given = fault["input"]
         said = f", given {given}" if type(given) in (int, float) else ""

@@ -18,6 +18,7 @@ from model.alphabet import START, encode
 from model.catalogue import bundled
 from model.scan import MEAN, STD
 from service.images import decode_image
+from service.options import AttentionOptions
 from tests.conftest import ROOT, served
 
 PICTURES = {"zero": 0, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9}
@@ -93,6 +94,8 @@ def test_the_page_and_the_documents_are_served(client):
     } <= paths.keys()
     content = paths["/v1/models/{model}/classify"]["post"]["requestBody"]["content"]
     assert {"image/png", "multipart/form-data", "application/json"} <= content.keys()
+    named = {parameter["name"] for parameter in paths["/v1/models/{model}/classify"]["post"]["parameters"]}
+    assert named == {"model", "attention", "top_k", *AttentionOptions.model_fields}
 
 
 # Classification
