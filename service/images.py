@@ -113,9 +113,10 @@ def _ink(image: Image.Image, rule: ImageRule) -> tuple[Box, Pixels]:
     small.thumbnail((LONGEST, LONGEST), Image.Resampling.BOX)
     ink, noise = _clearest(small)
     peak = float(_smooth(ink).max())
-    if peak < LEAST_CONTRAST:
+    dark = ink > max(INK * peak, NOISE * noise)
+    if peak < LEAST_CONTRAST or not dark.any():
         raise Unacceptable("image: must hold a sign that stands out from its paper, given one in which nothing does")
-    strokes = sign(ink > max(INK * peak, NOISE * noise))
+    strokes = sign(dark)
     floor = max(GRAIN * peak, noise)
     ink = np.where(_grown(strokes), np.maximum(ink - floor, 0), 0) * (255 / max(ink.max() - floor, 1))
     (left, right), (top, bottom) = _extent(strokes.sum(0)), _extent(strokes.sum(1))

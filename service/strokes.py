@@ -9,6 +9,7 @@ Mask = npt.NDArray[np.bool_]
 
 COARSE = 128  # the longer side, in cells, at which strokes that nearly touch are one
 SPECK = 0.08  # of the largest piece's ink; less is a speck
+MOST = 50  # pieces that are weighed against each other, those with the most ink
 LEAST = 0.1  # of the image's height; what is lower is no reason to take the rest for its edge
 NEAR = 0.5  # of the sign's longer side; a piece farther off is something else
 FLAT = 0.25  # of the sign's height; a wider and flatter piece is a line
@@ -18,6 +19,7 @@ FLAT = 0.25  # of the sign's height; a wider and flatter piece is a line
 class Piece:
     """Connected ink, in cells: how much, and its bounding box (right and bottom exclusive)."""
 
+    label: int
     ink: int
     cells: int
     left: int
@@ -49,22 +51,22 @@ class Piece:
 
 
 def sign(mask: Mask) -> Mask:
-    """Return the pixels of the mask that belong to the sign."""
+    """Return the pixels of the mask that belong to the sign; some must be set."""
     cell = -(-max(mask.shape) // COARSE)
     height, width = (-(-side // cell) for side in mask.shape)
     whole = np.zeros((height * cell, width * cell), np.bool_)
     whole[: mask.shape[0], : mask.shape[1]] = mask
     cells = whole.reshape(height, cell, width, cell).sum(axis=(1, 3))
     labels, pieces = _pieces(cells)
-    kept = np.isin(labels, [label for label, piece in pieces.items() if piece in _chosen(list(pieces.values()), cells)])
+    kept = np.isin(labels, [piece.label for piece in _chosen(pieces, cells)])
     return mask & np.repeat(np.repeat(kept, cell, 0), cell, 1)[: mask.shape[0], : mask.shape[1]]
 
 
 def _chosen(pieces: list[Piece], cells: npt.NDArray[np.int64]) -> list[Piece]:
     """Pick the sign: the most ink that is neither an edge nor a frame round another, and what is close to it."""
     height, width = cells.shape
-    most = max(piece.ink for piece in pieces)
-    pieces = [piece for piece in pieces if piece.ink > SPECK / 4 * most]
+    pieces = sorted(pieces, key=lambda piece: piece.ink, reverse=True)[:MOST]
+    pieces = [piece for piece in pieces if piece.ink > SPECK / 4 * pieces[0].ink]
     within = [one for one in pieces if not one.touches(height, width) and one.bottom - one.top > LEAST * height]
     if within:
         pieces = [one for one in pieces if not one.touches(height, width) or not one.is_edge()]
@@ -88,23 +90,25 @@ def _a_line(piece: Piece, main: Piece) -> bool:
     return apart and flat and piece.right - piece.left > 0.8 * (main.right - main.left)
 
 
-def _pieces(cells: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], dict[int, Piece]]:
-    """Label cells with ink that touch, corners included: labels from 1, (rows, columns), and the pieces by label."""
+def _pieces(cells: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], list[Piece]]:
+    """Label cells with ink that touch, corners included: labels from 1, (rows, columns), and the pieces."""
+    inked = np.pad(cells > 0, 1).tolist()  # plain lists: the walk below touches single cells
     labels = np.zeros(cells.shape, np.int64)
-    pieces: dict[int, Piece] = {}
-    for start in zip(*np.nonzero(cells), strict=True):
-        if labels[start]:
+    pieces: list[Piece] = []
+    around = [(down, right) for down in (-1, 0, 1) for right in (-1, 0, 1)]
+    for start in zip(*(axis.tolist() for axis in np.nonzero(cells)), strict=True):
+        if not inked[start[0] + 1][start[1] + 1]:
             continue
-        label = len(pieces) + 1
-        labels[start] = label
+        inked[start[0] + 1][start[1] + 1] = False
         reached = [start]
         for row, column in reached:  # grows as it goes
-            window = (slice(max(row - 1, 0), row + 2), slice(max(column - 1, 0), column + 2))
-            for r, c in np.argwhere((cells[window] > 0) & (labels[window] == 0)):
-                cell = (window[0].start + r, window[1].start + c)
-                labels[cell] = label
-                reached.append(cell)
+            for down, right in around:
+                if inked[row + down + 1][column + right + 1]:
+                    inked[row + down + 1][column + right + 1] = False
+                    reached.append((row + down, column + right))
         rows, columns = zip(*reached, strict=True)
-        ink = int(sum(cells[cell] for cell in reached))
-        pieces[label] = Piece(ink, len(reached), min(columns), min(rows), max(columns) + 1, max(rows) + 1)
+        label = len(pieces) + 1
+        labels[rows, columns] = label
+        ink = int(cells[rows, columns].sum())
+        pieces.append(Piece(label, ink, len(reached), min(columns), min(rows), max(columns) + 1, max(rows) + 1))
     return labels, pieces

@@ -1,4 +1,5 @@
 import io
+import time
 
 import numpy as np
 import pytest
@@ -70,6 +71,30 @@ def test_ink_is_found_where_light_falls_from_one_side():
 def test_an_image_without_ink_is_refused(image):
     with pytest.raises(Unacceptable, match="image: must hold a sign that stands out from its paper"):
         decode_image(encoded(image), INK, LIMIT)
+
+
+def scattered(kind):
+    """Pages of nothing but grain or dots, which no sign is in and thousands of pieces are."""
+    rng = np.random.default_rng(0)
+    page = np.full((512, 512), 255, np.uint8)
+    if kind == "dots":
+        page[::8, ::8] = page[1::8, ::8] = 0
+    else:
+        page[rng.random(page.shape) < {"sparse": 0.02, "dense": 0.5}[kind]] = 0
+    return Image.fromarray(page)
+
+
+@pytest.mark.parametrize("kind", ["dots", "sparse", "dense"])
+def test_thousands_of_pieces_of_ink_are_no_reason_to_wait(kind):
+    start = time.process_time()
+    decode_image(encoded(scattered(kind)), INK, LIMIT)
+    assert time.process_time() - start < 3, "it took minutes when every piece was weighed against every other"
+
+
+def test_grain_alone_is_no_sign():
+    page = np.random.default_rng(0).integers(0, 256, (400, 400), dtype=np.uint8)
+    with pytest.raises(Unacceptable, match="image: must hold a sign"):
+        decode_image(encoded(Image.fromarray(page)), INK, LIMIT)
 
 
 def written(paper=235):
