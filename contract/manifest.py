@@ -16,6 +16,7 @@ Task = Literal[
 ]
 Role = Literal["predict", "attention", "relevance", "encode", "decode"]
 KindName = Literal["encoder", "decoder", "cross"]
+Scores = Literal["softmax", "sigmoid"]
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 Name = Annotated[str, Field(pattern=NAME)]
 FileName = Annotated[str, Field(pattern=NAME, description="in the artifact's folder")]
@@ -56,15 +57,19 @@ class ImageRule(Part):
     """How a decoded image becomes the graph's uint8 pixels (height, width, channels); the graph normalises them.
 
     `locate` says which part of the image is looked at: `ink` finds the strokes of one written sign, light or dark,
-    and centres their bounding box with its longer side at `ink_box` pixels, as bright strokes on black; `cover` scales
-    the image to cover the rectangle and cuts its middle; `stretch` takes the whole image.
+    and centres their bounding box with its longer side at `ink_box` pixels, as bright strokes on black; `middle`
+    resizes the whole image and cuts the middle of it, black where it is too small.
     """
 
     height: Size
     width: Size
     channels: Literal[1, 3]
-    locate: Literal["ink", "cover", "stretch"]
+    locate: Literal["ink", "middle"]
     ink_box: Size | None = None
+    resize: tuple[Size, Size] | Size | None = Field(
+        None, description="of `middle`: to (height, width), or the shorter side to so many pixels; null leaves the size"
+    )
+    resample: Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"] = "bilinear"
     mean: tuple[float, ...] = Field(description="a channel, of pixels in [0, 1]; applied inside the graph")
     std: tuple[Annotated[float, Field(gt=0)], ...] = Field(description="as mean")
 
@@ -79,9 +84,8 @@ class TextRule(Part):
     """How a text becomes token indices."""
 
     tokenizer: FileName
-    max_tokens: Size
-    pad: int
-    unknown: int | None
+    max_tokens: Size = Field(description="those that the tokenizer adds included")
+    mask: int | None = Field(None, description="the token that stands for what fill-mask is to find")
 
 
 class Kind(Part):
@@ -104,14 +108,39 @@ class Cache(Part):
     present: str
 
 
-class Generation(Part):
-    """How the seq2seq graphs are driven, and the defaults of requests that do not say."""
+class Sampling(Part):
+    """How tokens are drawn where a request does not say."""
 
-    start: int = Field(description="first token of every target")
-    end: int = Field(description="token that ends one")
-    max_new_tokens: Size = Field(description="default and ceiling, the end token included")
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+    top_k: Size | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+
+
+class Generation(Part):
+    """How the graphs that generate are driven, what may be generated, and the defaults of requests that do not say.
+
+    A target stands behind a prefix: its start token or, where the model continues the source, the source itself.
+    """
+
+    start: int | None = Field(description="first token of every target; null where targets continue the source")
+    end: int = Field(description="token that ends a target")
+    max_new_tokens: Size = Field(description="most tokens of a target, the end token included")
+    default_new_tokens: Size | None = Field(None, description="where a request does not say")
+    default_length: Size | None = Field(None, description="the same, the prefix included; null for both means the most")
     num_beams: Size = 1
     length_penalty: float = 1.0
+    early_stopping: bool | Literal["never"] = Field(
+        False, description="true: a beam search is done once it has num_beams; never: once none can become better"
+    )
+    sampling: Sampling | None = Field(None, description="null where the likeliest token is taken")
+    min_length: int = Field(0, ge=0, description="tokens, the prefix included, before which none ends")
+    forced_first: int | None = Field(None, description="the first token generated")
+    forced_last: int | None = Field(None, description="the last token generated where a target reaches its limit")
+    suppressed: tuple[int, ...] = Field((), description="tokens that are never generated")
+    suppressed_first: tuple[int, ...] = Field((), description="tokens that are not generated first")
+    no_repeat_ngram: int = Field(0, ge=0, description="length of the sequences that come once at most; 0 is off")
+    renormalized: bool = Field(False, description="what the rules leave is brought back to a sum of one")
+    tokenizer: FileName | None = Field(None, description="of targets, where it is not that of sources")
     caches: tuple[Cache, ...]
     memory: tuple[str, ...] = Field(description="outputs of encode, inputs of decode")
 
@@ -130,6 +159,7 @@ class Manifest(Part):
     image: ImageRule | None = None
     text: TextRule | None = None
     labels: tuple[str, ...] = ()
+    scores: Scores = Field("softmax", description="logits to probabilities: one label, or each label for itself")
     attention: tuple[Kind, ...]
     generation: Generation | None = None
     made_by: dict[str, str | int | float | bool | list[int]] = Field(
@@ -150,6 +180,8 @@ class Manifest(Part):
             raise ValueError("a file is listed twice")
         if self.text and self.text.tokenizer not in listed:
             raise ValueError("the tokenizer is not among the files")
+        if self.generation and self.generation.tokenizer and self.generation.tokenizer not in listed:
+            raise ValueError("the targets' tokenizer is not among the files")
         return self
 
     def all_files(self) -> tuple[File, ...]:

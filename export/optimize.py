@@ -23,6 +23,34 @@ def optimize(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
         value.doc_string = ""
     del graph.graph.value_info[:]
     graph.producer_version = ""
+    _hold(graph, plan)
+    onnx.checker.check_model(graph)
+    return graph
+
+
+def part(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
+    """Return what of a graph the plan's outputs need: predictions without the maps that are read off on the way."""
+    wanted = {port.name for port in plan.outputs}
+    nodes: list[onnx.NodeProto] = []
+    for node in reversed(graph.graph.node):
+        if wanted.intersection(node.output):
+            nodes.insert(0, node)
+            wanted.update(node.input)
+    kept = onnx.ModelProto()
+    kept.CopyFrom(graph)
+    for field, values in (
+        (kept.graph.node, nodes),
+        (kept.graph.initializer, [tensor for tensor in graph.graph.initializer if tensor.name in wanted]),
+        (kept.graph.output, [value for value in graph.graph.output if value.name in wanted]),
+    ):
+        del field[:]
+        field.extend(values)
+    _hold(kept, plan)
+    return kept
+
+
+def _hold(graph: onnx.ModelProto, plan: Plan) -> None:
+    """Name the axes of inputs and outputs as the plan does. Raises ExportError for what it did not promise."""
     for kind, ports, found in (
         ("input", plan.inputs, graph.graph.input),
         ("output", plan.outputs, graph.graph.output),
@@ -45,5 +73,3 @@ def optimize(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
     attentions = sum(node.op_type == "Softmax" for node in graph.graph.node)
     if attentions != plan.attentions:
         raise ExportError(f"{plan.role}: must attend {plan.attentions} times, the graph has {attentions} Softmax nodes")
-    onnx.checker.check_model(graph)
-    return graph

@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from contract.manifest import Generation, ImageRule, Kind, Port, Role, Task, TextRule
+from contract.manifest import Generation, ImageRule, Kind, Port, Role, Scores, Task, TextRule
 
 Sizes = dict[str, int]
 """How long each named axis is."""
+
+Below = dict[str, int | str]
+"""Integer inputs by name: indices are drawn below a number, or below the least true length of an axis."""
 
 
 def words(sizes: Mapping[str, int]) -> str:
@@ -17,7 +20,13 @@ def words(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{axis} {size}" for axis, size in sizes.items())
 
 
-DTYPES = {"float32": torch.float32, "int64": torch.int64, "uint8": torch.uint8, "bool": torch.bool}
+DTYPES = {
+    "float32": torch.float32,
+    "float16": torch.float16,
+    "int64": torch.int64,
+    "uint8": torch.uint8,
+    "bool": torch.bool,
+}
 
 
 @dataclass(frozen=True)
@@ -30,26 +39,32 @@ class Plan:
     outputs: tuple[Port, ...]
     attentions: int
     """How often the module attends, which is how many softmaxes its graph must have."""
-    below: Mapping[str, int | str] = field(default_factory=dict)
-    """Integer inputs: indices are drawn below this number, or below the size of this axis."""
+    below: Below = field(default_factory=dict)
 
     def example(self, sizes: Sizes, seed: int) -> list[Tensor]:
-        """Draw one tensor an input; boolean ones are right-padded masks whose first row is whole."""
+        """Draw one tensor an input; boolean ones are masks, padded on the right up to half, the first row whole."""
         generator = torch.Generator().manual_seed(seed)
         return [self._draw(port, sizes, generator) for port in self.inputs]
 
     def _draw(self, port: Port, sizes: Sizes, generator: torch.Generator) -> Tensor:
         shape = [sizes[axis] if isinstance(axis, str) else axis for axis in port.axes]
         if port.dtype == "bool":
-            lengths = torch.randint(1, shape[1] + 1, (shape[0], 1), generator=generator)
+            lengths = torch.randint(_least(shape[1]), shape[1] + 1, (shape[0], 1), generator=generator)
             lengths[0] = shape[1]
             return torch.arange(shape[1]) < lengths
-        if port.dtype == "float32":
-            return torch.randn(shape, generator=generator)
+        if port.dtype in ("float32", "float16"):
+            return torch.randn(shape, generator=generator).to(DTYPES[port.dtype])
         limit = self.below.get(port.name, 256)
         return torch.randint(
-            sizes[limit] if isinstance(limit, str) else limit, shape, generator=generator, dtype=DTYPES[port.dtype]
+            _least(sizes[limit]) if isinstance(limit, str) else limit,
+            shape,
+            generator=generator,
+            dtype=DTYPES[port.dtype],
         )
+
+
+def _least(size: int) -> int:
+    return (size + 1) // 2
 
 
 @dataclass(frozen=True)
@@ -60,17 +75,23 @@ class Source:
     family: str
     task: Task
     plans: tuple[Plan, ...]
+    """The one of `predict` behind that of `attention`, of whose graph it is a part."""
     attention: tuple[Kind, ...]
     made_by: dict[str, str | int | float | bool | list[int]]
     traced: Sizes
     tried: tuple[Sizes, ...]
     """Sizes at which the graphs are verified, all other than the traced ones."""
+    longest: Sizes | None = None
+    """The largest sizes there are, at which only predictions are verified."""
     labels: tuple[str, ...] = ()
+    scores: Scores = "softmax"
     image: ImageRule | None = None
     text: TextRule | None = None
     generation: Generation | None = None
     tokenizer: str | None = None
     """The text of tokenizer.json."""
+    target_tokenizer: str | None = None
+    """The same of targets, where it is another."""
 
     def plan(self, role: Role) -> Plan:
         """Return the plan of one role."""

@@ -2,8 +2,12 @@
 
 from typing import Any
 
-from contract.manifest import Cache, Generation, ImageRule, Kind, KindName, Port, TextRule
+from contract.manifest import Cache, Generation, ImageRule, Kind, KindName, Port, Scores, Task, TextRule
 from export.graphs import (
+    ContinueAttention,
+    ContinueDecode,
+    ContinueEncode,
+    ContinuePredict,
     Decode,
     Encode,
     ImageAttention,
@@ -11,42 +15,159 @@ from export.graphs import (
     Normalize,
     SequenceAttention,
     SequencePredict,
+    TextAttention,
+    TextPredict,
 )
-from export.plan import Plan, Source
+from export.plan import Below, Plan, Source
+from model.gpt import GPT, GPTConfig
+from model.text_encoder import TextEncoder, TextEncoderConfig
 from model.transformer import Transformer, TransformerConfig
 from model.vit import ViT, ViTConfig
 
+LONG = 64
+"""Tokens of the longest texts at which maps are verified; predictions are, once, at the longest there are."""
 
-def image_classifier(
-    name: str, model: ViT, config: ViTConfig, rule: ImageRule, labels: tuple[str, ...], made_by: dict[str, Any]
+
+def image_model(
+    name: str,
+    model: ViT,
+    config: ViTConfig,
+    *,
+    family: str,
+    task: Task,
+    rule: ImageRule,
+    made_by: dict[str, Any],
+    labels: tuple[str, ...] = (),
+    scores: Scores = "softmax",
 ) -> Source:
-    """Plan the roles `predict` and `attention` of a ViT."""
-    names = tuple(f"encoder.blocks.{layer}.attention" for layer in range(config.layers))
-    tokens = 1 + config.grid[0] * config.grid[1]
+    """Plan the roles `predict` and `attention` of a ViT that classifies images or embeds them."""
+    kind = _encoder(config.layers, config.heads, "image", config.prefix, config.grid)
+    tokens = config.prefix + config.grid[0] * config.grid[1]
     normalize = Normalize(rule.mean, rule.std)
     pixels = Port(name="pixels", dtype="uint8", axes=("batch", rule.height, rule.width, rule.channels))
-    logits = _float("logits", "batch", config.classes)
+    answer = _answer(model, task, "batch")
     maps = _float("encoder", "batch", config.layers, config.heads, tokens, tokens)
     return Source(
         name=name,
-        family="vit",
-        task="image-classification",
+        family=family,
+        task=task,
         labels=labels,
+        scores=scores,
         image=rule,
         plans=(
-            Plan("predict", ImagePredict(normalize, model), (pixels,), (logits,), config.layers),
-            Plan("attention", ImageAttention(normalize, model, names), (pixels,), (logits, maps), config.layers),
+            Plan("attention", ImageAttention(normalize, model, kind.maps), (pixels,), (answer, maps), config.layers),
+            Plan("predict", ImagePredict(normalize, model), (pixels,), (answer,), config.layers),
         ),
-        attention=(
-            Kind(
-                kind="encoder", maps=names, heads=config.heads, query="image", key="image", normalized=True,
-                prefix=1, grid=config.grid,
-            ),
-        ),
+        attention=(kind,),
         made_by=made_by,
         traced={"batch": 2},
-        tried=({"batch": 1}, {"batch": 3}, {"batch": 8}),
-    )  # fmt: skip
+        tried=({"batch": 1}, {"batch": 3}, {"batch": 5}),
+    )
+
+
+def text_model(
+    name: str,
+    model: TextEncoder,
+    config: TextEncoderConfig,
+    *,
+    family: str,
+    task: Task,
+    text: TextRule,
+    tokenizer: str,
+    made_by: dict[str, Any],
+    labels: tuple[str, ...] = (),
+    scores: Scores = "softmax",
+) -> Source:
+    """Plan the roles `predict` and `attention` of an encoder that classifies texts, embeds them or fills their gaps."""
+    kind = _encoder(config.layers, config.heads, "source", prefix=1)
+    ports = [_tokens("source"), _visible("source")]
+    below: Below = {"source": config.vocabulary, "source_types": max(config.types, 1)}
+    if config.types:
+        ports.append(_tokens("source_types", "source"))
+    if task == "fill-mask":
+        ports.append(_tokens("masked"))
+        below["masked"] = "source"
+    given = tuple(ports)
+    answer = _answer(model, task, "batch", *(("masked",) if task == "fill-mask" else ()))
+    maps = _float("encoder", "batch", config.layers, config.heads, "source", "source")
+    typed = config.types > 0
+    long = min(config.length, LONG)
+    return Source(
+        name=name,
+        family=family,
+        task=task,
+        labels=labels,
+        scores=scores,
+        text=text,
+        tokenizer=tokenizer,
+        plans=(
+            Plan(
+                "attention", TextAttention(model, kind.maps, typed=typed), given, (answer, maps), config.layers, below
+            ),
+            Plan("predict", TextPredict(model, typed=typed), given, (answer,), config.layers, below),
+        ),
+        attention=(kind,),
+        made_by=made_by,
+        traced={"batch": 2, "source": 7, "masked": 3},
+        tried=(
+            {"batch": 1, "source": 1, "masked": 1},
+            {"batch": 3, "source": min(13, long), "masked": 2},
+            {"batch": 5, "source": long, "masked": 4},
+        ),
+        longest={"batch": 1, "source": config.length, "masked": 1},
+    )
+
+
+def text_continuer(
+    name: str,
+    model: GPT,
+    config: GPTConfig,
+    *,
+    family: str,
+    text: TextRule,
+    tokenizer: str,
+    rules: Generation,
+    made_by: dict[str, Any],
+) -> Source:
+    """Plan the roles of a decoder alone: `encode` and `decode` to continue, `predict` and `attention` to look."""
+    layers, heads, head = config.layers, config.heads, config.width // config.heads
+    kind = _kind("decoder", "decoder.blocks.{}.attention", layers, heads, "target", "target_input")
+    source, target = _tokens("source"), _tokens("target")
+    token, position = _one("token"), _one("position")
+    own = _parts("decoder.blocks.{}.attention", layers)
+    past, present = (
+        tuple(_float(f"{when}.{name}", "batch", heads, "capacity", head) for name in own)
+        for when in ("past", "present")
+    )
+    known = tuple(_float(f"past.{name}", "batch", heads, "source", head) for name in own)
+    logits = _float("logits", "batch", "target", config.vocabulary)
+    maps = _float("decoder", "batch", layers, heads, "target", "target")
+    following = _float("logits", "batch", config.vocabulary)
+    below: Below = {**dict.fromkeys(("source", "target", "token"), config.vocabulary), "position": "capacity"}
+    long = min(config.length, LONG)
+    return Source(
+        name=name,
+        family=family,
+        task="text-generation",
+        text=text,
+        tokenizer=tokenizer,
+        plans=(
+            Plan("attention", ContinueAttention(model, kind.maps), (target,), (logits, maps), layers, below),
+            Plan("predict", ContinuePredict(model), (target,), (logits,), layers, below),
+            Plan("encode", ContinueEncode(model), (source,), known, layers - 1, below),  # the last need not attend
+            Plan("decode", ContinueDecode(model), (token, position, *past), (following, *present), layers, below),
+        ),
+        attention=(kind,),
+        generation=_driven(rules, own, memory=()),
+        made_by=made_by,
+        traced={"batch": 2, "source": 7, "target": 5, "capacity": 9},
+        tried=(
+            {"batch": 1, "source": 1, "target": 1, "capacity": 1},
+            {"batch": 3, "source": min(13, long), "target": min(8, long), "capacity": 16},
+            {"batch": 5, "source": long, "target": min(long, 24), "capacity": long},
+        ),
+        longest={"batch": 1, "target": config.length},
+    )
 
 
 def text_to_text(
@@ -54,73 +175,104 @@ def text_to_text(
     model: Transformer,
     config: TransformerConfig,
     *,
-    tokenizer: str,
+    family: str,
     text: TextRule,
-    start: int,
-    end: int,
-    max_new_tokens: int,
+    tokenizer: str,
+    rules: Generation,
     made_by: dict[str, Any],
+    target_tokenizer: str | None = None,
 ) -> Source:
     """Plan the roles of an encoder-decoder: `encode` and `decode` to generate, `predict` and `attention` to look."""
-    layers, heads, head = range(config.layers), config.heads, config.width // config.heads
-
-    def kind(name: KindName, path: str, query: str, key: str) -> Kind:
-        names = tuple(path.format(layer) for layer in layers)
-        return Kind(kind=name, maps=names, heads=heads, query=query, key=key, normalized=True)
-
+    encoder, decoder = config.encoder, config.decoder
+    heads, head = decoder.heads, config.width // decoder.heads
+    targets = config.target_vocabulary or config.vocabulary
     kinds = (
-        kind("encoder", "encoder.blocks.{}.attention", "source", "source"),
-        kind("decoder", "decoder.blocks.{}.attention", "target", "target_input"),
-        kind("cross", "decoder.blocks.{}.cross", "target", "source"),
+        _kind("encoder", "encoder.blocks.{}.attention", encoder.layers, encoder.heads, "source", "source"),
+        _kind("decoder", "decoder.blocks.{}.attention", decoder.layers, heads, "target", "target_input"),
+        _kind("cross", "decoder.blocks.{}.cross", decoder.layers, heads, "target", "source"),
     )
-    source = Port(name="source", dtype="int64", axes=("batch", "source"))
-    visible = Port(name="source_visible", dtype="bool", axes=("batch", "source"))
-    target = Port(name="target", dtype="int64", axes=("batch", "target"))
-    token = Port(name="token", dtype="int64", axes=("batch",))
-    position = Port(name="position", dtype="int64", axes=("batch",))
-    logits = _float("logits", "batch", "target", config.vocabulary)
+    source, visible, target = _tokens("source"), _visible("source"), _tokens("target")
+    token, position = _one("token"), _one("position")
+    logits = _float("logits", "batch", "target", targets)
     maps = tuple(
-        _float(kind.kind, "batch", config.layers, heads, kind.query, kind.key.removesuffix("_input")) for kind in kinds
+        _float(kind.kind, "batch", len(kind.maps), kind.heads, kind.query, kind.key.removesuffix("_input"))
+        for kind in kinds
     )
-    own = [f"decoder.blocks.{layer}.attention.{part}" for layer in layers for part in ("key", "value")]
-    crossed = [f"decoder.blocks.{layer}.cross.{part}" for layer in layers for part in ("key", "value")]
+    own = _parts("decoder.blocks.{}.attention", decoder.layers)
+    crossed = _parts("decoder.blocks.{}.cross", decoder.layers)
     memory = tuple(_float(name, "batch", heads, "source", head) for name in crossed)
-    past = tuple(_float(f"past.{name}", "batch", heads, "capacity", head) for name in own)
-    present = tuple(_float(f"present.{name}", "batch", heads, "capacity", head) for name in own)
+    past, present = (
+        tuple(_float(f"{when}.{name}", "batch", heads, "capacity", head) for name in own)
+        for when in ("past", "present")
+    )
     given = (source, visible, target)
     looking = SequenceAttention(model, tuple(kind.maps for kind in kinds))
     stepped = (token, position, visible, *past, *memory)
-    following = _float("logits", "batch", config.vocabulary)
-    vocabulary: dict[str, int | str] = dict.fromkeys(("source", "target", "token"), config.vocabulary)
-    vocabulary["position"] = "capacity"
+    following = _float("logits", "batch", targets)
+    below: Below = {"source": config.vocabulary, "target": targets, "token": targets, "position": "capacity"}
+    attentions = encoder.layers + 2 * decoder.layers
+    long, longest = min(config.length, LONG), min(config.length, rules.max_new_tokens)
     return Source(
         name=name,
-        family="transformer",
+        family=family,
         task="text2text-generation",
         text=text,
         tokenizer=tokenizer,
+        target_tokenizer=target_tokenizer,
         plans=(
-            Plan("predict", SequencePredict(model), given, (logits,), 3 * config.layers, vocabulary),
-            Plan("attention", looking, given, (logits, *maps), 3 * config.layers, vocabulary),
-            Plan("encode", Encode(model), (source, visible), memory, config.layers, vocabulary),
-            Plan("decode", Decode(model), stepped, (following, *present), 2 * config.layers, vocabulary),
+            Plan("attention", looking, given, (logits, *maps), attentions, below),
+            Plan("predict", SequencePredict(model), given, (logits,), attentions, below),
+            Plan("encode", Encode(model), (source, visible), memory, encoder.layers, below),
+            Plan("decode", Decode(model), stepped, (following, *present), 2 * decoder.layers, below),
         ),
         attention=kinds,
-        generation=Generation(
-            start=start,
-            end=end,
-            max_new_tokens=max_new_tokens,
-            caches=tuple(Cache(past=f"past.{name}", present=f"present.{name}") for name in own),
-            memory=tuple(crossed),
-        ),
+        generation=_driven(rules, own, memory=crossed),
         made_by=made_by,
         traced={"batch": 2, "source": 7, "target": 5, "capacity": 9},
         tried=(
             {"batch": 1, "source": 1, "target": 1, "capacity": 1},
-            {"batch": 3, "source": 13, "target": 8, "capacity": 16},
-            {"batch": 8, "source": config.length, "target": max_new_tokens, "capacity": max_new_tokens},
+            {"batch": 3, "source": min(13, long), "target": min(8, longest), "capacity": 16},
+            {"batch": 5, "source": long, "target": min(longest, 24), "capacity": min(longest, LONG)},
         ),
-    )  # fmt: skip
+        longest={"batch": 1, "source": config.length, "target": longest},
+    )
+
+
+def _driven(rules: Generation, own: tuple[str, ...], memory: tuple[str, ...]) -> Generation:
+    caches = tuple(Cache(past=f"past.{name}", present=f"present.{name}") for name in own)
+    return rules.model_copy(update={"caches": caches, "memory": memory})
+
+
+def _encoder(layers: int, heads: int, axis: str, prefix: int, grid: tuple[int, int] | None = None) -> Kind:
+    kind = _kind("encoder", "encoder.blocks.{}.attention", layers, heads, axis, axis)
+    return kind.model_copy(update={"prefix": prefix, "grid": grid})
+
+
+def _kind(name: KindName, path: str, layers: int, heads: int, query: str, key: str) -> Kind:
+    maps = tuple(path.format(layer) for layer in range(layers))
+    return Kind(kind=name, maps=maps, heads=heads, query=query, key=key, normalized=True)
+
+
+def _parts(path: str, layers: int) -> tuple[str, ...]:
+    return tuple(f"{path.format(layer)}.{part}" for layer in range(layers) for part in ("key", "value"))
+
+
+def _answer(model: ViT | TextEncoder, task: Task, *axes: str) -> Port:
+    """Name what the head returns; its last layer says how wide it is."""
+    name = "embeddings" if task == "feature-extraction" else "logits"
+    return _float(name, *axes, model.width)
+
+
+def _tokens(name: str, axis: str | None = None) -> Port:
+    return Port(name=name, dtype="int64", axes=("batch", axis or name))
+
+
+def _visible(axis: str) -> Port:
+    return Port(name=f"{axis}_visible", dtype="bool", axes=("batch", axis))
+
+
+def _one(name: str) -> Port:
+    return Port(name=name, dtype="int64", axes=("batch",))
 
 
 def _float(name: str, *axes: int | str) -> Port:

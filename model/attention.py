@@ -39,16 +39,19 @@ def under(name: str, maps: Maps) -> Maps:
 
 
 class MultiHeadAttention(nn.Module):
-    """Several attentions side by side on slices of the width, joined by one projection (section 3.2.2)."""
+    """Several attentions side by side on slices of the width, joined by one projection (section 3.2.2).
 
-    def __init__(self, width: int, heads: int) -> None:
+    `bias` is that of queries, keys and values; the joining projection always has one.
+    """
+
+    def __init__(self, width: int, heads: int, *, bias: bool = True) -> None:
         if heads < 1 or width % heads:
             raise ValueError(f"attention: width must be a multiple of heads, given width {width} and {heads} heads")
         super().__init__()
         self.heads = heads
-        self.query = nn.Linear(width, width)
-        self.key = nn.Linear(width, width)
-        self.value = nn.Linear(width, width)
+        self.query = nn.Linear(width, width, bias)
+        self.key = nn.Linear(width, width, bias)
+        self.value = nn.Linear(width, width, bias)
         self.output = nn.Linear(width, width)
 
     def forward(self, x: Tensor, source: Tensor, visible: Tensor | None) -> tuple[Tensor, Maps]:

@@ -20,29 +20,39 @@ def only_these(remembered: KeyValue) -> KeyValue:
 
 
 class PreNormEncoderBlock(nn.Module):
-    """x' = x + MHA(norm(x)); x'' = x' + FF(norm(x')) (Dosovitskiy et al. 2021, equations 2 and 3)."""
+    """x' = x + s(MHA(norm(x))); x'' = x' + s(FF(norm(x'))) (Dosovitskiy et al. 2021, equations 2 and 3).
 
-    def __init__(self, attention: MultiHeadAttention, feed_forward: nn.Module, norm: Norm) -> None:
+    `scale` makes s, which is nothing unless it is given: a `LayerScale` (Touvron et al. 2021). With `visible` causal
+    and `recall` a cache, this is the block of a decoder without cross-attention (Radford et al. 2019).
+    """
+
+    def __init__(
+        self,
+        attention: MultiHeadAttention,
+        feed_forward: nn.Module,
+        norm: Norm,
+        scale: Callable[[], nn.Module] = nn.Identity,
+    ) -> None:
         super().__init__()
-        self.attention, self.attention_norm = attention, norm()
-        self.feed_forward, self.feed_forward_norm = feed_forward, norm()
+        self.attention, self.attention_norm, self.attention_scale = attention, norm(), scale()
+        self.feed_forward, self.feed_forward_norm, self.feed_forward_scale = feed_forward, norm(), scale()
 
-    def forward(self, x: Tensor, visible: Tensor | None) -> tuple[Tensor, Maps]:
+    def forward(self, x: Tensor, visible: Tensor | None, recall: Recall = only_these) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width) -> the same shape."""
         y = self.attention_norm(x)
-        mixed, maps = self.attention(y, y, visible)
-        x = x + mixed
-        return x + self.feed_forward(self.feed_forward_norm(x)), under("attention", maps)
+        mixed, maps = self.attention.read(y, recall(self.attention.remember(y)), visible)
+        x = x + self.attention_scale(mixed)
+        return x + self.feed_forward_scale(self.feed_forward(self.feed_forward_norm(x))), under("attention", maps)
 
 
 class PostNormEncoderBlock(PreNormEncoderBlock):
     """x' = norm(x + MHA(x)); x'' = norm(x' + FF(x')) (Vaswani et al. 2017, section 3.1)."""
 
-    def forward(self, x: Tensor, visible: Tensor | None) -> tuple[Tensor, Maps]:
+    def forward(self, x: Tensor, visible: Tensor | None, recall: Recall = only_these) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width) -> the same shape."""
-        mixed, maps = self.attention(x, x, visible)
-        x = self.attention_norm(x + mixed)
-        return self.feed_forward_norm(x + self.feed_forward(x)), under("attention", maps)
+        mixed, maps = self.attention.read(x, recall(self.attention.remember(x)), visible)
+        x = self.attention_norm(x + self.attention_scale(mixed))
+        return self.feed_forward_norm(x + self.feed_forward_scale(self.feed_forward(x))), under("attention", maps)
 
 
 class PreNormDecoderBlock(nn.Module):
@@ -90,11 +100,14 @@ class Encoder(nn.Module):
         self.blocks = nn.ModuleList(blocks)
         self.norm = norm
 
-    def forward(self, x: Tensor, visible: Tensor | None) -> tuple[Tensor, Maps]:
-        """Take x (batch, token, width) -> the same shape."""
+    def forward(
+        self, x: Tensor, visible: Tensor | None, recalls: Sequence[Recall] | None = None
+    ) -> tuple[Tensor, Maps]:
+        """Take x (batch, token, width) -> the same shape; one entry of `recalls` a block."""
+        recalls = recalls or [only_these] * len(self.blocks)
         maps: Maps = {}
-        for index, block in enumerate(self.blocks):
-            x, found = block(x, visible)
+        for index, (block, recall) in enumerate(zip(self.blocks, recalls, strict=True)):
+            x, found = block(x, visible, recall)
             maps |= under(f"blocks.{index}", found)
         return self.norm(x), maps
 

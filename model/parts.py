@@ -1,7 +1,28 @@
-"""Parts without attention: feed-forwards, positions, patches. Each is a plain `x -> x`."""
+"""Parts without attention: activations, feed-forwards, scales, positions, patches."""
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+
+
+class QuickGELU(nn.Module):
+    """x sigmoid(1.702 x), an approximation of GELU (Hendrycks & Gimpel 2016)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Take and return any shape."""
+        return x * torch.sigmoid(1.702 * x)
+
+
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "gelu": nn.GELU,
+    "gelu_tanh": lambda: nn.GELU("tanh"),
+    "quick_gelu": QuickGELU,
+    "relu": nn.ReLU,
+    "silu": nn.SiLU,
+    "tanh": nn.Tanh,
+}
+"""By the names that configurations of `model/` use."""
 
 
 class FeedForward(nn.Sequential):
@@ -11,16 +32,45 @@ class FeedForward(nn.Sequential):
         super().__init__(nn.Linear(width, hidden), activation, nn.Linear(hidden, width))
 
 
-def sinusoids(length: int, width: int) -> Tensor:
+class GatedFeedForward(nn.Module):
+    """SwiGLU: W₃(silu(W₁x) ⊙ W₂x) (Shazeer 2020, equation 6)."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.gate = nn.Linear(width, hidden)
+        self.up = nn.Linear(width, hidden)
+        self.output = nn.Linear(hidden, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Take x (..., width) -> the same shape."""
+        mixed: Tensor = self.output(nn.functional.silu(self.gate(x)) * self.up(x))
+        return mixed
+
+
+class LayerScale(nn.Module):
+    """diag(w) x, on the branch beside a residual connection (Touvron et al. 2021, equation 3)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Take x (..., width) -> the same shape."""
+        return x * self.weight
+
+
+def sinusoids(length: int, width: int, *, interleaved: bool = True) -> Tensor:
     """Return (length, width): PE(pos, 2i) = sin(pos / 10000^(2i/width)), PE(pos, 2i+1) = cos of the same angle.
 
-    Vaswani et al. 2017, section 3.5. Computed in float64 and returned in the default type.
+    Vaswani et al. 2017, section 3.5; not `interleaved`, all sines come before all cosines, as in Marian
+    (Junczys-Dowmunt et al. 2018). Computed in float64 and returned in the default type.
     """
     if width % 2:
         raise ValueError(f"sinusoidal positions: width must be even, given {width}")
     position = torch.arange(length, dtype=torch.float64)[:, None]
     angle = position / 10000 ** (torch.arange(0, width, 2, dtype=torch.float64) / width)  # (length, width / 2)
-    return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1).to(torch.get_default_dtype())
+    table = torch.stack((angle.sin(), angle.cos()), dim=-1 if interleaved else -2)
+    return table.flatten(1).to(torch.get_default_dtype())
 
 
 class SinusoidalPositions(nn.Module):
@@ -28,9 +78,9 @@ class SinusoidalPositions(nn.Module):
 
     table: Tensor
 
-    def __init__(self, length: int, width: int) -> None:
+    def __init__(self, length: int, width: int, *, interleaved: bool = True) -> None:
         super().__init__()
-        self.register_buffer("table", sinusoids(length, width), persistent=False)
+        self.register_buffer("table", sinusoids(length, width, interleaved=interleaved), persistent=False)
 
     def forward(self, index: Tensor) -> Tensor:
         """Index (...) -> (..., width)."""
@@ -38,23 +88,42 @@ class SinusoidalPositions(nn.Module):
 
 
 class Embedding(nn.Module):
-    """Tokens scaled by √width plus their positions (Vaswani et al. 2017, sections 3.4 and 3.5)."""
+    """Tokens, scaled, plus their positions (Vaswani et al. 2017, sections 3.4 and 3.5), and what models add to that.
 
-    def __init__(self, tokens: nn.Embedding, positions: nn.Module) -> None:
+    The first token stands at position `offset`. `types` embeds which of two texts a token belongs to, and `norm`
+    normalises the sum (Devlin et al. 2019, section 3.2).
+    """
+
+    def __init__(
+        self,
+        tokens: nn.Embedding,
+        positions: nn.Module,
+        *,
+        scale: float = 1.0,
+        offset: int = 0,
+        types: nn.Embedding | None = None,
+        norm: nn.Module | None = None,
+    ) -> None:
         super().__init__()
         self.tokens = tokens
         self.positions = positions
-        self.scale = tokens.embedding_dim**0.5
+        self.scale = scale
+        self.offset = offset
+        self.types = types
+        self.norm = norm or nn.Identity()
 
-    def forward(self, tokens: Tensor, index: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, index: Tensor, types: Tensor | None = None) -> Tensor:
         """Embed tokens (batch, length) at positions index (length) or (batch, length) -> (batch, length, width)."""
-        return self.tokens(tokens) * self.scale + self.positions(index)
+        x = self.tokens(tokens) * self.scale + self.positions(index + self.offset)
+        if self.types is not None:
+            x = x + self.types(types)
+        return self.norm(x)
 
 
 class Patches(nn.Module):
-    """Cut an image into square patches and project each one (Dosovitskiy et al. 2021, equation 1)."""
+    """Cut an image into patches (height, width) and project each one (Dosovitskiy et al. 2021, equation 1)."""
 
-    def __init__(self, image: tuple[int, int], channels: int, patch: int, width: int) -> None:
+    def __init__(self, image: tuple[int, int], channels: int, patch: tuple[int, int], width: int) -> None:
         super().__init__()
         self.image = image
         self.projection = nn.Conv2d(channels, width, kernel_size=patch, stride=patch)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -14,35 +15,71 @@ from model.blocks import (
     PostNormEncoderBlock,
     PreNormDecoderBlock,
     PreNormEncoderBlock,
-    Recall,
 )
-from model.parts import Embedding, FeedForward, SinusoidalPositions
+from model.cache import Slots
+from model.parts import ACTIVATIONS, Embedding, FeedForward, SinusoidalPositions
+
+Positions: TypeAlias = Literal["interleaved", "halves", "learned"]
+"""Sinusoids with sines and cosines interleaved, or all sines first; or a table that is learned."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Sizes of the encoder or the decoder; `hidden` is the width inside the feed-forward."""
+
+    layers: int
+    heads: int
+    hidden: int
 
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """Sizes of an encoder-decoder; `layers` of each, `length` the most tokens on either side.
+    """Sizes of an encoder-decoder; `length` is the most tokens on either side.
 
-    `tied` shares one matrix between source embedding, target embedding and output (section 3.4); `pre_norm` moves the
-    normalisation from after each residual sum to before each branch.
+    Source and target embedding are one matrix if `shared`, target embedding and output if `tied` (section 3.4 does
+    both); `pre_norm` moves the normalisation from after each residual sum to before each branch; `scaled` multiplies
+    embeddings by √width. BART (Lewis et al. 2020) and Marian (Junczys-Dowmunt et al. 2018) vary the rest: the first
+    token stands at position `offset`, `embedding_norm` normalises the sum of token and position, and `bias` is added
+    to the logits.
     """
 
     vocabulary: int
     length: int
     width: int
-    layers: int
-    heads: int
-    hidden: int
+    encoder: Stack
+    decoder: Stack
+    shared: bool = True
     tied: bool = True
     pre_norm: bool = False
+    positions: Positions = "interleaved"
+    offset: int = 0
+    scaled: bool = True
+    embedding_norm: bool = False
+    activation: str = "relu"
+    bias: bool = False
+    target_vocabulary: int | None = None
+    """Where it is not the source's, with which no embedding can be shared then."""
+
+    def __post_init__(self) -> None:
+        if self.shared and self.target_vocabulary not in (None, self.vocabulary):
+            raise ValueError(
+                f"target_vocabulary: must be the source's, {self.vocabulary}, where embeddings are shared, "
+                f"given {self.target_vocabulary}"
+            )
 
 
 TRANSFORMER_SIZES = {
     # Vaswani et al. 2017, table 3, with the shared English-German vocabulary of section 5.1
-    "transformer_base": TransformerConfig(37000, length=512, width=512, layers=6, heads=8, hidden=2048),
-    "transformer_big": TransformerConfig(37000, length=512, width=1024, layers=6, heads=16, hidden=4096),
+    "transformer_base": TransformerConfig(
+        37000, length=512, width=512, encoder=Stack(6, 8, 2048), decoder=Stack(6, 8, 2048)
+    ),
+    "transformer_big": TransformerConfig(
+        37000, length=512, width=1024, encoder=Stack(6, 16, 4096), decoder=Stack(6, 16, 4096)
+    ),
     # bundled: written dates to ISO 8601, characters as tokens
-    "dates": TransformerConfig(75, length=96, width=128, layers=3, heads=4, hidden=512, pre_norm=True),
+    "dates": TransformerConfig(
+        75, length=96, width=128, encoder=Stack(3, 4, 512), decoder=Stack(3, 4, 512), pre_norm=True
+    ),
 }
 
 
@@ -88,30 +125,12 @@ class Transformer(nn.Module):
     ) -> tuple[Tensor, list[KeyValue], Maps]:
         """Decode one token a row, every row at a position of its own: logits (batch, vocabulary), new cache, maps.
 
-        token and position (batch); each tensor of `past` (batch, heads, capacity, width of a head) has room for
-        `capacity` tokens, of which a row has filled its first `position`, so position < capacity. What lies behind them
-        has no weight, but must be finite.
+        token and position (batch); `past` as `Slots` takes it.
         """
-        slot = torch.arange(past[0][0].shape[2], device=token.device)  # (capacity)
-        here = (slot == position[:, None])[:, None, :, None]  # (batch, 1, capacity, 1)
-        present: list[KeyValue] = []
-
-        def recall_from(cache: KeyValue) -> Recall:
-            def recall(new: KeyValue) -> KeyValue:
-                key, value = (torch.where(here, fresh, old) for fresh, old in zip(new, cache, strict=True))
-                present.append((key, value))
-                return key, value
-
-            return recall
-
-        x, maps = self.decoder(
-            self.target(token[:, None], position[:, None]),  # (batch, 1, width)
-            memory,
-            (slot <= position[:, None])[:, None, None, :],  # (batch, 1, 1, capacity)
-            _keys(source_visible),
-            [recall_from(cache) for cache in past],
-        )
-        return self.head(x)[:, 0], present, under("decoder", maps)
+        slots = Slots(past, position)
+        embedded = self.target(token[:, None], position[:, None])  # (batch, 1, width)
+        x, maps = self.decoder(embedded, memory, slots.visible, _keys(source_visible), slots.recalls)
+        return self.head(x)[:, 0], slots.present, under("decoder", maps)
 
 
 def _keys(visible: Tensor) -> Tensor:
@@ -123,36 +142,59 @@ def transformer(config: TransformerConfig) -> Transformer:
     encoder_block, decoder_block = (
         (PreNormEncoderBlock, PreNormDecoderBlock) if config.pre_norm else (PostNormEncoderBlock, PostNormDecoderBlock)
     )
+    targets = config.target_vocabulary or config.vocabulary
 
     def norm() -> nn.LayerNorm:
         return nn.LayerNorm(config.width)
 
-    def attention() -> MultiHeadAttention:
-        return MultiHeadAttention(config.width, config.heads)
+    def attention(stack: Stack) -> MultiHeadAttention:
+        return MultiHeadAttention(config.width, stack.heads)
 
-    def feed_forward() -> FeedForward:
-        return FeedForward(config.width, config.hidden, nn.ReLU())
+    def feed_forward(stack: Stack) -> FeedForward:
+        return FeedForward(config.width, stack.hidden, ACTIVATIONS[config.activation]())
 
     def last_norm() -> nn.Module:
         return norm() if config.pre_norm else nn.Identity()  # post-norm blocks end in one
 
-    def tokens() -> nn.Embedding:
-        table = nn.Embedding(config.vocabulary, config.width)
+    def tokens(vocabulary: int) -> nn.Embedding:
+        table = nn.Embedding(vocabulary, config.width)
         nn.init.normal_(table.weight, std=config.width**-0.5)
         return table
 
-    shared = SinusoidalPositions(config.length, config.width)
-    source = Embedding(tokens(), shared)
-    target = source if config.tied else Embedding(tokens(), shared)
-    head = nn.Linear(config.width, config.vocabulary, bias=False)
+    def positions() -> nn.Module:
+        if config.positions == "learned":
+            return nn.Embedding(config.offset + config.length, config.width)
+        return SinusoidalPositions(config.length, config.width, interleaved=config.positions == "interleaved")
+
+    def embedding(table: nn.Embedding) -> Embedding:
+        return Embedding(
+            table,
+            positions(),
+            scale=config.width**0.5 if config.scaled else 1.0,
+            offset=config.offset,
+            norm=norm() if config.embedding_norm else None,
+        )
+
+    source = embedding(tokens(config.vocabulary))
+    # what is learned a side, positions and norm, is not shared; where nothing of it is, one embedding serves both
+    alike = config.shared and config.positions != "learned" and not config.embedding_norm
+    target = source if alike else embedding(source.tokens if config.shared else tokens(targets))
+    head = nn.Linear(config.width, targets, bias=config.bias)
     if config.tied:
         head.weight = target.tokens.weight
+    encoder, decoder = config.encoder, config.decoder
     return Transformer(
         source=source,
         target=target,
-        encoder=Encoder([encoder_block(attention(), feed_forward(), norm) for _ in range(config.layers)], last_norm()),
+        encoder=Encoder(
+            [encoder_block(attention(encoder), feed_forward(encoder), norm) for _ in range(encoder.layers)], last_norm()
+        ),
         decoder=Decoder(
-            [decoder_block(attention(), attention(), feed_forward(), norm) for _ in range(config.layers)], last_norm()
+            [
+                decoder_block(attention(decoder), attention(decoder), feed_forward(decoder), norm)
+                for _ in range(decoder.layers)
+            ],
+            last_norm(),
         ),
         head=head,
     )

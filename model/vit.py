@@ -1,4 +1,4 @@
-"""The Vision Transformer (Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words")."""
+"""The Vision Transformer (Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words") and those that followed it."""
 
 from dataclasses import dataclass
 
@@ -7,82 +7,125 @@ from torch import Tensor, nn
 
 from model.attention import Maps, MultiHeadAttention, under
 from model.blocks import Encoder, PreNormEncoderBlock
-from model.parts import FeedForward, Patches
+from model.heads import FirstLinear, head_width
+from model.parts import ACTIVATIONS, FeedForward, GatedFeedForward, LayerScale, Patches
 
 
 @dataclass(frozen=True)
 class ViTConfig:
-    """Sizes of a ViT; `image` is (height, width) in pixels, `hidden` the width inside the feed-forward."""
+    """Sizes of a ViT; image and patch are (height, width) in pixels, `hidden` the width inside the feed-forward.
+
+    `distilled` adds a distillation token (DeiT, Touvron et al. 2021), `registers` tokens without a position (Darcet et
+    al. 2024), `scaled` a LayerScale on every branch, `gated` a SwiGLU feed-forward (both DINOv2, Oquab et al. 2023).
+    """
 
     image: tuple[int, int]
     channels: int
-    patch: int
+    patch: tuple[int, int]
     width: int
     layers: int
     heads: int
     hidden: int
     classes: int
+    activation: str = "gelu"
     epsilon: float = 1e-6
+    bias: bool = True
+    distilled: bool = False
+    registers: int = 0
+    scaled: bool = False
+    gated: bool = False
 
     def __post_init__(self) -> None:
-        if any(side % self.patch for side in self.image):
-            height, width = self.image
-            raise ValueError(f"image: sides must be multiples of the patch ({self.patch}), given {height}x{width}")
+        if any(side % patch for side, patch in zip(self.image, self.patch, strict=True)):
+            (height, width), (rows, columns) = self.image, self.patch
+            raise ValueError(f"image: sides must be multiples of the patch's {rows}x{columns}, given {height}x{width}")
 
     @property
     def grid(self) -> tuple[int, int]:
         """Rows and columns of patches."""
-        return self.image[0] // self.patch, self.image[1] // self.patch
+        return self.image[0] // self.patch[0], self.image[1] // self.patch[1]
+
+    @property
+    def prefix(self) -> int:
+        """How many tokens stand before the first patch."""
+        return 1 + self.distilled + self.registers
 
 
 VIT_SIZES = {
     # Dosovitskiy et al. 2021, table 1, at 224 pixels and 1000 classes
-    "vit_b_16": ViTConfig((224, 224), 3, patch=16, width=768, layers=12, heads=12, hidden=3072, classes=1000),
-    "vit_l_16": ViTConfig((224, 224), 3, patch=16, width=1024, layers=24, heads=16, hidden=4096, classes=1000),
-    "vit_h_14": ViTConfig((224, 224), 3, patch=14, width=1280, layers=32, heads=16, hidden=5120, classes=1000),
+    "vit_b_16": ViTConfig((224, 224), 3, patch=(16, 16), width=768, layers=12, heads=12, hidden=3072, classes=1000),
+    "vit_l_16": ViTConfig((224, 224), 3, patch=(16, 16), width=1024, layers=24, heads=16, hidden=4096, classes=1000),
+    "vit_h_14": ViTConfig((224, 224), 3, patch=(14, 14), width=1280, layers=32, heads=16, hidden=5120, classes=1000),
     # bundled: handwritten digits
-    "digits": ViTConfig((28, 28), 1, patch=4, width=96, layers=4, heads=4, hidden=384, classes=10),
+    "digits": ViTConfig((28, 28), 1, patch=(4, 4), width=96, layers=4, heads=4, hidden=384, classes=10),
 }
 
 
 class ViT(nn.Module):
-    """Patches and a class token through an encoder; the class token's last state is classified."""
+    """A class token and patches through an encoder, whose last states go to a head."""
 
-    def __init__(self, patches: Patches, positions: nn.Embedding, encoder: Encoder, head: nn.Linear) -> None:
+    def __init__(
+        self,
+        patches: Patches,
+        positions: nn.Embedding,
+        encoder: Encoder,
+        head: nn.Module,
+        *,
+        distilled: bool = False,
+        registers: int = 0,
+    ) -> None:
         super().__init__()
         self.patches = patches
         self.positions = positions
         self.encoder = encoder
         self.head = head
-        self.class_token = nn.Parameter(torch.zeros(1, 1, positions.embedding_dim))
+        width = positions.embedding_dim
+        self.class_token = nn.Parameter(torch.zeros(1, 1, width))
+        self.distillation_token = nn.Parameter(torch.zeros(1, 1, width)) if distilled else None
+        self.registers = nn.Parameter(torch.zeros(1, registers, width)) if registers else None
+
+    @property
+    def width(self) -> int:
+        """How many numbers the head returns an image."""
+        return head_width(self.head, self.positions.embedding_dim)
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Maps]:
-        """Pixels (batch, channels, height, width), normalised -> logits (batch, classes) and the encoder's maps."""
+        """Pixels (batch, channels, height, width), normalised -> what the head returns, and the encoder's maps."""
         x = self.patches(pixels)  # (batch, patches, width)
-        x = torch.cat((self.class_token.expand(x.shape[0], -1, -1), x), dim=1)  # (batch, 1 + patches, width)
-        x, maps = self.encoder(x + self.positions.weight, None)
-        return self.head(x[:, 0]), under("encoder", maps)
+        placed = [token for token in (self.class_token, self.distillation_token) if token is not None]
+        x = torch.cat([*(token.expand(x.shape[0], -1, -1) for token in placed), x], dim=1) + self.positions.weight
+        if self.registers is not None:
+            x = torch.cat((x[:, :1], self.registers.expand(x.shape[0], -1, -1), x[:, 1:]), dim=1)
+        x, maps = self.encoder(x, None)
+        return self.head(x), under("encoder", maps)
 
 
-def vit(config: ViTConfig) -> ViT:
-    """Compose a ViT of the given sizes with freshly initialised weights."""
+def vit(config: ViTConfig, head: nn.Module | None = None) -> ViT:
+    """Compose a ViT of the given sizes with freshly initialised weights; it classifies unless it has another head."""
 
     def norm() -> nn.LayerNorm:
         return nn.LayerNorm(config.width, eps=config.epsilon)
 
+    def feed_forward() -> nn.Module:
+        if config.gated:
+            return GatedFeedForward(config.width, config.hidden)
+        return FeedForward(config.width, config.hidden, ACTIVATIONS[config.activation]())
+
+    def scale() -> nn.Module:
+        return LayerScale(config.width) if config.scaled else nn.Identity()
+
     def block() -> PreNormEncoderBlock:
-        return PreNormEncoderBlock(
-            MultiHeadAttention(config.width, config.heads),
-            FeedForward(config.width, config.hidden, nn.GELU()),
-            norm,
-        )
+        attention = MultiHeadAttention(config.width, config.heads, bias=config.bias)
+        return PreNormEncoderBlock(attention, feed_forward(), norm, scale)
 
     rows, columns = config.grid
-    positions = nn.Embedding(1 + rows * columns, config.width)
+    positions = nn.Embedding(1 + config.distilled + rows * columns, config.width)
     nn.init.trunc_normal_(positions.weight, std=0.02)
     return ViT(
         patches=Patches(config.image, config.channels, config.patch, config.width),
         positions=positions,
         encoder=Encoder([block() for _ in range(config.layers)], norm()),
-        head=nn.Linear(config.width, config.classes),
+        head=head or FirstLinear(config.width, config.classes),
+        distilled=config.distilled,
+        registers=config.registers,
     )

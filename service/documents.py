@@ -5,7 +5,15 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.attention import METHODS
-from service.options import AttentionOptions, ClassifyOptions, GenerateOptions, Options
+from service.options import (
+    AttentionOptions,
+    ClassifyOptions,
+    ClassifyTextOptions,
+    FillMaskOptions,
+    GenerateOptions,
+    Options,
+    TextOptions,
+)
 
 Json = dict[str, Any]
 
@@ -70,12 +78,44 @@ class Classified(Answer):
     """Answer of classify."""
 
     class Result(BaseModel):
-        """Labels of one image."""
+        """Labels of one image or text."""
 
         labels: list[Label]
         attention: Attention | None = None
 
     results: list[Result]  # type: ignore[assignment] # narrower than its parent's
+
+
+class Embedded(Answer):
+    """Answer of embed."""
+
+    class Result(BaseModel):
+        """The vector of one text or image."""
+
+        embedding: list[float]
+        attention: Attention | None = None
+
+    results: list[Result]  # type: ignore[assignment] # as above
+
+
+class Candidate(BaseModel):
+    """A token that a mask may stand for, and how likely."""
+
+    token: int
+    text: str
+    probability: float
+
+
+class Filled(Answer):
+    """Answer of fill-mask."""
+
+    class Result(BaseModel):
+        """The candidates of every mask of one text, in the order of the text."""
+
+        candidates: list[list[Candidate]]
+        attention: Attention | None = None
+
+    results: list[Result]  # type: ignore[assignment] # as above
 
 
 class Generated(Answer):
@@ -147,9 +187,26 @@ def _images(kind: type[Options]) -> Json:
     }
 
 
-def _texts(kind: type[Options]) -> Json:
-    text = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+_TEXT = {"type": "string"}
+_PAIR = {
+    "type": "object",
+    "properties": {"text": _TEXT, "text_pair": _TEXT},
+    "required": ["text", "text_pair"],
+    "additionalProperties": False,
+}
+
+
+def _texts(kind: type[Options], *, pairs: bool = False) -> Json:
+    one = [_TEXT, _PAIR] if pairs else [_TEXT]
+    text = {"anyOf": [*one, {"type": "array", "items": {"anyOf": one}}]}
     return {"application/json": {"schema": _with_attention(kind, inputs=text)}}
+
+
+def _either(images: type[Options], *texts: Json) -> Json:
+    """Say the bodies of an endpoint that takes images or texts, as its model does."""
+    content = _images(images)
+    both = [kinds["application/json"]["schema"] for kinds in (content, *texts)]
+    return content | {"application/json": {"schema": {"anyOf": both}}}
 
 
 def _query(*kinds: type[Options]) -> list[Json]:
@@ -176,10 +233,15 @@ READY: dict[int | str, Json] = {200: {"description": "every session has run once
 METRICS: dict[int | str, Json] = {200: {"description": "metrics", "content": {"text/plain": {}}}}
 MODELS: dict[int | str, Json] = {200: {"description": "the models", **_OBJECT}}
 MODEL: dict[int | str, Json] = {200: {"description": "the model", **_OBJECT}, 404: _REFUSALS[404]}
-CLASSIFY = _prediction(Classified, _images(ClassifyOptions), _query(ClassifyOptions, AttentionOptions))
+CLASSIFY = _prediction(
+    Classified,
+    _either(ClassifyOptions, _texts(ClassifyTextOptions, pairs=True)),
+    _query(ClassifyOptions, AttentionOptions),
+)
+EMBED = _prediction(Embedded, _either(Options, _texts(TextOptions)), _query(AttentionOptions))
+FILL_MASK = _prediction(Filled, _texts(FillMaskOptions), [])
 GENERATE = _prediction(Generated, _texts(GenerateOptions), [])
 GENERATE["responses"][200]["content"] = {"application/json": {}, "text/event-stream": {"schema": {"type": "string"}}}
-_EITHER = [kinds["application/json"]["schema"] for kinds in (_images(Options), _texts(GenerateOptions))]
 ATTENTION = _prediction(
-    Attended, _images(Options) | {"application/json": {"schema": {"anyOf": _EITHER}}}, _query(AttentionOptions)
+    Attended, _either(Options, _texts(TextOptions, pairs=True), _texts(GenerateOptions)), _query(AttentionOptions)
 )

@@ -1,6 +1,7 @@
 """The decode loop: sequences join and leave a running batch between any two steps."""
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from service.batch import Budget, Device
 from service.metrics import Metrics
 from service.run import Array, Session
 from service.search import Hypothesis, LogProbabilities, Search
+from service.settings import Settings
 
 log = structlog.get_logger()
 
@@ -26,6 +28,10 @@ class Job:
     """A source on its way to a target."""
 
     source: Sequence[int]
+    first: int
+    """The token that is fed first."""
+    behind: int
+    """How many tokens stand before it."""
     search: Search
     limit: int
     future: "asyncio.Future[Hypothesis]"
@@ -40,7 +46,11 @@ class Job:
 
 
 class Decoding:
-    """One encoder-decoder's running batch. All rows take a step together, each at a position of its own."""
+    """One model's running batch. All rows take a step together, each at a position of its own.
+
+    Where targets continue their source, `encode` returns the caches of the source, whose last token is fed first, once
+    more: it takes its own place again, and its logits are those of the first new token.
+    """
 
     def __init__(
         self,
@@ -48,12 +58,13 @@ class Decoding:
         decode: Session,
         generation: Generation,
         device: Device,
-        max_rows: int,
+        settings: Settings,
         budget: Budget,
         metrics: Metrics,
     ) -> None:
         self._encode, self._decode, self._generation = encode, decode, generation
-        self._device, self._max_rows, self._budget, self._metrics = device, max_rows, budget, metrics
+        self._device, self._settings, self._budget, self._metrics = device, settings, budget, metrics
+        self._shapes = {port.name: port for port in decode.graph.inputs}
         self._name = decode.name
         self._waiting: deque[Job] = deque()
         self._running: list[Job] = []
@@ -69,7 +80,9 @@ class Decoding:
 
         `grew` is called after every step with the first live hypothesis.
         """
-        job = Job(source, search, limit, asyncio.get_running_loop().create_future(), grew)
+        start, future = self._generation.start, asyncio.get_running_loop().create_future()
+        first, behind = (source[-1], len(source) - 1) if start is None else (start, 0)
+        job = Job(source, first, behind, search, limit, future, grew)
         self._waiting.append(job)
         self._arrived.set()
         return await job.future
@@ -106,14 +119,25 @@ class Decoding:
     def _admit(self) -> list[Job]:
         """Take from the queue, in order, what fits beside what is running."""
         joining: list[Job] = []
-        rows = sum(job.rows for job in self._running)
         self._waiting = deque(job for job in self._waiting if not job.future.done())
-        while self._waiting and (not rows or rows + self._waiting[0].rows <= self._max_rows):
+        while self._waiting and self._fits([*self._running, *joining, self._waiting[0]]):
             job = self._waiting.popleft()
             self._metrics.queue_seconds.labels(self._name).observe(time.monotonic() - job.since)
             joining.append(job)
-            rows += job.rows
         return joining
+
+    def _fits(self, jobs: list[Job]) -> bool:
+        """Say whether jobs may run together: a single one always, more up to so many rows and bytes of caches."""
+        rows = sum(job.rows for job in jobs)
+        size = rows * self._capacity(jobs) * sum(self._bytes_a_token(cache.past) for cache in self._generation.caches)
+        return len(jobs) == 1 or (rows <= self._settings.batch_rows and size <= self._settings.batch_cache_bytes)
+
+    def _capacity(self, jobs: list[Job]) -> int:
+        return -(-max(job.behind + job.limit for job in jobs) // SLOTS) * SLOTS
+
+    def _bytes_a_token(self, cache: str) -> int:
+        port = self._shapes[cache]
+        return math.prod(axis for axis in port.axes if isinstance(axis, int)) * np.dtype(port.dtype).itemsize
 
     def _join(self, jobs: list[Job]) -> None:
         """Encode new sources in one batch and add their rows to the running ones."""
@@ -123,15 +147,19 @@ class Decoding:
         for row, job in enumerate(jobs):
             source[row, : len(job.source)] = job.source
             visible[row, : len(job.source)] = True
-        fresh = self._encode.run({"source": source, "source_visible": visible}) | {"source_visible": visible}
+        feed = {"source": source, "source_visible": visible}
+        known = self._encode.run({port.name: feed[port.name] for port in self._encode.graph.inputs}) | feed
         repeats = [job.rows for job in jobs]
-        fresh = {name: np.repeat(array, repeats, axis=0) for name, array in fresh.items()}
-        capacity = -(-max(job.limit for job in jobs) // SLOTS) * SLOTS
-        axes = {port.name: port.axes for port in self._decode.graph.inputs}
+        fresh = {name: np.repeat(array, repeats, axis=0) for name, array in known.items() if name in self._shapes}
+        fixed = {"batch": sum(repeats), "capacity": self._capacity(jobs)}
         for cache in self._generation.caches:
-            fixed = {"batch": sum(repeats), "capacity": capacity}
-            shape = [fixed[axis] if isinstance(axis, str) else axis for axis in axes[cache.past]]
-            fresh[cache.past] = np.zeros(shape, np.float32)
+            port = self._shapes[cache.past]
+            room = np.zeros(
+                [fixed[axis] if isinstance(axis, str) else axis for axis in port.axes], np.dtype(port.dtype)
+            )
+            if cache.past in fresh:  # the source's
+                room[:, :, :length] = fresh[cache.past][:, :, : room.shape[2]]
+            fresh[cache.past] = room
         self._state = (
             {name: _joined(self._state[name], array) for name, array in fresh.items()} if self._running else fresh
         )
@@ -139,8 +167,8 @@ class Decoding:
 
     def _step(self) -> None:
         """Run one step for every row and let every search choose."""
-        positions = [len(job.search.live[0].tokens) for job in self._running for _ in job.search.live]
-        tokens = [(one.tokens or (self._generation.start,))[-1] for job in self._running for one in job.search.live]
+        positions = [job.behind + len(one.tokens) for job in self._running for one in job.search.live]
+        tokens = [(one.tokens or (job.first,))[-1] for job in self._running for one in job.search.live]
         out = self._decode.run({**self._state, "token": np.array(tokens), "position": np.array(positions)})
         logs = log_softmax(out["logits"])
         order: list[int] = []  # the row that each row of the next step continues

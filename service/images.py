@@ -1,6 +1,7 @@
 """Decode: the bytes of an image to the pixels that a graph takes, and where in the image they come from."""
 
 import io
+import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -30,6 +31,9 @@ FAINT = 64  # grey levels; where brightness differs less, colours are looked at
 GRAIN = 0.15  # of the strongest contrast; less is taken for the paper's
 LEAST_CONTRAST = 10  # grey levels; less is paper, not ink
 LONGEST = 512  # the side at which ink is looked for
+
+LARGEST = 2**24  # pixels that an image may be resized to; of those to become larger only what is cut is computed
+REACH = 4  # pixels of either image, the coarser; the widest filter looks at three to each side, and rounding adds one
 
 
 @dataclass(frozen=True)
@@ -83,23 +87,54 @@ def _opaque(image: Image.Image) -> Image.Image:
     return image.convert("L" if image.mode in ("1", "L") else "RGB")
 
 
-def _stretch(image: Image.Image, rule: ImageRule) -> tuple[Box, Pixels]:
-    box = (0.0, 0.0, float(image.width), float(image.height))
-    return box, _resized(image, box, rule)
-
-
-def _cover(image: Image.Image, rule: ImageRule) -> tuple[Box, Pixels]:
-    scale = min(image.width / rule.width, image.height / rule.height)
-    width, height = scale * rule.width, scale * rule.height
-    left, top = max(0.0, (image.width - width) / 2), max(0.0, (image.height - height) / 2)
-    box = (left, top, min(left + width, float(image.width)), min(top + height, float(image.height)))
-    return box, _resized(image, box, rule)
-
-
-def _resized(image: Image.Image, box: Box, rule: ImageRule) -> Pixels:
+def _middle(image: Image.Image, rule: ImageRule) -> tuple[Box, Pixels]:
+    """Resize the whole image and cut the middle of it, black where it is too small, as transformers does."""
     image = image.convert("L" if rule.channels == 1 else "RGB")
-    image = image.resize((rule.width, rule.height), Image.Resampling.BILINEAR, box=box)
-    return np.asarray(image, np.uint8).reshape(rule.height, rule.width, rule.channels)
+    width, height = _resized(image.size, rule.resize)
+    left, top = (width - rule.width) // 2, (height - rule.height) // 2
+    right, bottom = left + rule.width, top + rule.height
+    resample = Image.Resampling[rule.resample.upper()]
+    if width * height <= LARGEST:
+        cut = image.resize((width, height), resample).crop((left, top, right, bottom))
+    else:
+        x, y = max(left, 0), max(top, 0)
+        part = _part(image, (width, height), (x, y, min(right, width), min(bottom, height)), resample)
+        cut = part.crop((left - x, top - y, right - x, bottom - y))
+    across, down = image.width / width, image.height / height
+    pixels = np.asarray(cut, np.uint8).reshape(rule.height, rule.width, rule.channels)
+    return (left * across, top * down, right * across, bottom * down), pixels
+
+
+def _part(
+    image: Image.Image, size: tuple[int, int], box: tuple[int, int, int, int], resample: Image.Resampling
+) -> Image.Image:
+    """Return what `box` would cut of the image resized to `size`, computed without the rest.
+
+    Pillow takes the place in float32, and is given it from close by. Still a value may differ by one, or with `nearest`
+    be that of the pixel beside.
+    """
+    across, down = image.width / size[0], image.height / size[1]
+    x, y = REACH * math.ceil(across), REACH * math.ceil(down)  # the pixels beside it that the filter looks at
+    left, top = max(0, int(box[0] * across) - x), max(0, int(box[1] * down) - y)
+    right, bottom = min(image.width, int(box[2] * across) + x), min(image.height, int(box[3] * down) + y)
+    near = image.crop((left, top, right, bottom))
+    place = (
+        box[0] * across - left,
+        box[1] * down - top,
+        min(box[2] * across - left, near.width),
+        min(box[3] * down - top, near.height),
+    )
+    return near.resize((box[2] - box[0], box[3] - box[1]), resample, box=place)
+
+
+def _resized(size: tuple[int, int], resize: tuple[int, int] | int | None) -> tuple[int, int]:
+    """Return the width and height that an image of this width and height is resized to."""
+    if resize is None:
+        return size
+    if isinstance(resize, tuple):
+        return resize[1], resize[0]
+    longer = int(resize * max(size) / min(size))  # cut off, not rounded
+    return (resize, longer) if size[0] <= size[1] else (longer, resize)
 
 
 def _ink(image: Image.Image, rule: ImageRule) -> tuple[Box, Pixels]:
@@ -192,4 +227,4 @@ def _square(left: int, top: int, right: int, bottom: int, margin: float) -> Box:
     return x - half, y - half, x + half, y + half
 
 
-_LOCATE = {"stretch": _stretch, "cover": _cover, "ink": _ink}
+_LOCATE = {"middle": _middle, "ink": _ink}

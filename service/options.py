@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from contract.manifest import KindName
+from contract.manifest import KindName, Sampling
 from service.errors import Unacceptable
 
 Indices: TypeAlias = tuple[int, ...] | slice | Literal["all"]
@@ -54,8 +54,24 @@ class ClassifyOptions(Options):
     top_k: int = Field(5, ge=1, le=1000, description="labels a result, best first")
 
 
+class TextOptions(Options):
+    """Options of any prediction of a text."""
+
+    truncate: bool = Field(False, description="cut off the end of a text that is too long, rather than refuse it")
+
+
+class ClassifyTextOptions(ClassifyOptions, TextOptions):
+    """Options of `classify` for a text."""
+
+
+class FillMaskOptions(TextOptions):
+    """Options of `fill-mask`."""
+
+    top_k: int = Field(5, ge=1, le=1000, description="candidates a mask, best first")
+
+
 class GenerateOptions(Options):
-    """Options of `generate`. Giving a temperature above 0, top_k or top_p samples; otherwise the likeliest is taken."""
+    """Options of `generate`. A temperature above 0, top_k or top_p draws; otherwise the model's default holds."""
 
     max_new_tokens: int | None = Field(None, ge=1, description="tokens to generate at most; the model's by default")
     num_beams: int | None = Field(None, ge=1, description="hypotheses of a beam search; the model's by default")
@@ -70,8 +86,17 @@ class GenerateOptions(Options):
 
     @property
     def samples(self) -> bool:
-        """Are tokens drawn rather than chosen."""
+        """Does the request ask for tokens to be drawn rather than chosen."""
         return self.temperature != 0 and (self.temperature, self.top_k, self.top_p) != (None, None, None)
+
+    def sampling(self, default: Sampling | None) -> Sampling | None:
+        """Return how tokens are drawn, None where the likeliest is taken: as asked, else as the model's default.
+
+        A request for beams, or for a temperature of 0, does not draw.
+        """
+        if self.samples:
+            return Sampling(temperature=self.temperature or 1.0, top_k=self.top_k, top_p=self.top_p)
+        return default if self.temperature is None and (self.num_beams or 1) == 1 else None
 
 
 class AttentionOptions(Options):

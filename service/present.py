@@ -11,7 +11,7 @@ from starlette.responses import Response
 from service.attention import METHODS, Ask, rollable
 from service.images import Picture
 from service.search import Hypothesis
-from service.served import Logits, ReadMaps, Served, TextGenerator
+from service.served import Generator, Item, Prediction, Predictor, ReadMaps, Served
 from service.texts import Token
 
 
@@ -31,27 +31,49 @@ def respond(body: object) -> Response:
     return Response(dump(body), media_type="application/json")
 
 
-def labels(served: Served, logits: Logits, top_k: int) -> list[dict[str, object]]:
+def labels(served: Served, logits: Prediction, top_k: int) -> dict[str, object]:
     """Return the likeliest labels, best first; equals in the order of their indices."""
-    probabilities = softmax(logits)
-    order = np.argsort(-probabilities, kind="stable")[:top_k]
+    probabilities = softmax(logits) if served.manifest.scores == "softmax" else sigmoid(logits)
     names = served.manifest.labels
-    return [
-        {
-            "label": names[index] if names else str(index),
-            "index": int(index),
-            "probability": float(probabilities[index]),
-        }
-        for index in order
-    ]
+    return {
+        "labels": [
+            {
+                "label": names[index] if names else str(index),
+                "index": int(index),
+                "probability": float(probabilities[index]),
+            }
+            for index in np.argsort(-probabilities, kind="stable")[:top_k]
+        ]
+    }
 
 
-def sequence(served: TextGenerator, hypothesis: Hypothesis, penalty: float) -> dict[str, object]:
+def embedding(served: Served, vector: Prediction) -> dict[str, object]:
+    """Return an embedding."""
+    return {"embedding": vector}
+
+
+def candidates(served: Predictor, logits: Prediction, top_k: int) -> dict[str, object]:
+    """Return for every mask, in the order of the text, the likeliest tokens that it may stand for, best first."""
+    masks = []
+    for row in logits:
+        probabilities = softmax(row)
+        order = np.argsort(-probabilities, kind="stable")[:top_k]
+        masks.append(
+            [
+                {"token": int(index), "text": served.words(int(index)), "probability": float(probabilities[index])}
+                for index in order
+            ]
+        )
+    return {"candidates": masks}
+
+
+def sequence(served: Generator, hypothesis: Hypothesis, penalty: float) -> dict[str, object]:
     """Return a generated text with its tokens, its score, and whether it ended or was cut."""
     end = served.generation.end
-    tokens = [token for token in served.texts.generated(hypothesis.tokens, end) if token.span is not None]
+    indices = hypothesis.tokens[:-1] if hypothesis.tokens[-1] == end else hypothesis.tokens
+    tokens = served.targets.generated(indices, end)
     return {
-        "text": served.texts.decode([token.index for token in tokens]),
+        "text": served.targets.decode(indices),
         "tokens": [
             {"index": place, "token": token.index, "text": token.text, "log_probability": log}
             for place, (token, log) in enumerate(zip(tokens, hypothesis.logs, strict=False))
@@ -61,31 +83,40 @@ def sequence(served: TextGenerator, hypothesis: Hypothesis, penalty: float) -> d
     }
 
 
-def image_attention(served: Served, ask: Ask, maps: ReadMaps, picture: Picture) -> dict[str, object]:
-    """Return maps with the grid that their tokens make and the rectangle of the image that the grid covers."""
+def attention(served: Predictor, ask: Ask, maps: ReadMaps, item: Item) -> dict[str, object]:
+    """Return maps with what their axes are: the grid of an image and its place in it, or the tokens of a text."""
+    if not isinstance(item.shown, Picture):
+        return {"method": ask.method, "maps": maps, "tokens": {"source": [token.json() for token in item.shown]}}
     kind = served.manifest.attention[0]
     rows, columns = kind.grid or (0, 0)
-    left, top, right, bottom = (round(edge, 2) for edge in picture.box)
+    left, top, right, bottom = (round(edge, 2) for edge in item.shown.box)
     return {
         "method": ask.method,
         "maps": maps,
         "tokens": {"grid": {"rows": rows, "columns": columns}, "prefix": kind.prefix},
         "image": {
-            "width": picture.width,
-            "height": picture.height,
+            "width": item.shown.width,
+            "height": item.shown.height,
             "box": {"left": left, "top": top, "right": right, "bottom": bottom},
         },
     }
 
 
-def text_attention(
-    served: TextGenerator, ask: Ask, maps: ReadMaps, source: Sequence[Token], target: Sequence[int]
+def generated_attention(
+    served: Generator, ask: Ask, maps: ReadMaps, text: str, source: Sequence[Token], target: Sequence[int]
 ) -> dict[str, object]:
-    """Return maps with the tokens of their axes: `target` is what each row emitted, `target_input` what it was fed."""
-    start = served.generation.start
-    emitted = served.texts.generated(target, served.generation.end)
-    fed = [Token(start, served.texts.piece(start), None), *emitted[:-1]]
-    axes = {"source": source, "target": emitted, "target_input": fed}
+    """Return maps with the tokens of their axes: `target` is what each row emitted, `target_input` what it was fed.
+
+    Where targets continue their source, both begin with it, and places count through both texts as one.
+    """
+    start, end = served.generation.start, served.generation.end
+    if start is None:
+        emitted = [*source[1:], *served.targets.generated(target, end, behind=len(text))]
+        axes = {"target": emitted, "target_input": [source[0], *emitted[:-1]]}
+    else:
+        emitted = served.targets.generated(target, end)
+        fed = [Token(start, served.targets.piece(start), None), *emitted[:-1]]
+        axes = {"source": list(source), "target": emitted, "target_input": fed}
     return {
         "method": ask.method,
         "maps": maps,
@@ -138,7 +169,12 @@ def describe(served: Served) -> dict[str, object]:
     }
 
 
-def softmax(logits: Logits) -> npt.NDArray[np.float64]:
+def softmax(logits: Prediction) -> npt.NDArray[np.float64]:
     """Return probabilities along the last axis, in float64."""
     exact = np.exp(logits.astype(np.float64) - float(logits.max()))
     return exact / math.fsum(exact)
+
+
+def sigmoid(logits: Prediction) -> npt.NDArray[np.float64]:
+    """Return each logit's own probability, in float64."""
+    return np.asarray(0.5 * (1 + np.tanh(logits.astype(np.float64) / 2)))

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from service.errors import Malformed, TooLarge, Unacceptable, Unsupported
 from service.options import AttentionOptions, O, parse
 from service.settings import Settings
+from service.texts import Pair, Text
 
 JSON = "application/json"
 FORM = "multipart/form-data"
@@ -26,7 +27,7 @@ OPTION_FIELDS = 32
 class Sent:
     """The inputs of a request, and its options as they came."""
 
-    inputs: list[bytes] | list[str]
+    inputs: list[bytes] | list[Text]
     given: dict[str, object] = field(default_factory=dict)
     strings: bool = False
     """Are the options strings of a query or form rather than JSON values."""
@@ -76,6 +77,7 @@ async def read_images(request: Request, settings: Settings) -> Sent:
         )
     _check_count("images", len(sent.inputs), settings)
     for image in sent.inputs:
+        assert isinstance(image, bytes)  # noqa: S101 # for the type checker
         if not image:
             raise Malformed("image: must hold at least one byte, given none")
         if len(image) > settings.max_image_bytes:
@@ -84,16 +86,26 @@ async def read_images(request: Request, settings: Settings) -> Sent:
 
 
 async def read_texts(request: Request, settings: Settings) -> Sent:
-    """Return the texts of a JSON document."""
+    """Return the texts or pairs of texts of a JSON document."""
     if _content_type(request) != JSON:
         raise Unsupported(f"Content-Type: must be {JSON}; with curl: -H 'Content-Type: {JSON}'")
     document = await _read_json(request, settings.max_text_bytes)
     inputs = document.pop("inputs", None)
-    texts = [inputs] if isinstance(inputs, str) else inputs
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise Unacceptable("inputs: must be a string or a list of strings")
-    _check_count("inputs", len(texts), settings)
-    return Sent(texts, document)
+    given = inputs if isinstance(inputs, list) else [inputs]
+    _check_count("inputs", len(given), settings)
+    return Sent([_text(one) for one in given], document)
+
+
+def _text(given: object) -> Text:
+    if isinstance(given, str):
+        return given
+    if (
+        isinstance(given, dict)
+        and given.keys() == {"text", "text_pair"}
+        and all(isinstance(one, str) for one in given.values())
+    ):
+        return Pair(**given)
+    raise Unacceptable('inputs: must be a string or a list of strings, or of pairs {"text": ..., "text_pair": ...}')
 
 
 def _content_type(request: Request) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,14 +18,13 @@ from service import documents, present
 from service.attention import Ask, resolve
 from service.batch import Device
 from service.errors import NotFound, NotReady, Refusal, TooSlow, Unacceptable
-from service.images import Picture, decode_image
 from service.metrics import Metrics
-from service.options import AttentionOptions, ClassifyOptions, GenerateOptions, Options
+from service.options import ClassifyOptions, ClassifyTextOptions, FillMaskOptions, GenerateOptions, Options, TextOptions
 from service.requests import Sent, read_images, read_texts
 from service.search import Hypothesis
-from service.served import ImageClassifier, Logits, Look, Served, TextGenerator
+from service.served import Generator, Item, Prediction, Predictor, Served
 from service.settings import Settings
-from service.texts import Token
+from service.texts import Text, Token
 
 S = TypeVar("S", bound=Served)
 T = TypeVar("T")
@@ -113,15 +113,29 @@ async def one_model(model: str, state: StateDep) -> Response:
 
 @router.post("/v1/models/{model}/classify", tags=["predictions"], **documents.CLASSIFY)
 async def classify(model: str, request: Request, state: StateDep) -> Response:
-    """Return the likeliest labels of every image."""
-    served = _serving(state, model, "classify", ImageClassifier)
+    """Return the likeliest labels of every image or text."""
+    served = _serving(state, model, "classify", Predictor)
     return await _answer(request, state, _classify(request, state, served))
+
+
+@router.post("/v1/models/{model}/embed", tags=["predictions"], **documents.EMBED)
+async def embed(model: str, request: Request, state: StateDep) -> Response:
+    """Return a vector for every text or image, near those of its like."""
+    served = _serving(state, model, "embed", Predictor)
+    return await _answer(request, state, _embed(request, state, served))
+
+
+@router.post("/v1/models/{model}/fill-mask", tags=["predictions"], **documents.FILL_MASK)
+async def fill_mask(model: str, request: Request, state: StateDep) -> Response:
+    """Return what every mask in every text may stand for."""
+    served = _serving(state, model, "fill-mask", Predictor)
+    return await _answer(request, state, _fill_mask(request, state, served))
 
 
 @router.post("/v1/models/{model}/generate", tags=["predictions"], **documents.GENERATE)
 async def generate(model: str, request: Request, state: StateDep) -> Response:
-    """Turn every text into another; with `stream`, send its tokens as they come."""
-    served = _serving(state, model, "generate", TextGenerator)
+    """Turn every text into another, or continue it; with `stream`, send its tokens as they come."""
+    served = _serving(state, model, "generate", Generator)
     return await _answer(request, state, _generate(request, state, served))
 
 
@@ -130,125 +144,155 @@ async def attention(model: str, request: Request, state: StateDep) -> Response:
     """Return what the model looked at, for the same input as its prediction."""
     served = _serving(state, model, "attention", Served)
     work = (
-        _attend_to_images(request, state, served)
-        if isinstance(served, ImageClassifier)
-        else _attend_to_texts(request, state, _as(served, TextGenerator))
+        _attend(request, state, served)
+        if isinstance(served, Predictor)
+        else _attend_to_generated(request, state, _as(served, Generator))
     )
     return await _answer(request, state, work)
 
 
-async def _classify(request: Request, state: State, served: ImageClassifier) -> Response:
-    sent = await read_images(request, state.settings)
-    options = sent.options(ClassifyOptions)
-    ask = _ask(sent, served)
+async def _classify(request: Request, state: State, served: Predictor) -> Response:
+    sent = await _read(request, state, served)
+    options = sent.options(ClassifyOptions if served.manifest.image else ClassifyTextOptions)
+    return await _predict(request, state, served, sent, options, lambda row: present.labels(served, row, options.top_k))
+
+
+async def _embed(request: Request, state: State, served: Predictor) -> Response:
+    sent = await _read(request, state, served)
+    options = sent.options(Options if served.manifest.image else TextOptions)
+    return await _predict(request, state, served, sent, options, lambda row: present.embedding(served, row))
+
+
+async def _fill_mask(request: Request, state: State, served: Predictor) -> Response:
+    sent = await _read(request, state, served)
+    options = sent.options(FillMaskOptions)
+    return await _predict(
+        request, state, served, sent, options, lambda row: present.candidates(served, row, options.top_k)
+    )
+
+
+async def _attend(request: Request, state: State, served: Predictor) -> Response:
+    sent = await _read(request, state, served)
+    options = sent.options(Options if served.manifest.image else TextOptions)
+    return await _predict(request, state, served, sent, options, lambda _: {}, asked=True)
+
+
+async def _read(request: Request, state: State, served: Predictor) -> Sent:
+    return await (read_images if served.manifest.image else read_texts)(request, state.settings)
+
+
+async def _predict(
+    request: Request,
+    state: State,
+    served: Predictor,
+    sent: Sent,
+    options: Options,
+    show: Callable[[Prediction], dict[str, object]],
+    *,
+    asked: bool = False,
+) -> Response:
+    """Answer with what `show` makes of every input's prediction, and its attention if that is asked for."""
+    ask = _ask(sent, served, asked=asked)
+    ready: list[Item] = []
+    if served.manifest.image:
+        lengths = [served.image_lengths] * len(sent.inputs)
+    else:  # how long texts are is known once they are tokens, which costs little
+        truncate = isinstance(options, TextOptions) and options.truncate
+        decode = functools.partial(served.decode_text, truncate=truncate)
+        ready = await _together(state.decode(served, decode, text) for text in sent.inputs)
+        lengths = [item.lengths for item in ready]
     if ask:
-        looks = await _look_at_images(state, served, sent, ask)
-        results: list[dict[str, object]] = [
-            {"labels": present.labels(served, logits, options.top_k), "attention": attention}
-            for logits, attention in looks
-        ]
-    else:
-        with served.predicting.permit(served.tokens * len(sent.inputs)):
-            results = await _together(_classify_one(state, served, image, options) for image in sent.inputs)
+        ask.check_size(lengths, state.settings.max_answer_bytes)
+
+    async def one(index: int) -> dict[str, object]:
+        item = ready[index] if ready else await state.decode(served, served.decode_image, sent.inputs[index])
+        if ask is None:
+            return show(await served.predict(item))
+        row, maps = await served.look(item, ask)
+        return {**show(row), "attention": present.attention(served, ask, maps, item)}
+
+    with served.permit(lengths, looking=ask is not None):
+        results = await _together(one(index) for index in range(len(sent.inputs)))
     return present.respond(present.answer(request.state.id, served, results))
 
 
-async def _classify_one(
-    state: State, served: ImageClassifier, image: bytes | str, options: ClassifyOptions
-) -> dict[str, object]:
-    picture = await _picture(state, served, image)
-    return {"labels": present.labels(served, await served.classify(picture), options.top_k)}
-
-
-async def _attend_to_images(request: Request, state: State, served: ImageClassifier) -> Response:
-    sent = await read_images(request, state.settings)
-    sent.options(Options)
-    ask = resolve(sent.attention(asked=True) or AttentionOptions(), served.manifest)
-    looks = await _look_at_images(state, served, sent, ask)
-    results: list[dict[str, object]] = [{"attention": attention} for _, attention in looks]
-    return present.respond(present.answer(request.state.id, served, results))
-
-
-async def _look_at_images(
-    state: State, served: ImageClassifier, sent: Sent, ask: Ask
-) -> list[tuple[Logits, dict[str, object]]]:
-    """Return logits and attention of every image, from the one graph that computes both."""
-    ask.check_size([served.lengths] * len(sent.inputs), state.settings.max_answer_bytes)
-
-    async def look(image: bytes | str) -> tuple[Logits, dict[str, object]]:
-        picture = await _picture(state, served, image)
-        logits, maps = await served.look(Look({"pixels": picture.pixels}, ask), served.lengths)
-        return logits, present.image_attention(served, ask, maps, picture)
-
-    with served.looking.permit(served.map_bytes(served.lengths) * len(sent.inputs)):
-        return await _together(look(image) for image in sent.inputs)
-
-
-async def _picture(state: State, served: ImageClassifier, image: bytes | str) -> Picture:
-    return await state.decode(served, decode_image, image, served.manifest.image, state.settings.max_image_pixels)
-
-
-async def _generate(request: Request, state: State, served: TextGenerator) -> Response:
+async def _generate(request: Request, state: State, served: Generator) -> Response:
     sent = await read_texts(request, state.settings)
     options = sent.options(GenerateOptions)
     served.search(options)  # refuses what cannot be searched before anything is done
     ask = _ask(sent, served)
     if options.stream and len(sent.inputs) > 1:
         raise Unacceptable(f"stream: takes one input, given {len(sent.inputs)}")
-    sources = await _sources(state, served, sent, ask, options)
+    prompts = await _prompts(state, served, sent, ask, options)
     if options.stream:
         held = contextlib.ExitStack()
-        held.enter_context(served.permit(sources, options, looking=ask is not None))
-        return Stream(_events(request.state.id, state, served, sources[0], options, ask), held)
-    results = await _generate_all(served, sources, options, ask)
+        held.enter_context(served.permit([prompts[0].tokens], options, looking=ask is not None))
+        return Stream(_events(request.state.id, state, served, prompts[0], options, ask), held)
+    results = await _generate_all(served, prompts, options, ask)
     return present.respond(present.answer(request.state.id, served, results))
 
 
-async def _attend_to_texts(request: Request, state: State, served: TextGenerator) -> Response:
+async def _attend_to_generated(request: Request, state: State, served: Generator) -> Response:
     sent = await read_texts(request, state.settings)
     options = sent.options(GenerateOptions)
     served.search(options)
     if options.stream:
         raise Unacceptable("stream: is for generate; attention is answered whole")
-    ask = resolve(sent.attention(asked=True) or AttentionOptions(), served.manifest)
-    sources = await _sources(state, served, sent, ask, options)
-    results = await _generate_all(served, sources, options, ask)
+    ask = _ask(sent, served, asked=True)
+    prompts = await _prompts(state, served, sent, ask, options)
+    results = await _generate_all(served, prompts, options, ask)
     shown: list[dict[str, object]] = [{"attention": result["attention"]} for result in results]
     return present.respond(present.answer(request.state.id, served, shown))
 
 
-async def _sources(
-    state: State, served: TextGenerator, sent: Sent, ask: Ask | None, options: GenerateOptions
-) -> list[list[Token]]:
+@dataclass(frozen=True)
+class Prompt:
+    """A text to generate from, and its tokens."""
+
+    text: str
+    tokens: list[Token]
+
+
+async def _prompts(
+    state: State, served: Generator, sent: Sent, ask: Ask | None, options: GenerateOptions
+) -> list[Prompt]:
     """Tokenize the texts, and refuse an attention answer that could become too large before anything runs."""
-    sources = await _together(state.decode(served, served.texts.encode, text) for text in sent.inputs)
+
+    async def prompt(text: Text | bytes) -> Prompt:
+        if not isinstance(text, str):
+            raise Unacceptable(f"text_pair: is for text-classification, this model's task is {served.manifest.task}")
+        return Prompt(text, await state.decode(served, served.texts.encode, text))
+
+    prompts = await _together(prompt(text) for text in sent.inputs)
+    lengths = [served.lengths(len(prompt.tokens), served.limit(options, len(prompt.tokens))) for prompt in prompts]
     if ask:
-        lengths = [served.lengths(len(source), served.limit(options)) for source in sources]
         ask.check_size(lengths, state.settings.max_answer_bytes)
-    return sources
+    return prompts
 
 
 async def _generate_all(
-    served: TextGenerator, sources: list[list[Token]], options: GenerateOptions, ask: Ask | None
+    served: Generator, prompts: list[Prompt], options: GenerateOptions, ask: Ask | None
 ) -> list[dict[str, object]]:
-    with served.permit(sources, options, looking=ask is not None):
-        return await _together(_generate_one(served, source, options, ask) for source in sources)
+    with served.permit([prompt.tokens for prompt in prompts], options, looking=ask is not None):
+        return await _together(_generate_one(served, prompt, options, ask) for prompt in prompts)
 
 
 async def _generate_one(
-    served: TextGenerator, source: list[Token], options: GenerateOptions, ask: Ask | None
+    served: Generator, prompt: Prompt, options: GenerateOptions, ask: Ask | None
 ) -> dict[str, object]:
-    hypothesis = await served.generate(source, options)
-    return await _shown(served, source, hypothesis, options, ask)
+    hypothesis = await served.generate(prompt.tokens, options)
+    return await _shown(served, prompt, hypothesis, options, ask)
 
 
 async def _shown(
-    served: TextGenerator, source: list[Token], hypothesis: Hypothesis, options: GenerateOptions, ask: Ask | None
+    served: Generator, prompt: Prompt, hypothesis: Hypothesis, options: GenerateOptions, ask: Ask | None
 ) -> dict[str, object]:
     result = present.sequence(served, hypothesis, served.penalty(options))
     if ask:
-        maps = await served.look_at_text(source, hypothesis.tokens, ask)
-        result["attention"] = present.text_attention(served, ask, maps, source, hypothesis.tokens)
+        maps = await served.look_at(prompt.tokens, hypothesis.tokens, ask)
+        result["attention"] = present.generated_attention(
+            served, ask, maps, prompt.text, prompt.tokens, hypothesis.tokens
+        )
     return result
 
 
@@ -266,23 +310,21 @@ class Stream(StreamingResponse):
 
 
 async def _events(
-    request_id: str, state: State, served: TextGenerator, source: list[Token], options: GenerateOptions, ask: Ask | None
+    request_id: str, state: State, served: Generator, prompt: Prompt, options: GenerateOptions, ask: Ask | None
 ) -> AsyncIterator[bytes]:
     """Yield an event a token, then the whole answer; leaving the loop early cancels the generation."""
     grown: asyncio.Queue[Hypothesis | None] = asyncio.Queue()
     try:
         async with asyncio.timeout(state.settings.request_seconds):
-            task = asyncio.ensure_future(served.generate(source, options, grown.put_nowait))
+            task = asyncio.ensure_future(served.generate(prompt.tokens, options, grown.put_nowait))
             task.add_done_callback(lambda _: grown.put_nowait(None))
             try:
-                said = ""
+                growing = served.targets.growing()
                 while hypothesis := await grown.get():
                     place, index = len(hypothesis.tokens) - 1, hypothesis.tokens[-1]
                     if index != served.generation.end:
-                        text = served.texts.decode(hypothesis.tokens)
-                        yield _event("token", {"index": place, "token": index, "text": text[len(said) :]})
-                        said = text
-                result = await _shown(served, source, await task, options, ask)
+                        yield _event("token", {"index": place, "token": index, "text": growing.add(index)})
+                result = await _shown(served, prompt, await task, options, ask)
             finally:
                 task.cancel()
         yield _event("done", present.answer(request_id, served, [result]))
@@ -342,9 +384,9 @@ async def _together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
             task.cancel()
 
 
-def _ask(sent: Sent, served: Served) -> Ask | None:
-    """Return what the request wants to see beside its prediction, if anything."""
-    options = sent.attention(asked=False)
+def _ask(sent: Sent, served: Served, *, asked: bool = False) -> Ask | None:
+    """Return what the request wants to see beside its prediction, if anything; the default where it must be `asked`."""
+    options = sent.attention(asked=asked)
     return resolve(options, served.manifest) if options else None
 
 

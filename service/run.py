@@ -94,9 +94,11 @@ class Session:
         return dict(zip(self._outputs, self._session.run(self._outputs, dict(feed)), strict=True))
 
     def warm_up(self) -> None:
-        """Run once on zeros, named axes at size 1. Raises SessionError if an output is not finite."""
+        """Run once on visible zeros, named axes at size 1. Raises SessionError if an output is not finite."""
         feed = {
-            port.name: np.zeros([axis if isinstance(axis, int) else 1 for axis in port.axes], np.dtype(port.dtype))
+            port.name: np.full(
+                [axis if isinstance(axis, int) else 1 for axis in port.axes], port.dtype == "bool", np.dtype(port.dtype)
+            )
             for port in self.graph.inputs
         }
         for name, array in self.run(feed).items():

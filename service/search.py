@@ -1,11 +1,13 @@
 """Choosing tokens: greedy, sampling, beam search. One object a request; none of them knows of any other."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from contract.manifest import Generation
 
 LogProbabilities: TypeAlias = npt.NDArray[np.float64]
 """(rows, vocabulary): of the next token of every row of one search."""
@@ -44,16 +46,94 @@ class Search(Protocol):
         """Return the answer, once done."""
 
 
+Constrain: TypeAlias = Callable[[LogProbabilities, Sequence[Hypothesis]], LogProbabilities]
+"""What a search does to the log-probabilities of the next token of its live hypotheses before it chooses."""
+
+
+def unconstrained(logs: LogProbabilities, live: Sequence[Hypothesis]) -> LogProbabilities:
+    """Return the same."""
+    return logs
+
+
+class Constraints:
+    """What a model's generation rules forbid or force (the logits processors of the transformers library).
+
+    The log-probability of a forbidden token is -inf, the others keep theirs; that of a forced token is 0, all others
+    are -inf. A forced token stands even where it is forbidden, and the last one before the first. Tokens forbidden as
+    first are forbidden as second where the first is forced. If no token is left to any hypothesis, all must end.
+    """
+
+    def __init__(self, generation: Generation, prefix: Sequence[int], limit: int) -> None:
+        self._rules, self._limit = generation, limit
+        self._prefix = np.array(prefix, np.int64)
+
+    def __call__(self, logs: LogProbabilities, live: Sequence[Hypothesis]) -> LogProbabilities:
+        """Return log-probabilities under the rules, the given ones themselves where no rule speaks."""
+        rules, length = self._rules, len(live[0].tokens)
+        if rules.forced_last is not None and length == self._limit - 1:
+            return _only(rules.forced_last, logs)
+        if rules.forced_first is not None and length == 0:
+            return _only(rules.forced_first, logs)
+        forbidden = list(rules.suppressed)
+        if length == (0 if rules.forced_first is None else 1):
+            forbidden += rules.suppressed_first
+        if len(self._prefix) + length < rules.min_length:
+            forbidden.append(rules.end)
+        rows, repeated = self._repeated(live)
+        if not forbidden and not len(rows):
+            return logs
+        vocabulary = logs.shape[1]  # some checkpoints list tokens beyond it
+        known = repeated < vocabulary
+        allowed = logs.copy()
+        allowed[:, [token for token in forbidden if 0 <= token < vocabulary]] = -np.inf
+        allowed[rows[known], repeated[known]] = -np.inf
+        if allowed.max() == -np.inf:
+            return _only(rules.end, logs)
+        if rules.renormalized:
+            mass = np.logaddexp.reduce(allowed, axis=1, keepdims=True)
+            allowed -= np.where(np.isfinite(mass), mass, 0.0)
+        return allowed
+
+    def _repeated(self, live: Sequence[Hypothesis]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return rows, and the token of each that would complete a sequence which has come before."""
+        size = self._rules.no_repeat_ngram
+        if not size or len(self._prefix) + len(live[0].tokens) < size:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        targets = np.array([one.tokens for one in live], np.int64)
+        whole = np.hstack([np.tile(self._prefix, (len(live), 1)), targets])  # (rows, length)
+        seen = np.lib.stride_tricks.sliding_window_view(whole, size, axis=1)  # (rows, places, size)
+        rows, places = (seen[:, :, :-1] == seen[:, -1:, 1:]).all(axis=-1).nonzero()
+        return rows, seen[rows, places, -1]
+
+
+def _only(token: int, logs: LogProbabilities) -> LogProbabilities:
+    """Return log-probabilities of the same shape that leave one token."""
+    forced = np.full_like(logs, -np.inf)
+    forced[:, token] = 0.0
+    return forced
+
+
+def _likeliest(totals: LogProbabilities, count: int) -> npt.NDArray[np.intp]:
+    """Return the flat indices of the largest values, best first, equals in their order, without sorting all."""
+    flat = totals.ravel()
+    count = min(count, flat.size)
+    among = np.flatnonzero(flat >= np.partition(flat, -count)[-count])
+    return among[np.argsort(-flat[among], kind="stable")][:count]
+
+
 class Walk:
     """One hypothesis, extended by whatever `choose` takes: the likeliest token, or a drawn one."""
 
-    def __init__(self, end: int, limit: int, choose: Callable[[LogProbabilities], int]) -> None:
+    def __init__(
+        self, end: int, limit: int, choose: Callable[[LogProbabilities], int], constrain: Constrain = unconstrained
+    ) -> None:
         self.done = False
         self.live = [Hypothesis()]
-        self._end, self._limit, self._choose = end, limit, choose
+        self._end, self._limit, self._choose, self._constrain = end, limit, choose, constrain
 
     def advance(self, logs: LogProbabilities) -> list[int]:
         """Take one token."""
+        logs = self._constrain(logs, self.live)
         token = self._choose(logs[0])
         self.live = [self.live[0].plus(token, float(logs[0, token]))]
         self.done = token == self._end or len(self.live[0].tokens) >= self._limit
@@ -91,21 +171,32 @@ class Beams:
     """Beam search over `beams` hypotheses at a time; with `length_penalty` 1 the mean log-probability decides.
 
     Of the 2 x beams likeliest continuations those that end and are among the first `beams` are finished, the others
-    live on. It stops when as many have finished as there are beams and the best live one, at its present length,
-    would not beat the worst of them (the rule of the transformers library with early_stopping=False).
+    live on. It stops when as many have finished as there are beams and, unless `early_stopping` is true, the best live
+    one would not beat the worst of them: at its present length, or with "never" at the length that serves it best,
+    which is the limit where the penalty is positive (the rules of the transformers library).
     """
 
-    def __init__(self, beams: int, end: int, limit: int, length_penalty: float) -> None:
+    def __init__(
+        self,
+        beams: int,
+        end: int,
+        limit: int,
+        length_penalty: float,
+        early_stopping: bool | Literal["never"] = False,
+        constrain: Constrain = unconstrained,
+    ) -> None:
         self.done = False
         self.live = [Hypothesis()] * beams
         self._totals = np.array([0.0] + [-np.inf] * (beams - 1))  # at first all rows are the same: only one counts
         self._beams, self._end, self._limit, self._penalty = beams, end, limit, length_penalty
+        self._early_stopping, self._constrain = early_stopping, constrain
         self._finished: list[Hypothesis] = []
 
     def advance(self, logs: LogProbabilities) -> list[int]:
         """Take one token for every live hypothesis."""
+        logs = self._constrain(logs, self.live)
         totals = self._totals[:, None] + logs  # (beams, vocabulary)
-        order = np.argsort(-totals, axis=None, kind="stable")[: 2 * self._beams]
+        order = _likeliest(totals, 2 * self._beams)
         parents: list[int] = []
         live: list[Hypothesis] = []
         for rank, flat in enumerate(order):
@@ -120,9 +211,7 @@ class Beams:
                 live.append(longer)
                 parents.append(row)
         self._finished = sorted(self._finished, key=self._score, reverse=True)[: self._beams]
-        self.done = not live or (
-            len(self._finished) == self._beams and self._score(live[0]) <= self._score(self._finished[-1])
-        )
+        self.done = not live or (len(self._finished) == self._beams and not self._improvable(live[0]))
         missing = self._beams - len(live)  # a vocabulary smaller than the beams
         self._totals = np.array([one.total for one in live] + [-np.inf] * missing)
         self.live = live + [live[0]] * missing if live else self.live
@@ -131,6 +220,14 @@ class Beams:
     def best(self) -> Hypothesis:
         """Return the finished hypothesis of the highest score."""
         return self._finished[0]
+
+    def _improvable(self, likeliest: Hypothesis) -> bool:
+        """Return whether the search goes on for the sake of the likeliest live hypothesis."""
+        if self._early_stopping is True:
+            return False
+        longest = self._early_stopping == "never" and self._penalty > 0
+        length = self._limit if longest else len(likeliest.tokens)
+        return likeliest.total / float(length**self._penalty) > self._score(self._finished[-1])
 
     def _score(self, hypothesis: Hypothesis) -> float:
         return hypothesis.score(self._penalty)

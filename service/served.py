@@ -10,38 +10,50 @@ import numpy.typing as npt
 import structlog
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError, find_artifacts, read_artifact
-from contract.manifest import Manifest, Role
+from contract.manifest import Manifest, Port, Role
 from service.attention import Ask
 from service.batch import Budget, Device, Lane, bucket_of
 from service.errors import Refusal, Unacceptable
 from service.generate import Decoding
-from service.images import Picture
+from service.images import Picture, decode_image
 from service.metrics import Metrics
 from service.options import GenerateOptions
 from service.run import Array, ProviderError, Session, choose_device
-from service.search import Beams, Hypothesis, Sampler, Search, Walk, greedy
+from service.search import Beams, Constraints, Hypothesis, Sampler, Search, Walk, greedy
 from service.settings import Settings
-from service.texts import Texts, Token
+from service.texts import Pair, Text, Texts, Token
 
 ReadMaps: TypeAlias = list[dict[str, object]]
-Logits: TypeAlias = npt.NDArray[np.float32]
+Prediction: TypeAlias = npt.NDArray[np.float32]
+"""What a head says of one input: logits (classes), an embedding (width), or logits (masks, vocabulary)."""
 
+MOST_MASKS = 64
+"""Gaps of one text; each costs a row of logits over the whole vocabulary."""
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
-class Look:
-    """An item of an attention lane: the arrays of one input, by port, and what is wanted of its maps."""
+class Item:
+    """One input, decoded: its arrays by port, the lengths of its axes, and what a person would call it."""
 
     inputs: dict[str, Array]
+    lengths: dict[str, int]
+    shown: Picture | Sequence[Token]
+
+
+@dataclass(frozen=True)
+class Look:
+    """An item of an attention lane, and what is wanted of its maps."""
+
+    item: Item
     ask: Ask
 
 
 class Served:
     """What every task has: an artifact, its sessions, and an attention lane of its own with its own budget."""
 
-    endpoints: ClassVar[tuple[str, ...]]
+    endpoints: tuple[str, ...]
     roles: ClassVar[tuple[Role, ...]]
 
     def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
@@ -72,7 +84,7 @@ class Served:
 
     def workers(self, device: Device, metrics: Metrics) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """Make the lanes; return the coroutine functions that serve them."""
-        self._look: Lane[Look, tuple[Logits, ReadMaps]] = Lane(
+        self._look: Lane[Look, tuple[Prediction, ReadMaps]] = Lane(
             f"{self.manifest.name}/attention",
             device,
             self._look_at,
@@ -96,55 +108,53 @@ class Served:
             for kind in self.manifest.attention
         )
 
-    async def look(self, look: Look, lengths: Mapping[str, int]) -> tuple[Logits, ReadMaps]:
-        """Return the logits of one input and the maps that were asked for."""
-        return await self._look.submit(look, self.map_bytes(lengths), bucket_of(max(lengths.values())))
+    async def look(self, item: Item, ask: Ask) -> tuple[Prediction, ReadMaps]:
+        """Return the prediction of one input and the maps that were asked for."""
+        size, longest = self.map_bytes(item.lengths), max(item.lengths.values())
+        return await self._look.submit(Look(item, ask), size, bucket_of(longest))
 
-    def _look_at(self, looks: Sequence[Look]) -> list[tuple[Logits, ReadMaps] | Refusal]:
-        names = [port.name for port in self.manifest.graphs["attention"].inputs]
-        out = self.sessions["attention"].run({name: padded([look.inputs[name] for look in looks]) for name in names})
-        return [self._cropped(look, row, out) for row, look in enumerate(looks)]
+    def _look_at(self, looks: Sequence[Look]) -> list[tuple[Prediction, ReadMaps] | Refusal]:
+        out = self._run("attention", [look.item for look in looks])
+        return [self._read(look, row, out) for row, look in enumerate(looks)]
 
-    def _cropped(self, look: Look, row: int, out: Mapping[str, Array]) -> tuple[Logits, ReadMaps] | Refusal:
-        """Read one input's maps off the batch's, without the padding that its neighbours brought."""
-        lengths = {name: len(array) for name, array in look.inputs.items()}
-        lengths["target_input"] = lengths.get("target", 0)
-        stacks = {
-            str(kind.kind): out[kind.kind][row, :, :, : lengths.get(kind.query), : lengths.get(kind.key)]
-            for kind in self.manifest.attention
-        }
+    def _read(self, look: Look, row: int, out: Mapping[str, Array]) -> tuple[Prediction, ReadMaps] | Refusal:
+        """Read one input's prediction and maps off the batch's."""
+        ports = self.manifest.graphs["attention"].outputs
+        cropped = {port.name: crop(out[port.name][row], port, look.item.lengths) for port in ports}
         try:
-            return out["logits"][row], look.ask.read(stacks)
+            return cropped[ports[0].name], look.ask.read(
+                {str(kind.kind): cropped[kind.kind] for kind in self.manifest.attention}
+            )
         except Refusal as refusal:  # a row that only a longer target would have had
             return refusal
 
+    def _run(self, role: Role, items: Sequence[Item]) -> dict[str, Array]:
+        names = [port.name for port in self.manifest.graphs[role].inputs]
+        return self.sessions[role].run({name: padded([item.inputs[name] for item in items]) for name in names})
 
-class ImageClassifier(Served):
-    """Task `image-classification`."""
 
-    endpoints = ("classify", "attention")
+class Predictor(Served):
+    """The tasks that one pass answers: classes, an embedding, words for gaps; of an image or of a text."""
+
     roles = ("predict", "attention")
+    own_endpoint: ClassVar[Mapping[str, str]] = {
+        "image-classification": "classify",
+        "text-classification": "classify",
+        "feature-extraction": "embed",
+        "fill-mask": "fill-mask",
+    }
 
     def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
         super().__init__(artifact, device, settings)
-        if not artifact.manifest.image:
-            raise ArtifactError(artifact.path(MANIFEST), "an image-classification model needs an image rule")
-
-    @property
-    def tokens(self) -> int:
-        """How many tokens an image becomes."""
-        kind = self.manifest.attention[0]
-        rows, columns = kind.grid or (0, 0)
-        return kind.prefix + rows * columns
-
-    @property
-    def lengths(self) -> dict[str, int]:
-        """Return the length of an image's axis."""
-        return {"image": self.tokens}
+        self.endpoints = (self.own_endpoint[self.manifest.task], "attention")
+        rule = self.manifest.text
+        self._texts = Texts(artifact, rule.tokenizer, rule.max_tokens) if rule else None
+        if self.manifest.task == "fill-mask" and (rule is None or rule.mask is None):
+            raise ArtifactError(artifact.path(MANIFEST), "a fill-mask model needs a text rule with a mask token")
 
     def workers(self, device: Device, metrics: Metrics) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """Make the lanes of predictions and of attention."""
-        self._predict: Lane[Picture, Logits] = Lane(
+        self._predict: Lane[Item, Prediction] = Lane(
             f"{self.manifest.name}/predict",
             device,
             self._predict_all,
@@ -154,28 +164,88 @@ class ImageClassifier(Served):
         )
         return [self._predict.work, *super().workers(device, metrics)]
 
-    async def classify(self, picture: Picture) -> Logits:
-        """Return the logits of an image."""
-        return await self._predict.submit(picture, self.tokens)
+    @property
+    def image_lengths(self) -> dict[str, int]:
+        """Return the length of an image's axis, which is the same for all."""
+        kind = self.manifest.attention[0]
+        rows, columns = kind.grid or (0, 0)
+        return {"image": kind.prefix + rows * columns}
 
-    def _predict_all(self, pictures: Sequence[Picture]) -> list[Logits]:
-        return list(
-            self.sessions["predict"].run({"pixels": np.stack([picture.pixels for picture in pictures])})["logits"]
-        )
+    def decode_image(self, data: bytes) -> Item:
+        """Decode an image. Raises what `images.decode_image` does."""
+        rule = self.manifest.image
+        assert rule  # noqa: S101 # the caller looked
+        picture = decode_image(data, rule, self.settings.max_image_pixels)
+        return Item({"pixels": picture.pixels}, self.image_lengths, picture)
+
+    def decode_text(self, text: Text, *, truncate: bool) -> Item:
+        """Tokenize a text. Raises what `Texts.encode` does, and Unacceptable for a text without gaps to fill."""
+        assert self._texts  # noqa: S101 # the caller looked
+        if isinstance(text, Pair) and self.manifest.task != "text-classification":
+            raise Unacceptable(f"text_pair: is for text-classification, this model's task is {self.manifest.task}")
+        tokens = self._texts.encode(text, truncate=truncate)
+        indices = np.array([token.index for token in tokens])
+        inputs = {
+            "source": indices,
+            "source_visible": np.ones(len(tokens), np.bool_),
+            "source_types": np.array([token.type for token in tokens]),
+        }
+        lengths = {"source": len(tokens)}
+        if self.manifest.task == "fill-mask":
+            inputs["masked"] = masked = np.flatnonzero(indices == self.manifest.text.mask)  # type: ignore[union-attr] # looked at when it was made
+            lengths["masked"] = len(masked)
+            if not 1 <= len(masked) <= MOST_MASKS:
+                mask = self._texts.piece(self.manifest.text.mask)  # type: ignore[union-attr, arg-type] # as above
+                raise Unacceptable(f"input: must hold {mask} 1 to {MOST_MASKS} times, given {len(masked)}")
+        return Item(inputs, lengths, tokens)
+
+    def permit(self, lengths: Sequence[Mapping[str, int]], *, looking: bool) -> contextlib.AbstractContextManager[None]:
+        """Hold what inputs of these lengths cost. Raises Busy before any work is spent if the queue is full."""
+        if looking:
+            return self.looking.permit(sum(self.map_bytes(one) for one in lengths))
+        return self.predicting.permit(sum(tokens_of(one) for one in lengths))
+
+    async def predict(self, item: Item) -> Prediction:
+        """Return what the head says of an input."""
+        size = tokens_of(item.lengths)
+        return await self._predict.submit(item, size, bucket_of(size))
+
+    def _predict_all(self, items: Sequence[Item]) -> list[Prediction]:
+        (port,) = self.manifest.graphs["predict"].outputs
+        out = self._run("predict", items)[port.name]
+        return [crop(out[row], port, item.lengths) for row, item in enumerate(items)]
+
+    def words(self, index: int) -> str:
+        """Return the text of one token."""
+        assert self._texts  # noqa: S101 # the caller looked
+        return self._texts.decode([index])
 
 
-class TextGenerator(Served):
-    """Task `text2text-generation`."""
+def tokens_of(lengths: Mapping[str, int]) -> int:
+    """Return the tokens of an image or a text."""
+    return lengths.get("image") or lengths["source"]
+
+
+class Generator(Served):
+    """The tasks that generate: a text from another, or one that continues another."""
 
     endpoints = ("generate", "attention")
     roles = ("encode", "decode", "attention")
 
     def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
         super().__init__(artifact, device, settings)
-        if not self.manifest.text or not self.manifest.generation:
-            raise ArtifactError(artifact.path(MANIFEST), "a text2text-generation model needs text and generation")
-        self.generation = self.manifest.generation
-        self.texts = Texts(artifact, self.manifest.text)
+        rule, generation = self.manifest.text, self.manifest.generation
+        if not rule or not generation:
+            raise ArtifactError(artifact.path(MANIFEST), f"a {self.manifest.task} model needs text and generation")
+        self.generation = generation
+        self.texts = Texts(artifact, rule.tokenizer, rule.max_tokens)
+        other = generation.tokenizer
+        self.targets = Texts(artifact, other, generation.max_new_tokens) if other else self.texts
+
+    @property
+    def continues(self) -> bool:
+        """Do targets continue their source, in one sequence with it."""
+        return self.generation.start is None
 
     def workers(self, device: Device, metrics: Metrics) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """Make the decode loop and the attention lane."""
@@ -184,35 +254,53 @@ class TextGenerator(Served):
             self.sessions["decode"],
             self.generation,
             device,
-            self.settings.batch_rows,
+            self.settings,
             self.predicting,
             metrics,
         )
         return [self._decoding.work, *super().workers(device, metrics)]
 
-    def limit(self, options: GenerateOptions) -> int:
-        """Return how many tokens may be generated. Raises Unacceptable for more than the model's limit."""
-        most = self.generation.max_new_tokens
-        if options.max_new_tokens is not None and options.max_new_tokens > most:
-            raise Unacceptable(f"max_new_tokens: at most {most}, given {options.max_new_tokens}")
-        return options.max_new_tokens or most
+    def limit(self, options: GenerateOptions, source: int) -> int:
+        """Return how many tokens may be generated from a source of that length.
 
-    def search(self, options: GenerateOptions) -> Search:
+        Raises Unacceptable for more than the model has room for.
+        """
+        generation, given = self.generation, options.max_new_tokens
+        most = generation.max_new_tokens - (source if self.continues else 0)
+        if most < 1:
+            raise Unacceptable(
+                f"input: at most {generation.max_new_tokens - 1} tokens can be continued, given {source}"
+            )
+        if given is not None and given > most:
+            behind = f" behind an input of {source} tokens" if self.continues and source else ""
+            raise Unacceptable(f"max_new_tokens: at most {most}{behind}, given {given}")
+        default = generation.default_new_tokens
+        if default is None and generation.default_length is not None:
+            default = max(1, generation.default_length - (source if self.continues else 1))
+        return given or min(default or most, most)
+
+    def search(self, options: GenerateOptions, source: Sequence[int] = ()) -> Search:
         """Return a fresh search. Raises Unacceptable for options that exclude each other."""
-        limit, end = self.limit(options), self.generation.end
-        beams = options.num_beams or self.generation.num_beams
+        generation = self.generation
+        limit, end = self.limit(options, len(source)), generation.end
+        sampling = options.sampling(generation.sampling)
+        beams = options.num_beams or (1 if sampling else generation.num_beams)
         if beams > self.settings.max_beams:
             raise Unacceptable(f"num_beams: at most {self.settings.max_beams}, given {beams}")
+        prefix = source if generation.start is None else (generation.start,)
+        constrain = Constraints(generation, prefix, limit)
+        if beams == 1:
+            choose = (
+                Sampler(sampling.temperature, sampling.top_k, sampling.top_p or 1.0, options.seed)
+                if sampling
+                else greedy
+            )
+            return Walk(end, limit, choose, constrain)
         if options.samples:
-            if beams > 1:
-                raise Unacceptable("num_beams: must be 1 when temperature, top_k or top_p are given")
-            temperature = 1.0 if options.temperature is None else options.temperature
-            return Walk(end, limit, Sampler(temperature, options.top_k, options.top_p or 1.0, options.seed))
-        if beams > 1:
-            if options.stream:
-                raise Unacceptable("stream: needs num_beams 1, since a beam search knows its first token last")
-            return Beams(beams, end, limit, self.penalty(options))
-        return Walk(end, limit, greedy)
+            raise Unacceptable("num_beams: must be 1 when temperature, top_k or top_p are given")
+        if options.stream:
+            raise Unacceptable("stream: needs num_beams 1, since a beam search knows its first token last")
+        return Beams(beams, end, limit, self.penalty(options), generation.early_stopping, constrain)
 
     def penalty(self, options: GenerateOptions) -> float:
         """Return the power of the length by which scores are divided."""
@@ -224,10 +312,10 @@ class TextGenerator(Served):
 
         Raises Busy before any work is spent if either queue is full.
         """
-        limit = self.limit(options)
         rows = options.num_beams or self.generation.num_beams
-        tokens = sum(len(source) + limit * rows for source in sources)
-        maps = sum(self.map_bytes(self.lengths(len(source), limit)) for source in sources)
+        limits = [(len(source), self.limit(options, len(source))) for source in sources]
+        tokens = sum(source + limit * rows for source, limit in limits)
+        maps = sum(self.map_bytes(self.lengths(source, limit)) for source, limit in limits)
         with self.predicting.permit(tokens), self.looking.permit(maps) if looking else contextlib.nullcontext():
             yield
 
@@ -236,24 +324,33 @@ class TextGenerator(Served):
     ) -> Hypothesis:
         """Return the target of a source."""
         indices = [token.index for token in source]
-        return await self._decoding.generate(indices, self.search(options), self.limit(options), grew)
+        return await self._decoding.generate(
+            indices, self.search(options, indices), self.limit(options, len(indices)), grew
+        )
 
-    async def look_at_text(self, source: Sequence[Token], target: Sequence[int], ask: Ask) -> ReadMaps:
+    async def look_at(self, source: Sequence[Token], target: Sequence[int], ask: Ask) -> ReadMaps:
         """Return maps of a finished target from one teacher-forced pass; row i emits token i, having been fed i - 1."""
+        indices = [token.index for token in source]
+        start = self.generation.start
+        fed = [*indices, *target[:-1]] if start is None else [start, *target[:-1]]
         inputs: dict[str, Array] = {
-            "source": np.array([token.index for token in source]),
-            "source_visible": np.ones(len(source), np.bool_),
-            "target": np.array([self.generation.start, *target[:-1]]),
+            "source": np.array(indices),
+            "source_visible": np.ones(len(indices), np.bool_),
+            "target": np.array(fed),
         }
-        return (await self.look(Look(inputs, ask), self.lengths(len(source), len(target))))[1]
+        return (await self.look(Item(inputs, self.lengths(len(indices), len(target)), source), ask))[1]
 
-    @staticmethod
-    def lengths(source: int, target: int) -> dict[str, int]:
+    def lengths(self, source: int, target: int) -> dict[str, int]:
         """Return the lengths of the axes."""
+        if self.continues:
+            return {"target": source + target - 1, "target_input": source + target - 1}
         return {"source": source, "target": target, "target_input": target}
 
 
-TASKS: dict[str, type[Served]] = {"image-classification": ImageClassifier, "text2text-generation": TextGenerator}
+TASKS: dict[str, type[Served]] = {
+    **dict.fromkeys(Predictor.own_endpoint, Predictor),
+    **dict.fromkeys(("text-generation", "text2text-generation"), Generator),
+}
 
 
 def load(settings: Settings) -> dict[str, Served]:
@@ -278,6 +375,11 @@ def load(settings: Settings) -> dict[str, Served]:
             raise
         log.warning("no GPU after all, serving on the CPU", reason=str(error))
         return serve("cpu")
+
+
+def crop(array: Array, port: Port, lengths: Mapping[str, int]) -> Array:
+    """Return one input's part of an output, without the padding that its neighbours brought."""
+    return array[tuple(slice(lengths.get(str(axis))) for axis in port.axes[1:])]
 
 
 def padded(rows: Sequence[Array]) -> Array:

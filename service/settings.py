@@ -45,6 +45,7 @@ class Settings(BaseSettings):
     batch_map_bytes: Count = Field(64 << 20, description="bytes of attention maps that one batch may compute")
     queue_map_bytes: Count = Field(512 << 20, description="bytes of maps waiting before attention is refused with 429")
     batch_rows: int = Field(64, ge=1, le=4096, description="rows (beams) that one model decodes at a time")
+    batch_cache_bytes: Count = Field(1 << 30, description="bytes of the caches of what one model decodes at a time")
     request_seconds: float = Field(30.0, gt=0, le=3600, description="seconds until a request is given up with 504")
     shutdown_grace_seconds: int = Field(
         20, ge=0, le=3600, description="seconds what is in flight may take after SIGTERM"

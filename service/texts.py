@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
+from tokenizers.decoders import DecodeStream
 
 from contract.artifact import Artifact, ArtifactError
-from contract.manifest import TextRule
+from contract.manifest import FileName
 from service.errors import TooLarge, Unacceptable
 
 CHARACTERS_A_TOKEN = 32
@@ -14,42 +16,81 @@ CHARACTERS_A_TOKEN = 32
 
 
 @dataclass(frozen=True)
+class Pair:
+    """Two texts that are classified together, such as a premise and a hypothesis."""
+
+    text: str
+    text_pair: str
+
+
+Text: TypeAlias = str | Pair
+
+
+@dataclass(frozen=True)
 class Token:
-    """One token: its piece of text and where it stands, None where it stands for no part of the text."""
+    """One token: what it reads, and where it stands in the text; a special one stands nowhere (None)."""
 
     index: int
     text: str
     span: tuple[int, int] | None
+    type: int = 0
+    """What the model is told of which text it belongs to."""
+    sequence: int | None = None
+    """Of a pair: the text that the span is in, 0 or 1."""
 
     def json(self) -> dict[str, object]:
         """Return the token as an answer shows it."""
-        return {"text": self.text, "span": self.span, "special": self.span is None}
+        shown: dict[str, object] = {"text": self.text, "span": self.span, "special": self.span is None}
+        return shown if self.sequence is None else {**shown, "sequence": self.sequence}
 
 
 class Texts:
-    """The tokenizer of an artifact."""
+    """A tokenizer of an artifact, and the most tokens that a text may have."""
 
-    def __init__(self, artifact: Artifact, rule: TextRule) -> None:
-        file = artifact.path(rule.tokenizer)
+    def __init__(self, artifact: Artifact, file: FileName, limit: int) -> None:
+        path = artifact.path(file)
         try:
-            self._tokenizer = Tokenizer.from_file(str(file))
+            self._tokenizer, self._cutting = (Tokenizer.from_file(str(path)) for _ in range(2))
+            self._cutting.enable_truncation(limit)
         except Exception as error:  # the library raises plain Exceptions
-            raise ArtifactError(file, f"is no tokenizer: {error}") from error
-        self._limit = rule.max_tokens
+            raise ArtifactError(path, f"is no tokenizer: {error}") from error
+        self._limit = limit
+        added = self._tokenizer.get_added_tokens_decoder()
+        self._special = {index for index, token in added.items() if token.special}
 
-    def encode(self, text: str) -> list[Token]:
-        """Return the tokens of a text. Raises TooLarge or Unacceptable where there are too many, or none."""
-        if len(text) > self._limit * CHARACTERS_A_TOKEN:
-            raise TooLarge(f"input: at most {self._limit} tokens, given {len(text)} characters")
-        encoding = self._tokenizer.encode(text)
+    def encode(self, text: Text, *, truncate: bool = False) -> list[Token]:
+        """Return the tokens of a text or a pair; the end of what is too long is cut off if `truncate`.
+
+        Raises TooLarge or Unacceptable where there are too many, or none.
+        """
+        texts = [text.text, text.text_pair] if isinstance(text, Pair) else [text]
+        if sum(map(len, texts)) > self._limit * CHARACTERS_A_TOKEN:
+            if not truncate:
+                raise TooLarge(f"input: at most {self._limit} tokens, given {sum(map(len, texts))} characters")
+            texts = [one[: self._limit * CHARACTERS_A_TOKEN] for one in texts]
+        encoding: Encoding = (self._cutting if truncate else self._tokenizer).encode(
+            texts[0], texts[1] if len(texts) > 1 else None
+        )
         if not encoding.ids:
             raise Unacceptable("input: must hold at least one token, given none")
         if len(encoding.ids) > self._limit:
             raise Unacceptable(f"input: at most {self._limit} tokens, given {len(encoding.ids)}")
         return [
-            Token(index, piece, None if special else (start, stop))
-            for index, piece, (start, stop), special in zip(
-                encoding.ids, encoding.tokens, encoding.offsets, encoding.special_tokens_mask, strict=True
+            Token(
+                index,
+                self._tokenizer.decode([index], skip_special_tokens=False) or piece,
+                None if special else (start, stop),
+                type_,
+                sequence if len(texts) > 1 else None,
+            )
+            for index, piece, (start, stop), special, type_, sequence in zip(
+                encoding.ids,
+                encoding.tokens,
+                encoding.offsets,
+                encoding.special_tokens_mask,
+                encoding.type_ids,
+                encoding.sequence_ids,
+                strict=True,
             )
         ]
 
@@ -58,19 +99,38 @@ class Texts:
         text: str = self._tokenizer.decode(list(indices), skip_special_tokens=True)
         return text
 
-    def generated(self, indices: Sequence[int], end: int) -> list[Token]:
-        """Return generated tokens with their places in the text that they make; the end token has none."""
+    def generated(self, indices: Sequence[int], end: int, behind: int = 0) -> list[Token]:
+        """Return generated tokens with their places in the text that they make; the end and special ones have none.
+
+        Places count from the end of a text of `behind` characters that they continue.
+        """
+        growing, place = Growing(self._tokenizer), behind
         tokens: list[Token] = []
-        before = ""
-        for count, index in enumerate(indices, start=1):
-            if index == end:
-                tokens.append(Token(index, self._tokenizer.id_to_token(index) or "", None))
+        for index in indices:
+            if index == end or index in self._special:
+                tokens.append(Token(index, self.piece(index), None))
                 continue
-            text = self.decode(indices[:count])
-            tokens.append(Token(index, text[len(before) :], (len(before), len(text))))
-            before = text
+            text = growing.add(index)
+            tokens.append(Token(index, text, (place, place + len(text))))
+            place += len(text)
         return tokens
+
+    def growing(self) -> "Growing":
+        """Return what tells the text of tokens as they come."""
+        return Growing(self._tokenizer)
 
     def piece(self, index: int) -> str:
         """Return the vocabulary's name of a token."""
         return self._tokenizer.id_to_token(index) or ""
+
+
+class Growing:
+    """Tells what each token adds to a text: nothing, while it is a part of a character."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._stream = DecodeStream(skip_special_tokens=True)
+
+    def add(self, index: int) -> str:
+        """Return the text that a token adds."""
+        return self._stream.step(self._tokenizer, index) or ""

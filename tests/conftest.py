@@ -28,6 +28,34 @@ def artifacts(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="session")
+def families(tmp_path_factory):
+    """A folder with a small checkpoint of every family, and with the artifacts that the command makes of them."""
+    from tests.export.checkpoints import CASES  # needs the reference libraries, which take seconds to import
+
+    folder = tmp_path_factory.mktemp("families")
+    command = [sys.executable, "-m", "tests.export.checkpoints", str(folder)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    names = sorted(
+        CASES, key=lambda name: ("generation" in CASES[name].task, name)
+    )  # the longest last, dealt out evenly
+    working = [
+        subprocess.Popen(
+            [*command, *names[start::2]],
+            cwd=ROOT,
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        for start in range(2)
+    ]
+    for process in working:
+        said, _ = process.communicate()
+        assert process.returncode == 0, said
+    return folder
+
+
 @contextmanager
 def served(artifacts, **settings):
     """Run `python -m service` on a free port until the block ends; gives a client whose base is its address."""

@@ -11,11 +11,30 @@ OPTIONAL = {
     "labels": [],
     "text": None,
     "generation": None,
+    "scores": "softmax",
     "image.ink_box": None,
+    "image.resize": None,
+    "image.resample": "bilinear",
+    "text.mask": None,
     "attention.0.prefix": 0,
     "attention.0.grid": None,
     "generation.num_beams": 1,
     "generation.length_penalty": 1.0,
+    "generation.default_new_tokens": None,
+    "generation.default_length": None,
+    "generation.early_stopping": False,
+    "generation.sampling": None,
+    "generation.sampling.temperature": 1.0,
+    "generation.sampling.top_k": None,
+    "generation.sampling.top_p": None,
+    "generation.min_length": 0,
+    "generation.forced_first": None,
+    "generation.forced_last": None,
+    "generation.suppressed": [],
+    "generation.suppressed_first": [],
+    "generation.no_repeat_ngram": 0,
+    "generation.renormalized": False,
+    "generation.tokenizer": None,
 }
 
 
@@ -39,6 +58,7 @@ PARTS = {
     "attention.0.": IMAGE["attention"][0],
     "text.": TEXT["text"],
     "generation.": TEXT["generation"],
+    "generation.sampling.": TEXT["generation"]["sampling"],
     "generation.caches.0.": TEXT["generation"]["caches"][0],
 }
 
@@ -111,8 +131,17 @@ def test_a_field_is_required_unless_it_has_a_documented_default(path):
         ("attention.0.grid", [7, 7, 7]),
         ("attention.0.grid", [0, 7]),
         ("text.max_tokens", 0),
-        ("text.pad", None),
-        ("text.pad", "0"),
+        ("text.mask", "4"),
+        ("scores", "argmax"),
+        ("image.resize", [28]),
+        ("image.resize", 0),
+        ("image.resample", "sinc"),
+        ("generation.early_stopping", "always"),
+        ("generation.sampling.temperature", 0),
+        ("generation.sampling.top_p", 1.5),
+        ("generation.min_length", -1),
+        ("generation.suppressed", 5),
+        ("generation.no_repeat_ngram", -1),
         ("generation.max_new_tokens", 0),
         ("generation.num_beams", 0),
         ("generation.length_penalty", "1"),
@@ -156,7 +185,9 @@ BAD_NAMES = [
 ]
 
 
-@pytest.mark.parametrize("path", ["name", "version", "files.0.file", "graphs.predict.file", "text.tokenizer"])
+@pytest.mark.parametrize(
+    "path", ["name", "version", "files.0.file", "graphs.predict.file", "text.tokenizer", "generation.tokenizer"]
+)
 @pytest.mark.parametrize("name", BAD_NAMES)
 def test_a_name_that_is_no_plain_file_name_is_refused(path, name):
     assert list(refused(changed(holder(path), path, name))) == [path]
@@ -197,6 +228,11 @@ def test_the_tokenizer_must_be_among_the_files():
     words = "Value error, the tokenizer is not among the files"
     assert refused(changed(TEXT, "files", [])) == {"": words}
     assert refused(changed(TEXT, "text.tokenizer", "other.json")) == {"": words}
+
+
+def test_the_tokenizer_of_targets_must_be_among_the_files():
+    words = "Value error, the targets' tokenizer is not among the files"
+    assert refused(changed(TEXT, "generation.tokenizer", "other.json")) == {"": words}
 
 
 def test_every_fault_is_reported_with_its_place():

@@ -12,11 +12,11 @@ from model.alphabet import ALPHABET, END, PAD, SPECIALS, START, UNKNOWN, encode
 from model.train import dates
 from model.train.dates import BATCH, LONGEST, POOL, WORDS, batches, exact, logits, tensors
 from model.train.written_dates import held_out
-from model.transformer import TRANSFORMER_SIZES, transformer
+from model.transformer import TRANSFORMER_SIZES, Stack, transformer
 from tests.model.reference import assert_same, sharpen
 
 TOKENS = (*SPECIALS, *ALPHABET)
-TINY = replace(TRANSFORMER_SIZES["dates"], width=8, layers=1, heads=2, hidden=8)
+TINY = replace(TRANSFORMER_SIZES["dates"], width=8, encoder=Stack(1, 2, 8), decoder=Stack(1, 2, 8))
 
 
 @pytest.fixture(scope="module")

@@ -63,7 +63,7 @@ def test_sinusoids_are_not_stored_with_the_weights():
 
 def test_an_embedding_is_the_scaled_token_plus_its_position():
     tokens = nn.Embedding(5, 8, dtype=torch.float64)
-    embedding = Embedding(tokens, SinusoidalPositions(6, 8))
+    embedding = Embedding(tokens, SinusoidalPositions(6, 8), scale=math.sqrt(8))
     given = torch.tensor([[4, 0, 4], [1, 2, 3]])
     w, rows = tokens.weight.detach().numpy(), table(6, 8)
     for index in (torch.arange(3), torch.tensor([[0, 1, 2], [5, 3, 4]])):
@@ -73,7 +73,7 @@ def test_an_embedding_is_the_scaled_token_plus_its_position():
 def test_learned_positions_are_called_the_same_way():
     tokens, positions = sharpen(nn.Embedding(5, 8), seed=1), sharpen(nn.Embedding(6, 8), seed=2)
     given = Embedding(tokens, positions)(torch.tensor([[4, 0]]), torch.tensor([5, 1]))
-    assert_same(given, tokens.weight[[4, 0]][None] * math.sqrt(8) + positions.weight[[5, 1]][None])
+    assert_same(given, tokens.weight[[4, 0]][None] + positions.weight[[5, 1]][None])
 
 
 @pytest.mark.parametrize(("activation", "bend"), [(nn.ReLU(), relu), (nn.GELU(), gelu)], ids=["relu", "gelu"])
@@ -88,7 +88,7 @@ def test_a_feed_forward_treats_every_position_alike():
 
 
 def test_patches_are_cut_and_projected_in_reading_order():
-    patches, pixels = sharpen(Patches((6, 12), 2, 3, 5)), randn(2, 2, 6, 12)  # 2 x 4 patches
+    patches, pixels = sharpen(Patches((6, 12), 2, (3, 3), 5)), randn(2, 2, 6, 12)  # 2 x 4 patches
     w = weights_of(patches)
     kernel, bias = w["module.projection.weight"].reshape(5, -1), w["module.projection.bias"]
     expected = [
@@ -100,7 +100,7 @@ def test_patches_are_cut_and_projected_in_reading_order():
 
 @pytest.mark.parametrize(("row", "column", "patch"), [(0, 0, 0), (1, 11, 3), (3, 0, 4), (5, 6, 6)])
 def test_a_pixel_changes_its_own_patch_and_no_other(row, column, patch):
-    patches, pixels = sharpen(Patches((6, 12), 2, 3, 5)), randn(1, 2, 6, 12)
+    patches, pixels = sharpen(Patches((6, 12), 2, (3, 3), 5)), randn(1, 2, 6, 12)
     touched = pixels.clone()
     touched[0, 1, row, column] += 1
     changed = (patches(touched) != patches(pixels))[0].any(-1)
@@ -110,4 +110,4 @@ def test_a_pixel_changes_its_own_patch_and_no_other(row, column, patch):
 @pytest.mark.parametrize("size", [(6, 13), (7, 12), (12, 6), (3, 24)])
 def test_an_image_of_another_size_is_refused_even_where_it_has_as_many_patches(size):
     with pytest.raises(ValueError, match=f"image: must be 6x12 pixels, given {size[0]}x{size[1]}"):
-        Patches((6, 12), 2, 3, 5)(torch.zeros(1, 2, *size))
+        Patches((6, 12), 2, (3, 3), 5)(torch.zeros(1, 2, *size))

@@ -5,13 +5,14 @@ import torch
 from torch import nn
 
 from model.attention import MultiHeadAttention, causal
-from model.transformer import TransformerConfig, transformer
+from model.transformer import Stack, TransformerConfig, transformer
 from tests.model.reference import assert_same, assert_same_maps, copy_block, randn, sharpen
 
 WIDTH, HEADS, HIDDEN, LAYERS, VOCABULARY = 16, 4, 24, 2, 13
-SMALL = TransformerConfig(VOCABULARY, length=20, width=WIDTH, layers=LAYERS, heads=HEADS, hidden=HIDDEN)
+STACK = Stack(LAYERS, HEADS, HIDDEN)
+SMALL = TransformerConfig(VOCABULARY, length=20, width=WIDTH, encoder=STACK, decoder=STACK)
 CONFIGS = {
-    f"{norm}, {tie}": replace(SMALL, pre_norm=norm == "pre-norm", tied=tie == "tied")
+    f"{norm}, {tie}": replace(SMALL, pre_norm=norm == "pre-norm", shared=tie == "tied", tied=tie == "tied")
     for norm in ("pre-norm", "post-norm")
     for tie in ("tied", "untied")
 }
@@ -227,7 +228,7 @@ def test_tied_embeddings_are_one_parameter_with_one_name():
 
 
 def test_untied_embeddings_are_three_parameters():
-    model = transformer(replace(SMALL, tied=False))
+    model = transformer(replace(SMALL, shared=False, tied=False))
     names = [name for name, parameter in model.named_parameters() if parameter.shape == (VOCABULARY, WIDTH)]
     assert names == ["source.tokens.weight", "target.tokens.weight", "head.weight"]
     assert (model.source.tokens.weight != model.target.tokens.weight).all()

@@ -16,12 +16,12 @@ from tests.model.reference import (
     weights_of,
 )
 
-SMALL = ViTConfig((8, 12), 2, patch=4, width=12, layers=3, heads=3, hidden=20, classes=5)
+SMALL = ViTConfig((8, 12), 2, patch=(4, 4), width=12, layers=3, heads=3, hidden=20, classes=5)
 
 
 def equations(model, config, pixels):
     """The whole network in float64 numpy, equations 1 to 4 of the paper and the head."""
-    w, (rows, columns), size = weights_of(model, "vit"), config.grid, config.patch
+    w, (rows, columns), size = weights_of(model, "vit"), config.grid, config.patch[0]
     kernel = w["vit.patches.projection.weight"].reshape(config.width, -1)
     x = np.stack([
         kernel @ pixels[:, :, row * size : (row + 1) * size, column * size : (column + 1) * size]
@@ -47,8 +47,8 @@ def equations(model, config, pixels):
     "config",
     [
         SMALL,
-        ViTConfig((8, 12), 2, patch=4, width=12, layers=2, heads=3, hidden=20, classes=5, epsilon=0.1),
-        ViTConfig((6, 6), 1, patch=2, width=8, layers=1, heads=1, hidden=8, classes=2),
+        ViTConfig((8, 12), 2, patch=(4, 4), width=12, layers=2, heads=3, hidden=20, classes=5, epsilon=0.1),
+        ViTConfig((6, 6), 1, patch=(2, 2), width=8, layers=1, heads=1, hidden=8, classes=2),
     ],
     ids=["oblong", "another epsilon", "square"],
 )
@@ -113,6 +113,6 @@ def test_the_grid_is_rows_and_columns():
 
 @pytest.mark.parametrize(("height", "width"), [(8, 13), (9, 12), (30, 30)])
 def test_an_image_that_patches_do_not_fill_is_refused(height, width):
-    words = rf"image: sides must be multiples of the patch \(4\), given {height}x{width}"
+    words = rf"image: sides must be multiples of the patch's 4x4, given {height}x{width}"
     with pytest.raises(ValueError, match=words):
-        ViTConfig((height, width), 1, patch=4, width=8, layers=1, heads=1, hidden=8, classes=2)
+        ViTConfig((height, width), 1, patch=(4, 4), width=8, layers=1, heads=1, hidden=8, classes=2)

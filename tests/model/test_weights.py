@@ -6,16 +6,16 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from model.transformer import TransformerConfig, transformer
+from model.transformer import Stack, TransformerConfig, transformer
 from model.vit import ViTConfig, vit
 from model.weights import WeightsError, load_weights, save_weights
 from tests.model.reference import sharpen
 
-TRANSFORMER = TransformerConfig(13, length=8, width=8, layers=1, heads=2, hidden=12)
+TRANSFORMER = TransformerConfig(13, length=8, width=8, encoder=Stack(1, 2, 12), decoder=Stack(1, 2, 12))
 MODULES = {
-    "vit": lambda: vit(ViTConfig((4, 4), 1, patch=2, width=8, layers=1, heads=2, hidden=12, classes=3)),
+    "vit": lambda: vit(ViTConfig((4, 4), 1, patch=(2, 2), width=8, layers=1, heads=2, hidden=12, classes=3)),
     "tied": lambda: transformer(TRANSFORMER),
-    "untied": lambda: transformer(replace(TRANSFORMER, tied=False)),
+    "untied": lambda: transformer(replace(TRANSFORMER, shared=False, tied=False)),
 }
 
 

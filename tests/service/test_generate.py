@@ -9,7 +9,7 @@ from service.batch import Device
 from service.generate import log_softmax
 from service.metrics import Metrics
 from service.options import GenerateOptions
-from service.served import TextGenerator, load
+from service.served import Generator, load
 from service.settings import Settings
 
 TEXTS = ["the twenty-third of March 2021", "3/23/21", "on Wednesday, the 4th of July 1984", "5.6.07", "MAY 1 2000", "x"]
@@ -26,7 +26,7 @@ def play(dates, scenario, rows=64):
     async def main():
         device = Device()
         dates.settings = Settings(artifacts=dates.settings.artifacts, batch_rows=rows)
-        workers = [asyncio.create_task(work()) for work in TextGenerator.workers(dates, device, Metrics())]
+        workers = [asyncio.create_task(work()) for work in Generator.workers(dates, device, Metrics())]
         try:
             return await asyncio.wait_for(scenario(), 60)
         finally:

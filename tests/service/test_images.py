@@ -6,8 +6,8 @@ import pytest
 from PIL import Image, ImageDraw
 
 from contract.manifest import ImageRule
+from service import images
 from service.errors import TooLarge, Unacceptable, Unsupported
-from service.images import _cover as locate_cover
 from service.images import decode_image, open_image
 from tests.conftest import ROOT
 
@@ -21,9 +21,10 @@ def encoded(image, kind="PNG", **options):
     return file.getvalue()
 
 
-def rule(locate, height, width, channels=3):
+def middle(height, width, channels=3, **options):
+    numbers = (0.5,) * channels
     return ImageRule(
-        height=height, width=width, channels=channels, locate=locate, mean=(0.5,) * channels, std=(0.5,) * channels
+        height=height, width=width, channels=channels, locate="middle", mean=numbers, std=numbers, **options
     )
 
 
@@ -165,28 +166,119 @@ def test_a_digit_that_a_person_sends_fills_the_middle(name):
     assert (np.ptp(ink, axis=0) + 1).max() == pytest.approx(20, abs=3)
 
 
-def test_stretch_takes_the_whole_image():
-    image = Image.fromarray(np.arange(12, dtype=np.uint8).reshape(2, 2, 3) * 20)
-    picture = decode_image(encoded(image), rule("stretch", 2, 2), LIMIT)
-    assert np.array_equal(picture.pixels, np.asarray(image))
-    assert picture.box == (0, 0, 2, 2)
+def colours(height, width):
+    """Colours that change slowly, every place with its own."""
+    y, x = np.mgrid[0:height, 0:width]
+    pixels = np.stack((255 * x / max(width - 1, 1), 255 * y / max(height - 1, 1), 127 + 127 * np.sin(x / 9 + y / 7)), 2)
+    return Image.fromarray(pixels.astype(np.uint8))
 
 
-def test_cover_takes_the_middle_of_the_longer_side():
-    pixels = np.zeros((10, 30, 3), np.uint8)
-    pixels[:, 10:20] = 200
-    picture = decode_image(encoded(Image.fromarray(pixels)), rule("cover", 10, 10), LIMIT)
-    assert picture.box == (10, 0, 20, 10)
-    assert picture.pixels.min() == 200
+def test_an_image_of_the_right_size_is_taken_as_it_is():
+    image = colours(20, 30)
+    for resize in (None, 20, (20, 30)):
+        picture = decode_image(encoded(image), middle(20, 30, resize=resize), LIMIT)
+        assert np.array_equal(picture.pixels, np.asarray(image))
+        assert picture.box == (0, 0, 30, 20)
 
 
-@pytest.mark.parametrize("side", [224, 28, 336])
-def test_cover_takes_images_of_every_size(side):
-    for length in [*range(1, 700, 3), 928, 3456]:
-        for size in ((length, 600), (600, length)):
-            box = locate_cover(Image.new("L", size), rule("cover", side, side, 1))[0]
-            assert 0 <= box[0] < box[2] <= size[0]
-            assert 0 <= box[1] < box[3] <= size[1]
+def test_resize_to_a_height_and_width_takes_the_whole_image():
+    image = colours(50, 90)
+    picture = decode_image(encoded(image), middle(20, 12, resize=(20, 12)), LIMIT)
+    assert np.array_equal(picture.pixels, np.asarray(image.resize((12, 20), Image.Resampling.BILINEAR)))
+    assert picture.box == (0, 0, 90, 50)
+
+
+@pytest.mark.parametrize("resample", ["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"])
+def test_every_filter_is_the_one_of_that_name(resample):
+    image = colours(50, 90)
+    picture = decode_image(encoded(image), middle(20, 12, resize=(20, 12), resample=resample), LIMIT)
+    assert np.array_equal(picture.pixels, np.asarray(image.resize((12, 20), Image.Resampling[resample.upper()])))
+
+
+@pytest.mark.parametrize(("width", "height", "resized"), [(100, 30, (66, 20)), (30, 100, (20, 66)), (31, 31, (20, 20))])
+def test_the_shorter_side_is_resized_and_the_longer_one_follows_rounded_down(width, height, resized):
+    image = colours(height, width)
+    picture = decode_image(encoded(image), middle(20, 20, resize=20), LIMIT)
+    left, top = (resized[0] - 20) // 2, (resized[1] - 20) // 2
+    whole = image.resize(resized, Image.Resampling.BILINEAR)
+    assert np.array_equal(picture.pixels, np.asarray(whole.crop((left, top, left + 20, top + 20))))
+    across, down = width / resized[0], height / resized[1]
+    assert picture.box == (left * across, top * down, (left + 20) * across, (top + 20) * down)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_an_image_smaller_than_what_is_cut_is_framed_in_black(channels):
+    image = Image.new("L", (5, 2), 200)
+    picture = decode_image(encoded(image), middle(6, 8, channels), LIMIT)
+    expected = np.zeros((6, 8, channels), np.uint8)
+    expected[2:4, 2:7] = 200  # of an odd rest the larger half is left of it
+    assert np.array_equal(picture.pixels, expected)
+    assert picture.box == (-2, -2, 6, 4)
+
+
+def test_grey_and_colour_become_what_the_graph_takes():
+    colour, grey = Image.new("RGB", (4, 4), (250, 0, 0)), Image.new("L", (4, 4), 99)
+    assert (decode_image(encoded(colour), middle(4, 4, 1), LIMIT).pixels == colour.convert("L").getpixel((0, 0))).all()
+    assert (decode_image(encoded(grey), middle(4, 4, 3), LIMIT).pixels == 99).all()
+
+
+@pytest.mark.parametrize("size", [(300, 200), (200, 300), (1601, 90), (70, 50)])
+@pytest.mark.parametrize("rule", [middle(64, 64, resize=73), middle(48, 96, resize=(60, 100)), middle(128, 128)])
+def test_the_box_tells_where_in_the_image_the_pixels_are(size, rule):
+    marked = 0.5 * size[0] - 12, 0.5 * size[1] - 9, 0.5 * size[0] + 20, 0.5 * size[1] + 15
+    image = Image.new("L", size, 60)
+    image.paste(255, tuple(map(int, marked)))
+    picture = decode_image(encoded(image), rule, LIMIT)
+    rows, columns = np.nonzero(picture.pixels[:, :, 0] > 157)
+    left, top, right, bottom = picture.box
+    across, down = (right - left) / rule.width, (bottom - top) / rule.height  # pixels of the image a pixel
+    found = np.array([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]) * [across, down, across, down]
+    error = np.abs(found + np.array([left, top, left, top]) - marked)
+    assert (error < np.array([across, down, across, down]) / 2 + 0.6).all()
+
+
+@pytest.mark.parametrize("resize", [28, 224, 336])
+def test_images_of_every_size_are_taken(resize):
+    rule = middle(224, 224, 1, resize=resize)
+    for length in [1, 2, 3, *range(4, 700, 41), 3456]:
+        for size in ((length, 60), (60, length)):
+            box, pixels = images._middle(Image.new("L", size, 255), rule)
+            assert pixels.shape == (224, 224, 1)
+            assert (box[0] + box[2]) / 2 == pytest.approx(size[0] / 2, abs=size[0] / 200 + 1)
+
+
+@pytest.mark.parametrize("size", [(1, 300), (1, 16000), (16000, 1), (2, 400_000), (400_000, 2), (7, 100_003)])
+@pytest.mark.parametrize("resample", ["nearest", "bilinear", "lanczos"])
+def test_a_line_is_not_made_as_large_as_its_shorter_side_asks(size, resample, monkeypatch):
+    made = []
+    resize = Image.Image.resize
+    monkeypatch.setattr(Image.Image, "resize", lambda self, to, *a, **k: made.append(to) or resize(self, to, *a, **k))
+    picture = decode_image(encoded(Image.new("L", size, 255)), middle(224, 224, resize=256, resample=resample), LIMIT)
+    assert made == [(224, 224)], "256 pixels wide it would have millions or billions of pixels"
+    assert picture.pixels.min() == 255
+    assert (picture.box[0] + picture.box[2]) / 2 == pytest.approx(size[0] / 2, abs=1)
+    assert (picture.box[1] + picture.box[3]) / 2 == pytest.approx(size[1] / 2, abs=1)
+
+
+@pytest.mark.parametrize("resample", ["nearest", "bilinear"])
+def test_the_middle_of_a_line_of_any_length_is_found(resample):
+    pixels = np.zeros((1, 60_000_001), np.uint8)
+    pixels[0, 30_000_000] = 255
+    rule = middle(224, 224, 1, resize=80, resample=resample)
+    box, found = images._middle(Image.fromarray(pixels), rule)
+    assert (box[0] + box[2]) / 2 == pytest.approx(30_000_000.5, abs=0.01)
+    assert found[112, 112, 0] > 250
+    assert found[112, 20] == found[112, 204] == 0
+
+
+@pytest.mark.parametrize("rule", [middle(64, 64, resize=73), middle(64, 64, resize=(50, 90)), middle(90, 400)])
+@pytest.mark.parametrize("size", [(300, 200), (90, 331)])
+def test_what_is_cut_is_the_same_where_nothing_else_is_computed(rule, size, monkeypatch):
+    whole = decode_image(encoded(colours(*size)), rule, LIMIT)
+    monkeypatch.setattr(images, "LARGEST", 0)
+    part = decode_image(encoded(colours(*size)), rule, LIMIT)
+    assert part.box == whole.box
+    assert np.abs(part.pixels.astype(int) - whole.pixels).max() <= 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,223 @@
+"""Read `preprocessor_config.json`: how transformers prepares an image, as the rule that the service follows.
+
+What its Pillow backend computes is followed: an absent key is the class's default, a flag that is null is false.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, TypeGuard
+
+from contract.manifest import ImageRule
+
+Sides: TypeAlias = tuple[int, int]
+"""Height and width in pixels."""
+Filter: TypeAlias = Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"]
+Settings: TypeAlias = Mapping[str, object]
+
+FILTERS: dict[int, Filter] = {  # by Pillow's numbers
+    0: "nearest",
+    1: "lanczos",
+    2: "bilinear",
+    3: "bicubic",
+    4: "box",
+    5: "hamming",
+}
+
+HALF = (0.5, 0.5, 0.5)
+IMAGENET = {"image_mean": (0.485, 0.456, 0.406), "image_std": (0.229, 0.224, 0.225)}
+CLIP = {"image_mean": (0.48145466, 0.4578275, 0.40821073), "image_std": (0.26862954, 0.26130258, 0.27577711)}
+CROPPED = {"do_center_crop": True, "crop_size": 224}
+
+COMMON: Settings = {
+    "do_resize": True,
+    "size": 224,
+    "default_to_square": True,
+    "resample": 3,
+    "do_center_crop": False,
+    "crop_size": None,
+    "do_rescale": True,
+    "rescale_factor": 1 / 255,
+    "do_normalize": True,
+    "image_mean": HALF,
+    "image_std": HALF,
+    "do_convert_rgb": False,
+    "do_pad": False,
+}
+PROCESSORS: dict[str, Settings] = {  # where each differs from what is common
+    "BeitImageProcessor": {"crop_size": 224},
+    "BitImageProcessor": {**CLIP, **CROPPED, "default_to_square": False, "do_convert_rgb": True},
+    "CLIPImageProcessor": {**CLIP, **CROPPED, "default_to_square": False, "do_convert_rgb": True},
+    "ConvNextImageProcessor": {"size": 384, "default_to_square": False, "crop_pct": 224 / 256},
+    "DeiTImageProcessor": {**CROPPED, "size": 256},
+    "PvtImageProcessor": IMAGENET,
+    "SiglipImageProcessor": {"size": (224, 224), "default_to_square": False, "do_convert_rgb": True},
+    "ViTImageProcessor": {"resample": 2},
+}
+WHOLE = 384  # pixels; from this size on ConvNext resizes to it, and cuts nothing
+
+IRRELEVANT = frozenset(  # keys that do not change the pixels
+    """image_processor_type feature_extractor_type processor_class _processor_class _valid_processor_keys
+    transformers_version use_fast backend device disable_grouping data_format input_data_format return_tensors
+    model_input_names image_seq_length pad_size do_reduce_labels reduce_labels""".split()
+)
+
+
+class ProcessorError(ValueError):
+    """A key or value that no rule can stand for: key, rule, given."""
+
+    def __init__(self, key: str, rule: str, given: object) -> None:
+        super().__init__(f"preprocessor_config.json: {key} must be {rule}, given {given!r}")
+
+
+def read(
+    config: Mapping[str, object], image: tuple[int, int], channels: int, processor: str | None = None
+) -> ImageRule:
+    """Return the rule by which a network of this (height, width) and number of channels is given images.
+
+    Where the processor yields another size, its geometry is scaled to this one. `processor` is the class where the file
+    names none, as old ones do not. Raises ProcessorError.
+    """
+    if channels not in (1, 3):
+        raise ValueError(f"channels: must be 1 or 3, given {channels}")
+    settings = _settings(config, processor)
+    resize, cut = _geometry(settings)
+    if cut is None and resize is None:
+        raise ProcessorError("do_resize", "true where do_center_crop is false", False)
+    if cut is None:
+        raise ProcessorError("do_center_crop", "true where size leaves the longer side to the image", False)
+    if _flag(settings, "do_convert_rgb") and channels == 1:
+        raise ProcessorError("do_convert_rgb", "false where the network takes one channel", True)
+    resample = settings["resample"]
+    if not _is_whole(resample) or resample not in FILTERS:
+        raise ProcessorError("resample", f"one of {', '.join(map(str, FILTERS))}", resample)
+    mean, std = _normalization(settings, channels)
+    return ImageRule(
+        height=image[0],
+        width=image[1],
+        channels=1 if channels == 1 else 3,
+        locate="middle",
+        resize=_scaled(resize, cut, image),
+        resample=FILTERS[resample],
+        mean=mean,
+        std=std,
+    )
+
+
+def size(config: Mapping[str, object], processor: str | None = None) -> tuple[int, int] | None:
+    """Return the (height, width) that the processor itself yields; None where that varies with the image."""
+    return _geometry(_settings(config, processor))[1]
+
+
+def _settings(config: Settings, processor: str | None) -> Settings:
+    """Return the settings of the class that the file names, those of the file in place of its defaults."""
+    key = next((key for key in ("image_processor_type", "feature_extractor_type") if config.get(key)), None)
+    name = config[key] if key else processor
+    known = str(name).replace("FeatureExtractor", "ImageProcessor").removesuffix("Fast").removesuffix("Pil")
+    if known not in PROCESSORS:
+        raise ProcessorError(key or "image_processor_type", f"one of {', '.join(PROCESSORS)}", name)
+    settings = {**COMMON, **PROCESSORS[known]}
+    for key, value in config.items():
+        if key in settings:
+            settings[key] = value
+        elif key not in IRRELEVANT and value is not None:
+            raise ProcessorError(key, f"absent from a {known}", value)
+    if _flag(settings, "do_pad"):
+        raise ProcessorError("do_pad", "false", True)
+    return settings
+
+
+def _geometry(settings: Settings) -> tuple[Sides | int | None, Sides | None]:
+    """Return what the image is resized to, an int being the shorter side, and the size cut out of that."""
+    square = _flag(settings, "default_to_square")
+    resize = _sides(settings, "size", square) if _flag(settings, "do_resize") else None
+    crops = _flag(settings, "do_center_crop")
+    if "crop_pct" in settings:
+        if crops:
+            raise ProcessorError("do_center_crop", "false where crop_pct says what is cut", True)
+        return _by_share(resize, settings)
+    if crops:
+        cut = _sides(settings, "crop_size", square=True)
+        if isinstance(cut, int):
+            raise ProcessorError("crop_size", "an int, or a height and a width", settings["crop_size"])
+        return resize, cut
+    return resize, resize if isinstance(resize, tuple) else None
+
+
+def _by_share(resize: Sides | int | None, settings: Settings) -> tuple[Sides | int | None, Sides | None]:
+    """Return the same of ConvNext, which cuts the share `crop_pct` of an image that is not large."""
+    share = _number("crop_pct", settings["crop_pct"])
+    if isinstance(resize, tuple):
+        raise ProcessorError("size", 'an int or {"shortest_edge"}', settings["size"])
+    if resize is None:
+        return None, None
+    return int(resize / share) if resize < WHOLE else (resize, resize), (resize, resize)
+
+
+def _scaled(resize: Sides | int | None, cut: Sides, image: Sides) -> Sides | int | None:
+    """Return what to resize to so that the image is to it as `cut` is to `resize`."""
+    if cut == image:
+        return resize
+    if resize is None:
+        raise ProcessorError("crop_size", f"{image} where do_resize is false", cut)
+    if isinstance(resize, int):  # the larger of both, so that nothing has to be padded that was not
+        return max(1, round(max(resize * image[0] / cut[0], resize * image[1] / cut[1])))
+    return max(1, round(resize[0] * image[0] / cut[0])), max(1, round(resize[1] * image[1] / cut[1]))
+
+
+def _normalization(settings: Settings, channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return mean and std of pixels in [0, 1], the processor's factor in them."""
+    factor = _number("rescale_factor", settings["rescale_factor"]) if _flag(settings, "do_rescale") else 1.0
+    mean, std = (0.0,) * channels, (1.0,) * channels
+    if _flag(settings, "do_normalize"):
+        mean = _numbers(settings, "image_mean", channels)
+        std = tuple(_number("image_std", value) for value in _numbers(settings, "image_std", channels))
+    unit = 255 * factor  # a white pixel's value before mean and std; (x * factor - mean) / std is kept
+    return tuple(value / unit for value in mean), tuple(value / unit for value in std)
+
+
+def _flag(settings: Settings, key: str) -> bool:
+    value = settings[key]
+    if value is not None and not isinstance(value, bool):
+        raise ProcessorError(key, "true or false", value)
+    return bool(value)
+
+
+def _sides(settings: Settings, key: str, square: bool) -> Sides | int:
+    """Return a height and a width, or the shorter side."""
+    value = settings[key]
+    if isinstance(value, Mapping) and value.keys() == {"shortest_edge"} and _is_side(value["shortest_edge"]):
+        return value["shortest_edge"]
+    if _is_side(value):
+        return (value, value) if square else value
+    pair = value
+    if isinstance(value, Mapping) and value.keys() == {"height", "width"}:
+        pair = (value["height"], value["width"])
+    if isinstance(pair, list | tuple) and len(pair) == 2 and all(map(_is_side, pair)):
+        return pair[0], pair[1]
+    raise ProcessorError(key, 'an int, [height, width], {"height", "width"} or {"shortest_edge"} in pixels', value)
+
+
+def _numbers(settings: Settings, key: str, channels: int) -> tuple[float, ...]:
+    value = settings[key]
+    values = value if isinstance(value, list | tuple) else [value] * channels
+    if len(values) != channels or not all(map(_is_number, values)):
+        raise ProcessorError(key, f"a number, or a list of {channels}", value)
+    return tuple(map(float, values))
+
+
+def _number(key: str, value: object) -> float:
+    if not _is_number(value) or value <= 0:
+        raise ProcessorError(key, "a number above 0", value)
+    return float(value)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_side(value: object) -> TypeGuard[int]:
+    return _is_whole(value) and value > 0

@@ -1,0 +1,191 @@
+"""The tokenizer of a Marian checkpoint (SentencePiece models and vocabularies) as `tokenizer.json` texts.
+
+SentencePiece (Kudo and Richardson, 2018) cuts a text into pieces of a unigram model (Kudo, 2018); `vocab.json` gives
+their indices. What only the vocabulary knows stands for a part of a text in two places: a language code at the start,
+and a run of characters foreign to the source model, if the whole run is such a piece. A normalised text holds no space,
+so one is put after these, and the names of such pieces end in one; the names of the others end in two, never found.
+
+What differs from `transformers.MarianTokenizer`:
+
+- A piece of the source model that the vocabulary lacks is not used: other pieces stand where Marian has `<unk>`.
+- Combining marks in an unusual order are put in order; one after a compatibility form (ﬁ, ª, №) may be lost.
+- A full-width language code is a language code, and so is one after invisible characters.
+- A full-width `</s>` is an end, if one of its characters is foreign to the source model.
+- Of segmentations that score the same (aa-a, a-aa) another may win: the sums are in float64, not in float32.
+- Where the vocabularies are separate, the special tokens left out of a decoded text are the target's own.
+"""
+
+import json
+import re
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from sentencepiece import SentencePieceProcessor
+from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined] # made at import
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, processors
+
+END, UNKNOWN, PAD = SPECIALS = ("</s>", "<unk>", "<pad>")
+CODE = r">>(?:(?!<<)[\s\S])*<<"
+"""A language code, such as >>fra<<."""
+
+
+class TokenizerError(ValueError):
+    """A tokenizer that cannot be converted: file, what is wrong, what to do."""
+
+
+def convert(folder: Path) -> tuple[str, str]:
+    """Return the `tokenizer.json` texts of the sources and the targets of a checkpoint. Raises TokenizerError."""
+    source, target = _model(folder / "source.spm"), _model(folder / "target.spm")
+    vocabulary = targets = _vocabulary(folder / "vocab.json")
+    if _separate(folder / "tokenizer_config.json"):
+        targets = _vocabulary(folder / "target_vocab.json")
+    else:
+        target = source  # as MarianTokenizer decodes
+    try:
+        encoder, decoder = _encoder(source, vocabulary), _decoder(target, targets)
+        for code in filter(re.compile(CODE).fullmatch, vocabulary):
+            if encoder.encode(code).ids != [vocabulary[code], vocabulary[END]]:
+                raise TokenizerError(f"{folder / 'vocab.json'}: {code!r} is changed by source.spm; take it out")
+        return encoder.to_str(pretty=True), decoder.to_str(pretty=True)
+    except TokenizerError:
+        raise
+    except Exception as error:  # the library raises plain Exceptions
+        raise TokenizerError(f"{folder}: tokenizer cannot be built ({error}); fetch the checkpoint again") from error
+
+
+def _encoder(model: ModelProto, vocabulary: dict[str, int]) -> Tokenizer:
+    """Return the tokenizer from texts to indices."""
+    scores = {piece.piece: piece.score for piece in model.pieces if piece.type == piece.NORMAL}
+    native = {"▁", " "}.union(*scores)
+    lowest = min(scores.values()) - 1
+    pieces, codes, words = [], [], []
+    for name in sorted(vocabulary, key=lambda name: vocabulary[name]):
+        if name in SPECIALS:
+            pieces.append((name, lowest * len(name)))  # the characters score better
+        elif re.fullmatch(CODE, name):
+            pieces.append((name + " ", 0.0))
+            codes.append(name)
+        elif native.isdisjoint(name):
+            pieces.append((name + " ", 0.0))
+            words.append(name)
+        else:
+            pieces.append((name, scores[name]) if name in scores else (name + "  ", 0.0))
+
+    known = rf"\A(?:{_any(codes)})"
+    foreign = f"[^{''.join(map(re.escape, sorted(native)))}]"
+    run = f"(?<!{foreign})(?={foreign})(?:{_any(words)})(?!{foreign})"
+    tokenizer = Tokenizer(models.Unigram(pieces, vocabulary[UNKNOWN], byte_fallback=False))
+    tokenizer.normalizer = normalizers.Sequence(
+        [
+            *_characters(model),
+            normalizers.Replace(Regex(" {2,}"), " "),
+            normalizers.Replace(Regex(rf"\A(?:{CODE})?+\K ?(?=[\s\S])"), "▁"),
+            normalizers.Replace(Regex(r"(?<![ ▁])[ ▁]+\z"), ""),
+            normalizers.Replace(" ", "▁"),
+            normalizers.Replace(Regex(rf"(?!{known})\A>(?={CODE[1:]})"), " "),  # an unknown code: two spaces, the
+            normalizers.Replace(Regex(rf"\A \K{CODE[1:]}"), " "),  # first and the last character of one <unk>
+            normalizers.Replace(Regex(rf"(?:{known}|{run})\K"), " "),
+        ]
+    )
+    tokenizer.post_processor = processors.TemplateProcessing(f"$A {END}", special_tokens=[(END, vocabulary[END])])
+    tokenizer.add_special_tokens([AddedToken(name, normalized=False) for name in SPECIALS])
+    return tokenizer
+
+
+def _characters(model: ModelProto) -> list[normalizers.Normalizer]:
+    """Return the normalisation of characters."""
+    steps: list[normalizers.Normalizer] = []
+    if model.normalizer_spec.precompiled_charsmap:
+        steps.append(normalizers.Precompiled(model.normalizer_spec.precompiled_charsmap))
+    if "nfkc" in model.normalizer_spec.name:  # SentencePiece composes longer sequences than Precompiled does
+        return [normalizers.NFC(), *steps, normalizers.NFC()]
+    return steps
+
+
+def _any(words: list[str]) -> str:
+    """Return an expression for any of the words, grouped by first character: it is tried against many texts."""
+    groups = [(first, list(group)) for first, group in groupby(sorted(words), key=lambda word: word[0])]
+    rests = [(first, "|".join(re.escape(word[1:]) for word in group)) for first, group in groups]
+    return "|".join(f"{re.escape(first)}(?:{rest})" for first, rest in rests) or "(?!)"
+
+
+def _decoder(model: ModelProto, vocabulary: dict[str, int]) -> Tokenizer:
+    """Return the tokenizer from indices to text."""
+    silent = [piece.piece for piece in model.pieces if piece.type == piece.CONTROL and piece.piece in vocabulary]
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
+    tokenizer.add_special_tokens([AddedToken(name, normalized=False) for name in (*SPECIALS, *silent)])
+    ends = decoders.Replace(Regex(r"\A[\s\x1c-\x1f]+|[\s\x1c-\x1f]+\z"), "")
+    tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.Fuse(), ends])
+    return tokenizer
+
+
+def _model(file: Path) -> ModelProto:
+    """Return the message in a SentencePiece file, if it is of a kind that can be converted."""
+    content = _content(file)
+    try:
+        SentencePieceProcessor(model_proto=content).get_piece_size()  # checks more than the parser does
+        model = ModelProto.FromString(content)
+    except Exception as error:  # of several libraries
+        raise TokenizerError(f"{file}: is no SentencePiece model ({error}); fetch the checkpoint again") from error
+    trainer, normalizer, types = model.trainer_spec, model.normalizer_spec, {piece.type for piece in model.pieces}
+    for refused, what in (
+        (trainer.model_type != trainer.UNIGRAM, f"is a {trainer.ModelType.Name(trainer.model_type)} model"),
+        (trainer.byte_fallback or model.SentencePiece.BYTE in types, "falls back to bytes (byte_fallback)"),
+        (model.SentencePiece.USER_DEFINED in types, "has user-defined symbols"),
+        (model.SentencePiece.NORMAL not in types, "has no normal pieces"),
+        (trainer.treat_whitespace_as_suffix, "has treat_whitespace_as_suffix"),
+        (not normalizer.escape_whitespaces, "lacks escape_whitespaces"),
+        (not normalizer.add_dummy_prefix, "lacks add_dummy_prefix"),
+        (not normalizer.remove_extra_whitespaces, "lacks remove_extra_whitespaces"),
+        (model.denormalizer_spec.precompiled_charsmap, "has a denormalizer"),
+    ):
+        if refused:
+            raise TokenizerError(f"{file}: {what}, which cannot be converted; take a plain unigram model")
+    return model
+
+
+def _vocabulary(file: Path) -> dict[str, int]:
+    """Return the pieces and indices of a vocabulary."""
+    vocabulary = _object(file)
+    if not all(name and type(index) is int for name, index in vocabulary.items()):
+        raise TokenizerError(f"{file}: must map pieces, none of them empty, to whole numbers; mend it")
+    if sorted(vocabulary.values()) != list(range(len(vocabulary))):
+        raise TokenizerError(f"{file}: indices must be 0 to {len(vocabulary) - 1}, each once; mend it")
+    for name in SPECIALS:
+        if name not in vocabulary:
+            raise TokenizerError(f"{file}: has no {name}; add it, with a row in the weights")
+    return vocabulary
+
+
+def _separate(file: Path) -> bool:
+    """Return whether the targets have a vocabulary of their own, by the tokenizer's settings."""
+    settings = _object(file) if file.exists() else {}
+    for role, name in zip(("eos_token", "unk_token", "pad_token"), SPECIALS, strict=True):
+        given = settings.get(role, name)
+        if name not in (given, given.get("content") if isinstance(given, dict) else None):
+            raise TokenizerError(f"{file}: {role} must be {name}, given {given!r}; rename it in every file")
+    separate = settings.get("separate_vocabs", False)
+    if not isinstance(separate, bool):
+        raise TokenizerError(f"{file}: separate_vocabs must be true or false, given {separate!r}; mend it")
+    return separate
+
+
+def _object(file: Path) -> dict[str, Any]:
+    """Return the object in a JSON file."""
+    content = _content(file)
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise TokenizerError(f"{file}: is no JSON ({error}); fetch the checkpoint again") from error
+    if not isinstance(value, dict):
+        raise TokenizerError(f"{file}: must hold an object, given {type(value).__name__}; fetch the checkpoint again")
+    return value
+
+
+def _content(file: Path) -> bytes:
+    """Return what a file holds."""
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise TokenizerError(f"{file}: cannot be read ({error.strerror}); fetch the checkpoint again") from error

@@ -1,0 +1,103 @@
+"""Families of text encoders: what a BERT's checkpoint needs beyond its names."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from torch import nn
+
+from contract.manifest import Task, TextRule
+from export.checkpoint import NOWHERE, Checkpoint, CheckpointError, Names, copy_of
+from export.family import Config, Family, Index, Size, Wish, made_by
+from export.plan import Source
+from export.sentences import Sentences, sentences
+from export.tasks import text_model
+from export.tokenizer import longest, of_checkpoint, special
+from model.heads import FirstClassifier, MaskedWords, Pool
+from model.parts import ACTIVATIONS
+from model.text_encoder import TextEncoderConfig, text_encoder
+
+
+class TextConfig(Config):
+    """What configurations of text encoders have in common."""
+
+    vocab_size: Size
+    max_position_embeddings: Size = 512
+    pad_token_id: Index | None = None
+    position_embedding_type: Literal["absolute"] = "absolute"
+
+
+C = TypeVar("C", bound=TextConfig)
+
+
+@dataclass(frozen=True)
+class TextFamily(Family[C]):
+    """A family whose definition is a text encoder."""
+
+    words: str = ""
+    """The layer over the vocabulary, whose matrix repeats the embedding unless the configuration unties it."""
+    bias: str = ""
+    """What that layer's bias repeats, unless they are untied."""
+    classified: str = "tanh"
+    """Activation of the layer before the classifier."""
+    filled: str | None = None
+    """Activation of the layer before the vocabulary; the configuration's by default."""
+
+    @abstractmethod
+    def sizes(self, config: C) -> TextEncoderConfig:
+        """Return the definition's sizes."""
+
+    def head_names(self, config: C, task: Task) -> Names:
+        """Return a head's names."""
+        if task != "fill-mask":
+            return self.heads[task]
+        if not config.tie_word_embeddings:
+            return {**self.heads[task], self.bias: NOWHERE, self.words: "head.output"}
+        repeated = {
+            f"{self.words}.weight": copy_of("embed.tokens.weight"),
+            f"{self.words}.bias": copy_of("head.output.bias"),
+        }
+        return {**self.heads[task], **repeated, self.bias: "head.output.bias"}
+
+    def source(self, checkpoint: Checkpoint, wish: Wish) -> Source:
+        """Return the checkpoint as the source of an artifact."""
+        if wish.image:
+            raise CheckpointError(f"--image-size: {self.model_type} reads text")
+        config = self.read(checkpoint, wish.ignored)
+        task = self.task(checkpoint, wish.task)
+        declared = sentences(checkpoint)
+        tokenizer = of_checkpoint(checkpoint, config.vocab_size, lower_case=declared.lower_case)
+        try:
+            sizes = self.sizes(config)
+            module = text_encoder(sizes, self._head(config, sizes, task, declared))
+        except ValueError as error:
+            raise CheckpointError(str(error)) from error
+        if isinstance(module.head, MaskedWords) and config.tie_word_embeddings:
+            module.head.output.weight = module.embed.tokens.weight
+        module, aside = self.fill(module, checkpoint, config, task)
+        return text_model(
+            wish.name,
+            module,
+            sizes,
+            family=self.model_type,
+            task=task,
+            text=TextRule(
+                tokenizer="tokenizer.json",
+                max_tokens=longest(
+                    checkpoint, sizes.length, declared.max_tokens if task == "feature-extraction" else None
+                ),
+                mask=special(checkpoint, tokenizer, "mask_token") if task == "fill-mask" else None,
+            ),
+            tokenizer=tokenizer.to_str(pretty=True),
+            labels=config.labels if task == "text-classification" else (),
+            scores="sigmoid" if config.problem_type == "multi_label_classification" else "softmax",
+            made_by=made_by(self.model_type, sizes, checkpoint, aside),
+        )
+
+    def _head(self, config: C, sizes: TextEncoderConfig, task: Task, declared: Sentences) -> nn.Module:
+        if task == "feature-extraction":
+            return Pool(declared.pooling, unit=declared.unit)
+        if task == "text-classification":
+            return FirstClassifier(sizes.width, len(config.labels), ACTIVATIONS[self.classified]())
+        activation = ACTIVATIONS[self.filled or sizes.activation]()
+        return MaskedWords(sizes.width, sizes.vocabulary, activation, nn.LayerNorm(sizes.width, eps=sizes.epsilon))

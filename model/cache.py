@@ -1,0 +1,33 @@
+"""Caches of keys and values for decoding one token at a time."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from model.attention import KeyValue
+from model.blocks import Recall
+
+
+class Slots:
+    """Caches with room for `capacity` tokens, of which every row has filled as many as its own position says.
+
+    past (batch, heads, capacity, width of a head) each, position (batch) below capacity. What lies behind a row's
+    position has no weight, but must be finite. Once the blocks have used `recalls`, `present` holds the caches with the
+    tokens of this step in them.
+    """
+
+    def __init__(self, past: Sequence[KeyValue], position: Tensor) -> None:
+        slot = torch.arange(past[0][0].shape[2], device=position.device)  # (capacity)
+        self._here = (slot == position[:, None])[:, None, :, None]  # (batch, 1, capacity, 1)
+        self.visible = (slot <= position[:, None])[:, None, None, :]  # (batch, 1, 1, capacity)
+        self.present: list[KeyValue] = []
+        self.recalls: list[Recall] = [self._recall(cache) for cache in past]
+
+    def _recall(self, cache: KeyValue) -> Recall:
+        def recall(new: KeyValue) -> KeyValue:
+            key, value = (torch.where(self._here, fresh, old) for fresh, old in zip(new, cache, strict=True))
+            self.present.append((key, value))
+            return key, value
+
+        return recall

@@ -1,0 +1,95 @@
+"""The decoder-only Transformer (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", GPT-2)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from model.attention import KeyValue, Maps, MultiHeadAttention, causal, under
+from model.blocks import Encoder, PreNormEncoderBlock, Recall
+from model.cache import Slots
+from model.parts import ACTIVATIONS, Embedding, FeedForward
+
+
+@dataclass(frozen=True)
+class GPTConfig:
+    """Sizes of a GPT; `length` is the most tokens, and `tied` shares one matrix between embedding and output."""
+
+    vocabulary: int
+    length: int
+    width: int
+    layers: int
+    heads: int
+    hidden: int
+    activation: str = "gelu_tanh"
+    epsilon: float = 1e-5
+    tied: bool = True
+
+
+class GPT(nn.Module):
+    """Predict every token from those before it."""
+
+    def __init__(self, embed: Embedding, decoder: Encoder, head: nn.Linear) -> None:
+        super().__init__()
+        self.embed = embed
+        self.decoder = decoder
+        self.head = head
+
+    def forward(self, tokens: Tensor) -> tuple[Tensor, Maps]:
+        """Return logits (batch, token, vocabulary) of the token after each of tokens (batch, token), and all maps.
+
+        Padding stands on the right, where no earlier token can see it.
+        """
+        x, maps = self._states(tokens)
+        return self.head(x), under("decoder", maps)
+
+    def remember(self, tokens: Tensor) -> list[KeyValue]:
+        """Compute every block's keys and values of tokens (batch, token), to decode on from them."""
+        remembered: list[KeyValue] = []
+
+        def record(new: KeyValue) -> KeyValue:
+            remembered.append(new)
+            return new
+
+        self._states(tokens, [record] * len(self.decoder.blocks))
+        return remembered
+
+    def step(self, token: Tensor, position: Tensor, past: Sequence[KeyValue]) -> tuple[Tensor, list[KeyValue], Maps]:
+        """Decode one token a row, every row at a position of its own: logits (batch, vocabulary), new cache, maps.
+
+        token and position (batch); `past` as `Slots` takes it.
+        """
+        slots = Slots(past, position)
+        x, maps = self.decoder(self.embed(token[:, None], position[:, None]), slots.visible, slots.recalls)
+        return self.head(x)[:, 0], slots.present, under("decoder", maps)
+
+    def _states(self, tokens: Tensor, recalls: Sequence[Recall] | None = None) -> tuple[Tensor, Maps]:
+        length = tokens.shape[1]
+        index = torch.arange(length, device=tokens.device)
+        states: tuple[Tensor, Maps] = self.decoder(self.embed(tokens, index), causal(length, tokens.device), recalls)
+        return states
+
+
+def gpt(config: GPTConfig) -> GPT:
+    """Compose a GPT of the given sizes with freshly initialised weights."""
+
+    def norm() -> nn.LayerNorm:
+        return nn.LayerNorm(config.width, eps=config.epsilon)
+
+    def block() -> PreNormEncoderBlock:
+        return PreNormEncoderBlock(
+            MultiHeadAttention(config.width, config.heads),
+            FeedForward(config.width, config.hidden, ACTIVATIONS[config.activation]()),
+            norm,
+        )
+
+    tokens = nn.Embedding(config.vocabulary, config.width)
+    head = nn.Linear(config.width, config.vocabulary, bias=False)
+    if config.tied:
+        head.weight = tokens.weight
+    return GPT(
+        Embedding(tokens, nn.Embedding(config.length, config.width)),
+        Encoder([block() for _ in range(config.layers)], norm()),
+        head,
+    )

@@ -1,0 +1,83 @@
+"""Encoders of text: BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019), DistilBERT (Sanh et al. 2019)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from model.attention import Maps, MultiHeadAttention, under
+from model.blocks import Encoder, PostNormEncoderBlock
+from model.heads import head_width
+from model.parts import ACTIVATIONS, Embedding, FeedForward
+
+
+@dataclass(frozen=True)
+class TextEncoderConfig:
+    """Sizes of a text encoder; `length` is the most tokens, `types` how many texts in one input it tells apart.
+
+    The first token stands at position `offset` of a table of offset + length.
+    """
+
+    vocabulary: int
+    length: int
+    width: int
+    layers: int
+    heads: int
+    hidden: int
+    activation: str = "gelu"
+    epsilon: float = 1e-12
+    types: int = 0
+    offset: int = 0
+
+
+class TextEncoder(nn.Module):
+    """Embed tokens, let each look at all, and hand the last states to a head."""
+
+    def __init__(self, embed: Embedding, encoder: Encoder, head: nn.Module) -> None:
+        super().__init__()
+        self.embed = embed
+        self.encoder = encoder
+        self.head = head
+
+    @property
+    def width(self) -> int:
+        """How many numbers the head returns a text, or a masked place."""
+        return head_width(self.head, self.embed.tokens.embedding_dim)
+
+    def forward(
+        self, source: Tensor, visible: Tensor, types: Tensor | None = None, *asked: Tensor
+    ) -> tuple[Tensor, Maps]:
+        """Return what the head makes of the tokens source (batch, length), and the encoder's maps.
+
+        visible (batch, length) is False on padding; types (batch, length) says which text a token is of; `asked` goes
+        to the head.
+        """
+        index = torch.arange(source.shape[1], device=source.device)
+        x, maps = self.encoder(self.embed(source, index, types), visible[:, None, None, :])
+        return self.head(x, visible, *asked), under("encoder", maps)
+
+
+def text_encoder(config: TextEncoderConfig, head: nn.Module) -> TextEncoder:
+    """Compose a text encoder of the given sizes with freshly initialised weights."""
+
+    def norm() -> nn.LayerNorm:
+        return nn.LayerNorm(config.width, eps=config.epsilon)
+
+    def block() -> PostNormEncoderBlock:
+        return PostNormEncoderBlock(
+            MultiHeadAttention(config.width, config.heads),
+            FeedForward(config.width, config.hidden, ACTIVATIONS[config.activation]()),
+            norm,
+        )
+
+    return TextEncoder(
+        Embedding(
+            nn.Embedding(config.vocabulary, config.width),
+            nn.Embedding(config.offset + config.length, config.width),
+            offset=config.offset,
+            types=nn.Embedding(config.types, config.width) if config.types else None,
+            norm=norm(),
+        ),
+        Encoder([block() for _ in range(config.layers)], nn.Identity()),
+        head,
+    )

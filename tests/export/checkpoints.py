@@ -1,0 +1,345 @@
+"""Small checkpoints of every family, made by the reference library with every option varied that it has."""
+
+import json
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from export import __main__ as export
+from tests.export.test_marian_tokenizer import make
+
+WORDS = "the a one cat dog mat sat on ran to an old new house and red blue bird sky high low was is not very good bad"
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,!?-'äöüéß"
+
+
+def sharpened(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
+    """Give every parameter a part in the answer, and matrices such a size that attention is not uniform."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            if not parameter.requires_grad:  # sinusoids
+                continue
+            if parameter.ndim < 2:
+                parameter.add_(0.3 * noise)
+            elif "position" in name or "token" in name or "embed" in name or "shared" in name or "wte" in name:
+                parameter.copy_(noise)
+            else:
+                parameter.copy_(noise * 1.5 / parameter[0].numel() ** 0.5)
+        for name, buffer in model.named_buffers():
+            if name.endswith("final_logits_bias"):
+                buffer.copy_(torch.randn(buffer.shape, generator=generator))
+    return model.eval()
+
+
+def word_pieces(first: str, last: str, pad: str, mask: str, unknown: str, *, offset: int = 0) -> Tokenizer:
+    """A tokenizer as BERT's: words, and pieces of those it does not know; `first` and `last` around every text."""
+    specials = [f"[unused{index}]" for index in range(offset)] + [pad, first, last, mask, unknown]
+    pieces = [*LETTERS, *(f"##{letter}" for letter in LETTERS), *WORDS.split()[1:]]
+    vocabulary = {token: index for index, token in enumerate(dict.fromkeys([*specials, *pieces]))}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=unknown, continuing_subword_prefix="##"))
+    tokenizer.normalizer = normalizers.BertNormalizer(strip_accents=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.add_special_tokens([pad, first, last, mask, unknown])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{first} $A {last}",
+        pair=f"{first} $A {last} $B:1 {last}:1",
+        special_tokens=[(token, tokenizer.token_to_id(token)) for token in (first, last)],
+    )
+    tokenizer.enable_padding()  # which folders hold at times, and the service must not obey
+    tokenizer.enable_truncation(16)
+    return tokenizer
+
+
+def byte_pairs() -> Tokenizer:
+    """A tokenizer as GPT-2's: bytes, joined to words."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300,
+        show_progress=False,
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )
+    tokenizer.train_from_iterator([f" {word} {word}" for word in WORDS.split()], trainer)
+    return tokenizer
+
+
+def around(tokenizer: Tokenizer, first: str, last: str) -> Tokenizer:
+    """Put special tokens around every text."""
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{first} $A {last}",
+        pair=f"{first} $A {last} {last} $B {last}",
+        special_tokens=[(token, tokenizer.token_to_id(token)) for token in (first, last)],
+    )
+    return tokenizer
+
+
+@dataclass(frozen=True)
+class Case:
+    """One checkpoint: the reference's class and configuration, what lies beside it, and what to export it for."""
+
+    model: Callable[[], Any]
+    task: str
+    """What it must be exported for."""
+    files: dict[str, Any] = field(default_factory=dict)
+    """Further JSON files by name."""
+    tokenizer: Callable[[], Tokenizer] | None = None
+    prepare: Callable[[Path], None] | None = None
+    options: tuple[str, ...] = ()
+    """Of the command."""
+
+    def save(self, folder: Path) -> None:
+        """Write the checkpoint."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = sharpened(self.model())
+            model.save_pretrained(folder)
+        if self.prepare:
+            self.prepare(folder)
+        for name, content in self.files.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(json.dumps(content))
+        if self.tokenizer:
+            self.tokenizer().save(str(folder / "tokenizer.json"))
+
+
+def reference(folder: Path) -> Any:
+    """Load the reference model of a checkpoint, in float64, attention computed as it is written."""
+    kind = getattr(transformers, json.loads((folder / "config.json").read_text())["architectures"][0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return kind.from_pretrained(folder, attn_implementation="eager", dtype=torch.float64).eval()
+
+
+def processor(kind: str, height: int, width: int, **more: Any) -> dict[str, Any]:
+    size = {"height": height, "width": width}
+    mean, std = [0.4, 0.5, 0.6], [0.2, 0.3, 0.25]
+    return {
+        "preprocessor_config.json": {"image_processor_type": kind, "size": size, "image_mean": mean, "image_std": std}
+        | more
+    }
+
+
+SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "attn_implementation": "eager"}
+LABELS = {"id2label": {0: "cat", 1: "dog", 2: "bird"}, "label2id": {"cat": 0, "dog": 1, "bird": 2}}
+CROP = {"do_center_crop": True, "crop_size": {"height": 8, "width": 8}, "resample": 3, "do_resize": True}
+T = transformers
+
+
+def vit(kind: Any = T.ViTForImageClassification, config: Any = T.ViTConfig, **options: Any) -> Callable[[], Any]:
+    small = {**SMALL, "intermediate_size": 24, "image_size": (8, 12), "patch_size": 4, "layer_norm_eps": 1e-3}
+    return lambda: kind(config(**{**small, **LABELS, **options}))
+
+
+def dino(kind: Any, config: Any, **options: Any) -> Callable[[], Any]:
+    return lambda: kind(config(**{**SMALL, "image_size": 8, "patch_size": 4, "mlp_ratio": 2, **LABELS, **options}))
+
+
+def bert(kind: Any, config: Any = T.BertConfig, **options: Any) -> Callable[[], Any]:
+    small = {**SMALL, "intermediate_size": 24, "vocab_size": 130, "max_position_embeddings": 40, "pad_token_id": 0}
+    return lambda: kind(config(**{**small, **LABELS, **options}))
+
+
+def distilbert(kind: Any, **options: Any) -> Callable[[], Any]:
+    small = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24, "vocab_size": 130, "max_position_embeddings": 40}
+    return lambda: kind(T.DistilBertConfig(**{**small, "attn_implementation": "eager", **LABELS, **options}))
+
+
+def pieces() -> Tokenizer:
+    return word_pieces("[CLS]", "[SEP]", "[PAD]", "[MASK]", "[UNK]")
+
+
+def roberta_bytes() -> Tokenizer:
+    tokenizer = around(byte_pairs(), "<s>", "</s>")
+    tokenizer.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>"])
+    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True, special=True)])
+    return tokenizer
+
+
+BERT_TOKENS = {"tokenizer_config.json": {"mask_token": "[MASK]", "model_max_length": 1000000000000000019884624838656}}
+ROBERTA_TOKENS = {"tokenizer_config.json": {"mask_token": {"content": "<mask>"}, "model_max_length": 30}}
+SENTENCES = {
+    "modules.json": [
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+        {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+        {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"},
+    ],
+    "sentence_bert_config.json": {"max_seq_length": 32, "do_lower_case": False},
+}
+MEAN_SQRT = {
+    "1_Pooling/config.json": {"word_embedding_dimension": 16, "pooling_mode_cls_token": False}
+    | {"pooling_mode_mean_tokens": False, "pooling_mode_mean_sqrt_len_tokens": True}
+}
+MAXIMUM = {"1_Pooling/config.json": {"embedding_dimension": 16, "pooling_mode": "max", "include_prompt": True}}
+ROBERTA = {"pad_token_id": 1, "vocab_size": 300, "type_vocab_size": 1}
+BEAMS = {"num_beams": 4, "length_penalty": 0.7, "early_stopping": True, "max_length": 14}
+
+SEQUENCES = {
+    "d_model": 16, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 2, "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 24, "decoder_ffn_dim": 20, "attn_implementation": "eager", "max_position_embeddings": 40,
+}  # fmt: skip
+
+
+def bart(**options: Any) -> Callable[[], Any]:
+    small = {**SEQUENCES, "vocab_size": 300, "scale_embedding": True, "activation_function": "gelu_new"}
+    return lambda: T.BartForConditionalGeneration(T.BartConfig(**{**small, **options}))
+
+
+def gpt2(**options: Any) -> Callable[[], Any]:
+    small = {
+        "vocab_size": 300,
+        "n_embd": 16,
+        "n_layer": 3,
+        "n_head": 2,
+        "n_positions": 48,
+        "attn_implementation": "eager",
+    }
+    tokens = {"bos_token_id": 2, "eos_token_id": 2}
+    return lambda: T.GPT2LMHeadModel(T.GPT2Config(**{**small, **tokens, **options}))
+
+
+def marian(**options: Any) -> Callable[[], Any]:
+    tokens = {"pad_token_id": 699, "decoder_start_token_id": 699, "eos_token_id": 0, "forced_eos_token_id": 0}
+    small = {**SEQUENCES, **tokens, "vocab_size": 700, "activation_function": "swish", "scale_embedding": True}
+    return lambda: T.MarianMTModel(T.MarianConfig(**{**small, **options}))
+
+
+def sentence_pieces(folder: Path) -> None:
+    """Marian's tokenizers: two sentencepiece models and one vocabulary."""
+    make(folder)
+
+
+def a_vocabulary_a_side(folder: Path) -> None:
+    """The same with the targets' vocabulary apart."""
+    make(folder)
+    vocabulary = json.loads((folder / "vocab.json").read_text())
+    (folder / "target_vocab.json").write_text(json.dumps(vocabulary))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"separate_vocabs": True, "model_max_length": 512}))
+
+
+MARIAN_GENERATION = {
+    "generation_config.json": {
+        "bad_words_ids": [[699]], "bos_token_id": 0, "decoder_start_token_id": 699, "eos_token_id": 0,
+        "pad_token_id": 699, "forced_eos_token_id": 0, "max_length": 16, "num_beams": 4, "renormalize_logits": True,
+    }
+}  # fmt: skip
+
+CASES = {
+    "vit": Case(
+        vit(qkv_bias=False, hidden_act="gelu_new"), "image-classification", processor("ViTImageProcessor", 8, 12)
+    ),
+    "vit-features": Case(
+        vit(T.ViTModel, patch_size=[4, 2], hidden_act="quick_gelu", pooler_output_size=12, pooler_act="relu"),
+        "feature-extraction",
+        processor("ViTImageProcessor", 8, 12, resample=3, do_rescale=False),
+    ),
+    "vit-larger": Case(
+        vit(image_size=8), "image-classification", processor("ViTFeatureExtractor", 8, 8),
+        options=("--image-size", "16"),
+    ),
+    "deit": Case(
+        vit(T.DeiTForImageClassification, T.DeiTConfig, image_size=8, problem_type="multi_label_classification"),
+        "image-classification",
+        processor("DeiTImageProcessor", 10, 10, **CROP),
+    ),
+    "deit-distilled": Case(
+        vit(T.DeiTForImageClassificationWithTeacher, T.DeiTConfig, image_size=8),
+        "image-classification",
+        processor("DeiTImageProcessor", 10, 10, **CROP),
+    ),
+    "deit-features": Case(
+        vit(T.DeiTModel, T.DeiTConfig, image_size=8), "feature-extraction",
+        processor("DeiTImageProcessor", 10, 10, **CROP),
+    ),
+    "dinov2": Case(
+        dino(T.Dinov2ForImageClassification, T.Dinov2Config, use_swiglu_ffn=True, qkv_bias=False, image_size=12),
+        "image-classification",
+        processor("BitImageProcessor", 8, 8, **CROP),
+    ),
+    "dinov2-features": Case(
+        dino(T.Dinov2Model, T.Dinov2Config, hidden_act="gelu_new"), "feature-extraction",
+        processor("BitImageProcessor", 8, 8, **CROP),
+    ),
+    "dinov2-registers": Case(
+        dino(
+            T.Dinov2WithRegistersForImageClassification, T.Dinov2WithRegistersConfig,
+            num_register_tokens=3, image_size=16,
+        ),
+        "image-classification",
+        processor("BitImageProcessor", 8, 8, **CROP),
+    ),
+    "dinov2-registers-features": Case(
+        dino(T.Dinov2WithRegistersModel, T.Dinov2WithRegistersConfig, use_swiglu_ffn=True), "feature-extraction",
+        processor("BitImageProcessor", 8, 8, **CROP),
+    ),
+    "bert": Case(bert(T.BertForSequenceClassification, hidden_act="gelu_new"), "text-classification", {}, pieces),
+    "bert-mask": Case(bert(T.BertForPreTraining, hidden_act="relu"), "fill-mask", BERT_TOKENS, pieces),
+    "bert-features": Case(bert(T.BertModel), "feature-extraction", SENTENCES | MEAN_SQRT, pieces),
+    "roberta": Case(
+        bert(T.RobertaForSequenceClassification, T.RobertaConfig, **ROBERTA, problem_type="multi_label_classification"),
+        "text-classification", ROBERTA_TOKENS, roberta_bytes,
+    ),
+    "roberta-mask": Case(
+        bert(T.RobertaForMaskedLM, T.RobertaConfig, **ROBERTA, tie_word_embeddings=False, hidden_act="silu"),
+        "fill-mask", ROBERTA_TOKENS, roberta_bytes,
+    ),
+    "roberta-features": Case(bert(T.RobertaModel, T.RobertaConfig, **ROBERTA), "feature-extraction", {}, roberta_bytes),
+    "distilbert": Case(distilbert(T.DistilBertForSequenceClassification), "text-classification", {}, pieces),
+    "distilbert-mask": Case(distilbert(T.DistilBertForMaskedLM, activation="relu"), "fill-mask", BERT_TOKENS, pieces),
+    "distilbert-features": Case(distilbert(T.DistilBertModel), "feature-extraction", SENTENCES | MAXIMUM, pieces),
+    "gpt2": Case(
+        gpt2(scale_attn_by_inverse_layer_idx=True, n_inner=20, activation_function="relu"), "text-generation",
+        {"generation_config.json": {"eos_token_id": 2, "max_length": 24, "no_repeat_ngram_size": 3}}, byte_pairs,
+    ),
+    "gpt2-untied": Case(
+        gpt2(scale_attn_weights=False, tie_word_embeddings=False), "text-generation",
+        {"generation_config.json": {"eos_token_id": 2, **BEAMS, "max_length": 40, "min_length": 6}}, byte_pairs,
+    ),
+    "bart": Case(
+        bart(), "text2text-generation",
+        {
+            "generation_config.json": {
+                "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1, "decoder_start_token_id": 2, **BEAMS,
+                "forced_bos_token_id": 0, "forced_eos_token_id": 2, "no_repeat_ngram_size": 3, "min_length": 4,
+                "suppress_tokens": [5, 9], "begin_suppress_tokens": [11],
+            }
+        },
+        roberta_bytes,
+    ),
+    "marian": Case(marian(), "text2text-generation", MARIAN_GENERATION, prepare=sentence_pieces),
+    "marian-apart": Case(
+        marian(share_encoder_decoder_embeddings=False, decoder_vocab_size=700, scale_embedding=False),
+        "text2text-generation",
+        MARIAN_GENERATION,
+        prepare=a_vocabulary_a_side,
+    ),
+}  # fmt: skip
+
+
+def main(folder: Path, names: list[str]) -> None:
+    """Write checkpoints to `folder`/checkpoints and export them to `folder`/artifacts, as users would."""
+    for name in names:
+        CASES[name].save(folder / "checkpoints" / name)
+        sys.argv = [
+            "export",
+            str(folder / "checkpoints" / name),
+            "--to",
+            str(folder / "artifacts"),
+            *CASES[name].options,
+        ]
+        if export.main() != 0:
+            sys.exit(f"{name}: was not exported")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])
