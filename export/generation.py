@@ -95,6 +95,8 @@ def generation(
     default, length = given.get("max_new_tokens"), given.get("max_length")
     if continues and default is None and length is None:
         default = DEFAULT_NEW_TOKENS
+    suppressed = (*given.get("suppress_tokens", ()), *_words(file, given, end))
+    last = _one(file, given, "forced_eos_token_id")
     try:
         rules = Generation(
             start=start,
@@ -110,8 +112,8 @@ def generation(
                 given.get("min_length", 0), given.get("min_new_tokens", 0) + prefix if "min_new_tokens" in given else 0
             ),
             forced_first=given.get("forced_bos_token_id"),
-            forced_last=_one(file, given, "forced_eos_token_id"),
-            suppressed=(*given.get("suppress_tokens", ()), *_words(file, given, end)),
+            forced_last=last,
+            suppressed=suppressed,
             suppressed_first=tuple(given.get("begin_suppress_tokens", ())),
             no_repeat_ngram=given.get("no_repeat_ngram_size", 0),
             renormalized=given.get("renormalize_logits", False),

@@ -46,12 +46,12 @@ def convert(folder: Path) -> tuple[str, str]:
         encoder, decoder = _encoder(source, vocabulary), _decoder(target, targets)
         for code in filter(re.compile(CODE).fullmatch, vocabulary):
             if encoder.encode(code).ids != [vocabulary[code], vocabulary[END]]:
-                raise TokenizerError(f"{folder / 'vocab.json'}: {code!r} is changed by source.spm; take it out")
+                raise TokenizerError(f"vocab.json: {code!r} is changed by source.spm; take it out")
         return encoder.to_str(pretty=True), decoder.to_str(pretty=True)
     except TokenizerError:
         raise
     except Exception as error:  # the library raises plain Exceptions
-        raise TokenizerError(f"{folder}: tokenizer cannot be built ({error}); fetch the checkpoint again") from error
+        raise TokenizerError(f"source.spm: tokenizer cannot be built ({error}); fetch the checkpoint again") from error
 
 
 def _encoder(model: ModelProto, vocabulary: dict[str, int]) -> Tokenizer:
@@ -127,7 +127,7 @@ def _model(file: Path) -> ModelProto:
         SentencePieceProcessor(model_proto=content).get_piece_size()  # checks more than the parser does
         model = ModelProto.FromString(content)
     except Exception as error:  # of several libraries
-        raise TokenizerError(f"{file}: is no SentencePiece model ({error}); fetch the checkpoint again") from error
+        raise TokenizerError(f"{file.name}: is no SentencePiece model ({error}); fetch the checkpoint again") from error
     trainer, normalizer, types = model.trainer_spec, model.normalizer_spec, {piece.type for piece in model.pieces}
     for refused, what in (
         (trainer.model_type != trainer.UNIGRAM, f"is a {trainer.ModelType.Name(trainer.model_type)} model"),
@@ -141,7 +141,7 @@ def _model(file: Path) -> ModelProto:
         (model.denormalizer_spec.precompiled_charsmap, "has a denormalizer"),
     ):
         if refused:
-            raise TokenizerError(f"{file}: {what}, which cannot be converted; take a plain unigram model")
+            raise TokenizerError(f"{file.name}: {what}, which cannot be converted; take a plain unigram model")
     return model
 
 
@@ -149,12 +149,12 @@ def _vocabulary(file: Path) -> dict[str, int]:
     """Return the pieces and indices of a vocabulary."""
     vocabulary = _object(file)
     if not all(name and type(index) is int for name, index in vocabulary.items()):
-        raise TokenizerError(f"{file}: must map pieces, none of them empty, to whole numbers; mend it")
+        raise TokenizerError(f"{file.name}: must map pieces, none of them empty, to whole numbers; mend it")
     if sorted(vocabulary.values()) != list(range(len(vocabulary))):
-        raise TokenizerError(f"{file}: indices must be 0 to {len(vocabulary) - 1}, each once; mend it")
+        raise TokenizerError(f"{file.name}: indices must be 0 to {len(vocabulary) - 1}, each once; mend it")
     for name in SPECIALS:
         if name not in vocabulary:
-            raise TokenizerError(f"{file}: has no {name}; add it, with a row in the weights")
+            raise TokenizerError(f"{file.name}: has no {name}; add it, with a row in the weights")
     return vocabulary
 
 
@@ -164,10 +164,10 @@ def _separate(file: Path) -> bool:
     for role, name in zip(("eos_token", "unk_token", "pad_token"), SPECIALS, strict=True):
         given = settings.get(role, name)
         if name not in (given, given.get("content") if isinstance(given, dict) else None):
-            raise TokenizerError(f"{file}: {role} must be {name}, given {given!r}; rename it in every file")
+            raise TokenizerError(f"{file.name}: {role} must be {name}, given {given!r}; rename it in every file")
     separate = settings.get("separate_vocabs", False)
     if not isinstance(separate, bool):
-        raise TokenizerError(f"{file}: separate_vocabs must be true or false, given {separate!r}; mend it")
+        raise TokenizerError(f"{file.name}: separate_vocabs must be true or false, given {separate!r}; mend it")
     return separate
 
 
@@ -177,9 +177,11 @@ def _object(file: Path) -> dict[str, Any]:
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise TokenizerError(f"{file}: is no JSON ({error}); fetch the checkpoint again") from error
+        raise TokenizerError(f"{file.name}: is no JSON ({error}); fetch the checkpoint again") from error
     if not isinstance(value, dict):
-        raise TokenizerError(f"{file}: must hold an object, given {type(value).__name__}; fetch the checkpoint again")
+        raise TokenizerError(
+            f"{file.name}: must hold an object, given {type(value).__name__}; fetch the checkpoint again"
+        )
     return value
 
 
@@ -188,4 +190,4 @@ def _content(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise TokenizerError(f"{file}: cannot be read ({error.strerror}); fetch the checkpoint again") from error
+        raise TokenizerError(f"{file.name}: cannot be read ({error.strerror}); fetch the checkpoint again") from error

@@ -167,7 +167,7 @@ def roberta_bytes() -> Tokenizer:
 
 
 BERT_TOKENS = {"tokenizer_config.json": {"mask_token": "[MASK]", "model_max_length": 1000000000000000019884624838656}}
-ROBERTA_TOKENS = {"tokenizer_config.json": {"mask_token": {"content": "<mask>"}, "model_max_length": 30}}
+ROBERTA_TOKENS = {"tokenizer_config.json": {"mask_token": {"content": "<mask>"}, "model_max_length": 36}}
 SENTENCES = {
     "modules.json": [
         {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},

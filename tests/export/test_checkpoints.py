@@ -1,0 +1,357 @@
+"""What is wrong with a checkpoint is one clear line, exit status 2, and nothing is written."""
+# ruff: noqa: E501 # a table reads by its rows
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from contract.artifact import read_artifact
+from export import __main__ as command
+from export.checkpoint import CheckpointError, open_checkpoint
+from tests.conftest import ROOT
+
+
+@pytest.fixture
+def checkpoint(families, tmp_path):
+    """Copy a checkpoint of the given name, to be spoilt."""
+
+    def copy(name):
+        return shutil.copytree(families / "checkpoints" / name, tmp_path / "given")
+
+    return copy
+
+
+def run(monkeypatch, capsys, tmp_path, folder, *options):
+    """Run the command; return its exit status and what it said on stderr, having checked that nothing is left."""
+    monkeypatch.setattr(sys, "argv", ["export", str(folder), "--to", str(tmp_path / "out"), *options])
+    status = command.main()
+    if status:
+        assert not (tmp_path / "out").exists()
+    return status, capsys.readouterr().err
+
+
+def edit(folder, file, change):
+    content = json.loads((folder / file).read_text())
+    change(content)
+    (folder / file).write_text(json.dumps(content))
+
+
+def put(file, key, value):
+    return lambda folder: edit(folder, file, lambda content: content.__setitem__(key, value))
+
+
+def without(file):
+    return lambda folder: (folder / file).unlink()
+
+
+def tensors(change):
+    def spoil(folder):
+        held = load_file(folder / "model.safetensors")
+        change(held)
+        save_file(held, folder / "model.safetensors")
+
+    return spoil
+
+
+def cut_short(folder):
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+def larger_tokenizer(folder):
+    edit(folder, "tokenizer.json", lambda it: it["model"]["vocab"].__setitem__("surplus", 5000))
+
+
+FAULTS = {
+    "no config": ("bert", without("config.json"), "config.json: must be in the checkpoint's folder, and is not"),
+    "config of a list": ("bert", lambda folder: (folder / "config.json").write_text("[]"), "config.json: must be a JSON"),
+    "no JSON": ("bert", lambda folder: (folder / "config.json").write_text("{"), "config.json: cannot be read as JSON"),
+    "unknown model": (
+        "bert",
+        put("config.json", "model_type", "mamba"),
+        "config.json: model_type must be one of vit, deit, dinov2, dinov2_with_registers, bert, roberta, distilbert, gpt2, "
+        "marian, bart, given 'mamba'",
+    ),
+    "a key nobody knows": (
+        "bert",
+        put("config.json", "rotary", True),
+        "config.json: rotary is not known of bert, so its effect is not reproduced; if it has none, add: --ignore rotary",
+    ),
+    "an unsupported value": (
+        "bert",
+        put("config.json", "position_embedding_type", "relative_key"),
+        "config.json: position_embedding_type: Input should be 'absolute', given 'relative_key'",
+    ),
+    "an unknown activation": ("bert", put("config.json", "hidden_act", "xielu"), "config.json: hidden_act: Value error, must"),
+    "a regression": ("bert", put("config.json", "problem_type", "regression"), "config.json: problem_type: Input should be"),
+    "a decoder": ("bert", put("config.json", "is_decoder", True), "config.json: is_decoder: Input should be False"),
+    "heads that do not divide": (
+        "bert",
+        put("config.json", "num_attention_heads", 3),
+        "attention: width must be a multiple of heads, given width 16 and 3 heads",
+    ),
+    "another width": (
+        "bert",
+        put("config.json", "hidden_size", 32),
+        "weights: embed.tokens.weight must be [130, 32], given [130, 16]",
+    ),
+    "more layers than there are": (
+        "bert",
+        put("config.json", "num_hidden_layers", 3),
+        "weights: missing encoder.blocks.2.attention.query.weight; missing",
+    ),
+    "fewer layers than there are": (
+        "bert",
+        put("config.json", "num_hidden_layers", 1),
+        "weights: left over encoder.blocks.1.attention",
+    ),
+    "more classes than there are": (
+        "bert",
+        put("config.json", "id2label", {str(index): str(index) for index in range(4)}),
+        "weights: head.output.weight must be [4, 16], given [3, 16]",
+    ),
+    "labels with a gap": (
+        "bert",
+        put("config.json", "id2label", {"0": "a", "2": "b", "3": "c"}),
+        "config.json: id2label must name the classes 0 to 2",
+    ),
+    "weights that were cut": ("bert", cut_short, "model.safetensors: cannot be read as safetensors, is it whole?"),
+    "no weights": ("bert", without("model.safetensors"), "model.safetensors: must be in the checkpoint's folder"),
+    "a tensor too many": (
+        "bert",
+        tensors(lambda held: held.__setitem__("bert.surplus", torch.ones(2))),
+        "weights: left over bert.surplus",
+    ),
+    "a tensor that is missing": (
+        "bert",
+        tensors(lambda held: held.pop("classifier.bias")),
+        "weights: missing head.output.bias",
+    ),
+    "a copy that is none": (
+        "bert-mask",
+        tensors(lambda held: held.__setitem__("cls.predictions.decoder.weight", torch.ones(130, 16))),
+        "weights: left over cls.predictions.decoder.weight (not the same as embed.tokens.weight)",
+    ),
+    "no tokenizer": ("bert", without("tokenizer.json"), "tokenizer.json: must be in the checkpoint's folder"),
+    "a tokenizer that is none": (
+        "bert",
+        lambda folder: (folder / "tokenizer.json").write_text("{}"),
+        "tokenizer.json: is no tokenizer",
+    ),
+    "a tokenizer that does not fit": (
+        "bert",
+        larger_tokenizer,
+        "tokenizer.json: token 5000 does not fit the model's vocabulary of 130",
+    ),
+    "a mask that is not named": ("bert-mask", without("tokenizer_config.json"), "tokenizer_config.json: must name a mask_token"),
+    "a pooling that is not supported": (
+        "distilbert-features",
+        put("1_Pooling/config.json", "pooling_mode", "weightedmean"),
+        "1_Pooling/config.json: pooling_mode must be one of cls, mean, max, mean_sqrt_len_tokens, given weightedmean",
+    ),
+    "a module that is not supported": (
+        "bert-features",
+        lambda folder: edit(folder, "modules.json", lambda it: it.append({"type": "x.Dense", "path": "3_Dense"})),
+        "modules.json: must be Transformer, Pooling and perhaps Normalize, given Transformer, Pooling, Normalize, Dense",
+    ),
+    "no processor": ("vit", without("preprocessor_config.json"), "preprocessor_config.json: must be in the checkpoint's folder"),
+    "a processor of another size": (
+        "vit",
+        put("preprocessor_config.json", "size", {"height": 16, "width": 12}),
+        "preprocessor_config.json: makes images of 16x12, but config.json says 8x12; say which with --image-size",
+    ),
+    "a processor's key nobody knows": (
+        "vit",
+        put("preprocessor_config.json", "do_mirror", True),
+        "preprocessor_config.json: do_mirror",
+    ),
+    "patches that do not fit": (
+        "vit",
+        lambda folder: (put("config.json", "image_size", [8, 13])(folder), put("preprocessor_config.json", "size", {"height": 8, "width": 13})(folder)),
+        "image: sides must be multiples of the patch's 4x4, given 8x13",
+    ),
+    "a penalty that is not supported": (
+        "gpt2",
+        put("generation_config.json", "repetition_penalty", 1.3),
+        "generation_config.json: repetition_penalty is not supported, given 1.3; to do without it, add: --ignore",
+    ),
+    "bad words of several tokens": (
+        "bart",
+        put("generation_config.json", "bad_words_ids", [[4, 5]]),
+        "generation_config.json: bad_words_ids must be single tokens",
+    ),
+    "a token outside the vocabulary": (
+        "bart",
+        put("generation_config.json", "forced_bos_token_id", 300),
+        "generation_config.json: token 300 is outside the vocabulary of 300",
+    ),
+    "a rule nobody knows": (
+        "bart",
+        put("generation_config.json", "wishful", 1),
+        "generation_config.json: wishful is not known; if it changes nothing, add: --ignore wishful",
+    ),
+    "norms before without the last": (
+        "bart",
+        put("config.json", "normalize_before", True),
+        "config.json: add_final_layer_norm must be as normalize_before",
+    ),
+    "no sentence pieces": ("marian", without("target.spm"), "target.spm"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_one_line_that_names_it(checkpoint, monkeypatch, capsys, tmp_path, fault):
+    name, spoil, words = FAULTS[fault]
+    folder = checkpoint(name)
+    spoil(folder)
+    status, said = run(monkeypatch, capsys, tmp_path, folder)
+    assert status == 2
+    assert said.startswith(f"{folder}: not exported: {words}")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        (
+            "bert",
+            ["--task", "text-generation"],
+            "--task: bert serves text-classification, fill-mask, feature-extraction",
+        ),
+        ("bert", ["--image-size", "64"], "--image-size: bert reads text"),
+        ("vit", ["--image-size", "18"], "image: sides must be multiples of the patch's 4x4, given 18x18"),
+        ("bert", ["--revision", "main"], "--revision: is for names on the hub, given a folder"),
+    ],
+)
+def test_an_option_that_does_not_apply_is_refused(checkpoint, monkeypatch, capsys, tmp_path, name, options, words):
+    status, said = run(monkeypatch, capsys, tmp_path, checkpoint(name), *options)
+    assert (status, said.startswith(f"{tmp_path / 'given'}: not exported: {words}")) == (2, True), said
+
+
+def test_a_key_that_the_user_knows_not_to_matter_is_ignored(checkpoint, monkeypatch, capsys, tmp_path):
+    folder = checkpoint("bert")
+    put("config.json", "my_training_run", "17")(folder)
+    status, _ = run(monkeypatch, capsys, tmp_path, folder, "--ignore", "my_training_run", "--name", "mine")
+    assert status == 0
+    assert read_artifact(tmp_path / "out" / "mine" / "1").manifest.name == "mine"
+
+
+def test_the_last_layer_of_another_task_is_set_aside_and_said(checkpoint, monkeypatch, capsys, tmp_path):
+    folder = checkpoint("bert")
+    monkeypatch.setattr(
+        sys, "argv", ["export", str(folder), "--to", str(tmp_path / "out"), "--task", "feature-extraction"]
+    )
+    assert command.main() == 0
+    assert "not used by feature-extraction: bert.pooler.dense.bias" in capsys.readouterr().out
+    manifest = read_artifact(tmp_path / "out" / "given" / "1").manifest
+    assert "classifier.weight" in str(manifest.made_by["set_aside"])
+
+
+def sharded(folder):
+    """Split the weights over two files with an index."""
+    held = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    where = {}
+    for part in range(2):
+        file = f"model-0000{part + 1}-of-00002.safetensors"
+        some = {name: tensor for place, (name, tensor) in enumerate(held.items()) if place % 2 == part}
+        save_file(some, folder / file)
+        where |= dict.fromkeys(some, file)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}))
+    return where
+
+
+def test_weights_may_lie_in_several_files(checkpoint, families):
+    folder = checkpoint("bert")
+    whole = dict(open_checkpoint(str(families / "checkpoints" / "bert"), None).load())
+    sharded(folder)
+    parts = dict(open_checkpoint(str(folder), None).load())
+    assert whole.keys() == parts.keys()
+    assert all(torch.equal(whole[name], parts[name]) for name in whole)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda index: index["weight_map"].popitem(), "lists other tensors than the files hold"),
+        (
+            lambda index: index["weight_map"].__setitem__("more", "model-00001-of-00002.safetensors"),
+            "lists other tensors",
+        ),
+        (lambda index: index["weight_map"].__setitem__("more", "../secret.safetensors"), "files must lie beside it"),
+        (lambda index: index["weight_map"].__setitem__("more", "gone.safetensors"), "gone.safetensors: cannot be read"),
+        (lambda index: index.pop("weight_map"), "must map tensors to files"),
+    ],
+)
+def test_an_index_must_be_true(checkpoint, change, words):
+    folder = checkpoint("bert")
+    sharded(folder)
+    edit(folder, "model.safetensors.index.json", change)
+    with pytest.raises(CheckpointError, match=words):
+        open_checkpoint(str(folder), None)
+
+
+def test_a_pickle_is_refused_with_the_command_that_converts_it_and_the_command_does(checkpoint):
+    folder = checkpoint("gpt2")
+    held = load_file(folder / "model.safetensors")
+    tied = held["transformer.wte.weight"]
+    torch.save({**held, "lm_head.weight": tied}, folder / "pytorch_model.bin")  # which shares its memory
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(
+        CheckpointError, match=r"pytorch_model.bin: is not read, since reading a pickle can run code"
+    ) as found:
+        open_checkpoint(str(folder), None)
+    convert = str(found.value).partition("make model.safetensors of it: ")[2]
+    done = subprocess.run(convert.replace("python", sys.executable, 1), shell=True, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    opened = dict(open_checkpoint(str(folder), None).load())
+    assert torch.equal(opened["lm_head.weight"], tied)
+
+
+# Names on the hub
+
+
+@pytest.fixture
+def cache(checkpoint, monkeypatch, tmp_path):
+    """A cache of the hub that holds one repository, and no network."""
+    folder = tmp_path / "hub" / "models--somebody--small-bert"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs" / "main").write_text("c0ffee" * 6 + "c0ff")
+    shutil.copytree(checkpoint("bert"), folder / "snapshots" / ("c0ffee" * 6 + "c0ff"))
+    return {"HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1"}
+
+
+def test_a_name_on_the_hub_works_from_its_cache_and_pins_the_revision(cache, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "export", "somebody/small-bert", "--to", str(tmp_path / "out")],
+        cwd=ROOT, env=os.environ | cache, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    made_by = read_artifact(tmp_path / "out" / "small-bert" / "1").manifest.made_by
+    assert (made_by["hub"], made_by["revision"]) == ("somebody/small-bert", "c0ffee" * 6 + "c0ff")
+
+
+@pytest.mark.parametrize("name", ["somebody/unknown", "unknown"])
+def test_a_name_on_the_hub_without_a_network_is_one_line(cache, tmp_path, name):
+    done = subprocess.run(
+        [sys.executable, "-m", "export", name, "--to", str(tmp_path / "out")],
+        cwd=ROOT, env=os.environ | cache, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"{name}: not exported: {name}: is no bundled model and no folder, the hub cannot be reached, and its cache does "
+        "not hold it\n"
+    )
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["../no/where", "a/b/c", "/nowhere", "a b"])
+def test_what_cannot_be_a_name_is_refused(name):
+    with pytest.raises(CheckpointError, match="is no bundled model, no folder, and cannot be a name on the hub"):
+        open_checkpoint(name, None)
