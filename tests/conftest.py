@@ -29,6 +29,16 @@ def artifacts(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def minilm(tmp_path_factory):
+    """A folder with the artifact of minilm, made by the command that users type."""
+    folder = tmp_path_factory.mktemp("minilm")
+    command = [sys.executable, "-m", "export", "minilm", "--to", folder]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="session")
 def families(tmp_path_factory):
     """A folder with a small checkpoint of every family, and with the artifacts that the command makes of them."""
     from tests.export.checkpoints import CASES  # needs the reference libraries, which take seconds to import

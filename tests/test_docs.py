@@ -20,8 +20,11 @@ CURLS = [
 
 
 @pytest.fixture(scope="module")
-def client(artifacts):
-    with served(artifacts) as client:
+def client(artifacts, minilm, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("all")
+    for one in (*artifacts.iterdir(), *minilm.iterdir()):
+        (folder / one.name).symlink_to(one)
+    with served(folder) as client:
         yield client
 
 

@@ -2,14 +2,12 @@
 # ruff: noqa: E501, RUF001 # the texts hold what people write
 
 import random
-import subprocess
-import sys
 import warnings
 
 import numpy as np
 import pytest
 
-from tests.conftest import ROOT, served
+from tests.conftest import served
 
 LANGUAGES = (
     "A man is eating food.", "Der schnelle braune Fuchs springt über den faulen Hund.", "猫がマットの上に座っています。",
@@ -20,17 +18,8 @@ LANGUAGES = (
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("minilm")
-    command = [sys.executable, "-m", "export", "minilm", "--to", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return folder
-
-
-@pytest.fixture(scope="module")
-def client(folder):
-    with served(folder) as client:
+def client(minilm):
+    with served(minilm) as client:
         yield client
 
 
