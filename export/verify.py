@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from contract.manifest import Generation, Port, Role
 from export.optimize import ExportError
@@ -42,10 +42,13 @@ class Ledger:
         """Record max |got - wanted|. Raises ExportError with what, how much, and where if it passes the limit."""
         if got.shape != wanted.shape:
             raise ExportError(f"{what}: must have shape {list(wanted.shape)}, given {list(got.shape)} at {where}")
-        exact = wanted.astype(np.float64)
-        difference = float(np.abs(got.astype(np.float64) - exact).max(initial=0.0))
+        apart = got.astype(np.float64)  # in place from here on: logits over a vocabulary are large
+        apart -= wanted.astype(np.float64, copy=False)
+        difference = float(np.abs(apart, out=apart).max(initial=0.0))
         of_maps, of_others = TOLERANCE[self.precision]
-        limit = of_maps if maps else of_others * max(1.0, float(np.abs(exact).max(initial=0.0)))
+        limit = (
+            of_maps if maps else of_others * max(1.0, float(wanted.max(initial=0.0)), -float(wanted.min(initial=0.0)))
+        )
         if not difference <= limit:  # also where it is NaN
             raise ExportError(f"{what}: must agree within {limit:g}, differs by {difference:.3g} at {where}")
         self.worst[what] = max(self.worst.get(what, 0.0), difference)
@@ -59,22 +62,28 @@ def verify(source: Source, open_session: Open, precision: Precision = "fp32") ->
     for roles in (("attention", "predict"), ("encode",), ("decode",)):
         plans = [plan for role in roles for plan in source.plans if plan.role == role]
         if plans:
-            _verify(source, plans, {plan.role: open_session(plan.role) for plan in plans}, ledger)
+            _verify(source, plans, open_session, ledger)
     if source.generation:
         _cached_as_uncached(source, source.generation, open_session, source.tried[-1], ledger)
     return ledger.worst
 
 
-def _verify(source: Source, plans: list[Plan], sessions: Mapping[Role, ort.InferenceSession], ledger: Ledger) -> None:
+def _verify(source: Source, plans: list[Plan], open_session: Open, ledger: Ledger) -> None:
     """Compare the graphs of one definition, of which the first returns all that the others do, in that order."""
-    exact = copy.deepcopy(plans[0].module).double()
+    exact = copy.deepcopy(nn.ModuleList([plan.module for plan in plans])).double()  # at once: they share their weights
+    for plan, definition in zip(plans, exact, strict=True):
+        if source.longest and plan.role == "predict":  # first, while no other session is open
+            tensors = plan.example(source.longest, SEEDS[0])
+            wanted = _exactly(definition, tensors)
+            _compared(plan, open_session(plan.role), tensors, wanted, source.longest, ledger)
+    sessions = {plan.role: open_session(plan.role) for plan in plans}
     for sizes in source.tried:
         if sizes == source.traced:
             raise ExportError(f"sizes to verify must differ from the traced ones, given {words(sizes)}")
         answers: dict[Role, list[list[Array]]] = {plan.role: [] for plan in plans}
         for seed in SEEDS:
             tensors = plans[0].example(sizes, seed)
-            wanted = _exactly(exact, tensors)
+            wanted = _exactly(exact[0], tensors)
             for plan in plans:
                 got = _compared(plan, sessions[plan.role], tensors, wanted, sizes, ledger)
                 answers[plan.role].append(got)
@@ -85,10 +94,6 @@ def _verify(source: Source, plans: list[Plan], sessions: Mapping[Role, ort.Infer
             one, other = answers[plan.role]
             _different(plan, one, other, sizes)
     for plan in plans:
-        if source.longest and plan.role == "predict":
-            tensors = plan.example(source.longest, SEEDS[0])
-            wanted = _exactly(copy.deepcopy(plan.module).double(), tensors)
-            _compared(plan, sessions[plan.role], tensors, wanted, source.longest, ledger)
         _alone_as_in_a_batch(plan, sessions[plan.role], source.tried[-1], ledger)
 
 

@@ -227,6 +227,13 @@ def a_vocabulary_a_side(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps({"separate_vocabs": True, "model_max_length": 512}))
 
 
+def normalising_before(folder: Path) -> None:
+    """Say of an mBART's checkpoint what it is."""
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "bart", "normalize_before": True, "add_final_layer_norm": True}
+    (folder / "config.json").write_text(json.dumps(config))
+
+
 MARIAN_GENERATION = {
     "generation_config.json": {
         "bad_words_ids": [[699]], "bos_token_id": 0, "decoder_start_token_id": 699, "eos_token_id": 0,
@@ -315,6 +322,18 @@ CASES = {
             }
         },
         roberta_bytes,
+    ),
+    # mBART computes what a BART that normalises before its branches does
+    "bart-before": Case(
+        lambda: T.MBartForConditionalGeneration(T.MBartConfig(**SEQUENCES, vocab_size=300)),
+        "text2text-generation",
+        {
+            "generation_config.json": {
+                "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1, "decoder_start_token_id": 2, "max_length": 12,
+            }
+        },
+        roberta_bytes,
+        prepare=normalising_before,
     ),
     "marian": Case(marian(), "text2text-generation", MARIAN_GENERATION, prepare=sentence_pieces),
     "marian-apart": Case(
