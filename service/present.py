@@ -128,7 +128,7 @@ def describe(served: Served) -> dict[str, object]:
     """Return what `GET /v1/models/{model}` says."""
     manifest, settings = served.manifest, served.settings
     session = next(iter(served.sessions.values()))
-    image, text, generation = manifest.image, manifest.text, manifest.generation
+    image, generation = manifest.image, manifest.generation
     limits: dict[str, object] = {"inputs": settings.max_inputs, "answer_bytes": settings.max_answer_bytes}
     if image:
         limits |= {"image_bytes": settings.max_image_bytes, "image_pixels": settings.max_image_pixels}
@@ -143,9 +143,7 @@ def describe(served: Served) -> dict[str, object]:
         "provider": session.provider,
         "precision": manifest.precision,
         "endpoints": list(served.endpoints),
-        "inputs": {"height": image.height, "width": image.width, "channels": image.channels}
-        if image
-        else {"max_tokens": text.max_tokens if text else None},
+        "inputs": _takes(served),
         "labels": list(manifest.labels) if len(manifest.labels) <= 100 else len(manifest.labels),
         "attention": {
             "methods": list(METHODS),
@@ -167,6 +165,16 @@ def describe(served: Served) -> dict[str, object]:
         },
         "limits": limits,
     }
+
+
+def _takes(served: Served) -> dict[str, object]:
+    image, text = served.manifest.image, served.manifest.text
+    if image:
+        return {"height": image.height, "width": image.width, "channels": image.channels}
+    taken: dict[str, object] = {"max_tokens": text.max_tokens if text else None}
+    if isinstance(served, Predictor) and served.mask:
+        taken["mask"] = served.mask
+    return taken
 
 
 def softmax(logits: Prediction) -> npt.NDArray[np.float64]:

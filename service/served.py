@@ -149,7 +149,8 @@ class Predictor(Served):
         self.endpoints = (self.own_endpoint[self.manifest.task], "attention")
         rule = self.manifest.text
         self._texts = Texts(artifact, rule.tokenizer, rule.max_tokens) if rule else None
-        if self.manifest.task == "fill-mask" and (rule is None or rule.mask is None):
+        self._mask = rule.mask if rule else None
+        if self.manifest.task == "fill-mask" and self._mask is None:
             raise ArtifactError(artifact.path(MANIFEST), "a fill-mask model needs a text rule with a mask token")
 
     def workers(self, device: Device, metrics: Metrics) -> list[Callable[[], Coroutine[Any, Any, None]]]:
@@ -170,6 +171,11 @@ class Predictor(Served):
         kind = self.manifest.attention[0]
         rows, columns = kind.grid or (0, 0)
         return {"image": kind.prefix + rows * columns}
+
+    @property
+    def mask(self) -> str | None:
+        """Return the token that stands for what is to be found, where there is one."""
+        return None if self._texts is None or self._mask is None else self._texts.piece(self._mask)
 
     def decode_image(self, data: bytes) -> Item:
         """Decode an image. Raises what `images.decode_image` does."""
@@ -192,11 +198,10 @@ class Predictor(Served):
         }
         lengths = {"source": len(tokens)}
         if self.manifest.task == "fill-mask":
-            inputs["masked"] = masked = np.flatnonzero(indices == self.manifest.text.mask)  # type: ignore[union-attr] # looked at when it was made
+            inputs["masked"] = masked = np.flatnonzero(indices == self._mask)
             lengths["masked"] = len(masked)
             if not 1 <= len(masked) <= MOST_MASKS:
-                mask = self._texts.piece(self.manifest.text.mask)  # type: ignore[union-attr, arg-type] # as above
-                raise Unacceptable(f"input: must hold {mask} 1 to {MOST_MASKS} times, given {len(masked)}")
+                raise Unacceptable(f"input: must hold {self.mask} 1 to {MOST_MASKS} times, given {len(masked)}")
         return Item(inputs, lengths, tokens)
 
     def permit(self, lengths: Sequence[Mapping[str, int]], *, looking: bool) -> contextlib.AbstractContextManager[None]:

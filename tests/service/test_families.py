@@ -317,6 +317,7 @@ def test_a_model_says_what_it_takes_and_what_it_answers(client):
     assert listed.keys() == CASES.keys()
     assert listed["bert"]["inputs"] == {"max_tokens": 40}
     assert listed["bert"]["labels"] == ["cat", "dog", "bird"]
+    assert listed["bert-mask"]["inputs"] == {"max_tokens": 40, "mask": "[MASK]"}
     assert listed["bert-mask"]["endpoints"] == ["fill-mask", "attention"]
     assert listed["dinov2-features"]["endpoints"] == ["embed", "attention"]
     assert listed["dinov2-registers"]["attention"]["kinds"]["encoder"]["prefix"] == 4
