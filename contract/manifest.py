@@ -134,6 +134,7 @@ class Generation(Part):
     )
     sampling: Sampling | None = Field(None, description="null where the likeliest token is taken")
     min_length: int = Field(0, ge=0, description="tokens, the prefix included, before which none ends")
+    min_new_tokens: int = Field(0, ge=0, description="tokens of the target, before which none ends")
     forced_first: int | None = Field(None, description="the first token generated")
     forced_last: int | None = Field(None, description="the last token generated where a target reaches its limit")
     suppressed: tuple[int, ...] = Field((), description="tokens that are never generated")

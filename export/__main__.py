@@ -1,7 +1,8 @@
 """`python -m export NAME ...`: make artifacts, say what was done and how far it was off.
 
 A name is that of a bundled model, a folder with a checkpoint in the Hugging Face layout, or its name on the hub. Exit
-status: 0, 1 where a check failed, 2 where the request or the checkpoint is wrong; then nothing was written.
+status: 0, 1 where a check failed, 2 where the request or the checkpoint is wrong (nothing of it was written then), 130
+or 143 after a signal.
 """
 
 import argparse
@@ -9,6 +10,7 @@ import contextlib
 import dataclasses
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -18,9 +20,9 @@ from typing import get_args
 
 import onnx
 import onnxruntime as ort
-import torch
+from torch import nn
 
-from contract.manifest import NAME, Role, Task
+from contract.manifest import NAME, Role
 from export.bundled import SOURCES
 from export.checkpoint import CheckpointError, open_checkpoint
 from export.families import FAMILIES
@@ -29,17 +31,16 @@ from export.optimize import ExportError, optimize, part
 from export.pack import Graphs, write_manifest
 from export.plan import Plan, Source
 from export.precision import Precision, lowered, quantize
+from export.tasks import TARGET_TOKENIZER
 from export.trace import OPSET, OPSETS, trace
 from export.verify import verify
 from model.weights import WeightsError
-
-BYTES: dict[Precision, float] = {"fp32": 4, "fp16": 2, "int8": 1.2}
-"""Of a weight; with 8 bits embeddings stay as they are, which is estimated as if they were few."""
 
 
 def main() -> int:
     """Export what the command line names. Returns the exit status."""
     arguments = _arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what is half made is removed
     if arguments.list:
         print(_listed())
         return 0
@@ -47,8 +48,14 @@ def main() -> int:
         for name in arguments.names:
             source = _source(name, arguments)
             export(source, arguments.version, arguments.to, arguments.precision, arguments.opset)
+    except KeyboardInterrupt:
+        print(f"{name}: not exported: interrupted", file=sys.stderr)
+        return 130
     except CheckpointError as error:
         print(f"{name}: not exported: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"{name}: not exported: {arguments.to}: cannot be written: {error.strerror}", file=sys.stderr)
         return 2
     except (ExportError, WeightsError) as error:
         print(f"{name}: not exported: {error}", file=sys.stderr)
@@ -69,7 +76,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--to", type=Path, default=Path("artifacts"), help="folder of artifacts (default: artifacts)")
     parser.add_argument("--version", default="1", help="the artifact's version (default: 1)")
     parser.add_argument("--name", help="the artifact's name (default: the last part of NAME)")
-    parser.add_argument("--task", choices=get_args(Task), help="what to export a checkpoint for (default: it says so)")
+    parser.add_argument(
+        "--task",
+        choices=sorted({task for one in FAMILIES.values() for task in one.tasks}),
+        help="what to export a checkpoint for (default: it says so)",
+    )
     parser.add_argument("--image-size", type=_size, metavar="HEIGHTxWIDTH", help="where not the checkpoint's own")
     parser.add_argument("--precision", choices=get_args(Precision), default="fp32", help="(default: fp32)")
     parser.add_argument(
@@ -94,7 +105,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _size(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d{1,5})(?:x(\d{1,5}))?", text)
+    found = re.fullmatch(r"([1-9]\d{0,4})(?:x([1-9]\d{0,4}))?", text)
     if not found:
         raise argparse.ArgumentTypeError("must be such as 224 or 224x160, height first")
     height, width = found.groups()
@@ -123,10 +134,13 @@ def _source(name: str, arguments: argparse.Namespace) -> Source:
     if not re.fullmatch(NAME, wanted):
         raise CheckpointError("--name: is needed, since NAME has no letter or digit to make one of")
     kind = checkpoint.config.get("model_type")
-    if kind not in FAMILIES:
+    if not isinstance(kind, str) or kind not in FAMILIES:
         raise CheckpointError(f"config.json: model_type must be one of {', '.join(FAMILIES)}, given {str(kind)[:64]!r}")
     wish = Wish(wanted, arguments.task, arguments.image_size, tuple(arguments.ignore))
-    source = FAMILIES[kind].source(checkpoint, wish)
+    try:
+        source = FAMILIES[kind].source(checkpoint, wish)
+    except (MemoryError, RuntimeError, OverflowError) as error:  # of sizes that no machine has
+        raise CheckpointError(f"config.json: the model cannot be built: {str(error).splitlines()[0][:200]}") from error
     say(f"{wanted}: {kind} for {source.task}, {len(checkpoint.tensors)} tensors read", start)
     if aside := source.made_by["set_aside"]:
         say(f"  not used by {source.task}: {aside}")
@@ -148,7 +162,7 @@ def export(source: Source, version: str, root: Path, precision: Precision = "fp3
                 graphs.write(plan.role, graph)
             for file, text in (
                 ("tokenizer.json", source.tokenizer),
-                ("target_tokenizer.json", source.target_tokenizer),
+                (TARGET_TOKENIZER, source.target_tokenizer),
             ):
                 if text:
                     (folder / file).write_text(text, encoding="utf-8")
@@ -199,11 +213,14 @@ def _workshop(target: Path) -> Iterator[Path]:
 
 def _estimate(source: Source, precision: Precision, folder: Path) -> None:
     """Say how large the artifact will be. Raises CheckpointError where the disk has not so much room."""
-    parameters: dict[int, torch.Tensor] = {}
+    counts: dict[int, int] = {}
+    matrices: dict[int, int] = {}  # what 8 bits are enough for; embeddings stay as they are
     for plan in source.plans:
-        parameters |= {id(parameter): parameter for parameter in plan.module.parameters()}
-    count = sum(parameter.numel() for parameter in parameters.values())
-    size = count * BYTES[precision]
+        counts |= {id(parameter): parameter.numel() for parameter in plan.module.parameters()}
+        linear = [layer.weight for layer in plan.module.modules() if isinstance(layer, nn.Linear)]
+        matrices |= {id(weight): weight.numel() for weight in linear}
+    count, quantized = sum(counts.values()), sum(matrices.values())
+    size = {"fp32": 4 * count, "fp16": 2 * count, "int8": 4 * (count - quantized) + quantized}[precision]
     say(f"{source.name}: {count / 1e6:.2f} million parameters, {len(source.plans)} graphs, about {size / 1e6:.0f} MB")
     free = shutil.disk_usage(folder).free
     if size * 1.1 > free:

@@ -27,7 +27,8 @@ PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "mod
 FILES = (
     CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors", "generation_config.json", "preprocessor_config.json",
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
-    "target_vocab.json", "source.spm", "target.spm", "modules.json", "sentence_bert_config.json", "*_*/config.json",
+    "vocab.txt", "merges.txt", "target_vocab.json", "source.spm", "target.spm", "modules.json", "*/config.json",
+    "sentence_bert_config.json",
     "config_sentence_transformers.json",
 )  # fmt: skip
 """All that is read of a repository, and so all that is downloaded."""
@@ -37,6 +38,7 @@ CONVERT = (
     "t = torch.load('{0}', map_location='cpu', weights_only=True); "
     "s.save_file({{k: v.clone().contiguous() for k, v in t.items()}}, '{1}')\""
 )
+RESAVE = "AutoModel.from_pretrained(checkpoint).save_pretrained(folder), with the class that its config names"
 MOST_JSON = 64 << 20  # bytes; a tokenizer with a quarter of a million words has about 20 MB
 
 
@@ -111,23 +113,23 @@ def read_json(file: Path) -> Any:  # noqa: ANN401 # whatever JSON holds
 
 
 def _download(name: str, revision: str | None) -> tuple[Path, dict[str, str]]:
-    if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
-        raise CheckpointError(f"{name}: is no bundled model, no folder, and cannot be a name on the hub")
+    if Path(name).is_file():
+        raise CheckpointError("NAME: must be the checkpoint's folder, given a file in it")
+    if name.startswith((".", "/", "~")) or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
+        raise CheckpointError("NAME: is no bundled model and no folder, and cannot be a name on the hub")
     try:
         folder = Path(snapshot_download(name, revision=revision, allow_patterns=list(FILES)))
     except GatedRepoError as error:
-        raise CheckpointError(
-            f"{name}: the hub asks who you are; accept its terms there, then: hf auth login"
-        ) from error
+        raise CheckpointError("NAME: the hub asks who you are; accept its terms there, then: hf auth login") from error
     except RevisionNotFoundError as error:
-        raise CheckpointError(f"{name}: the hub has no revision {revision}") from error
+        raise CheckpointError(f"NAME: the hub has no revision {revision}") from error
     except (RepositoryNotFoundError, HFValidationError) as error:
         raise CheckpointError(
-            f"{name}: is no bundled model and no folder, and the hub has none of this name (or none for you)"
+            "NAME: is no bundled model and no folder, and the hub has none of this name (or none for you)"
         ) from error
     except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
         raise CheckpointError(
-            f"{name}: is no bundled model and no folder, the hub cannot be reached, and its cache does not hold it"
+            "NAME: is no bundled model and no folder, the hub cannot be reached, and its cache does not hold it"
         ) from error
     return folder, {"hub": name, "revision": folder.name}
 
@@ -149,11 +151,16 @@ def _find(folder: Path) -> dict[str, Path]:
         return found
     if not (folder / WEIGHTS).is_file():
         if pickles := [name for name in PICKLES if (folder / name).exists()]:
+            one = folder / pickles[0]
+            convert = CONVERT.format(one, folder / WEIGHTS) if one.suffix in (".bin", ".pt", ".pth") else RESAVE
             raise CheckpointError(
-                f"{pickles[0]}: is not read, since reading a pickle can run code; from a source that you trust, "
-                f"make {WEIGHTS} of it: " + CONVERT.format(folder / "pytorch_model.bin", folder / WEIGHTS)
+                f"{one.name}: is not read, since reading a pickle can run code; from a source that you trust, "
+                f"make {WEIGHTS} of it: {convert}"
             )
-        raise CheckpointError(f"{WEIGHTS}: must be in the checkpoint's folder, and is not")
+        raise CheckpointError(
+            f"{WEIGHTS}: must be in the checkpoint's folder, and is not; of other weights, such as "
+            f"pytorch_model.bin on a hub, with the transformers library: {RESAVE}"
+        )
     return dict.fromkeys(_names(folder / WEIGHTS), folder / WEIGHTS)
 
 
@@ -166,7 +173,18 @@ def _open(file: Path) -> Any:  # noqa: ANN401 # safetensors has no types
     try:
         return safe_open(file, "pt")
     except (OSError, SafetensorError) as error:
+        if _begins(file, b"version https://"):
+            raise CheckpointError(
+                f"{file.name}: is a pointer of git-lfs; fetch the file itself: git lfs pull"
+            ) from error
         raise CheckpointError(f"{file.name}: cannot be read as safetensors, is it whole? {error}") from error
+
+
+def _begins(file: Path, words: bytes) -> bool:
+    if not file.is_file():
+        return False
+    with file.open("rb") as stream:
+        return stream.read(len(words)) == words
 
 
 # Names
@@ -181,6 +199,8 @@ class To:
     """Of a matrix: stored as (in, out)."""
     copy: bool = False
     """It may be there, and then only repeats what the model has at that place."""
+    spare: bool = False
+    """It is used where no other tensor goes there."""
 
 
 NOWHERE = To(())
@@ -190,6 +210,11 @@ NOWHERE = To(())
 def cut(*names: str, transposed: bool = False) -> To:
     """Cut a tensor that joins several along its output axis."""
     return To(names, transposed)
+
+
+def spare(name: str) -> To:
+    """Use a tensor only where no other is for the same parameter."""
+    return To((name,), spare=True)
 
 
 def copy_of(name: str) -> To:
@@ -222,6 +247,7 @@ def fit(module: nn.Module, checkpoint: Checkpoint, names: Names, prefix: str) ->
     rules = _compiled(names)
     fitted: dict[str, Tensor] = {}
     repeated: dict[str, tuple[str, Tensor]] = {}
+    spares: list[tuple[str, str, Tensor]] = []
     left: list[str] = []
     unused: list[str] = []
     for name, tensor in checkpoint.load():
@@ -233,11 +259,18 @@ def fit(module: nn.Module, checkpoint: Checkpoint, names: Names, prefix: str) ->
         if to is NOWHERE:
             unused.append(name)
             continue
+        if not tensor.is_floating_point():
+            raise CheckpointError(f"weights: {name} must hold floating point numbers, given {tensor.dtype}")
         if to.transposed and tensor.ndim == 2:
             tensor = tensor.T
         if to.copy:
             repeated[name] = (ours[0], tensor)
             continue
+        if to.spare:
+            spares.append((name, ours[0], tensor))
+            continue
+        if len(ours) > 1 and (not tensor.ndim or len(tensor) % len(ours)):
+            raise CheckpointError(f"weights: {name} must be {len(ours)} tensors joined, given {list(tensor.shape)}")
         for target, piece in zip(ours, tensor.chunk(len(ours)), strict=True):
             if target in fitted:
                 raise CheckpointError(f"weights: {name} and another tensor are both {target}")
@@ -245,26 +278,35 @@ def fit(module: nn.Module, checkpoint: Checkpoint, names: Names, prefix: str) ->
             if shape is not None and _squeezed(piece.shape) == _squeezed(shape):
                 piece = piece.reshape(shape)
             fitted[target] = piece.contiguous()
+    for name, target, tensor in spares:
+        if target in fitted:
+            unused.append(name)
+        else:
+            fitted[target] = tensor
     for name, (original, tensor) in repeated.items():
         held = next((fitted[alias] for alias in _aliases(module, original) if alias in fitted), None)
-        held = dict(module.named_buffers()).get(original) if held is None else held
-        if held is None or held.shape != tensor.shape or not torch.allclose(held.float(), tensor.float(), atol=1e-5):
+        held = dict(module.named_buffers(remove_duplicate=False)).get(original) if held is None else held
+        near = max(1e-5, 2 * torch.finfo(tensor.dtype).eps)  # it may have been stored in half precision
+        if held is None or held.shape != tensor.shape or not torch.allclose(held.float(), tensor.float(), atol=near):
             left.append(f"{name} (not the same as {original})")
     if left:
         raise CheckpointError("weights: left over " + _some(left))
     return Fitted(fitted, unused)
 
 
-def fill(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Fill every parameter, shared ones once. Raises CheckpointError listing what is missing or mis-shaped."""
+def fill(module: nn.Module, tensors: Mapping[str, Tensor], names: Names) -> None:
+    """Fill every parameter, shared ones once.
+
+    Raises CheckpointError listing what is missing or mis-shaped, under the checkpoint's names.
+    """
     wanted = dict(module.named_parameters())
     everywhere = {name: id(parameter) for name, parameter in module.named_parameters(remove_duplicate=False)}
     filled = {everywhere[name] for name in tensors if name in everywhere}
     faults = [
-        *(f"left over {name}" for name in tensors if name not in everywhere),
-        *(f"missing {name}" for name, parameter in wanted.items() if id(parameter) not in filled),
+        *(f"left over {theirs(name, names)}" for name in tensors if name not in everywhere),
+        *(f"missing {theirs(name, names)}" for name, parameter in wanted.items() if id(parameter) not in filled),
         *(
-            f"{name} must be {list(parameter.shape)}, given {list(tensors[name].shape)}"
+            f"{theirs(name, names)} must be {list(parameter.shape)}, given {list(tensors[name].shape)}"
             for name, parameter in module.named_parameters(remove_duplicate=False)
             if name in tensors and tensors[name].shape != parameter.shape
         ),
@@ -275,6 +317,17 @@ def fill(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
         for name, parameter in module.named_parameters(remove_duplicate=False):
             if name in tensors:
                 parameter.copy_(tensors[name])
+
+
+def theirs(ours: str, names: Names) -> str:
+    """Return what the checkpoint calls a parameter."""
+    for their, to in names.items():
+        for place, name in enumerate([to] if isinstance(to, str) else to.names):
+            found = re.fullmatch(re.escape(name).replace(r"\{\}", r"(\d+)") + r"(\.weight|\.bias|)", ours)
+            if found:
+                *numbers, suffix = found.groups()
+                return their.format(*numbers) + suffix + (f" (part {place + 1})" if place else "")
+    return ours
 
 
 def _aliases(module: nn.Module, name: str) -> list[str]:

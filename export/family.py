@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from torch import nn
 
 from contract.artifact import sha256
-from contract.manifest import Task
+from contract.manifest import Scores, Task
 from export.checkpoint import CONFIG, NOWHERE, Checkpoint, CheckpointError, Names, fill, fit
 from export.plan import Source
 
@@ -52,7 +52,9 @@ NO_MATTER = frozenset(
     decoder_layerdrop drop_path_rate dropout embd_pdrop encoder_layerdrop hidden_dropout_prob qa_dropout resid_pdrop
     seq_classif_dropout summary_first_dropout gradient_checkpointing init_std initializer_factor initializer_range
     layerscale_value output_attentions output_hidden_states output_past return_dict task_specific_params
-    chunk_size_feed_forward prefix sep_token_id cls_token_id mask_token_id
+    chunk_size_feed_forward prefix sep_token_id cls_token_id mask_token_id _attn_implementation_autoset
+    attn_implementation n_special predict_special_tokens directionality pooler_fc_size pooler_num_attention_heads
+    pooler_num_fc_layers pooler_size_per_head pooler_type replacing_rate save_step
     """.split()
 )
 """Keys of any configuration that say nothing of what a trained model computes: training, bookkeeping, memory."""
@@ -78,7 +80,7 @@ class Config(BaseModel):
     num_labels: Size | None = None
     problem_type: Literal["single_label_classification", "multi_label_classification"] | None = None
     is_decoder: Literal[False] = False
-    is_encoder_decoder: bool = False
+    is_encoder_decoder: Literal[False] = False
     add_cross_attention: Literal[False] = False
     tie_word_embeddings: bool = True
     pruned_heads: dict[str, list[int]] = Field({}, max_length=0)
@@ -97,6 +99,12 @@ class Config(BaseModel):
                 f"{CONFIG}: id2label must name the classes 0 to {len(order) - 1}, as many as num_labels says"
             )
         return tuple(self.id2label[str(index)] for index in range(len(order)))
+
+    @property
+    def scores(self) -> Scores:
+        """Return how logits become probabilities: each for itself where there is one, or where they do not exclude."""
+        many = self.problem_type == "multi_label_classification" or len(self.labels) == 1
+        return "sigmoid" if many else "softmax"
 
 
 C = TypeVar("C", bound=Config)
@@ -161,19 +169,22 @@ class Family(ABC, Generic[C]):
         given = {
             key: value
             for key, value in checkpoint.config.items()
-            if key in fields or (key not in dropped and key not in GENERATION_KEYS)
+            if key in fields or (key not in dropped and key not in GENERATION_KEYS and value is not None)
         }
         try:
             return self.config.model_validate_json(json.dumps(given))  # in JSON a list may be a tuple
         except ValidationError as error:
-            fault = error.errors(include_url=False)[0]
-            key = ".".join(str(step) for step in fault["loc"])
-            if fault["type"] == "extra_forbidden":
+            faults = error.errors(include_url=False)
+            unknown = [str(fault["loc"][0]) for fault in faults if fault["type"] == "extra_forbidden"]
+            if unknown and len(unknown) == len(faults):
                 raise CheckpointError(
-                    f"{CONFIG}: {key} is not known of {self.model_type}, so its effect is not reproduced; "
-                    f"if it has none, add: --ignore {key}"
+                    f"{CONFIG}: {', '.join(unknown)}: not known of {self.model_type}, so the effect is not reproduced; "
+                    f"if there is none, add: {' '.join(f'--ignore {key}' for key in unknown)}"
                 ) from error
-            raise CheckpointError(f"{CONFIG}: {key}: {fault['msg']}, given {str(fault['input'])[:64]!r}") from error
+            fault = next(fault for fault in faults if fault["type"] != "extra_forbidden")
+            key = ".".join(str(step) for step in fault["loc"])
+            said = fault["msg"].removeprefix("Value error, ")
+            raise CheckpointError(f"{CONFIG}: {key}: {said}, given {str(fault['input'])[:64]!r}") from error
 
     def task(self, checkpoint: Checkpoint, wished: Task | None) -> Task:
         """Return the task to export for: the one that is wished, or the one that the checkpoint was saved for."""
@@ -183,9 +194,11 @@ class Family(ABC, Generic[C]):
             return wished
         if len(self.tasks) == 1:
             return self.tasks[0]
-        if checkpoint.has("modules.json") and "feature-extraction" in self.tasks:
+        declared = checkpoint.json("config_sentence_transformers.json").get("model_type")
+        if checkpoint.has("modules.json") and declared != "CrossEncoder" and "feature-extraction" in self.tasks:
             return "feature-extraction"
-        for architecture in checkpoint.config.get("architectures") or []:
+        named = checkpoint.config.get("architectures")
+        for architecture in named if isinstance(named, list) else []:
             for ending, task in ARCHITECTURES:
                 if str(architecture).endswith(ending) and task in self.tasks:
                     return task
@@ -198,7 +211,9 @@ class Family(ABC, Generic[C]):
         names = {**self.body(config), **self.head_names(config, task)}
         unused = (*(name for other in self.heads for name in self.head_names(config, other)), *self.aside)
         fitted = fit(module, checkpoint, {**dict.fromkeys(unused, NOWHERE), **names}, self.prefix)
-        fill(module, self.adapt(config, module, fitted.tensors))
+        prefix = self.prefix if any(name.startswith(self.prefix) for name in checkpoint.tensors) else ""
+        said = {f"{prefix}{name}": to for name, to in self.body(config).items()} | dict(self.head_names(config, task))
+        fill(module, self.adapt(config, module, fitted.tensors), said)
         return module.eval(), fitted.aside
 
     def body(self, config: C) -> Names:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import ValidationError
+
 from contract.manifest import Generation, Sampling
 from export.checkpoint import CONFIG, Checkpoint, CheckpointError
 from export.family import GENERATION_KEYS
@@ -18,7 +20,9 @@ OFF: Mapping[str, tuple[Any, ...]] = {
     "exponential_decay_length_penalty": (),
     "force_words_ids": (),
     "constraints": (),
+    "dola_layers": (),
     "guidance_scale": (1.0,),
+    "max_time": (),
     "min_p": (0.0,),
     "num_beam_groups": (1,),
     "num_return_sequences": (1,),
@@ -45,7 +49,7 @@ HONOURED = frozenset(
 NO_MATTER = frozenset(
     """
     _from_model_config assistant_confidence_threshold assistant_early_exit assistant_lookbehind cache_config
-    cache_implementation compile_config disable_compile dola_layers is_assistant max_matching_ngram_size max_time
+    cache_implementation compile_config disable_compile is_assistant max_matching_ngram_size
     num_assistant_tokens num_assistant_tokens_schedule output_attentions output_hidden_states output_logits
     output_scores prefill_chunk_size return_dict_in_generate return_legacy_cache target_lookbehind transformers_version
     use_cache use_model_defaults low_memory continuous_batching_config
@@ -82,20 +86,12 @@ def generation(
             f"{file}: forced_bos_token_id is for encoder-decoders; to do without it, add: --ignore forced_bos_token_id"
         )
     start = None if continues else _token(file, given, "decoder_start_token_id", "bos_token_id")
-    prefix = 0 if continues else 1
     end = _token(file, given, "eos_token_id")
-    sampling = None
-    if given.get("do_sample"):
-        top_p = float(given.get("top_p", 1.0))
-        sampling = Sampling(
-            temperature=float(given.get("temperature", 1.0)),
-            top_k=int(given.get("top_k", 50)) or None,
-            top_p=top_p if top_p < 1 else None,
-        )
     default, length = given.get("max_new_tokens"), given.get("max_length")
     if continues and default is None and length is None:
         default = DEFAULT_NEW_TOKENS
-    suppressed = (*given.get("suppress_tokens", ()), *_words(file, given, end))
+    least = given.get("min_new_tokens")
+    suppressed = (*_tokens(file, given, "suppress_tokens"), *_words(file, given, end))
     last = _one(file, given, "forced_eos_token_id")
     try:
         rules = Generation(
@@ -105,27 +101,30 @@ def generation(
             default_new_tokens=default,
             default_length=length if default is None else None,
             num_beams=given.get("num_beams", 1),
-            length_penalty=float(given.get("length_penalty", 1.0)),
+            length_penalty=given.get("length_penalty", 1.0),
             early_stopping=given.get("early_stopping", False),
-            sampling=sampling,
-            min_length=max(
-                given.get("min_length", 0), given.get("min_new_tokens", 0) + prefix if "min_new_tokens" in given else 0
-            ),
+            sampling=_sampling(given),
+            min_length=given.get("min_length", 0) if least is None else 0,  # of both, this is the one that holds
+            min_new_tokens=least or 0,
             forced_first=given.get("forced_bos_token_id"),
             forced_last=last,
             suppressed=suppressed,
-            suppressed_first=tuple(given.get("begin_suppress_tokens", ())),
+            suppressed_first=_tokens(file, given, "begin_suppress_tokens"),
             no_repeat_ngram=given.get("no_repeat_ngram_size", 0),
             renormalized=given.get("renormalize_logits", False),
             caches=(),
             memory=(),
         )
-    except (ValueError, TypeError) as error:
-        raise CheckpointError(f"{file}: {str(error).splitlines()[0]}") from error
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        key = str(fault["loc"][0])
+        raise CheckpointError(
+            f"{file}: {THEIRS.get(key, key)}: {fault['msg']}, given {str(fault['input'])[:64]!r}"
+        ) from error
     tokens = (rules.start, end, rules.forced_first, rules.forced_last, *rules.suppressed, *rules.suppressed_first)
     if outside := [token for token in tokens if token is not None and not 0 <= token < vocabulary]:
         raise CheckpointError(f"{file}: token {outside[0]} is outside the vocabulary of {vocabulary}")
-    if sampling and rules.num_beams > 1:
+    if rules.sampling and rules.num_beams > 1:
         raise CheckpointError(
             f"{file}: do_sample with num_beams {rules.num_beams} is not supported; add: --ignore do_sample"
         )
@@ -134,6 +133,30 @@ def generation(
 
 TOKENS = ("decoder_start_token_id", "bos_token_id", "eos_token_id", "pad_token_id")
 """What `config.json` says where the other file does not."""
+
+
+THEIRS = {
+    "default_new_tokens": "max_new_tokens",
+    "default_length": "max_length",
+    "forced_first": "forced_bos_token_id",
+    "no_repeat_ngram": "no_repeat_ngram_size",
+    "renormalized": "renormalize_logits",
+}
+"""Our names of fields, and the file's."""
+
+
+def _sampling(given: Mapping[str, Any]) -> Sampling | None:
+    if not given.get("do_sample"):
+        return None
+    top_p = given.get("top_p", 1.0)
+    return Sampling(temperature=given.get("temperature", 1.0), top_k=given.get("top_k", 50) or None, top_p=top_p)
+
+
+def _tokens(file: str, given: Mapping[str, Any], name: str) -> tuple[int, ...]:
+    tokens = given.get(name, [])
+    if not isinstance(tokens, list) or not all(type(token) is int for token in tokens):
+        raise CheckpointError(f"{file}: {name} must be a list of tokens, given {str(tokens)[:64]}")
+    return tuple(tokens)
 
 
 def _token(file: str, given: Mapping[str, Any], *names: str) -> int:

@@ -92,7 +92,7 @@ class ImageFamily(Family[C]):
             task=task,
             rule=rule,
             labels=config.labels if task == "image-classification" else (),
-            scores="sigmoid" if config.problem_type == "multi_label_classification" else "softmax",
+            scores=config.scores if task.endswith("classification") else "softmax",
             made_by=made_by(self.model_type, sizes, checkpoint, aside),
         )
 

@@ -7,6 +7,7 @@ from export.checkpoint import Checkpoint, CheckpointError, read_json
 from model.heads import Pooling
 
 MODULES = "modules.json"
+SETTINGS = "sentence_bert_config.json"
 DECLARED = "config_sentence_transformers.json"
 POOLINGS: dict[str, Pooling] = {
     "cls": "first",
@@ -40,19 +41,23 @@ def sentences(checkpoint: Checkpoint) -> Sentences:
         raise CheckpointError(
             f"{MODULES}: must be Transformer, Pooling and perhaps Normalize, given {', '.join(kinds)[:200]}"
         )
+    if path := modules[0].get("path"):
+        raise CheckpointError(f"{MODULES}: the Transformer must lie in the folder itself, given {path!r}")
     declared = checkpoint.json(DECLARED)
     if name := declared.get("default_prompt_name"):
         raise CheckpointError(f"{DECLARED}: default_prompt_name must be null, given {name!r}; put prompts before texts")
     pooling = POOLINGS["mean"]
     if len(kinds) > 1:
         path = str(modules[1].get("path", ""))
-        if "/" in path or path.startswith("."):
-            raise CheckpointError(f"{MODULES}: folders must lie beside it, given {path!r}")
-        pooling = _pooling(f"{path}/config.json", checkpoint.json(f"{path}/config.json"))
-    settings = checkpoint.json("sentence_bert_config.json")
-    return Sentences(
-        pooling, kinds[-1] == "Normalize", settings.get("max_seq_length"), bool(settings.get("do_lower_case", False))
-    )
+        file = f"{path}/config.json"
+        if not path or "/" in path or path.startswith(".") or not checkpoint.has(file):
+            raise CheckpointError(f"{MODULES}: Pooling must have a folder with a config.json beside it, given {path!r}")
+        pooling = _pooling(file, checkpoint.json(file))
+    settings = checkpoint.json(SETTINGS)
+    limit = settings.get("max_seq_length")
+    if limit is not None and (type(limit) is not int or limit < 1):
+        raise CheckpointError(f"{SETTINGS}: max_seq_length must be a number above 0, given {limit!r}")
+    return Sentences(pooling, kinds[-1] == "Normalize", limit, bool(settings.get("do_lower_case", False)))
 
 
 def _pooling(file: str, config: dict[str, Any]) -> Pooling:
@@ -60,10 +65,10 @@ def _pooling(file: str, config: dict[str, Any]) -> Pooling:
     modes = (
         config.get("pooling_mode") or [mode.removesuffix("_token").removesuffix("_tokens") for mode in legacy] or "mean"
     )
-    modes = [modes] if isinstance(modes, str) else list(modes)
+    modes = modes if isinstance(modes, list) else [modes]
     modes = ["mean_sqrt_len_tokens" if mode == "mean_sqrt_len" else mode for mode in modes]
-    if len(modes) != 1 or modes[0] not in POOLINGS:
+    if len(modes) != 1 or str(modes[0]) not in POOLINGS:
         raise CheckpointError(
             f"{file}: pooling_mode must be one of {', '.join(POOLINGS)}, given {', '.join(map(str, modes))}"
         )
-    return POOLINGS[modes[0]]
+    return POOLINGS[str(modes[0])]

@@ -24,6 +24,7 @@ from model.text_encoder import TextEncoder, TextEncoderConfig
 from model.transformer import Transformer, TransformerConfig
 from model.vit import ViT, ViTConfig
 
+TARGET_TOKENIZER = "target_tokenizer.json"
 LONG = 64
 """Tokens of the longest texts at which maps are verified; predictions are, once, at the longest there are."""
 
@@ -226,7 +227,9 @@ def text_to_text(
             Plan("decode", Decode(model), stepped, (following, *present), 2 * decoder.layers, below),
         ),
         attention=kinds,
-        generation=_driven(rules, own, memory=crossed),
+        generation=_driven(rules, own, memory=crossed).model_copy(
+            update={"tokenizer": TARGET_TOKENIZER if target_tokenizer else None}
+        ),
         made_by=made_by,
         traced={"batch": 2, "source": 7, "target": 5, "capacity": 9},
         tried=(

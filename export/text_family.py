@@ -7,10 +7,10 @@ from typing import Literal, TypeVar
 from torch import nn
 
 from contract.manifest import Task, TextRule
-from export.checkpoint import NOWHERE, Checkpoint, CheckpointError, Names, copy_of
+from export.checkpoint import Checkpoint, CheckpointError, Names, copy_of, spare
 from export.family import Config, Family, Index, Size, Wish, made_by
 from export.plan import Source
-from export.sentences import Sentences, sentences
+from export.sentences import DECLARED, Sentences, sentences
 from export.tasks import text_model
 from export.tokenizer import longest, of_checkpoint, special
 from model.heads import FirstClassifier, MaskedWords, Pool
@@ -25,7 +25,11 @@ class TextConfig(Config):
     max_position_embeddings: Size = 512
     pad_token_id: Index | None = None
     position_embedding_type: Literal["absolute"] = "absolute"
+    sbert_ce_default_activation_function: Literal["torch.nn.modules.activation.Sigmoid"] | None = None
 
+
+MASKS = ("[MASK]", "<mask>")
+"""What mask tokens are called where nothing is said."""
 
 C = TypeVar("C", bound=TextConfig)
 
@@ -52,7 +56,7 @@ class TextFamily(Family[C]):
         if task != "fill-mask":
             return self.heads[task]
         if not config.tie_word_embeddings:
-            return {**self.heads[task], self.bias: NOWHERE, self.words: "head.output"}
+            return {**self.heads[task], self.bias: spare("head.output.bias"), self.words: "head.output"}
         repeated = {
             f"{self.words}.weight": copy_of("embed.tokens.weight"),
             f"{self.words}.bias": copy_of("head.output.bias"),
@@ -65,7 +69,7 @@ class TextFamily(Family[C]):
             raise CheckpointError(f"--image-size: {self.model_type} reads text")
         config = self.read(checkpoint, wish.ignored)
         task = self.task(checkpoint, wish.task)
-        declared = sentences(checkpoint)
+        declared = sentences(checkpoint) if task == "feature-extraction" else Sentences()
         tokenizer = of_checkpoint(checkpoint, config.vocab_size, lower_case=declared.lower_case)
         try:
             sizes = self.sizes(config)
@@ -74,6 +78,15 @@ class TextFamily(Family[C]):
             raise CheckpointError(str(error)) from error
         if isinstance(module.head, MaskedWords) and config.tie_word_embeddings:
             module.head.output.weight = module.embed.tokens.weight
+        activation = checkpoint.json(DECLARED).get("activation_fn")
+        if task == "text-classification" and activation not in (None, "torch.nn.modules.activation.Sigmoid"):
+            raise CheckpointError(f"{DECLARED}: activation_fn must be Sigmoid, given {str(activation)[:64]!r}")
+        if task == "text-classification" and sizes.types:
+            types = max(tokenizer.encode("a", "b").type_ids, default=0)
+            if types >= sizes.types:
+                raise CheckpointError(
+                    f"tokenizer.json: gives a second text type {types}, but type_vocab_size is {sizes.types}"
+                )
         module, aside = self.fill(module, checkpoint, config, task)
         return text_model(
             wish.name,
@@ -83,14 +96,12 @@ class TextFamily(Family[C]):
             task=task,
             text=TextRule(
                 tokenizer="tokenizer.json",
-                max_tokens=longest(
-                    checkpoint, sizes.length, declared.max_tokens if task == "feature-extraction" else None
-                ),
-                mask=special(checkpoint, tokenizer, "mask_token") if task == "fill-mask" else None,
+                max_tokens=longest(checkpoint, sizes.length, declared.max_tokens),
+                mask=special(checkpoint, tokenizer, "mask_token", MASKS) if task == "fill-mask" else None,
             ),
             tokenizer=tokenizer.to_str(pretty=True),
             labels=config.labels if task == "text-classification" else (),
-            scores="sigmoid" if config.problem_type == "multi_label_classification" else "softmax",
+            scores=config.scores if task.endswith("classification") else "softmax",
             made_by=made_by(self.model_type, sizes, checkpoint, aside),
         )
 

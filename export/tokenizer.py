@@ -1,10 +1,21 @@
 """Tokenizers as `tokenizer.json` texts, which is all that the service reads."""
 
+import json
+from typing import Any
+
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from export.checkpoint import Checkpoint, CheckpointError
 
 FILE = "tokenizer.json"
+SETTINGS = "tokenizer_config.json"
+BERT_SETTINGS = {
+    "lowercase": "do_lower_case",
+    "strip_accents": "strip_accents",
+    "handle_chinese_chars": "tokenize_chinese_chars",
+}
+UNLIMITED = 10**9
+"""Lengths from here on mean that nobody thought of one."""
 
 
 def characters(specials: tuple[str, ...], alphabet: str) -> str:
@@ -26,15 +37,46 @@ def of_checkpoint(checkpoint: Checkpoint, vocabulary: int, *, lower_case: bool =
     if not checkpoint.has(FILE):
         raise CheckpointError(
             f"{FILE}: must be in the checkpoint's folder, and is not; with the transformers library: "
-            f"AutoTokenizer.from_pretrained(folder).save_pretrained(folder)"
+            "AutoTokenizer.from_pretrained(folder).save_pretrained(folder)"
         )
-    tokenizer = fitting(FILE, (checkpoint.folder / FILE).read_text(encoding="utf-8", errors="replace"), vocabulary)
+    content = checkpoint.json(FILE)
+    _without_surplus(content, vocabulary)
+    _override(content, checkpoint.json(SETTINGS))
+    tokenizer = fitting(FILE, json.dumps(content, ensure_ascii=False), vocabulary)
     tokenizer.no_padding()
     tokenizer.no_truncation()
     if lower_case:
         before = [tokenizer.normalizer] if tokenizer.normalizer else []
         tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase(), *before])
     return tokenizer
+
+
+def _without_surplus(content: dict[str, Any], vocabulary: int) -> None:
+    """Drop added tokens that the model has no row for, such as the mask of a model that was trained on without it."""
+    added = content.get("added_tokens") or []
+    surplus = {token["content"] for token in added if isinstance(token, dict) and token.get("id", 0) >= vocabulary}
+    if surplus:
+        content["added_tokens"] = [token for token in added if token["content"] not in surplus]
+        words = content.get("model", {}).get("vocab")
+        for token in surplus:
+            if isinstance(words, dict):
+                words.pop(token, None)
+
+
+def _override(content: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Let the tokenizer's settings change it, as the reference library does when it loads one of its own classes."""
+    if settings.get("truncation_side", "right") != "right":
+        raise CheckpointError(f"{SETTINGS}: truncation_side must be right, given {settings['truncation_side']!r}")
+    if settings.get("tokenizer_class") in ("PreTrainedTokenizerFast", "TokenizersBackend"):
+        return
+    for part, kind, names in (
+        ("normalizer", "BertNormalizer", BERT_SETTINGS),
+        ("pre_tokenizer", "ByteLevel", {"add_prefix_space": "add_prefix_space"}),
+    ):
+        found = content.get(part)
+        for name, setting in names.items():
+            if isinstance(found, dict) and found.get("type") == kind and setting in settings:
+                found[name] = settings[setting]
 
 
 def fitting(file: str, text: str, vocabulary: int) -> Tokenizer:
@@ -44,7 +86,7 @@ def fitting(file: str, text: str, vocabulary: int) -> Tokenizer:
     except BaseException as error:  # what panics in the library is no Exception
         if isinstance(error, KeyboardInterrupt):
             raise
-        raise CheckpointError(f"{file}: is no tokenizer: {error}") from error
+        raise CheckpointError(f"{file}: is no tokenizer: {str(error).splitlines()[0]}") from error
     most = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)
     if most >= vocabulary:
         raise CheckpointError(f"{file}: token {most} does not fit the model's vocabulary of {vocabulary}")
@@ -53,16 +95,16 @@ def fitting(file: str, text: str, vocabulary: int) -> Tokenizer:
 
 def longest(checkpoint: Checkpoint, *limits: int | None) -> int:
     """Return the most tokens of a text: the least of what the model, its tokenizer and others allow."""
-    said = checkpoint.json("tokenizer_config.json").get("model_max_length")
-    return min(int(limit) for limit in (*limits, said) if isinstance(limit, (int, float)) and limit > 0)
+    said = checkpoint.json(SETTINGS).get("model_max_length")
+    return min(int(limit) for limit in (*limits, said) if isinstance(limit, (int, float)) and 1 <= limit < UNLIMITED)
 
 
-def special(checkpoint: Checkpoint, tokenizer: Tokenizer, name: str) -> int:
-    """Return the index of a special token, such as `mask_token`. Raises CheckpointError where there is none."""
-    for file in ("tokenizer_config.json", "special_tokens_map.json"):
-        token = checkpoint.json(file).get(name)
+def special(checkpoint: Checkpoint, tokenizer: Tokenizer, name: str, usual: tuple[str, ...]) -> int:
+    """Return the index of a special token, named or usual. Raises CheckpointError where there is none."""
+    named = [checkpoint.json(file).get(name) for file in (SETTINGS, "special_tokens_map.json")]
+    for token in (*named, *usual):
         text = token.get("content") if isinstance(token, dict) else token
         index = tokenizer.token_to_id(text) if isinstance(text, str) else None
         if index is not None:
             return int(index)
-    raise CheckpointError(f"tokenizer_config.json: must name a {name} that {FILE} holds")
+    raise CheckpointError(f"{SETTINGS}: must name a {name} that {FILE} holds")

@@ -8,11 +8,12 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationErr
 from pydantic_core import PydanticCustomError
 
 from contract.manifest import KindName, Sampling
-from service.errors import Unacceptable
+from service.errors import TooLarge, Unacceptable
 
 Indices: TypeAlias = tuple[int, ...] | slice | Literal["all"]
 """Some indices, a range of them, or all; negative ones count from the end."""
 
+CANDIDATE_BYTES = 80  # of an answer, a candidate with its text
 MOST_INDICES = 4096
 """More in one list are refused before they are looked at."""
 
@@ -68,6 +69,14 @@ class FillMaskOptions(TextOptions):
     """Options of `fill-mask`."""
 
     top_k: int = Field(5, ge=1, le=1000, description="candidates a mask, best first")
+
+    def check_size(self, masks: int, limit: int) -> None:
+        """Raise TooLarge if the answer for so many masks would pass a limit in bytes."""
+        size = masks * self.top_k * CANDIDATE_BYTES
+        if size > limit:
+            raise TooLarge(
+                f"candidates: at most {limit} bytes an answer, this one would have {size}; ask for fewer top_k"
+            )
 
 
 class GenerateOptions(Options):

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from service.attention import METHODS, Ask, rollable
 from service.images import Picture
-from service.search import Hypothesis
+from service.search import Hypothesis, likeliest
 from service.served import Generator, Item, Prediction, Predictor, ReadMaps, Served
 from service.texts import Token
 
@@ -57,7 +57,7 @@ def candidates(served: Predictor, logits: Prediction, top_k: int) -> dict[str, o
     masks = []
     for row in logits:
         probabilities = softmax(row)
-        order = np.argsort(-probabilities, kind="stable")[:top_k]
+        order = likeliest(probabilities, top_k)
         masks.append(
             [
                 {"token": int(index), "text": served.words(int(index)), "probability": float(probabilities[index])}

@@ -191,7 +191,10 @@ async def _predict(
     *,
     asked: bool = False,
 ) -> Response:
-    """Answer with what `show` makes of every input's prediction, and its attention if that is asked for."""
+    """Answer with what `show` makes of every input's prediction, and its attention if that is asked for.
+
+    `show` runs on a thread of its own where it reads logits over a vocabulary.
+    """
     ask = _ask(sent, served, asked=asked)
     ready: list[Item] = []
     if served.manifest.image:
@@ -203,13 +206,18 @@ async def _predict(
         lengths = [item.lengths for item in ready]
     if ask:
         ask.check_size(lengths, state.settings.max_answer_bytes)
+    if isinstance(options, FillMaskOptions):
+        options.check_size(sum(one["masked"] for one in lengths), state.settings.max_answer_bytes)
 
     async def one(index: int) -> dict[str, object]:
         item = ready[index] if ready else await state.decode(served, served.decode_image, sent.inputs[index])
         if ask is None:
-            return show(await served.predict(item))
+            return await shown(await served.predict(item))
         row, maps = await served.look(item, ask)
-        return {**show(row), "attention": present.attention(served, ask, maps, item)}
+        return {**await shown(row), "attention": present.attention(served, ask, maps, item)}
+
+    async def shown(row: Prediction) -> dict[str, object]:
+        return await state.decode(served, show, row) if served.mask else show(row)
 
     with served.permit(lengths, looking=ask is not None):
         results = await _together(one(index) for index in range(len(sent.inputs)))

@@ -77,7 +77,7 @@ class Constraints:
         forbidden = list(rules.suppressed)
         if length == (0 if rules.forced_first is None else 1):
             forbidden += rules.suppressed_first
-        if len(self._prefix) + length < rules.min_length:
+        if len(self._prefix) + length < rules.min_length or length < rules.min_new_tokens:
             forbidden.append(rules.end)
         rows, repeated = self._repeated(live)
         if not forbidden and not len(rows):
@@ -113,7 +113,7 @@ def _only(token: int, logs: LogProbabilities) -> LogProbabilities:
     return forced
 
 
-def _likeliest(totals: LogProbabilities, count: int) -> npt.NDArray[np.intp]:
+def likeliest(totals: LogProbabilities, count: int) -> npt.NDArray[np.intp]:
     """Return the flat indices of the largest values, best first, equals in their order, without sorting all."""
     flat = totals.ravel()
     count = min(count, flat.size)
@@ -196,7 +196,7 @@ class Beams:
         """Take one token for every live hypothesis."""
         logs = self._constrain(logs, self.live)
         totals = self._totals[:, None] + logs  # (beams, vocabulary)
-        order = _likeliest(totals, 2 * self._beams)
+        order = likeliest(totals, 2 * self._beams)
         parents: list[int] = []
         live: list[Hypothesis] = []
         for rank, flat in enumerate(order):

@@ -28,7 +28,9 @@ Prediction: TypeAlias = npt.NDArray[np.float32]
 """What a head says of one input: logits (classes), an embedding (width), or logits (masks, vocabulary)."""
 
 MOST_MASKS = 64
-"""Gaps of one text; each costs a row of logits over the whole vocabulary."""
+"""Gaps of one text."""
+MASK_TOKENS = 64
+"""A gap costs as much as so many tokens."""
 
 log = structlog.get_logger()
 
@@ -76,6 +78,8 @@ class Served:
         self.ready = False
         self.predicting = Budget("queue of predictions", settings.queue_tokens)
         self.looking = Budget("queue of attention", settings.queue_map_bytes)
+        # 8-bit graphs scale activations by all that runs together: an answer is its input's own only if that runs alone
+        self.alone = artifact.manifest.precision == "int8"
 
     @property
     def manifest(self) -> Manifest:
@@ -88,7 +92,7 @@ class Served:
             f"{self.manifest.name}/attention",
             device,
             self._look_at,
-            self.settings.batch_map_bytes,
+            0 if self.alone else self.settings.batch_map_bytes,
             self.looking,
             metrics,
         )
@@ -159,7 +163,7 @@ class Predictor(Served):
             f"{self.manifest.name}/predict",
             device,
             self._predict_all,
-            self.settings.batch_tokens,
+            0 if self.alone else self.settings.batch_tokens,
             self.predicting,
             metrics,
         )
@@ -208,11 +212,11 @@ class Predictor(Served):
         """Hold what inputs of these lengths cost. Raises Busy before any work is spent if the queue is full."""
         if looking:
             return self.looking.permit(sum(self.map_bytes(one) for one in lengths))
-        return self.predicting.permit(sum(tokens_of(one) for one in lengths))
+        return self.predicting.permit(sum(cost_of(one) for one in lengths))
 
     async def predict(self, item: Item) -> Prediction:
         """Return what the head says of an input."""
-        size = tokens_of(item.lengths)
+        size = cost_of(item.lengths)
         return await self._predict.submit(item, size, bucket_of(size))
 
     def _predict_all(self, items: Sequence[Item]) -> list[Prediction]:
@@ -226,9 +230,9 @@ class Predictor(Served):
         return self._texts.decode([index])
 
 
-def tokens_of(lengths: Mapping[str, int]) -> int:
-    """Return the tokens of an image or a text."""
-    return lengths.get("image") or lengths["source"]
+def cost_of(lengths: Mapping[str, int]) -> int:
+    """Return what an image or a text costs: its tokens, or more for masks, each a row of logits over the vocabulary."""
+    return max(lengths.get("image", 0), lengths.get("source", 0), MASK_TOKENS * lengths.get("masked", 0))
 
 
 class Generator(Served):
@@ -242,6 +246,9 @@ class Generator(Served):
         rule, generation = self.manifest.text, self.manifest.generation
         if not rule or not generation:
             raise ArtifactError(artifact.path(MANIFEST), f"a {self.manifest.task} model needs text and generation")
+        if generation.num_beams > settings.max_beams:
+            reason = f"asks for num_beams {generation.num_beams}, REGARD_MAX_BEAMS allows {settings.max_beams}"
+            raise ArtifactError(artifact.path(MANIFEST), reason)
         self.generation = generation
         self.texts = Texts(artifact, rule.tokenizer, rule.max_tokens)
         other = generation.tokenizer
@@ -259,7 +266,7 @@ class Generator(Served):
             self.sessions["decode"],
             self.generation,
             device,
-            self.settings,
+            self.settings.model_copy(update={"batch_rows": 0}) if self.alone else self.settings,
             self.predicting,
             metrics,
         )

@@ -12,7 +12,7 @@ from contract.manifest import FileName
 from service.errors import TooLarge, Unacceptable
 
 CHARACTERS_A_TOKEN = 32
-"""More characters than this for every token a model may take cannot fit, whatever they are: not even tokenized."""
+"""A text of more characters than this for every token a model may take is refused before it is tokenized."""
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,15 @@
 """BART (Lewis et al. 2020): an encoder-decoder with learned positions."""
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
+
+import torch
+from torch import Tensor, nn
 
 from contract.manifest import Task, TextRule
 from export import family
 from export.checkpoint import Checkpoint, CheckpointError, Names, copy_of
-from export.family import Activation, Family, Index, Size, Wish, made_by
+from export.family import Activation, Family, Size, Wish, made_by
 from export.generation import generation
 from export.plan import Source
 from export.tasks import text_to_text
@@ -32,8 +35,9 @@ class Config(family.Config):
     add_final_layer_norm: bool = False
     normalize_embedding: bool | None = None
     static_position_embeddings: bool | None = None
-    extra_pos_embeddings: Index | None = None
-    add_bias_logits: bool = False
+    extra_pos_embeddings: Literal[0, 2] | None = None
+    add_bias_logits: Literal[False] = False
+    is_encoder_decoder: Literal[True] = True  # type: ignore[assignment] # the other of two
     no_matter = frozenset({"num_hidden_layers", "max_length", "classif_dropout", "force_bos_token_to_be_generated"})
 
 
@@ -62,6 +66,11 @@ class SequenceFamily(Family[C]):
         """Return the head's names: its matrix is the targets' embedding, unless they are not tied."""
         tied = config.tie_word_embeddings
         return {**self.heads[task], "lm_head.weight": copy_of("head.weight") if tied else "head.weight"}
+
+    def adapt(self, config: C, module: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Let logits have no bias where the checkpoint has none."""
+        bias = module.get_parameter("head.bias")
+        return {"head.bias": torch.zeros_like(bias), **tensors}
 
     def common(self, config: C, **others: object) -> TransformerConfig:
         """Return the sizes that the families have in common, and others."""

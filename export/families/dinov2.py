@@ -1,5 +1,8 @@
 """DINOv2 (Oquab et al. 2023), and with registers (Darcet et al. 2024)."""
 
+from typing import Annotated
+
+from pydantic import Field
 from torch import nn
 
 from contract.manifest import Task
@@ -13,7 +16,7 @@ from model.vit import ViTConfig
 class Config(ImageConfig):
     """`config.json`."""
 
-    mlp_ratio: int | float = 4
+    mlp_ratio: Annotated[int | float, Field(gt=0)] = 4
     layer_norm_eps: Epsilon = 1e-6
     use_swiglu_ffn: bool = False
     num_register_tokens: Index = 0

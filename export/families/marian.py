@@ -34,7 +34,7 @@ class MarianFamily(bart.SequenceFamily[Config]):
         )
 
     def tokenizers(self, checkpoint: Checkpoint, sizes: TransformerConfig) -> tuple[str, str | None]:
-        """Convert the sentencepiece models, unless the folder holds a tokenizer already."""
+        """Convert the sentencepiece models; a folder without them must hold a tokenizer."""
         if not checkpoint.has("source.spm"):
             return super().tokenizers(checkpoint, sizes)
         try:

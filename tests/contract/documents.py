@@ -98,6 +98,7 @@ TEXT = {
         "early_stopping": "never",
         "sampling": {"temperature": 0.7, "top_k": 5, "top_p": 0.9},
         "min_length": 3,
+        "min_new_tokens": 2,
         "forced_first": 4,
         "forced_last": 2,
         "suppressed": [5, 6],

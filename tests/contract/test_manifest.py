@@ -28,6 +28,7 @@ OPTIONAL = {
     "generation.sampling.top_k": None,
     "generation.sampling.top_p": None,
     "generation.min_length": 0,
+    "generation.min_new_tokens": 0,
     "generation.forced_first": None,
     "generation.forced_last": None,
     "generation.suppressed": [],

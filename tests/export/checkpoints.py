@@ -104,13 +104,13 @@ class Case:
             warnings.simplefilter("ignore")
             model = sharpened(self.model())
             model.save_pretrained(folder)
-        if self.prepare:
-            self.prepare(folder)
         for name, content in self.files.items():
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(json.dumps(content))
         if self.tokenizer:
             self.tokenizer().save(str(folder / "tokenizer.json"))
+        if self.prepare:
+            self.prepare(folder)
 
 
 def reference(folder: Path) -> Any:
@@ -215,13 +215,17 @@ def marian(**options: Any) -> Callable[[], Any]:
 
 
 def sentence_pieces(folder: Path) -> None:
-    """Marian's tokenizers: two sentencepiece models and one vocabulary."""
+    """Marian's tokenizers: two sentencepiece models and one vocabulary, beyond which nothing may be generated."""
     make(folder)
+    vocabulary = json.loads((folder / "vocab.json").read_text())
+    rules = json.loads((folder / "generation_config.json").read_text())
+    rules["suppress_tokens"] = list(range(len(vocabulary), 699))
+    (folder / "generation_config.json").write_text(json.dumps(rules))
 
 
 def a_vocabulary_a_side(folder: Path) -> None:
     """The same with the targets' vocabulary apart."""
-    make(folder)
+    sentence_pieces(folder)
     vocabulary = json.loads((folder / "vocab.json").read_text())
     (folder / "target_vocab.json").write_text(json.dumps(vocabulary))
     (folder / "tokenizer_config.json").write_text(json.dumps({"separate_vocabs": True, "model_max_length": 512}))

@@ -4,6 +4,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -81,14 +82,14 @@ FAULTS = {
     "a key nobody knows": (
         "bert",
         put("config.json", "rotary", True),
-        "config.json: rotary is not known of bert, so its effect is not reproduced; if it has none, add: --ignore rotary",
+        "config.json: rotary: not known of bert, so the effect is not reproduced; if there is none, add: --ignore rotary",
     ),
     "an unsupported value": (
         "bert",
         put("config.json", "position_embedding_type", "relative_key"),
         "config.json: position_embedding_type: Input should be 'absolute', given 'relative_key'",
     ),
-    "an unknown activation": ("bert", put("config.json", "hidden_act", "xielu"), "config.json: hidden_act: Value error, must"),
+    "an unknown activation": ("bert", put("config.json", "hidden_act", "xielu"), "config.json: hidden_act: must be one of gelu"),
     "a regression": ("bert", put("config.json", "problem_type", "regression"), "config.json: problem_type: Input should be"),
     "a decoder": ("bert", put("config.json", "is_decoder", True), "config.json: is_decoder: Input should be False"),
     "heads that do not divide": (
@@ -99,22 +100,22 @@ FAULTS = {
     "another width": (
         "bert",
         put("config.json", "hidden_size", 32),
-        "weights: embed.tokens.weight must be [130, 32], given [130, 16]",
+        "weights: bert.embeddings.word_embeddings.weight must be [130, 32], given [130, 16]",
     ),
     "more layers than there are": (
         "bert",
         put("config.json", "num_hidden_layers", 3),
-        "weights: missing encoder.blocks.2.attention.query.weight; missing",
+        "weights: missing bert.encoder.layer.2.attention.self.query.weight; missing",
     ),
     "fewer layers than there are": (
         "bert",
         put("config.json", "num_hidden_layers", 1),
-        "weights: left over encoder.blocks.1.attention",
+        "weights: left over bert.encoder.layer.1.attention",
     ),
     "more classes than there are": (
         "bert",
         put("config.json", "id2label", {str(index): str(index) for index in range(4)}),
-        "weights: head.output.weight must be [4, 16], given [3, 16]",
+        "weights: classifier.weight must be [4, 16], given [3, 16]",
     ),
     "labels with a gap": (
         "bert",
@@ -131,7 +132,7 @@ FAULTS = {
     "a tensor that is missing": (
         "bert",
         tensors(lambda held: held.pop("classifier.bias")),
-        "weights: missing head.output.bias",
+        "weights: missing classifier.bias",
     ),
     "a copy that is none": (
         "bert-mask",
@@ -149,7 +150,11 @@ FAULTS = {
         larger_tokenizer,
         "tokenizer.json: token 5000 does not fit the model's vocabulary of 130",
     ),
-    "a mask that is not named": ("bert-mask", without("tokenizer_config.json"), "tokenizer_config.json: must name a mask_token"),
+    "a mask that there is not": (
+        "bert-mask",
+        lambda folder: (without("tokenizer_config.json")(folder), (folder / "tokenizer.json").write_text((folder / "tokenizer.json").read_text().replace("[MASK]", "[GAP]"))),
+        "tokenizer_config.json: must name a mask_token",
+    ),
     "a pooling that is not supported": (
         "distilbert-features",
         put("1_Pooling/config.json", "pooling_mode", "weightedmean"),
@@ -201,6 +206,32 @@ FAULTS = {
         put("config.json", "normalize_before", True),
         "config.json: add_final_layer_norm must be as normalize_before",
     ),
+    "no length at all": ("bart", put("generation_config.json", "num_beams", 0), "generation_config.json: num_beams: Input should be"),
+    "tokens that are no list": ("bart", put("generation_config.json", "suppress_tokens", 5), "generation_config.json: suppress_tokens must be a list"),
+    "a temperature of words": (
+        "gpt2",
+        lambda folder: (put("generation_config.json", "do_sample", True)(folder), put("generation_config.json", "temperature", "hot")(folder)),
+        "generation_config.json: temperature: Input should be a valid number",
+    ),
+    "a projection that was cut": (
+        "gpt2",
+        tensors(lambda held: held.__setitem__("transformer.h.0.attn.c_attn.bias", torch.ones(4))),
+        "weights: transformer.h.0.attn.c_attn.bias must be 3 tensors joined, given [4]",
+    ),
+    "whole numbers for weights": (
+        "bert",
+        tensors(lambda held: held.__setitem__("classifier.bias", torch.ones(3, dtype=torch.int8))),
+        "weights: classifier.bias must hold floating point numbers, given torch.int8",
+    ),
+    "a size that no machine has": ("bert", put("config.json", "vocab_size", 10**15), "config.json: the model cannot be built"),
+    "a type that is no name": ("bert", put("config.json", "model_type", []), "config.json: model_type must be one of"),
+    "a pooling that is lost": ("bert-features", without("1_Pooling/config.json"), "modules.json: Pooling must have a folder"),
+    "a pointer": (
+        "bert",
+        lambda folder: (folder / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\n"),
+        "model.safetensors: is a pointer of git-lfs; fetch the file itself",
+    ),
+    "a pair that the model cannot take": ("bert", lambda folder: (put("config.json", "type_vocab_size", 1)(folder), tensors(lambda held: held.__setitem__("bert.embeddings.token_type_embeddings.weight", torch.ones(1, 16)))(folder)), "tokenizer.json: gives a second text type 1"),
     "no sentence pieces": ("marian", without("target.spm"), "target.spm"),
 }  # fmt: skip
 
@@ -251,6 +282,26 @@ def test_the_last_layer_of_another_task_is_set_aside_and_said(checkpoint, monkey
     assert "not used by feature-extraction: bert.pooler.dense.bias" in capsys.readouterr().out
     manifest = read_artifact(tmp_path / "out" / "given" / "1").manifest
     assert "classifier.weight" in str(manifest.made_by["set_aside"])
+
+
+def test_a_folder_that_cannot_be_written_to_is_one_line(checkpoint, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["export", str(checkpoint("bert")), "--to", "/proc/nowhere"])
+    assert command.main() == 2
+    said = capsys.readouterr().err
+    assert ": not exported: /proc/nowhere: cannot be written: " in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_leaves_nothing_behind(checkpoint, tmp_path, name, status):
+    given = [sys.executable, "-m", "export", str(checkpoint("bert")), "--to", str(tmp_path / "out")]
+    process = subprocess.Popen(given, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while "parameters" not in process.stdout.readline():  # the workshop is open, the first graph is being traced
+        assert process.poll() is None
+    process.send_signal(getattr(signal, name))
+    process.communicate(timeout=60)
+    assert process.returncode in (status, 1)  # a library may turn an interrupt in its midst into an error of its own
+    assert not (tmp_path / "out").exists()
 
 
 def sharded(folder):
@@ -345,7 +396,7 @@ def test_a_name_on_the_hub_without_a_network_is_one_line(cache, tmp_path, name):
     )  # fmt: skip
     assert done.returncode == 2
     assert done.stderr == (
-        f"{name}: not exported: {name}: is no bundled model and no folder, the hub cannot be reached, and its cache does "
+        f"{name}: not exported: NAME: is no bundled model and no folder, the hub cannot be reached, and its cache does "
         "not hold it\n"
     )
     assert not (tmp_path / "out").exists()
@@ -353,5 +404,5 @@ def test_a_name_on_the_hub_without_a_network_is_one_line(cache, tmp_path, name):
 
 @pytest.mark.parametrize("name", ["../no/where", "a/b/c", "/nowhere", "a b"])
 def test_what_cannot_be_a_name_is_refused(name):
-    with pytest.raises(CheckpointError, match="is no bundled model, no folder, and cannot be a name on the hub"):
+    with pytest.raises(CheckpointError, match="is no bundled model and no folder, and cannot be a name on the hub"):
         open_checkpoint(name, None)
