@@ -241,7 +241,8 @@ def normalising_before(folder: Path) -> None:
 MARIAN_GENERATION = {
     "generation_config.json": {
         "bad_words_ids": [[699]], "bos_token_id": 0, "decoder_start_token_id": 699, "eos_token_id": 0,
-        "pad_token_id": 699, "forced_eos_token_id": 0, "max_length": 16, "num_beams": 4, "renormalize_logits": True,
+        "pad_token_id": 699, "forced_eos_token_id": 0, "max_length": 16, "num_beams": 4,
+        "no_repeat_ngram_size": 2, "renormalize_logits": True,
     }
 }  # fmt: skip
 
