@@ -158,9 +158,21 @@ class Family(ABC, Generic[C]):
         """Return the tasks it can be exported for."""
         return tuple(self.heads)
 
-    @abstractmethod
     def source(self, checkpoint: Checkpoint, wish: Wish) -> Source:
-        """Return the checkpoint as the source of an artifact."""
+        """Return the checkpoint as the source of an artifact. Raises CheckpointError for whatever is wrong with it."""
+        if wish.image and "--image-size" not in self.options:
+            raise CheckpointError(f"--image-size: {self.model_type} reads text")
+        config = self.read(checkpoint, wish.ignored)
+        try:
+            return self.build(checkpoint, wish, config, self.task(checkpoint, wish.task))
+        except CheckpointError:
+            raise
+        except ValueError as error:  # of a definition: its sizes contradict each other
+            raise CheckpointError(str(error).splitlines()[0]) from error
+
+    @abstractmethod
+    def build(self, checkpoint: Checkpoint, wish: Wish, config: C, task: Task) -> Source:
+        """Compose the definition, fill it, and say what is to be exported."""
 
     def read(self, checkpoint: Checkpoint, ignored: tuple[str, ...]) -> C:
         """Return the checked configuration. Raises CheckpointError naming the key that is not supported."""

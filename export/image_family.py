@@ -69,20 +69,15 @@ class ImageFamily(Family[C]):
             )
         return trained
 
-    def source(self, checkpoint: Checkpoint, wish: Wish) -> Source:
-        """Return the checkpoint as the source of an artifact."""
-        config = self.read(checkpoint, wish.ignored)
-        task = self.task(checkpoint, wish.task)
+    def build(self, checkpoint: Checkpoint, wish: Wish, config: C, task: Task) -> Source:
+        """Compose the definition, fill it, and say what is to be exported."""
         if not checkpoint.has(PREPROCESSOR):
             raise CheckpointError(f"{PREPROCESSOR}: must be in the checkpoint's folder, and is not")
         processor = {key: value for key, value in checkpoint.json(PREPROCESSOR).items() if key not in wish.ignored}
-        try:
-            image = wish.image or self.image(sides(config.image_size), size(processor, self.processor))
-            rule = read(processor, image, config.num_channels, self.processor)
-            sizes = self.sizes(config, image, checkpoint)
-            module = vit(sizes, self.head(config, sizes, task, checkpoint))
-        except ValueError as error:
-            raise CheckpointError(str(error)) from error
+        image = wish.image or self.image(sides(config.image_size), size(processor, self.processor))
+        rule = read(processor, image, config.num_channels, self.processor)
+        sizes = self.sizes(config, image, checkpoint)
+        module = vit(sizes, self.head(config, sizes, task, checkpoint))
         module, aside = self.fill(module, checkpoint, config, task)
         return image_model(
             wish.name,

@@ -4,6 +4,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
+from tokenizers import Tokenizer
 from torch import nn
 
 from contract.manifest import Task, TextRule
@@ -63,30 +64,16 @@ class TextFamily(Family[C]):
         }
         return {**self.heads[task], **repeated, self.bias: "head.output.bias"}
 
-    def source(self, checkpoint: Checkpoint, wish: Wish) -> Source:
-        """Return the checkpoint as the source of an artifact."""
-        if wish.image:
-            raise CheckpointError(f"--image-size: {self.model_type} reads text")
-        config = self.read(checkpoint, wish.ignored)
-        task = self.task(checkpoint, wish.task)
+    def build(self, checkpoint: Checkpoint, wish: Wish, config: C, task: Task) -> Source:
+        """Compose the definition, fill it, and say what is to be exported."""
         declared = sentences(checkpoint) if task == "feature-extraction" else Sentences()
         tokenizer = of_checkpoint(checkpoint, config.vocab_size, lower_case=declared.lower_case)
-        try:
-            sizes = self.sizes(config)
-            module = text_encoder(sizes, self._head(config, sizes, task, declared))
-        except ValueError as error:
-            raise CheckpointError(str(error)) from error
+        sizes = self.sizes(config)
+        module = text_encoder(sizes, self._head(config, sizes, task, declared))
         if isinstance(module.head, MaskedWords) and config.tie_word_embeddings:
             module.head.output.weight = module.embed.tokens.weight
-        activation = checkpoint.json(DECLARED).get("activation_fn")
-        if task == "text-classification" and activation not in (None, "torch.nn.modules.activation.Sigmoid"):
-            raise CheckpointError(f"{DECLARED}: activation_fn must be Sigmoid, given {str(activation)[:64]!r}")
-        if task == "text-classification" and sizes.types:
-            types = max(tokenizer.encode("a", "b").type_ids, default=0)
-            if types >= sizes.types:
-                raise CheckpointError(
-                    f"tokenizer.json: gives a second text type {types}, but type_vocab_size is {sizes.types}"
-                )
+        if task == "text-classification":
+            _check_pairs(checkpoint, tokenizer, sizes)
         module, aside = self.fill(module, checkpoint, config, task)
         return text_model(
             wish.name,
@@ -112,3 +99,13 @@ class TextFamily(Family[C]):
             return FirstClassifier(sizes.width, len(config.labels), ACTIVATIONS[self.classified]())
         activation = ACTIVATIONS[self.filled or sizes.activation]()
         return MaskedWords(sizes.width, sizes.vocabulary, activation, nn.LayerNorm(sizes.width, eps=sizes.epsilon))
+
+
+def _check_pairs(checkpoint: Checkpoint, tokenizer: Tokenizer, sizes: TextEncoderConfig) -> None:
+    """Refuse a classifier of pairs that answers otherwise than by sigmoid, or whose tokenizer it has no types for."""
+    activation = checkpoint.json(DECLARED).get("activation_fn")
+    if activation not in (None, "torch.nn.modules.activation.Sigmoid"):
+        raise CheckpointError(f"{DECLARED}: activation_fn must be Sigmoid, given {str(activation)[:64]!r}")
+    types = max(tokenizer.encode("a", "b").type_ids, default=0)
+    if sizes.types and types >= sizes.types:
+        raise CheckpointError(f"tokenizer.json: gives a second text type {types}, but type_vocab_size is {sizes.types}")

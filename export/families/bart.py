@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from contract.manifest import Task, TextRule
 from export import family
-from export.checkpoint import Checkpoint, CheckpointError, Names, copy_of
+from export.checkpoint import Checkpoint, Names, copy_of
 from export.family import Activation, Family, Size, Wish, made_by
 from export.generation import generation
 from export.plan import Source
@@ -94,17 +94,10 @@ class SequenceFamily(Family[C]):
         """Return the tokenizers of sources and, where it is another, of targets."""
         return of_checkpoint(checkpoint, sizes.vocabulary).to_str(pretty=True), None
 
-    def source(self, checkpoint: Checkpoint, wish: Wish) -> Source:
-        """Return the checkpoint as the source of an artifact."""
-        if wish.image:
-            raise CheckpointError(f"--image-size: {self.model_type} reads text")
-        config = self.read(checkpoint, wish.ignored)
-        task = self.task(checkpoint, wish.task)
-        try:
-            sizes = self.sizes(config)
-            module = transformer(sizes)
-        except ValueError as error:
-            raise CheckpointError(str(error)) from error
+    def build(self, checkpoint: Checkpoint, wish: Wish, config: C, task: Task) -> Source:
+        """Compose the definition, fill it, and say what is to be exported."""
+        sizes = self.sizes(config)
+        module = transformer(sizes)
         tokenizer, target_tokenizer = self.tokenizers(checkpoint, sizes)
         rules = generation(
             checkpoint,

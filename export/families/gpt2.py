@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from contract.manifest import Task, TextRule
 from export import family
-from export.checkpoint import Checkpoint, CheckpointError, Names, copy_of, cut
+from export.checkpoint import Checkpoint, Names, copy_of, cut
 from export.family import Activation, Epsilon, Family, Size, Wish, made_by
 from export.generation import generation
 from export.plan import Source
@@ -39,12 +39,8 @@ class Config(family.Config):
 class GPT2Family(Family[Config]):
     """Continues texts."""
 
-    def source(self, checkpoint: Checkpoint, wish: Wish) -> Source:
-        """Return the checkpoint as the source of an artifact."""
-        if wish.image:
-            raise CheckpointError("--image-size: gpt2 reads text")
-        config = self.read(checkpoint, wish.ignored)
-        task = self.task(checkpoint, wish.task)
+    def build(self, checkpoint: Checkpoint, wish: Wish, config: Config, task: Task) -> Source:
+        """Compose the definition, fill it, and say what is to be exported."""
         tokenizer = of_checkpoint(checkpoint, config.vocab_size)
         sizes = GPTConfig(
             config.vocab_size,
@@ -57,11 +53,7 @@ class GPT2Family(Family[Config]):
             epsilon=config.layer_norm_epsilon,
             tied=config.tie_word_embeddings,
         )
-        try:
-            module = gpt(sizes)
-        except ValueError as error:
-            raise CheckpointError(str(error)) from error
-        module, aside = self.fill(module, checkpoint, config, task)
+        module, aside = self.fill(gpt(sizes), checkpoint, config, task)
         return text_continuer(
             wish.name,
             module,
