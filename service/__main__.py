@@ -5,6 +5,7 @@ model cannot run.
 """
 
 import contextlib
+import json
 import signal
 import socket
 import sys
@@ -17,21 +18,17 @@ from contract.artifact import ArtifactError
 from service.app import create_app
 from service.logs import configure
 from service.run import ProviderError, SessionError
-from service.served import Served, load
+from service.served import Predictor, Served, load
 from service.settings import Settings, SettingsError, read_settings
 
 log = structlog.get_logger()
 
-TRY = {
-    "image-classification": (
-        "curl -H 'Content-Type: image/png' --data-binary @tests/data/digits/seven.png "
-        "'{url}/v1/models/{name}/classify?top_k=1&attention=rollout&digits=2'"
-    ),
-    "text2text-generation": (
-        "curl -H 'Content-Type: application/json' -d '{{\"inputs\": \"the twenty-third of March 2021\"}}' "
-        "{url}/v1/models/{name}/generate"
-    ),
+EXAMPLES = {
+    "text2text-generation": "the twenty-third of March 2021",
+    "text-generation": "Once upon a time",
+    "fill-mask": "The cat sat on the {mask}.",
 }
+"""Texts to try, by task."""
 
 
 class Server(uvicorn.Server):
@@ -98,9 +95,19 @@ def _welcome(settings: Settings, url: str, models: Mapping[str, Served]) -> None
     if settings.log_format != "console":
         return
     lines = [f"open  {url}/", f"      {url}/docs"]
-    for name, served in models.items():
-        lines += [f"try   {line}" for line in TRY.get(served.manifest.task, "").format(url=url, name=name).splitlines()]
+    lines += [f"try   {_command(served, f'{url}/v1/models/{name}')}" for name, served in models.items()]
     print("", *lines, "", sep="\n", flush=True)  # noqa: T201 # for a person
+
+
+def _command(served: Served, url: str) -> str:
+    """Return a curl command that a model answers, with the files that lie in the repository."""
+    endpoint = f"{url}/{served.endpoints[0]}"
+    if served.manifest.image:
+        query = "top_k=1&attention=rollout&digits=2" if served.endpoints[0] == "classify" else "attention=rollout"
+        return f"curl -H 'Content-Type: image/png' --data-binary @tests/data/digits/seven.png '{endpoint}?{query}'"
+    text = EXAMPLES.get(served.manifest.task, "The cat sat on the mat.")
+    body = json.dumps({"inputs": text.format(mask=served.mask) if isinstance(served, Predictor) else text})
+    return f"curl -H 'Content-Type: application/json' -d '{body}' {endpoint}"
 
 
 def _listen(settings: Settings) -> socket.socket:
