@@ -189,7 +189,7 @@ class Changed:
 CHANGES = {
     "a weight off by a little": (
         lambda out, feed: [out["logits"], out["encoder"] + np.float32(1e-3)],
-        "attention: encoder: must agree within 0.0001, differs by 0.00100",
+        "attention: encoder: must agree within 0.0001, differs by 0.001",
     ),
     "logits off by a little": (
         lambda out, feed: [out["logits"] + np.float32(1e-3), out["encoder"]],
