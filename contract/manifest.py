@@ -17,6 +17,13 @@ Task = Literal[
 Role = Literal["predict", "attention", "relevance", "encode", "decode"]
 KindName = Literal["encoder", "decoder", "cross"]
 Scores = Literal["softmax", "sigmoid"]
+Method = Literal["raw", "rollout", "norm", "relevance"]
+READ = ("raw", "rollout", "norm")
+"""The methods of the attention graph, in the order of the numbers by which its input `method` asks for them."""
+FUSIONS = ("each", "mean", "max", "min")
+"""What its input `fusion` asks for: heads by index, or all of them fused."""
+FIGURES = ("entropy", "special", "distance")
+"""What `<kind>.diagnostics` holds along its last axis; the last for images only."""
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 Name = Annotated[str, Field(pattern=NAME)]
 FileName = Annotated[str, Field(pattern=NAME, description="in the artifact's folder")]
@@ -89,9 +96,18 @@ class TextRule(Part):
 
 
 class Kind(Part):
-    """The maps of one kind, in layer order; a graph returns them stacked, (batch, layers, heads, query, key)."""
+    """The maps of one kind, in layer order.
+
+    The attention graph takes `method`, `fusion`, `discard` (how many entries a layer) and `diagnose`, and for each kind
+    `<kind>.layers`, `<kind>.rows`, `<kind>.heads` and `<kind>.special`, the special tokens among its keys. It returns
+    `<kind>` (batch, heads, layers in their order, rows, key) and `<kind>.diagnostics` (batch, layer, head, query,
+    figure). The relevance graph takes `explained` (batch), a class or token, the likeliest where it is negative, and for a sequence its
+    `position`; and but for a model with cross-attention `rows` (batch, row) and `<kind>.layers`. It returns `<kind>`
+    (batch, row, key).
+    """
 
     kind: KindName
+    methods: tuple[Method, ...]
     maps: tuple[str, ...] = Field(description="a layer: the path of the module that made the map")
     heads: Size
     query: str = Field(description="name of the axis")
@@ -149,7 +165,7 @@ class Generation(Part):
 class Manifest(Part):
     """`manifest.json`."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     name: Name
     version: Name
     family: str

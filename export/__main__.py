@@ -27,10 +27,12 @@ from export.bundled import SOURCES
 from export.checkpoint import CheckpointError, open_checkpoint
 from export.families import FAMILIES
 from export.family import Wish
+from export.graphs import Look
 from export.optimize import ExportError, optimize, part
 from export.pack import Graphs, write_manifest
 from export.plan import Plan, Source
 from export.precision import Precision, lowered, quantize
+from export.reading import attention_graph, relevance_graph
 from export.tasks import TARGET_TOKENIZER
 from export.trace import OPSET, OPSETS, trace
 from export.verify import verify
@@ -151,15 +153,17 @@ def export(source: Source, version: str, root: Path, precision: Precision = "fp3
     """Make `<root>/<name>/<version>/` and return it; until every check has passed, nothing is there."""
     target = root / source.name / version
     source = dataclasses.replace(source, made_by={**source.made_by, "opset": opset})
+    if precision == "int8":
+        source = source.without("relevance")  # 8-bit weights have no gradient
     with _workshop(target) as temporary:
         folder = temporary / version
         folder.mkdir()
         _estimate(source, precision, folder)
-        graph: onnx.ModelProto | None = None
         with Graphs(folder) as graphs:
+            base = _graph(source.base, source, precision, opset, "weights")
+            graphs.store(base)
             for plan in source.plans:
-                graph = _graph(source, plan, precision, opset, graph)
-                graphs.write(plan.role, graph)
+                graphs.write(plan.role, _made(plan, base, source, precision, opset))
             for file, text in (
                 ("tokenizer.json", source.tokenizer),
                 (TARGET_TOKENIZER, source.target_tokenizer),
@@ -180,20 +184,32 @@ def export(source: Source, version: str, root: Path, precision: Precision = "fp3
     return target
 
 
-def _graph(
-    source: Source, plan: Plan, precision: Precision, opset: int, before: onnx.ModelProto | None
-) -> onnx.ModelProto:
-    """Make a plan's graph; that of predictions is a part of the one before it, which looks at attention too."""
+def _graph(plan: Plan, source: Source, precision: Precision, opset: int, what: str) -> onnx.ModelProto:
+    """Trace a plan's definition."""
     made = lowered(plan, precision)
-    with step(f"  trace     {plan.role}") as said:
-        if plan.role == "predict" and before is not None:
-            graph = part(before, made)
-        else:
-            graph = optimize(trace(made, source.traced, opset), made)
+    with step(f"  trace     {what}") as said:
+        graph = optimize(trace(made, source.traced, opset), made)
         said.append(f"{len(graph.graph.node):>5} nodes, {plan.attentions} attentions")
-    if precision == "int8" and plan.role != "predict":
-        with step(f"  quantize  {plan.role}"):
+    if precision == "int8":
+        with step(f"  quantize  {what}"):
             graph = quantize(graph)
+    return graph
+
+
+def _made(plan: Plan, base: onnx.ModelProto, source: Source, precision: Precision, opset: int) -> onnx.ModelProto:
+    """Make a plan's graph: of the base, by what is read off it, or by tracing."""
+    if plan.role in ("encode", "decode"):
+        return _graph(plan, source, precision, opset, plan.role)
+    look = source.base.module
+    assert isinstance(look, Look)  # noqa: S101 # for the type checker
+    with step(f"  make      {plan.role}") as said:
+        if plan.role == "predict":
+            graph = part(base, plan)
+        elif plan.role == "attention":
+            graph = attention_graph(base, plan, look, source.image)
+        else:
+            graph = relevance_graph(base, plan, look)
+        said.append(f"{len(graph.graph.node):>5} nodes")
     return graph
 
 

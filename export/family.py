@@ -220,11 +220,11 @@ class Family(ABC, Generic[C]):
 
     def fill(self, module: M, checkpoint: Checkpoint, config: C, task: Task) -> tuple[M, list[str]]:
         """Fill a module with the checkpoint's tensors, each used once; return it with those set aside."""
-        names = {**self.body(config), **self.head_names(config, task)}
+        body, head = self.body(config), self.head_names(config, task)
         unused = (*(name for other in self.heads for name in self.head_names(config, other)), *self.aside)
-        fitted = fit(module, checkpoint, {**dict.fromkeys(unused, NOWHERE), **names}, self.prefix)
+        fitted = fit(module, checkpoint, {**dict.fromkeys(unused, NOWHERE), **body, **head}, self.prefix)
         prefix = self.prefix if any(name.startswith(self.prefix) for name in checkpoint.tensors) else ""
-        said = {f"{prefix}{name}": to for name, to in self.body(config).items()} | dict(self.head_names(config, task))
+        said = {f"{prefix}{name}": to for name, to in body.items()} | dict(head)
         fill(module, self.adapt(config, module, fitted.tensors), said)
         return module.eval(), fitted.aside
 

@@ -2,19 +2,18 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from contract.manifest import Kind
 from model.attention import KeyValue, Maps
+from model.blocks import recording
 from model.gpt import GPT
 from model.text_encoder import TextEncoder
 from model.transformer import Transformer
-
-
-def stacked(maps: Maps, names: Iterable[str]) -> Tensor:
-    """Stack the named maps, (batch, heads, query, key) each -> (batch, layers, heads, query, key)."""
-    return torch.stack([maps[name] for name in names], dim=1)
+from model.vit import ViT
 
 
 def pairs(tensors: Sequence[Tensor]) -> list[KeyValue]:
@@ -38,90 +37,116 @@ class Normalize(nn.Module):
         return ((pixels.to(self.mean.dtype) / 255 - self.mean) / self.std).permute(0, 3, 1, 2)
 
 
-class ImagePredict(nn.Module):
-    """Pixels -> logits."""
+class Seen(NamedTuple):
+    """What a model answers, and for each kind, layer by layer, its weights and the values that they weighed."""
 
-    def __init__(self, normalize: Normalize, model: nn.Module) -> None:
+    answer: Tensor
+    weights: list[list[Tensor]]
+    values: list[list[Tensor]]
+
+
+class Look(nn.Module):
+    """A model whose answer, weights and values are looked at: the base of every graph but those that generate."""
+
+    def __init__(self, model: nn.Module, kinds: Sequence[Kind]) -> None:
         super().__init__()
+        self.model = model
+        self.kinds = tuple(kinds)
+
+    def see(self, *inputs: Tensor) -> Seen:
+        """Run the model."""
+        raise NotImplementedError
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """Return the answer, all weights and all values."""
+        seen = self.see(*inputs)
+        return seen.answer, *chain(*seen.weights), *chain(*seen.values)
+
+    def named(self, maps: Maps) -> list[list[Tensor]]:
+        """Return the weights of each kind in the order of its layers."""
+        return [[maps[name] for name in kind.maps] for kind in self.kinds]
+
+    def joining(self, kind: Kind) -> list[Tensor]:
+        """Return the projections (heads x width of a head, width) that join the heads of a kind's attentions."""
+        return [self.model.get_submodule(name).get_parameter("output.weight").detach().T for name in kind.maps]
+
+
+def _values(seen: Sequence[KeyValue]) -> list[Tensor]:
+    return [value for _, value in seen]
+
+
+class ImageLook(Look):
+    """Pixels (batch, height, width, channels), uint8 -> what a ViT says of them."""
+
+    def __init__(self, model: ViT, kinds: Sequence[Kind], normalize: Normalize) -> None:
+        super().__init__(model, kinds)
         self.normalize = normalize
-        self.model = model
 
-    def forward(self, pixels: Tensor) -> Tensor:
-        """Pixels (batch, height, width, channels), uint8 -> logits (batch, classes)."""
-        logits: Tensor = self.model(self.normalize(pixels))[0]
-        return logits
-
-
-class ImageAttention(ImagePredict):
-    """Pixels -> logits and the stacked maps."""
-
-    def __init__(self, normalize: Normalize, model: nn.Module, names: tuple[str, ...]) -> None:
-        super().__init__(normalize, model)
-        self.names = names
-
-    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override] # more than its parent returns
-        """Pixels (batch, height, width, channels), uint8 -> logits, maps (batch, layers, heads, query, key)."""
-        logits, maps = self.model(self.normalize(pixels))
-        return logits, stacked(maps, self.names)
+    def see(self, *inputs: Tensor) -> Seen:
+        """Run the model."""
+        seen: list[KeyValue] = []
+        answer, maps = self.model(self.normalize(*inputs), [recording(seen)] * len(self.kinds[0].maps))
+        return Seen(answer, self.named(maps), [_values(seen)])
 
 
-class TextPredict(nn.Module):
-    """Tokens -> what the head says of them; `typed` models are told which text each token is of."""
+class TextLook(Look):
+    """Tokens -> what an encoder's head says of them.
 
-    def __init__(self, model: TextEncoder, *, typed: bool) -> None:
-        super().__init__()
-        self.model = model
+    Inputs are source and source_visible, the types of a `typed` model, and the masked positions of fill-mask.
+    """
+
+    def __init__(self, model: TextEncoder, kinds: Sequence[Kind], *, typed: bool) -> None:
+        super().__init__(model, kinds)
         self.typed = typed
 
-    def forward(self, source: Tensor, source_visible: Tensor, *rest: Tensor) -> Tensor:
-        """Return the head's output; `rest` holds the types of a typed model, and the masked positions of fill-mask."""
-        return self.look(source, source_visible, *rest)[0]
-
-    def look(self, source: Tensor, source_visible: Tensor, *rest: Tensor) -> tuple[Tensor, Maps]:
-        """Return the output and all maps."""
+    def see(self, *inputs: Tensor) -> Seen:
+        """Run the model."""
+        source, visible, *rest = inputs
         types, asked = (rest[0], rest[1:]) if self.typed else (None, rest)
-        looked: tuple[Tensor, Maps] = self.model(source, source_visible, types, *asked)
-        return looked
+        seen: list[KeyValue] = []
+        recalls = [recording(seen)] * len(self.kinds[0].maps)
+        answer, maps = self.model(source, visible, types, *asked, recalls=recalls)
+        return Seen(answer, self.named(maps), [_values(seen)])
 
 
-class TextAttention(TextPredict):
-    """Tokens -> the same and the stacked maps."""
-
-    def __init__(self, model: TextEncoder, names: tuple[str, ...], *, typed: bool) -> None:
-        super().__init__(model, typed=typed)
-        self.names = names
-
-    def forward(self, source: Tensor, source_visible: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override] # more than its parent returns
-        """Return the head's output, maps (batch, layers, heads, query, key)."""
-        output, maps = self.look(source, source_visible, *rest)
-        return output, stacked(maps, self.names)
-
-
-class ContinuePredict(nn.Module):
+class ContinueLook(Look):
     """Tokens -> logits of the token after each."""
 
-    def __init__(self, model: GPT) -> None:
+    model: GPT
+
+    def see(self, *inputs: Tensor) -> Seen:
+        """Run the model."""
+        seen: list[KeyValue] = []
+        logits, maps = self.model(*inputs, [recording(seen)] * len(self.kinds[0].maps))
+        return Seen(logits, self.named(maps), [_values(seen)])
+
+
+class SequenceLook(Look):
+    """Source, source_visible and target -> logits of the token after each target token."""
+
+    model: Transformer
+
+    def see(self, *inputs: Tensor) -> Seen:
+        """Run the model."""
+        source, visible, target = inputs
+        own: list[KeyValue] = []
+        fed: list[KeyValue] = []
+        encoder, decoder, _ = self.kinds
+        memory, maps = self.model.encode(source, visible, [recording(own)] * len(encoder.maps))
+        logits, others = self.model.decode(target, memory, visible, [recording(fed)] * len(decoder.maps))
+        return Seen(logits, self.named(maps | others), [_values(own), _values(fed), _values(memory)])
+
+
+class Predict(nn.Module):
+    """Inputs -> the answer alone."""
+
+    def __init__(self, look: Look) -> None:
         super().__init__()
-        self.model = model
+        self.look = look
 
-    def forward(self, target: Tensor) -> Tensor:
-        """Return logits (batch, target, vocabulary)."""
-        logits: Tensor = self.model(target)[0]
-        return logits
-
-
-class ContinueAttention(nn.Module):
-    """Tokens -> logits and the stacked maps."""
-
-    def __init__(self, model: GPT, names: tuple[str, ...]) -> None:
-        super().__init__()
-        self.model = model
-        self.names = names
-
-    def forward(self, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Return logits (batch, target, vocabulary), maps (batch, layers, heads, query, key)."""
-        logits, maps = self.model(target)
-        return logits, stacked(maps, self.names)
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Return the answer."""
+        return self.look.see(*inputs).answer
 
 
 class ContinueEncode(nn.Module):
@@ -147,33 +172,6 @@ class ContinueDecode(nn.Module):
         """`past` holds the caches, as key, value, key, value, ..."""
         logits, present, _ = self.model.step(token, position, pairs(past))
         return logits, *chain(*present)
-
-
-class SequencePredict(nn.Module):
-    """Source and target -> logits of the token after each target token."""
-
-    def __init__(self, model: Transformer) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, source: Tensor, source_visible: Tensor, target: Tensor) -> Tensor:
-        """Return logits (batch, target, vocabulary)."""
-        logits: Tensor = self.model(source, source_visible, target)[0]
-        return logits
-
-
-class SequenceAttention(nn.Module):
-    """Source and target -> logits and one stack of maps a kind."""
-
-    def __init__(self, model: Transformer, names: tuple[tuple[str, ...], ...]) -> None:
-        super().__init__()
-        self.model = model
-        self.names = names
-
-    def forward(self, source: Tensor, source_visible: Tensor, target: Tensor) -> tuple[Tensor, ...]:
-        """Return logits (batch, target, vocabulary) and each kind's maps (batch, layers, heads, query, key)."""
-        logits, maps = self.model(source, source_visible, target)
-        return logits, *(stacked(maps, names) for names in self.names)
 
 
 class Encode(nn.Module):

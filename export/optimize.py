@@ -1,5 +1,7 @@
 """Clean a traced graph and hold it to what it promised: the runtime does its own fusions when it loads."""
 
+import copy
+
 import onnx
 
 from export.plan import Plan
@@ -30,23 +32,37 @@ def optimize(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
 
 def part(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
     """Return what of a graph the plan's outputs need: predictions without the maps that are read off on the way."""
-    wanted = {port.name for port in plan.outputs}
+    kept = onnx.ModelProto()
+    kept.CopyFrom(graph)
+    promised = {port.name for port in plan.outputs}
+    outputs = [value for value in graph.graph.output if value.name in promised]
+    del kept.graph.output[:]
+    kept.graph.output.extend(outputs)
+    return finish(kept, plan)
+
+
+def finish(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
+    """Drop what the outputs do not need, and hold the rest to the plan."""
+    wanted = {value.name for value in graph.graph.output}
     nodes: list[onnx.NodeProto] = []
     for node in reversed(graph.graph.node):
         if wanted.intersection(node.output):
-            nodes.insert(0, node)
-            wanted.update(node.input)
-    kept = onnx.ModelProto()
-    kept.CopyFrom(graph)
-    for field, values in (
-        (kept.graph.node, nodes),
-        (kept.graph.initializer, [tensor for tensor in graph.graph.initializer if tensor.name in wanted]),
-        (kept.graph.output, [value for value in graph.graph.output if value.name in wanted]),
-    ):
+            nodes.append(node)
+            wanted.update(_used(node))
+    nodes.reverse()
+    tensors = [tensor for tensor in graph.graph.initializer if tensor.name in wanted]
+    for field, values in ((graph.graph.node, nodes), (graph.graph.initializer, tensors)):
+        values = [copy.deepcopy(value) for value in values]
         del field[:]
         field.extend(values)
-    _hold(kept, plan)
-    return kept
+    _hold(graph, plan)
+    return graph
+
+
+def _used(node: onnx.NodeProto) -> set[str]:
+    """Return the names that a node reads, those of its branches' nodes included."""
+    inner = (one for attribute in node.attribute if attribute.HasField("g") for one in attribute.g.node)
+    return set(node.input).union(*(_used(one) for one in inner))
 
 
 def _hold(graph: onnx.ModelProto, plan: Plan) -> None:

@@ -47,7 +47,12 @@ class Graphs:
         return self._weights.tell()
 
     def write(self, role: Role, graph: onnx.ModelProto) -> None:
-        """Write a graph; its weights go to the shared file, and leave its memory."""
+        """Write a graph, and its weights as `store` does."""
+        self.store(graph)
+        (self._folder / f"{role}.onnx").write_bytes(graph.SerializeToString(deterministic=True))
+
+    def store(self, graph: onnx.ModelProto) -> None:
+        """Write a graph's weights to the shared file; they leave its memory."""
         for tensor in graph.graph.initializer:
             data = tensor.raw_data
             self.shared += sum(int(entry.value) for entry in tensor.external_data if entry.key == "length")
@@ -65,7 +70,6 @@ class Graphs:
             )
             tensor.ClearField("raw_data")
         self._weights.flush()
-        (self._folder / f"{role}.onnx").write_bytes(graph.SerializeToString(deterministic=True))
 
 
 def write_manifest(

@@ -1,5 +1,6 @@
 """What is to be exported: a source, and for each role a plan of its graph."""
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -35,16 +36,17 @@ class Plan:
 
     role: Role
     module: nn.Module
+    """The definition: it returns at least what verification holds the graph against."""
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     attentions: int
     """How often the module attends, which is how many softmaxes its graph must have."""
     below: Below = field(default_factory=dict)
 
-    def example(self, sizes: Sizes, seed: int) -> list[Tensor]:
-        """Draw one tensor an input; boolean ones are masks, padded on the right up to half, the first row whole."""
-        generator = torch.Generator().manual_seed(seed)
-        return [self._draw(port, sizes, generator) for port in self.inputs]
+    def example(self, sizes: Sizes, seed: int, given: Mapping[str, Tensor] | None = None) -> list[Tensor]:
+        """Draw one tensor an input that is not given; masks are padded on the right up to half, the first row whole."""
+        generator, given = torch.Generator().manual_seed(seed), given or {}
+        return [given[port.name] if port.name in given else self._draw(port, sizes, generator) for port in self.inputs]
 
     def _draw(self, port: Port, sizes: Sizes, generator: torch.Generator) -> Tensor:
         shape = [sizes[axis] if isinstance(axis, str) else axis for axis in port.axes]
@@ -74,8 +76,9 @@ class Source:
     name: str
     family: str
     task: Task
+    base: Plan
+    """The graph that those of `attention`, `predict` and `relevance` are made of, and whose module they share."""
     plans: tuple[Plan, ...]
-    """The one of `predict` behind that of `attention`, of whose graph it is a part."""
     attention: tuple[Kind, ...]
     made_by: dict[str, str | int | float | bool | list[int]]
     traced: Sizes
@@ -96,3 +99,12 @@ class Source:
     def plan(self, role: Role) -> Plan:
         """Return the plan of one role."""
         return next(plan for plan in self.plans if plan.role == role)
+
+    def without(self, role: Role) -> "Source":
+        """Return the same without a role, and without what it serves."""
+        kinds = [
+            kind.model_copy(update={"methods": tuple(method for method in kind.methods if method != role)})
+            for kind in self.attention
+        ]
+        plans = tuple(plan for plan in self.plans if plan.role != role)
+        return dataclasses.replace(self, plans=plans, attention=tuple(kinds))

@@ -16,8 +16,8 @@ from export.plan import Plan
 
 Precision: TypeAlias = Literal["fp32", "fp16", "int8"]
 
-OWN = ("past.", "present.", "decoder.blocks.")
-"""What caches and memory are called: they stay in the precision that the graph computes in."""
+OWN = ("past.", "present.", "decoder.blocks.", "encoder.blocks.")
+"""What caches, memory, weights and values are called: they stay in the precision that the graph computes in."""
 
 
 class Half(nn.Module):

@@ -2,21 +2,29 @@
 
 from typing import Any
 
-from contract.manifest import Cache, Generation, ImageRule, Kind, KindName, Port, Scores, Task, TextRule
+from contract.manifest import (
+    Cache,
+    Generation,
+    ImageRule,
+    Kind,
+    KindName,
+    Method,
+    Port,
+    Scores,
+    Task,
+    TextRule,
+)
 from export.graphs import (
-    ContinueAttention,
     ContinueDecode,
     ContinueEncode,
-    ContinuePredict,
+    ContinueLook,
     Decode,
     Encode,
-    ImageAttention,
-    ImagePredict,
+    ImageLook,
+    Look,
     Normalize,
-    SequenceAttention,
-    SequencePredict,
-    TextAttention,
-    TextPredict,
+    SequenceLook,
+    TextLook,
 )
 from export.plan import Below, Plan, Source
 from model.gpt import GPT, GPTConfig
@@ -41,13 +49,13 @@ def image_model(
     labels: tuple[str, ...] = (),
     scores: Scores = "softmax",
 ) -> Source:
-    """Plan the roles `predict` and `attention` of a ViT that classifies images or embeds them."""
-    kind = _encoder(config.layers, config.heads, "image", config.prefix, config.grid)
+    """Plan the roles of a ViT that classifies images or embeds them."""
+    kind = _encoder(task, config.layers, config.heads, "image", config.prefix, config.grid)
     tokens = config.prefix + config.grid[0] * config.grid[1]
-    normalize = Normalize(rule.mean, rule.std)
     pixels = Port(name="pixels", dtype="uint8", axes=("batch", rule.height, rule.width, rule.channels))
     answer = _answer(model, task, "batch")
-    maps = _float("encoder", "batch", config.layers, config.heads, tokens, tokens)
+    look = ImageLook(model, (kind,), Normalize(rule.mean, rule.std))
+    base = _base(look, (pixels,), answer, {"image": tokens}, config.width // config.heads)
     return Source(
         name=name,
         family=family,
@@ -55,10 +63,8 @@ def image_model(
         labels=labels,
         scores=scores,
         image=rule,
-        plans=(
-            Plan("attention", ImageAttention(normalize, model, kind.maps), (pixels,), (answer, maps), config.layers),
-            Plan("predict", ImagePredict(normalize, model), (pixels,), (answer,), config.layers),
-        ),
+        base=base,
+        plans=_looks(base, {"image": tokens}),
         attention=(kind,),
         made_by=made_by,
         traced={"batch": 2},
@@ -79,8 +85,8 @@ def text_model(
     labels: tuple[str, ...] = (),
     scores: Scores = "softmax",
 ) -> Source:
-    """Plan the roles `predict` and `attention` of an encoder that classifies texts, embeds them or fills their gaps."""
-    kind = _encoder(config.layers, config.heads, "source", prefix=1)
+    """Plan the roles of an encoder that classifies texts, embeds them or fills their gaps."""
+    kind = _encoder(task, config.layers, config.heads, "source", prefix=1)
     ports = [_tokens("source"), _visible("source")]
     below: Below = {"source": config.vocabulary, "source_types": max(config.types, 1)}
     if config.types:
@@ -88,10 +94,9 @@ def text_model(
     if task == "fill-mask":
         ports.append(_tokens("masked"))
         below["masked"] = "source"
-    given = tuple(ports)
     answer = _answer(model, task, "batch", *(("masked",) if task == "fill-mask" else ()))
-    maps = _float("encoder", "batch", config.layers, config.heads, "source", "source")
-    typed = config.types > 0
+    look = TextLook(model, (kind,), typed=config.types > 0)
+    base = _base(look, tuple(ports), answer, {}, config.width // config.heads, below)
     long = min(config.length, LONG)
     return Source(
         name=name,
@@ -101,12 +106,8 @@ def text_model(
         scores=scores,
         text=text,
         tokenizer=tokenizer,
-        plans=(
-            Plan(
-                "attention", TextAttention(model, kind.maps, typed=typed), given, (answer, maps), config.layers, below
-            ),
-            Plan("predict", TextPredict(model, typed=typed), given, (answer,), config.layers, below),
-        ),
+        base=base,
+        plans=_looks(base, {}),
         attention=(kind,),
         made_by=made_by,
         traced={"batch": 2, "source": 7, "masked": 3},
@@ -130,9 +131,9 @@ def text_continuer(
     rules: Generation,
     made_by: dict[str, Any],
 ) -> Source:
-    """Plan the roles of a decoder alone: `encode` and `decode` to continue, `predict` and `attention` to look."""
+    """Plan the roles of a decoder alone: `encode` and `decode` to continue, the others to look."""
     layers, heads, head = config.layers, config.heads, config.width // config.heads
-    kind = _kind("decoder", "decoder.blocks.{}.attention", layers, heads, "target", "target_input")
+    kind = _kind("decoder", "decoder.blocks.{}.attention", layers, heads, "target", "target_input", "relevance")
     source, target = _tokens("source"), _tokens("target")
     token, position = _one("token"), _one("position")
     own = _parts("decoder.blocks.{}.attention", layers)
@@ -142,9 +143,9 @@ def text_continuer(
     )
     known = tuple(_float(f"past.{name}", "batch", heads, "source", head) for name in own)
     logits = _float("logits", "batch", "target", config.vocabulary)
-    maps = _float("decoder", "batch", layers, heads, "target", "target")
     following = _float("logits", "batch", config.vocabulary)
     below: Below = {**dict.fromkeys(("source", "target", "token"), config.vocabulary), "position": "capacity"}
+    base = _base(ContinueLook(model, (kind,)), (target,), logits, {}, head, below)
     long = min(config.length, LONG)
     return Source(
         name=name,
@@ -152,9 +153,9 @@ def text_continuer(
         task="text-generation",
         text=text,
         tokenizer=tokenizer,
+        base=base,
         plans=(
-            Plan("attention", ContinueAttention(model, kind.maps), (target,), (logits, maps), layers, below),
-            Plan("predict", ContinuePredict(model), (target,), (logits,), layers, below),
+            *_looks(base, {}),
             Plan("encode", ContinueEncode(model), (source,), known, layers - 1, below),  # the last need not attend
             Plan("decode", ContinueDecode(model), (token, position, *past), (following, *present), layers, below),
         ),
@@ -183,22 +184,18 @@ def text_to_text(
     made_by: dict[str, Any],
     target_tokenizer: str | None = None,
 ) -> Source:
-    """Plan the roles of an encoder-decoder: `encode` and `decode` to generate, `predict` and `attention` to look."""
+    """Plan the roles of an encoder-decoder: `encode` and `decode` to generate, the others to look."""
     encoder, decoder = config.encoder, config.decoder
     heads, head = decoder.heads, config.width // decoder.heads
     targets = config.target_vocabulary or config.vocabulary
     kinds = (
         _kind("encoder", "encoder.blocks.{}.attention", encoder.layers, encoder.heads, "source", "source"),
-        _kind("decoder", "decoder.blocks.{}.attention", decoder.layers, heads, "target", "target_input"),
-        _kind("cross", "decoder.blocks.{}.cross", decoder.layers, heads, "target", "source"),
+        _kind("decoder", "decoder.blocks.{}.attention", decoder.layers, heads, "target", "target_input", "relevance"),
+        _kind("cross", "decoder.blocks.{}.cross", decoder.layers, heads, "target", "source", "relevance"),
     )
     source, visible, target = _tokens("source"), _visible("source"), _tokens("target")
     token, position = _one("token"), _one("position")
     logits = _float("logits", "batch", "target", targets)
-    maps = tuple(
-        _float(kind.kind, "batch", len(kind.maps), kind.heads, kind.query, kind.key.removesuffix("_input"))
-        for kind in kinds
-    )
     own = _parts("decoder.blocks.{}.attention", decoder.layers)
     crossed = _parts("decoder.blocks.{}.cross", decoder.layers)
     memory = tuple(_float(name, "batch", heads, "source", head) for name in crossed)
@@ -206,12 +203,10 @@ def text_to_text(
         tuple(_float(f"{when}.{name}", "batch", heads, "capacity", head) for name in own)
         for when in ("past", "present")
     )
-    given = (source, visible, target)
-    looking = SequenceAttention(model, tuple(kind.maps for kind in kinds))
     stepped = (token, position, visible, *past, *memory)
     following = _float("logits", "batch", targets)
     below: Below = {"source": config.vocabulary, "target": targets, "token": targets, "position": "capacity"}
-    attentions = encoder.layers + 2 * decoder.layers
+    base = _base(SequenceLook(model, kinds), (source, visible, target), logits, {}, head, below)
     long, longest = min(config.length, LONG), min(config.length, rules.max_new_tokens)
     return Source(
         name=name,
@@ -220,9 +215,9 @@ def text_to_text(
         text=text,
         tokenizer=tokenizer,
         target_tokenizer=target_tokenizer,
+        base=base,
         plans=(
-            Plan("attention", looking, given, (logits, *maps), attentions, below),
-            Plan("predict", SequencePredict(model), given, (logits,), attentions, below),
+            *_looks(base, {}),
             Plan("encode", Encode(model), (source, visible), memory, encoder.layers, below),
             Plan("decode", Decode(model), stepped, (following, *present), 2 * decoder.layers, below),
         ),
@@ -246,14 +241,76 @@ def _driven(rules: Generation, own: tuple[str, ...], memory: tuple[str, ...]) ->
     return rules.model_copy(update={"caches": caches, "memory": memory})
 
 
-def _encoder(layers: int, heads: int, axis: str, prefix: int, grid: tuple[int, int] | None = None) -> Kind:
-    kind = _kind("encoder", "encoder.blocks.{}.attention", layers, heads, axis, axis)
+def _base(
+    look: Look, given: tuple[Port, ...], answer: Port, sizes: dict[str, int], head: int, below: Below | None = None
+) -> Plan:
+    """Plan the graph that those of attention, prediction and relevance are made of: it returns whatever is seen."""
+
+    def ports(path: str, *axes: str | int) -> list[Port]:
+        return [
+            _float(path.format(name), "batch", kind.heads, *(sizes.get(str(axis), axis) for axis in of(kind)), *axes)
+            for kind in look.kinds
+            for name in kind.maps
+        ]
+
+    def of(kind: Kind) -> tuple[str, str]:
+        return kind.query, _axis(kind)
+
+    weights = ports("{}")
+    values = [_float(f"{port.name}.value", "batch", port.axes[1], port.axes[3], head) for port in weights]
+    count = sum(len(kind.maps) for kind in look.kinds)
+    return Plan("attention", look, given, (answer, *weights, *values), count, below or {})
+
+
+def _looks(base: Plan, sizes: dict[str, int]) -> tuple[Plan, ...]:
+    """Plan what is made of a base: the graphs of attention, of the prediction alone, and of relevance if it has one."""
+    look, answer = base.module, base.outputs[0]
+    assert isinstance(look, Look)  # noqa: S101 # for the type checker
+    own, read = [], []
+    for kind in look.kinds:
+        name, key = kind.kind, sizes.get(_axis(kind), _axis(kind))
+        own += [Port(name=f"{name}.{what}", dtype="int64", axes=(f"{name}.{what}",)) for what in CONTROLS]
+        own.append(Port(name=f"{name}.special", dtype="bool", axes=("batch", key)))
+        read.append(_float(name, "batch", f"{name}.head", f"{name}.layer", f"{name}.row", key))
+        read.append(_float(f"{name}.diagnostics", "batch", f"{name}.layers", f"{name}.heads", kind.query, "figure"))
+    controls = [Port(name=name, dtype="int64", axes=()) for name in ("method", "fusion", "discard")]
+    controls.append(Port(name="diagnose", dtype="bool", axes=()))
+    plans = [
+        Plan("attention", look, (*base.inputs, *controls, *own), (answer, *read), base.attentions, base.below),
+        Plan("predict", look, base.inputs, (answer,), base.attentions, base.below),
+    ]
+    explained = [kind for kind in look.kinds if "relevance" in kind.methods]
+    if explained:
+        asked = [_one("explained")]
+        if len(answer.axes) > 2:
+            asked.append(_one("position"))
+        if len(explained) == 1:
+            asked.append(Port(name="rows", dtype="int64", axes=("batch", "rows")))
+            asked.append(Port(name=f"{explained[0].kind}.layers", dtype="int64", axes=(f"{explained[0].kind}.layers",)))
+        rows: str | int = "rows" if len(explained) == 1 else 1
+        shown = [_float(kind.kind, "batch", rows, sizes.get(_axis(kind), _axis(kind))) for kind in explained]
+        plans.append(Plan("relevance", look, (*base.inputs, *asked), (answer, *shown), base.attentions, base.below))
+    return tuple(plans)
+
+
+CONTROLS = ("layers", "rows", "heads")
+
+
+def _axis(kind: Kind) -> str:
+    """Return the axis of a kind's keys as the graphs call it: what was fed is as long as what is emitted."""
+    return kind.key.removesuffix("_input")
+
+
+def _encoder(task: Task, layers: int, heads: int, axis: str, prefix: int, grid: tuple[int, int] | None = None) -> Kind:
+    more: tuple[Method, ...] = () if task == "feature-extraction" else ("relevance",)  # a vector has no class
+    kind = _kind("encoder", "encoder.blocks.{}.attention", layers, heads, axis, axis, *more)
     return kind.model_copy(update={"prefix": prefix, "grid": grid})
 
 
-def _kind(name: KindName, path: str, layers: int, heads: int, query: str, key: str) -> Kind:
+def _kind(name: KindName, path: str, layers: int, heads: int, query: str, key: str, *more: Method) -> Kind:
     maps = tuple(path.format(layer) for layer in range(layers))
-    return Kind(kind=name, maps=maps, heads=heads, query=query, key=key, normalized=True)
+    methods: tuple[Method, ...] = ("raw", "norm") if name == "cross" else ("raw", "rollout", "norm")
+    return Kind(kind=name, maps=maps, heads=heads, query=query, key=key, normalized=True, methods=(*methods, *more))
 
 
 def _parts(path: str, layers: int) -> tuple[str, ...]:

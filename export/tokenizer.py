@@ -84,7 +84,7 @@ def fitting(file: str, text: str, vocabulary: int) -> Tokenizer:
     try:
         tokenizer = Tokenizer.from_str(text)
     except BaseException as error:  # what panics in the library is no Exception
-        if isinstance(error, KeyboardInterrupt):
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
             raise
         raise CheckpointError(f"{file}: is no tokenizer: {str(error).splitlines()[0]}") from error
     most = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)

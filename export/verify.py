@@ -1,16 +1,19 @@
 """Compare what will be served with the definition in float64, at sizes other than the traced ones."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from contract.manifest import Generation, Port, Role
+from contract.manifest import Generation, KindName, Port, Role
+from export.definition import CASES, Case, Controls, read, relevance, targets
+from export.graphs import Look
 from export.optimize import ExportError
 from export.plan import Plan, Sizes, Source, words
 from export.precision import Precision
@@ -59,42 +62,106 @@ def verify(source: Source, open_session: Open, precision: Precision = "fp32") ->
     ledger = Ledger(precision)
     if len(source.tried) < LEAST_SIZES or source.tried[-1]["batch"] < 2:
         raise ExportError(f"verification needs {LEAST_SIZES} sizes, the last of a batch, given {len(source.tried)}")
-    for roles in (("attention", "predict"), ("encode",), ("decode",)):
-        plans = [plan for role in roles for plan in source.plans if plan.role == role]
-        if plans:
-            _verify(source, plans, open_session, ledger)
+    _looks(source, open_session, ledger)
+    for role in ("encode", "decode"):
+        for plan in source.plans:
+            if plan.role == role:
+                _traced(source, plan, open_session(plan.role), ledger)
     if source.generation:
         _cached_as_uncached(source, source.generation, open_session, source.tried[-1], ledger)
     return ledger.worst
 
 
-def _verify(source: Source, plans: list[Plan], open_session: Open, ledger: Ledger) -> None:
-    """Compare the graphs of one definition, of which the first returns all that the others do, in that order."""
-    exact = copy.deepcopy(nn.ModuleList([plan.module for plan in plans])).double()  # at once: they share their weights
-    for plan, definition in zip(plans, exact, strict=True):
-        if source.longest and plan.role == "predict":  # first, while no other session is open
-            tensors = plan.example(source.longest, SEEDS[0])
-            wanted = _exactly(definition, tensors)
-            _compared(plan, open_session(plan.role), tensors, wanted, source.longest, ledger)
-    sessions = {plan.role: open_session(plan.role) for plan in plans}
+def _looks(source: Source, open_session: Open, ledger: Ledger) -> None:
+    """Compare predictions, everything that is read off attention, and relevance with one definition in float64."""
+    exact = copy.deepcopy(source.base.module).double()
+    assert isinstance(exact, Look)  # noqa: S101 # for the type checker
+    plans = {plan.role: plan for plan in source.plans if plan.role in ("predict", "attention", "relevance")}
+    if source.longest:  # first, while no other session is open
+        tensors = plans["predict"].example(source.longest, SEEDS[0])
+        with torch.no_grad():
+            wanted = exact.see(*tensors).answer
+        _compared(plans["predict"], open_session("predict"), tensors, [wanted], source.longest, ledger)
+    sessions = {role: open_session(role) for role in plans}
     for sizes in source.tried:
         if sizes == source.traced:
             raise ExportError(f"sizes to verify must differ from the traced ones, given {words(sizes)}")
-        answers: dict[Role, list[list[Array]]] = {plan.role: [] for plan in plans}
+        answers = [
+            _looked(source, exact, plans, sessions, sizes, seed, cases, ledger)
+            for seed, cases in zip(SEEDS, (CASES, CASES[:1]), strict=True)
+        ]
+        _different(plans["attention"], *answers, sizes)
+    sizes = source.tried[-1]
+    controls: dict[Role, Callable[[Sizes], Controls]] = {
+        "predict": lambda _: {},
+        "attention": lambda sizes: CASES[0].controls(exact.kinds, _axes(source, sizes), SEEDS[0]),
+    }
+    if "relevance" in plans:
+        answer = exact.see(*plans["predict"].example(sizes, SEEDS[0])).answer.detach()
+        asked = targets(exact.kinds, answer, _axes(source, sizes), SEEDS[0])
+        controls["relevance"] = lambda _: asked
+    for role, plan in plans.items():
+        _alone_as_in_a_batch(plan, sessions[role], sizes, ledger, controls[role])
+
+
+def _looked(
+    source: Source,
+    exact: Look,
+    plans: Mapping[Role, Plan],
+    sessions: Mapping[Role, ort.InferenceSession],
+    sizes: Sizes,
+    seed: int,
+    cases: Sequence[Case],
+    ledger: Ledger,
+) -> list[Array]:
+    """Compare every graph on one input, in each of the cases; return what the attention graph made of the first."""
+    given = plans["predict"].example(sizes, seed)
+    with torch.no_grad():
+        seen = exact.see(*given)
+    (answer,) = _compared(plans["predict"], sessions["predict"], given, [seen.answer], sizes, ledger)
+    first: list[Array] = []
+    for case in cases:
+        controls = case.controls(exact.kinds, _axes(source, sizes), seed)
+        with torch.no_grad():
+            wanted = [seen.answer, *read(exact, seen, controls, source.image)]
+        plan = plans["attention"]
+        tensors = plan.example(sizes, seed, controls)
+        got = _compared(plan, sessions["attention"], tensors, wanted, sizes, ledger, case.name)
+        ledger.compare("predict = attention's prediction", answer, got[0], words(sizes))
+        first = first or got
+    if "relevance" in plans:
+        controls = targets(exact.kinds, seen.answer, _axes(source, sizes), seed)
+        wanted = [seen.answer, *relevance(exact, given, controls)]
+        plan = plans["relevance"]
+        got = _compared(
+            plan, sessions["relevance"], plan.example(sizes, seed, controls), wanted, sizes, ledger, "relevance"
+        )
+        ledger.compare("predict = relevance's prediction", answer, got[0], words(sizes))
+    for kind, maps in zip(exact.kinds, first[1::2], strict=True):
+        if kind.normalized:
+            ledger.compare("row sums", maps.sum(-1), np.ones(maps.shape[:-1]), words(sizes), maps=True)
+    return first
+
+
+def _axes(source: Source, sizes: Sizes) -> Sizes:
+    """Return the sizes with that of an image's axis, which never varies."""
+    kind = source.attention[0]
+    rows, columns = kind.grid or (0, 0)
+    return {**sizes, "image": kind.prefix + rows * columns}
+
+
+def _traced(source: Source, plan: Plan, session: ort.InferenceSession, ledger: Ledger) -> None:
+    """Compare a graph with the module that it was traced from."""
+    exact = copy.deepcopy(plan.module).double()
+    for sizes in source.tried:
+        answers = []
         for seed in SEEDS:
-            tensors = plans[0].example(sizes, seed)
-            wanted = _exactly(exact[0], tensors)
-            for plan in plans:
-                got = _compared(plan, sessions[plan.role], tensors, wanted, sizes, ledger)
-                answers[plan.role].append(got)
-            first, *others = (answers[plan.role][-1][0] for plan in plans)
-            for same in others:
-                ledger.compare("predict = attention's prediction", first, same, words(sizes))
-        for plan in plans:
-            one, other = answers[plan.role]
-            _different(plan, one, other, sizes)
-    for plan in plans:
-        _alone_as_in_a_batch(plan, sessions[plan.role], source.tried[-1], ledger)
+            tensors = plan.example(sizes, seed)
+            with torch.no_grad():
+                found = exact(*(tensor.double() if tensor.is_floating_point() else tensor for tensor in tensors))
+            answers.append(_compared(plan, session, tensors, list(found), sizes, ledger))
+        _different(plan, *answers, sizes)
+    _alone_as_in_a_batch(plan, session, source.tried[-1], ledger, lambda _: {})
 
 
 def run(plan: Plan, session: ort.InferenceSession, inputs: list[Array]) -> list[Array]:
@@ -108,52 +175,65 @@ def run(plan: Plan, session: ort.InferenceSession, inputs: list[Array]) -> list[
     return outputs
 
 
-def _exactly(exact: torch.nn.Module, tensors: list[Tensor]) -> list[Array]:
-    with torch.no_grad():
-        found = exact(*(tensor.double() if tensor.is_floating_point() else tensor for tensor in tensors))
-    return [tensor.numpy() for tensor in (found if isinstance(found, tuple) else (found,))]
-
-
 def _compared(
     plan: Plan,
     session: ort.InferenceSession,
     tensors: list[Tensor],
-    wanted: list[Array],
+    wanted: Sequence[Tensor],
     sizes: Sizes,
     ledger: Ledger,
+    case: str = "",
 ) -> list[Array]:
-    """Run a graph and compare it with the definition in float64, which may return more behind what the graph does."""
+    """Run a graph and compare all that it returns."""
     got = run(plan, session, [tensor.numpy() for tensor in tensors])
-    for port, ours, theirs in zip(plan.outputs, got, wanted, strict=False):
-        maps = _is_map(port.name)
-        ledger.compare(f"{plan.role}: {_label(port.name)}", ours, theirs, words(sizes), maps=maps)
-        if maps:
-            ledger.compare("row sums", ours.sum(-1), np.ones(ours.shape[:-1]), words(sizes), maps=True)
+    for port, ours, theirs in zip(plan.outputs, got, wanted, strict=True):
+        maps = port.name in get_args(KindName)
+        what = case if maps else "diagnostics" if port.name.endswith(".diagnostics") else plan.role
+        name = port.name.removesuffix(".diagnostics")
+        shown = name if name in ("logits", "embeddings", *get_args(KindName)) else "keys and values"
+        weights = maps and case.startswith(("raw", "rollout"))
+        ledger.compare(f"{what}: {shown}", ours, theirs.numpy(), words(sizes), maps=weights)
     return got
 
 
 def _different(plan: Plan, one: list[Array], other: list[Array], sizes: Sizes) -> None:
     """Refuse outputs, or layers of maps, that are the same for two inputs."""
     for port, first, second in zip(plan.outputs, one, other, strict=True):
-        layers = range(first.shape[1]) if _is_map(port.name) else [slice(None)]
-        if first.shape[-1] > 1 and any(np.array_equal(first[:, layer], second[:, layer]) for layer in layers):
+        maps = port.name in get_args(KindName)  # (batch, heads, layers, rows, key)
+        layers = [np.s_[:, :, layer] for layer in range(first.shape[2])] if maps else [np.s_[:]]
+        if (
+            first.shape[-1] > 1
+            and not port.name.endswith(".diagnostics")
+            and any(np.array_equal(first[at], second[at]) for at in layers)
+        ):
             # (one key leaves a softmax no choice)
             raise ExportError(f"{plan.role}: {port.name} is the same for two different inputs at {words(sizes)}")
 
 
-def _alone_as_in_a_batch(plan: Plan, session: ort.InferenceSession, sizes: Sizes, ledger: Ledger) -> None:
+def _alone_as_in_a_batch(
+    plan: Plan, session: ort.InferenceSession, sizes: Sizes, ledger: Ledger, controls: Callable[[Sizes], Controls]
+) -> None:
     """Run every row alone, cut to its true length, and compare it with its place in the padded batch."""
-    inputs = [tensor.numpy() for tensor in plan.example(sizes, SEEDS[0])]
+    asked = controls(sizes)
+    inputs = [tensor.numpy() for tensor in plan.example(sizes, SEEDS[0], asked)]
     together = run(plan, session, inputs)
-    masks = {str(port.axes[1]): array for port, array in zip(plan.inputs, inputs, strict=True) if port.dtype == "bool"}
+    masks = {
+        str(port.axes[1]): array
+        for port, array in zip(plan.inputs, inputs, strict=True)
+        if port.name.endswith("_visible")
+    }
     for row in range(sizes["batch"]):
         lengths = {axis: int(mask[row].sum()) for axis, mask in masks.items()}
-        cut = [_cut(port, array, row, lengths) for port, array in zip(plan.inputs, inputs, strict=True)]
+        own = {name: tensor.numpy() for name, tensor in controls({**sizes, **lengths}).items()}
+        cut = [
+            _cut(port, array, row, lengths) if port.axes[:1] == ("batch",) else own[port.name]
+            for port, array in zip(plan.inputs, inputs, strict=True)
+        ]
         alone = run(plan, session, cut)
-        for port, one, many in zip(plan.outputs, alone, together, strict=True):
+        for one, many in zip(alone, together, strict=True):
             where = f"row {row} of {words(sizes)}, of true length {words(lengths)}"
-            what = f"{plan.role}: alone = in a padded batch"
-            ledger.compare(what, one, _cut(port, many, row, lengths), where, maps=_is_map(port.name))
+            same = many[(slice(row, row + 1), *(slice(length) for length in one.shape[1:]))]
+            ledger.compare(f"{plan.role}: alone = in a padded batch", one, same, where, maps=plan.role == "attention")
 
 
 def _cut(port: Port, array: Array, row: int, lengths: Mapping[str, int]) -> Array:
@@ -170,7 +250,10 @@ def _cached_as_uncached(
     """
     encode, decode, predict = (source.plan(role) for role in ("encode", "decode", "predict"))
     given = dict(zip((port.name for port in predict.inputs), predict.example(sizes, SEEDS[0]), strict=True))
-    (wanted,) = _exactly(copy.deepcopy(predict.module).double(), list(given.values()))
+    look = copy.deepcopy(predict.module).double()
+    assert isinstance(look, Look)  # noqa: S101 # for the type checker
+    with torch.no_grad():
+        wanted = look.see(*given.values()).answer.numpy()
     target = given["target"].numpy()
     first = target.shape[1] // 2 if generation.start is None else 0
     fed = {"source": target[:, :first]} if first else {name: tensor.numpy() for name, tensor in given.items()}
@@ -189,11 +272,3 @@ def _cached_as_uncached(
         present = {port.name: array for port, array in zip(decode.outputs, got, strict=True)}
         state |= {cache.past: present[cache.present] for cache in generation.caches}
         ledger.compare("cached = uncached", present["logits"], wanted[:, index], f"step {index} of {words(sizes)}")
-
-
-def _is_map(name: str) -> bool:
-    return name in ("encoder", "decoder", "cross")
-
-
-def _label(name: str) -> str:
-    return name if _is_map(name) or name in ("logits", "embeddings") else "keys and values"

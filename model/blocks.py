@@ -19,6 +19,16 @@ def only_these(remembered: KeyValue) -> KeyValue:
     return remembered
 
 
+def recording(seen: list[KeyValue]) -> Recall:
+    """Recall nothing more, and note in `seen` what was given: the keys and values of each block, in order."""
+
+    def record(new: KeyValue) -> KeyValue:
+        seen.append(new)
+        return new
+
+    return record
+
+
 class PreNormEncoderBlock(nn.Module):
     """x' = x + s(MHA(norm(x))); x'' = x' + s(FF(norm(x'))) (Dosovitskiy et al. 2021, equations 2 and 3).
 

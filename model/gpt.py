@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from model.attention import KeyValue, Maps, MultiHeadAttention, causal, under
-from model.blocks import Encoder, PreNormEncoderBlock, Recall
+from model.blocks import Encoder, PreNormEncoderBlock, Recall, recording
 from model.cache import Slots
 from model.parts import ACTIVATIONS, Embedding, FeedForward
 
@@ -36,23 +36,18 @@ class GPT(nn.Module):
         self.decoder = decoder
         self.head = head
 
-    def forward(self, tokens: Tensor) -> tuple[Tensor, Maps]:
+    def forward(self, tokens: Tensor, recalls: Sequence[Recall] | None = None) -> tuple[Tensor, Maps]:
         """Return logits (batch, token, vocabulary) of the token after each of tokens (batch, token), and all maps.
 
         Padding stands on the right, where no earlier token can see it.
         """
-        x, maps = self._states(tokens)
+        x, maps = self._states(tokens, recalls)
         return self.head(x), under("decoder", maps)
 
     def remember(self, tokens: Tensor) -> list[KeyValue]:
         """Compute every block's keys and values of tokens (batch, token), to decode on from them."""
         remembered: list[KeyValue] = []
-
-        def record(new: KeyValue) -> KeyValue:
-            remembered.append(new)
-            return new
-
-        self._states(tokens, [record] * len(self.decoder.blocks))
+        self._states(tokens, [recording(remembered)] * len(self.decoder.blocks))
         return remembered
 
     def step(self, token: Tensor, position: Tensor, past: Sequence[KeyValue]) -> tuple[Tensor, list[KeyValue], Maps]:

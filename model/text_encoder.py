@@ -1,12 +1,13 @@
 """Encoders of text: BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019), DistilBERT (Sanh et al. 2019)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from model.attention import Maps, MultiHeadAttention, under
-from model.blocks import Encoder, PostNormEncoderBlock
+from model.blocks import Encoder, PostNormEncoderBlock, Recall
 from model.heads import head_width
 from model.parts import ACTIVATIONS, Embedding, FeedForward
 
@@ -45,7 +46,12 @@ class TextEncoder(nn.Module):
         return head_width(self.head, self.embed.tokens.embedding_dim)
 
     def forward(
-        self, source: Tensor, visible: Tensor, types: Tensor | None = None, *asked: Tensor
+        self,
+        source: Tensor,
+        visible: Tensor,
+        types: Tensor | None = None,
+        *asked: Tensor,
+        recalls: Sequence[Recall] | None = None,
     ) -> tuple[Tensor, Maps]:
         """Return what the head makes of the tokens source (batch, length), and the encoder's maps.
 
@@ -53,7 +59,7 @@ class TextEncoder(nn.Module):
         to the head.
         """
         index = torch.arange(source.shape[1], device=source.device)
-        x, maps = self.encoder(self.embed(source, index, types), visible[:, None, None, :])
+        x, maps = self.encoder(self.embed(source, index, types), visible[:, None, None, :], recalls)
         return self.head(x, visible, *asked), under("encoder", maps)
 
 

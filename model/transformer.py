@@ -15,6 +15,7 @@ from model.blocks import (
     PostNormEncoderBlock,
     PreNormDecoderBlock,
     PreNormEncoderBlock,
+    Recall,
 )
 from model.cache import Slots
 from model.parts import ACTIVATIONS, Embedding, FeedForward, SinusoidalPositions
@@ -103,17 +104,29 @@ class Transformer(nn.Module):
         Targets are padded on the right, where no earlier token can see them.
         """
         remembered, encoder_maps = self.encode(source, source_visible)
-        index = torch.arange(target.shape[1], device=target.device)
-        x, decoder_maps = self.decoder(
-            self.target(target, index), remembered, causal(target.shape[1], target.device), _keys(source_visible)
-        )
-        return self.head(x), encoder_maps | under("decoder", decoder_maps)
+        logits, decoder_maps = self.decode(target, remembered, source_visible)
+        return logits, encoder_maps | decoder_maps
 
-    def encode(self, source: Tensor, source_visible: Tensor) -> tuple[list[KeyValue], Maps]:
+    def encode(
+        self, source: Tensor, source_visible: Tensor, recalls: Sequence[Recall] | None = None
+    ) -> tuple[list[KeyValue], Maps]:
         """Run the encoder and compute the cross keys and values of every decoder block, once for all steps."""
         index = torch.arange(source.shape[1], device=source.device)
-        memory, maps = self.encoder(self.source(source, index), _keys(source_visible))
+        memory, maps = self.encoder(self.source(source, index), _keys(source_visible), recalls)
         return self.decoder.remember(memory), under("encoder", maps)
+
+    def decode(
+        self,
+        target: Tensor,
+        memory: Sequence[KeyValue],
+        source_visible: Tensor,
+        recalls: Sequence[Recall] | None = None,
+    ) -> tuple[Tensor, Maps]:
+        """Run the decoder on whole targets (batch, target) and what `encode` remembered."""
+        index = torch.arange(target.shape[1], device=target.device)
+        visible = causal(target.shape[1], target.device)
+        x, maps = self.decoder(self.target(target, index), memory, visible, _keys(source_visible), recalls)
+        return self.head(x), under("decoder", maps)
 
     def step(
         self,

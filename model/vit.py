@@ -1,12 +1,13 @@
 """The Vision Transformer (Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words") and those that followed it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from model.attention import Maps, MultiHeadAttention, under
-from model.blocks import Encoder, PreNormEncoderBlock
+from model.blocks import Encoder, PreNormEncoderBlock, Recall
 from model.heads import FirstLinear, head_width
 from model.parts import ACTIVATIONS, FeedForward, GatedFeedForward, LayerScale, Patches
 
@@ -89,14 +90,14 @@ class ViT(nn.Module):
         """How many numbers the head returns an image."""
         return head_width(self.head, self.positions.embedding_dim)
 
-    def forward(self, pixels: Tensor) -> tuple[Tensor, Maps]:
+    def forward(self, pixels: Tensor, recalls: Sequence[Recall] | None = None) -> tuple[Tensor, Maps]:
         """Pixels (batch, channels, height, width), normalised -> what the head returns, and the encoder's maps."""
         x = self.patches(pixels)  # (batch, patches, width)
         placed = [token for token in (self.class_token, self.distillation_token) if token is not None]
         x = torch.cat([*(token.expand(x.shape[0], -1, -1) for token in placed), x], dim=1) + self.positions.weight
         if self.registers is not None:
             x = torch.cat((x[:, :1], self.registers.expand(x.shape[0], -1, -1), x[:, 1:]), dim=1)
-        x, maps = self.encoder(x, None)
+        x, maps = self.encoder(x, None, recalls)
         return self.head(x), under("encoder", maps)
 
 

@@ -14,7 +14,7 @@ from export.generation import generation
 from export.plan import Source
 from export.tasks import text_to_text
 from export.tokenizer import longest, of_checkpoint
-from model.transformer import Stack, TransformerConfig, transformer
+from model.transformer import Positions, Stack, TransformerConfig, transformer
 
 
 class Config(family.Config):
@@ -52,9 +52,6 @@ class SequenceFamily(Family[C]):
 
     def sizes(self, config: C) -> TransformerConfig:
         """Return the definition's sizes."""
-        for key, wanted in (("normalize_embedding", True), ("static_position_embeddings", False)):
-            if getattr(config, key) not in (None, wanted):
-                raise ValueError(f"config.json: {key} must be {str(wanted).lower()} for {self.model_type}")
         return self.common(config, positions="learned", offset=OFFSET, embedding_norm=True)
 
     def body(self, config: C) -> Names:
@@ -72,8 +69,14 @@ class SequenceFamily(Family[C]):
         bias = module.get_parameter("head.bias")
         return {"head.bias": torch.zeros_like(bias), **tensors}
 
-    def common(self, config: C, **others: object) -> TransformerConfig:
+    def common(
+        self, config: C, *, positions: Positions, embedding_norm: bool = False, **others: object
+    ) -> TransformerConfig:
         """Return the sizes that the families have in common, and others."""
+        own = {"normalize_embedding": embedding_norm, "static_position_embeddings": positions != "learned"}
+        for key, wanted in own.items():
+            if getattr(config, key) not in (None, wanted):
+                raise ValueError(f"config.json: {key} must be {str(wanted).lower()} for {self.model_type}")
         if config.add_final_layer_norm != config.normalize_before:
             raise ValueError("config.json: add_final_layer_norm must be as normalize_before")
         return TransformerConfig(
@@ -83,6 +86,8 @@ class SequenceFamily(Family[C]):
             encoder=Stack(config.encoder_layers, config.encoder_attention_heads, config.encoder_ffn_dim),
             decoder=Stack(config.decoder_layers, config.decoder_attention_heads, config.decoder_ffn_dim),
             pre_norm=config.normalize_before,
+            positions=positions,
+            embedding_norm=embedding_norm,
             scaled=config.scale_embedding,
             activation=config.activation_function,
             bias=True,

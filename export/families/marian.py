@@ -23,9 +23,6 @@ class MarianFamily(bart.SequenceFamily[Config]):
 
     def sizes(self, config: Config) -> TransformerConfig:
         """Return the definition's sizes."""
-        for key, wanted in (("normalize_embedding", False), ("static_position_embeddings", True)):
-            if getattr(config, key) not in (None, wanted):
-                raise ValueError(f"config.json: {key} must be {str(wanted).lower()} for {self.model_type}")
         return self.common(
             config,
             positions="halves",

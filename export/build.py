@@ -1,0 +1,85 @@
+"""A graph that grows node by node, branches included."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+
+class Builder:
+    """Appends nodes to a graph; every name it makes begins with a prefix of its own."""
+
+    def __init__(self, model: onnx.ModelProto, prefix: str) -> None:
+        self.graph = model.graph
+        self._prefix = prefix
+        self._made = 0
+        self._nodes: Any = model.graph.node  # those of the branch that is being built
+
+    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:  # noqa: ANN401 # whatever an attribute may be
+        """Add a node and return the name of its output."""
+        return self.ops(kind, 1, *inputs, **attributes)[0]
+
+    def ops(self, kind: str, count: int, *inputs: str, **attributes: Any) -> list[str]:  # noqa: ANN401 # as above
+        """Add a node of several outputs and return their names."""
+        names = [self._name() for _ in range(count)]
+        self._nodes.append(helper.make_node(kind, inputs, names, **attributes))
+        return names
+
+    def constant(self, value: npt.ArrayLike, dtype: npt.DTypeLike = np.int64) -> str:
+        """Add a constant and return its name."""
+        name = self._name()
+        self.graph.initializer.append(numpy_helper.from_array(np.asarray(value, dtype), name))
+        return name
+
+    def floats(self, x: str) -> str:
+        """Return a tensor as single floats, in which everything is reduced."""
+        return self.op("Cast", x, to=FLOAT)
+
+    def length(self, x: str, axis: int) -> str:
+        """Return how long an axis is."""
+        return self.op("Gather", self.op("Shape", x), self.constant(axis))
+
+    def one_hot(self, index: str, length: str) -> str:
+        """Return (..., length): 1 at each index, else 0."""
+        return self.op("OneHot", index, length, self.constant([0, 1], np.float32), axis=-1)
+
+    def reduce(self, kind: str, x: str, axis: int, *, keep: bool = True) -> str:
+        """Reduce over one axis."""
+        return self.op(kind, x, self.constant([axis]), keepdims=int(keep))
+
+    def branch(
+        self, condition: str, yes: Callable[[], Sequence[str]], no: Callable[[], Sequence[str]], dtype: int = 1
+    ) -> list[str]:
+        """Run one of two parts of the graph; each returns as many tensors, of one type."""
+        bodies = {"then_branch": self._body(yes, dtype), "else_branch": self._body(no, dtype)}
+        return self.ops("If", len(bodies["then_branch"].output), condition, **bodies)
+
+    def output(self, name: str, x: str, dtype: int, axes: Sequence[int | str]) -> None:
+        """Let a tensor be an output of that name."""
+        self._nodes.append(helper.make_node("Identity", [x], [name]))
+        self.graph.output.append(helper.make_tensor_value_info(name, dtype, list(axes)))
+
+    def input(self, name: str, dtype: int, axes: Sequence[int | str]) -> str:
+        """Add an input."""
+        self.graph.input.append(helper.make_tensor_value_info(name, dtype, list(axes)))
+        return name
+
+    def _body(self, make: Callable[[], Sequence[str]], dtype: int) -> onnx.GraphProto:
+        outside, self._nodes = self._nodes, []
+        try:
+            # what a branch returns it must have made
+            made = [self.op("Identity", name) for name in make()]
+            outputs = [helper.make_tensor_value_info(name, dtype, None) for name in made]
+            return helper.make_graph(self._nodes, self._name(), [], outputs)
+        finally:
+            self._nodes = outside
+
+    def _name(self) -> str:
+        self._made += 1
+        return f"{self._prefix}{self._made}"
+
+
+FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
