@@ -96,13 +96,15 @@ class TextRule(Part):
 
 
 class Kind(Part):
-    """The maps of one kind, in layer order.
+    """The maps of one kind, in layer order, and how the graphs are asked for them.
 
-    The attention graph takes `method`, `fusion`, `discard` (how many entries a layer) and `diagnose`, and for each kind
-    `<kind>.layers`, `<kind>.rows`, `<kind>.heads` and `<kind>.special`, the special tokens among its keys. It returns
+    The attention graph takes `method`, `fusion`, `discard` (how many entries a layer) and `diagnose`; and for each kind
+    `<kind>.layers`, `<kind>.rows`, `<kind>.heads`, and `<kind>.special`, the special tokens among its keys. It returns
     `<kind>` (batch, heads, layers in their order, rows, key) and `<kind>.diagnostics` (batch, layer, head, query,
-    figure). The relevance graph takes `explained` (batch), a class or token, the likeliest where it is negative, and for a sequence its
-    `position`; and but for a model with cross-attention `rows` (batch, row) and `<kind>.layers`. It returns `<kind>`
+    figure).
+
+    The relevance graph takes `explained` (batch), a class or token, the likeliest where it is negative; for a sequence
+    its `position` (batch); and `rows` (batch, row) and `<kind>.layers` where there is but one kind. It returns `<kind>`
     (batch, row, key).
     """
 

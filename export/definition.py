@@ -86,7 +86,9 @@ def _maps(look: Look, kind: Kind, weights: list[Tensor], values: list[Tensor], c
 
 
 def _fused(weights: Tensor, fusion: str) -> Tensor:
-    return {"mean": torch.mean, "max": torch.amax, "min": torch.amin}[fusion](weights, dim=1)
+    if fusion == "mean":
+        return weights.mean(1)
+    return weights.amax(1) if fusion == "max" else weights.amin(1)
 
 
 def _diagnostics(kind: Kind, weights: list[Tensor], special: Tensor, image: ImageRule | None) -> Tensor:

@@ -4,13 +4,13 @@ What each computes is defined in `model/methods.py`, which verification holds it
 the graph, and what is not asked for is not computed: it lies behind an `If`, or has no rows.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import onnx
 
-from contract.manifest import FUSIONS, READ, ImageRule, Kind
+from contract.manifest import FUSIONS, READ, ImageRule, Kind, KindName
 from export.build import BOOL, FLOAT, INT64, Builder
 from export.gradient import differentiate
 from export.graphs import Look
@@ -285,7 +285,7 @@ def _relevance(b: Builder, weights: str, gradient: str, *, half: bool) -> str:
     return b.reduce("ReduceMean", b.op("Relu", b.op("Mul", weights, gradient)), 1, keep=False)
 
 
-def _bimodal(b: Builder, plan: Plan, layers: dict[str, list[str]]) -> None:
+def _bimodal(b: Builder, plan: Plan, layers: Mapping[KindName, list[str]]) -> None:
     """`methods.bimodal_relevance`, and of it the row of each target's position."""
 
     def eye(layer: str) -> str:

@@ -55,7 +55,7 @@ def image_model(
     pixels = Port(name="pixels", dtype="uint8", axes=("batch", rule.height, rule.width, rule.channels))
     answer = _answer(model, task, "batch")
     look = ImageLook(model, (kind,), Normalize(rule.mean, rule.std))
-    base = _base(look, (pixels,), answer, {"image": tokens}, config.width // config.heads)
+    base = _base(look, (pixels,), answer, {"image": tokens}, config.width)
     return Source(
         name=name,
         family=family,
@@ -96,7 +96,7 @@ def text_model(
         below["masked"] = "source"
     answer = _answer(model, task, "batch", *(("masked",) if task == "fill-mask" else ()))
     look = TextLook(model, (kind,), typed=config.types > 0)
-    base = _base(look, tuple(ports), answer, {}, config.width // config.heads, below)
+    base = _base(look, tuple(ports), answer, {}, config.width, below)
     long = min(config.length, LONG)
     return Source(
         name=name,
@@ -145,7 +145,7 @@ def text_continuer(
     logits = _float("logits", "batch", "target", config.vocabulary)
     following = _float("logits", "batch", config.vocabulary)
     below: Below = {**dict.fromkeys(("source", "target", "token"), config.vocabulary), "position": "capacity"}
-    base = _base(ContinueLook(model, (kind,)), (target,), logits, {}, head, below)
+    base = _base(ContinueLook(model, (kind,)), (target,), logits, {}, config.width, below)
     long = min(config.length, LONG)
     return Source(
         name=name,
@@ -206,7 +206,7 @@ def text_to_text(
     stepped = (token, position, visible, *past, *memory)
     following = _float("logits", "batch", targets)
     below: Below = {"source": config.vocabulary, "target": targets, "token": targets, "position": "capacity"}
-    base = _base(SequenceLook(model, kinds), (source, visible, target), logits, {}, head, below)
+    base = _base(SequenceLook(model, kinds), (source, visible, target), logits, {}, config.width, below)
     long, longest = min(config.length, LONG), min(config.length, rules.max_new_tokens)
     return Source(
         name=name,
@@ -242,24 +242,17 @@ def _driven(rules: Generation, own: tuple[str, ...], memory: tuple[str, ...]) ->
 
 
 def _base(
-    look: Look, given: tuple[Port, ...], answer: Port, sizes: dict[str, int], head: int, below: Below | None = None
+    look: Look, given: tuple[Port, ...], answer: Port, sizes: dict[str, int], width: int, below: Below | None = None
 ) -> Plan:
     """Plan the graph that those of attention, prediction and relevance are made of: it returns whatever is seen."""
 
-    def ports(path: str, *axes: str | int) -> list[Port]:
-        return [
-            _float(path.format(name), "batch", kind.heads, *(sizes.get(str(axis), axis) for axis in of(kind)), *axes)
-            for kind in look.kinds
-            for name in kind.maps
-        ]
-
-    def of(kind: Kind) -> tuple[str, str]:
-        return kind.query, _axis(kind)
-
-    weights = ports("{}")
-    values = [_float(f"{port.name}.value", "batch", port.axes[1], port.axes[3], head) for port in weights]
-    count = sum(len(kind.maps) for kind in look.kinds)
-    return Plan("attention", look, given, (answer, *weights, *values), count, below or {})
+    weights, values = [], []
+    for kind in look.kinds:
+        query, key = (sizes.get(axis, axis) for axis in (kind.query, _axis(kind)))
+        for name in kind.maps:
+            weights.append(_float(name, "batch", kind.heads, query, key))
+            values.append(_float(f"{name}.value", "batch", kind.heads, key, width // kind.heads))
+    return Plan("attention", look, given, (answer, *weights, *values), len(weights), below or {})
 
 
 def _looks(base: Plan, sizes: dict[str, int]) -> tuple[Plan, ...]:

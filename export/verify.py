@@ -76,7 +76,7 @@ def _looks(source: Source, open_session: Open, ledger: Ledger) -> None:
     """Compare predictions, everything that is read off attention, and relevance with one definition in float64."""
     exact = copy.deepcopy(source.base.module).double()
     assert isinstance(exact, Look)  # noqa: S101 # for the type checker
-    plans = {plan.role: plan for plan in source.plans if plan.role in ("predict", "attention", "relevance")}
+    plans: dict[Role, Plan] = {plan.role: plan for plan in source.plans if plan.module is source.base.module}
     if source.longest:  # first, while no other session is open
         tensors = plans["predict"].example(source.longest, SEEDS[0])
         with torch.no_grad():
@@ -86,11 +86,11 @@ def _looks(source: Source, open_session: Open, ledger: Ledger) -> None:
     for sizes in source.tried:
         if sizes == source.traced:
             raise ExportError(f"sizes to verify must differ from the traced ones, given {words(sizes)}")
-        answers = [
+        one, other = (
             _looked(source, exact, plans, sessions, sizes, seed, cases, ledger)
             for seed, cases in zip(SEEDS, (CASES, CASES[:1]), strict=True)
-        ]
-        _different(plans["attention"], *answers, sizes)
+        )
+        _different(plans["attention"], one, other, sizes)
     sizes = source.tried[-1]
     controls: dict[Role, Callable[[Sizes], Controls]] = {
         "predict": lambda _: {},
@@ -160,7 +160,7 @@ def _traced(source: Source, plan: Plan, session: ort.InferenceSession, ledger: L
             with torch.no_grad():
                 found = exact(*(tensor.double() if tensor.is_floating_point() else tensor for tensor in tensors))
             answers.append(_compared(plan, session, tensors, list(found), sizes, ledger))
-        _different(plan, *answers, sizes)
+        _different(plan, answers[0], answers[1], sizes)
     _alone_as_in_a_batch(plan, session, source.tried[-1], ledger, lambda _: {})
 
 

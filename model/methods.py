@@ -37,10 +37,10 @@ def discard(fused: Tensor, ratio: Tensor) -> Tensor:
 
 
 def norms(weights: Tensor, value: Tensor, output: Tensor) -> Tensor:
-    """How long what each key adds to each query is: ‖Σ_h α_h f_h(x)‖, f_h(x) = value_h W_h (Kobayashi et al. 2020).
+    """How long what each key adds to each query is: ‖Σ_h a_h f_h(x)‖, f_h(x) = value_h W_h (Kobayashi et al. 2020).
 
     value (batch, heads, key, width of a head) and output (heads x width of a head, width), the projection that joins
-    heads, its bias left out as in section 3.1. Through Gram matrices, a key each: αᵀ G α, and never (heads, query, key,
+    heads, its bias left out as in section 3.1. Through Gram matrices, a key each: aᵀ G a, and never (heads, query, key,
     width). Returns (batch, query, key).
     """
     added = value @ output.reshape(value.shape[1], value.shape[3], -1)  # (batch, heads, key, width)

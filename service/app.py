@@ -16,6 +16,7 @@ from service import VERSION
 from service.batch import Device
 from service.edge import Edge
 from service.errors import Refusal, problem
+from service.kept import open_store
 from service.metrics import Metrics
 from service.routes import State, router
 from service.served import Served
@@ -38,7 +39,9 @@ def create_app(
         device = Device()
         decoders = ThreadPoolExecutor(settings.decode_threads, thread_name_prefix="decode")
         tokenizers = ThreadPoolExecutor(1, thread_name_prefix="tokenize")
-        app.state.regard = state = State(settings, dict(models), metrics, device, decoders, tokenizers)
+        url = settings.redis_url.get_secret_value() if settings.redis_url else None
+        store = open_store(url, settings.keep_count, settings.keep_bytes, settings.keep_seconds)
+        app.state.regard = state = State(settings, dict(models), metrics, device, store, decoders, tokenizers)
         workers = [work for served in models.values() for work in served.workers(device, metrics)]
         tasks = [asyncio.create_task(_supervised(work)) for work in workers]
         tasks.append(asyncio.create_task(_warm_up(state, when_ready)))
@@ -47,6 +50,7 @@ def create_app(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         device.close()
+        await store.close()
         for threads in (decoders, tokenizers):
             threads.shutdown(wait=False, cancel_futures=True)
 

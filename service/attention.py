@@ -1,27 +1,57 @@
-"""What a request wants to see, how large it is, and reading it out of the maps.
+"""What a request wants to see, how large it is, what the graphs must be asked for, and reading their answer out.
 
-`raw` picks; `rollout` follows attention through the layers (Abnar & Zuidema 2020, arXiv 2005.00928).
+`raw` picks; `rollout` follows attention through the layers (Abnar & Zuidema 2020, arXiv 2005.00928); `norm` weighs it
+by the vectors it multiplies (Kobayashi et al. 2020, arXiv 2004.10102); `relevance` by the gradient of one class or
+token (Chefer et al. 2021, arXiv 2103.15679). All of it is computed and reduced in the graphs; here it is asked for.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from contract.manifest import Kind, Manifest
+from contract.manifest import FIGURES, FUSIONS, READ, Kind, Manifest, Method
 from service.errors import TooLarge, Unacceptable
 from service.options import AttentionOptions, Indices
 
+Array: TypeAlias = npt.NDArray[Any]
 Maps: TypeAlias = npt.NDArray[np.float32]
-Fusion = Literal["mean", "max", "min"]
-FUSE: dict[str, Callable[..., Maps]] = {"mean": np.mean, "max": np.max, "min": np.min}
+Fusion = Literal["mean", "max", "min", "sum"]
 
-METHODS = ("raw", "rollout")
-MAP_BYTES = 256  # of an answer, a map without its values
+REASONS: dict[Method, str] = {
+    "rollout": "needs maps of tokens onto themselves whose rows sum to one",
+    "norm": "needs values that are joined by one projection",
+    "relevance": "needs a class or token to explain, and floats in which to differentiate",
+}
+MAP_BYTES = 384  # of an answer, a map without its values
 ROW_BYTES = 2  # brackets
 TOKEN_BYTES = 64  # of a text's axis, each token with its span
+CURVE_BYTES = 2048  # of an evaluation
+
+
+@dataclass(frozen=True)
+class Map:
+    """One map of an answer: what it is, and its values (heads, rows, keys)."""
+
+    kind: Kind
+    entry: dict[str, object]
+    values: Maps
+    rows: tuple[int, ...]
+    """Places of the rows on their axis."""
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What one relevance is of: a class, or the token at a position of the answer; and the rows to read."""
+
+    token: int
+    """Class or token; the likeliest where it is negative."""
+    rows: tuple[int, ...]
+    position: int = 0
+    shown: int = 0
+    """Which class, mask or generated token it is, as the client counts."""
 
 
 @dataclass(frozen=True)
@@ -41,88 +71,266 @@ class Wanted:
 
 
 @dataclass(frozen=True)
+class Part:
+    """What of one kind a graph is asked for; None for all rows."""
+
+    kind: Kind
+    layers: tuple[int, ...]
+    heads: tuple[int, ...]
+    rows: tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the attention graph is asked for. Inputs of which the same is asked run together."""
+
+    method: str
+    fusion: str
+    discard: int
+    diagnose: bool
+    parts: tuple[Part, ...]
+
+    def feed(self, longest: Mapping[str, int], special: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the graph's controls for a batch whose axes have these lengths."""
+        feed: dict[str, Array] = {
+            "method": np.array(READ.index(self.method)),
+            "fusion": np.array(FUSIONS.index(self.fusion)),
+            "discard": np.array(self.discard),
+            "diagnose": np.array(self.diagnose),
+        }
+        for part in self.parts:
+            name = part.kind.kind
+            rows = range(longest[part.kind.query]) if part.rows is None else part.rows
+            feed[f"{name}.layers"] = np.array(part.layers, np.int64)
+            feed[f"{name}.heads"] = np.array(part.heads, np.int64)
+            feed[f"{name}.rows"] = np.array(rows, np.int64)
+            feed[f"{name}.special"] = special[axis(part.kind)]
+        return feed
+
+
+def axis(kind: Kind) -> str:
+    """Return the axis of a kind's keys as the graphs call it: what was fed is as long as what is emitted."""
+    return kind.key.removesuffix("_input")
+
+
+@dataclass(frozen=True)
 class Ask:
     """An attention request that the model can serve."""
 
-    method: Literal["raw", "rollout"]
+    options: AttentionOptions
     wanted: tuple[Wanted, ...]
-    digits: int
+    every: tuple[Kind, ...]
+    """All kinds of the model, wanted or not."""
 
-    def size(self, lengths: Mapping[str, int]) -> int:
-        """Return the bytes that the answer for one input will have at most, from the lengths of its axes."""
-        total = 0
+    @property
+    def method(self) -> Method:
+        """What is computed."""
+        return self.options.method
+
+    @property
+    def looks(self) -> bool:
+        """Is anything read off the attention graph."""
+        return self.method != "relevance" or self.options.diagnostics
+
+    def shift(self, kind: Kind) -> int:
+        """Return how many rows later a token's row stands: one, where it is the row at which the token is the input."""
+        return int(self.options.align == "input" and kind.query == "target")
+
+    def rows(self, one: Wanted, lengths: Mapping[str, int]) -> list[int]:
+        """Return the rows to read of an input whose axes have these lengths; of words, which are counted later, all."""
+        length = lengths[one.kind.query] - self.shift(one.kind)
+        return list(range(length)) if self.options.merge else one.rows(length)
+
+    def reading(self, lengths: Mapping[str, int]) -> Reading:
+        """Return what to ask of the attention graph for an input with axes of these lengths.
+
+        Raises Unacceptable for rows that it does not have.
+        """
+        asked = {one.kind.kind: one for one in self.wanted if self.method != "relevance"}
+        first = self.wanted[0]
+        fused = isinstance(first.heads, str)
+        discard = int(self.options.discard * lengths[first.kind.query] ** 2)
+        return Reading(
+            method="raw" if self.method == "relevance" else self.method,
+            fusion={"sum": "mean"}.get(str(first.heads), str(first.heads)) if fused else "each",
+            discard=discard,
+            diagnose=self.options.diagnostics,
+            parts=tuple(self._part(kind, asked.get(kind.kind), lengths) for kind in self.every),
+        )
+
+    def _part(self, kind: Kind, one: Wanted | None, lengths: Mapping[str, int]) -> Part:
+        if one is None:
+            return Part(kind, (0,), (), ())
+        heads = () if isinstance(one.heads, str) else one.heads
+        rows, shift = self.rows(one, lengths), self.shift(kind)
+        if rows == list(range(lengths[kind.query] - shift)):
+            return Part(kind, one.layers, heads, None)
+        return Part(kind, one.layers, heads, tuple(row + shift for row in rows))
+
+    def read(self, reading: Reading, lengths: Mapping[str, int], stacks: Mapping[str, Array]) -> list[Map]:
+        """Return the maps of one input from what the graph returned: (heads, layers, rows, keys) a kind, unpadded."""
+        found = []
+        parts = {part.kind.kind: part for part in reading.parts}
         for one in self.wanted:
-            maps = 1 if self.method == "rollout" else len(one.layers)
-            heads = 1 if isinstance(one.heads, str) or self.method == "rollout" else len(one.heads)
-            rows = len(one.rows(lengths[one.kind.query]))
-            value = self.digits + 3  # "0.", the digits and a comma
-            total += maps * (MAP_BYTES + heads * rows * (ROW_BYTES + lengths[one.kind.key] * value))
-        return total + TOKEN_BYTES * sum(length for axis, length in lengths.items() if axis != "image")
+            stack, rows = stacks[one.kind.kind], tuple(self.rows(one, lengths))
+            if parts[one.kind.kind].rows is None and self.shift(one.kind):
+                stack = stack[:, :, 1:]
+            entry: dict[str, object] = {"name": one.kind.kind, "kind": one.kind.kind, "layer": None}
+            heads = one.heads if isinstance(one.heads, str) else list(one.heads)
+            if self.method == "rollout":
+                entry |= {"layers": list(one.layers), "heads": heads, "normalized": True}
+                found.append(Map(one.kind, entry, stack[:, 0], rows))
+                continue
+            normalized = self.method == "raw" and one.kind.normalized and heads not in ("max", "min")
+            for layer in one.layers:
+                values = stack[:, sorted(one.layers).index(layer)]
+                named = {"name": one.kind.maps[layer], "layer": layer, "heads": heads, "normalized": normalized}
+                found.append(Map(one.kind, entry | named, values, rows))
+        return found
 
-    def check_size(self, lengths: Sequence[Mapping[str, int]], limit: int) -> None:
-        """Raise TooLarge if the answer for inputs of these lengths would pass the limit."""
-        size = sum(self.size(one) for one in lengths)
-        if size > limit:
+    def explained(self, one: Wanted, values: Maps, rows: Sequence[int], targets: Sequence[dict[str, object]]) -> Map:
+        """Return the relevance of targets as a map: (rows of each target one after the other, keys)."""
+        entry: dict[str, object] = {
+            "name": one.kind.kind,
+            "kind": one.kind.kind,
+            "layer": None,
+            "layers": list(one.layers),
+            "heads": "mean",
+            "normalized": False,
+            "targets": list(targets),
+        }
+        return Map(one.kind, entry, values[None], tuple(rows))
+
+    def diagnostics(self, stacks: Mapping[str, Array]) -> list[dict[str, object]]:
+        """Return the figures of every layer and head, of stacks (layers, heads, queries, figures), unpadded."""
+        shown = []
+        for kind in self.every:
+            figures = stacks[f"{kind.kind}.diagnostics"].astype(np.float64)
+            means: dict[str, object] = {
+                name: figures[..., index].mean(-1).round(self.options.digits)
+                for index, name in enumerate(FIGURES[: figures.shape[-1]])
+            }
+            if "distance" in means:  # of patches; the tokens before them stand nowhere
+                means["distance"] = figures[..., kind.prefix :, 2].mean(-1).round(self.options.digits)
+            most = round(float(np.log(max(stacks[kind.kind].shape[-1], 1))), self.options.digits)
+            shown.append({"kind": kind.kind, "max_entropy": most, **means})
+        return shown
+
+    def size(self, lengths: Mapping[str, int], targets: int = 1) -> int:
+        """Return the bytes that the answer for one input will have at most, from the lengths of its axes."""
+        total = TOKEN_BYTES * sum(length for name, length in lengths.items() if name != "image")
+        number = 4 if self.options.format == "npz" else self.options.digits + 3  # "0.", the digits and a comma
+        if self.method in ("norm", "relevance"):
+            number += 3  # larger than one
+        for one in self.wanted:
+            maps = len(one.layers) if self.method in ("raw", "norm") else targets
+            heads = 1 if isinstance(one.heads, str) else len(one.heads)
+            rows = len(one.rows(lengths[one.kind.query])) if self.method != "relevance" else 1
+            if self.options.hard:
+                total += maps * heads * rows * 6
+            total += maps * (MAP_BYTES + heads * rows * (ROW_BYTES + lengths[one.kind.key] * number))
+        if self.options.diagnostics:
+            total += sum(len(kind.maps) * kind.heads * len(FIGURES) * (self.options.digits + 6) for kind in self.every)
+        return total + CURVE_BYTES * len(self.options.evaluate)
+
+    def check_size(self, sizes: Sequence[int], limit: int) -> None:
+        """Raise TooLarge if the answer for inputs of these sizes would pass the limit."""
+        if sum(sizes) > limit:
             raise TooLarge(
-                f"attention: at most {limit} bytes an answer, this one would have {size}; "
-                "ask for fewer layers, heads, queries, digits or inputs, or for rollout"
+                f"attention: at most {limit} bytes an answer, this one would have {sum(sizes)}; "
+                "ask for fewer layers, heads, queries, targets, digits or inputs, or for rollout"
             )
-
-    def read(self, stacks: Mapping[str, Maps]) -> list[dict[str, object]]:
-        """Return the maps of one input from its stacks, (layers, heads, query, key) a kind, without padding."""
-        read = _rollout if self.method == "rollout" else _raw
-        return [
-            {**entry, "shape": list(values.shape), "values": np.ascontiguousarray(values.round(self.digits))}
-            for one in self.wanted
-            for entry, values in read(one, stacks[one.kind.kind])
-        ]
 
 
 def resolve(options: AttentionOptions, manifest: Manifest) -> Ask:
     """Hold options against the model. Raises Unacceptable, with the reason, for what it cannot serve."""
-    if options.method not in METHODS or options.target is not None:
-        what = "target" if options.method in METHODS else f"method {options.method}"
-        raise Unacceptable(f"{what}: this model serves {', '.join(METHODS)}, and neither takes a target")
-    if options.format != "json":
-        raise Unacceptable("format: must be json, given another")
+    method = options.method
     kinds = [kind for kind in manifest.attention if options.kind in (None, kind.kind)]
     if not kinds:
         has = ", ".join(kind.kind for kind in manifest.attention)
         raise Unacceptable(f"kind: this model has {has}, given {options.kind}")
-    if options.method == "rollout":
-        if not _fuses(options.heads):
-            raise Unacceptable("heads: rollout fuses them, by mean, max or min")
-        kinds = [kind for kind in kinds if rollable(kind)]
-        if not kinds:
-            raise Unacceptable("method rollout: needs maps of tokens onto themselves whose rows sum to one")
-    return Ask(
-        "rollout" if options.method == "rollout" else "raw",
-        tuple(_want(kind, options) for kind in kinds),
-        options.digits,
-    )
+    kinds = [kind for kind in kinds if method in kind.methods]
+    if not kinds:
+        served = [name for name in methods_of(manifest) if options.kind is None]
+        other = f"; this model serves {', '.join(served)}" if served else f", not {options.kind} of this model"
+        raise Unacceptable(f"method {method}: {REASONS.get(method, 'is not served')}{other}")
+    heads = _heads(options)
+    _check(options, manifest, kinds)
+    return Ask(options, tuple(_want(kind, options, heads) for kind in kinds), manifest.attention)
 
 
-def rollable(kind: Kind) -> bool:
-    """Is rollout defined: do tokens look at themselves, with rows that sum to one."""
-    return kind.kind != "cross" and kind.normalized
+def methods_of(manifest: Manifest) -> list[Method]:
+    """Return the methods that some kind of a model's maps can serve."""
+    order: tuple[Method, ...] = ("raw", "rollout", "norm", "relevance")
+    return [method for method in order if any(method in kind.methods for kind in manifest.attention)]
 
 
-def _want(kind: Kind, options: AttentionOptions) -> Wanted:
+def _heads(options: AttentionOptions) -> Indices | Fusion:
+    """Return the heads asked for, or how they are fused."""
+    method, heads = options.method, options.heads
+    if options.fusion is not None:
+        if method != "rollout":
+            raise Unacceptable("fusion: is for rollout; heads fuses those of raw")
+        if heads is not None:
+            raise Unacceptable("fusion: says what heads does, give one of them")
+        heads = options.fusion
+    if method == "rollout" and not _fuses(heads or "mean"):
+        raise Unacceptable("heads: rollout fuses them, by mean, max or min")
+    if method == "norm":
+        if heads is not None:
+            raise Unacceptable("heads: norm is of the sum over all heads, leave it out")
+        return "sum"
+    if method == "relevance" and heads not in (None, "mean"):
+        raise Unacceptable("heads: relevance is the mean over heads, leave it out")
+    resolved: Indices | Fusion = heads or "mean"
+    return resolved
+
+
+def _check(options: AttentionOptions, manifest: Manifest, kinds: Sequence[Kind]) -> None:
+    """Refuse options that the method, or the model, has no use for."""
+    if options.method != "rollout" and (options.discard or options.start_layer is not None):
+        raise Unacceptable(f"{'discard' if options.discard else 'start_layer'}: is for rollout")
+    if options.start_layer is not None and options.layers is not None:
+        raise Unacceptable("start_layer: says what layers does, give one of them")
+    if options.target is not None and options.method != "relevance":
+        raise Unacceptable("target: is for relevance, the other methods explain no class")
+    if options.method == "relevance" and manifest.generation and options.layers is not None and len(kinds) > 1:
+        raise Unacceptable("layers: relevance of an encoder-decoder is through all of them")
+    crossed = any(kind.kind == "cross" for kind in kinds)
+    if (options.hard or options.steps) and not crossed:
+        raise Unacceptable(f"{'hard' if options.hard else 'steps'}: is read off cross, which is not asked for")
+    if options.steps and options.method != "raw":
+        raise Unacceptable("steps: needs method raw")
+    if options.align == "input" and (not manifest.generation or options.method == "relevance"):
+        raise Unacceptable("align: is for raw, rollout and norm of generated tokens")
+    if options.merge and manifest.image:
+        raise Unacceptable("merge: is for texts, this model takes images")
+    if options.evaluate and manifest.task != "image-classification":
+        raise Unacceptable(f"evaluate: is for image-classification, this model's task is {manifest.task}")
+
+
+def _want(kind: Kind, options: AttentionOptions, heads: Indices | Fusion) -> Wanted:
     layers: Indices = options.layers
     if layers is None:
-        layers = "all" if options.method == "rollout" else (-1,)
+        layers = "all" if options.method in ("rollout", "relevance") else (-1,)
+    if options.start_layer is not None:
+        (start,) = select("start_layer", (options.start_layer,), len(kind.maps))
+        layers = slice(start, None)
     if options.queries == "cls" and not kind.prefix:
         raise Unacceptable("queries: cls needs a class token, and this model has none; ask for all or for indices")
+    if options.method == "relevance" and not kind.prefix and options.queries is not None:
+        raise Unacceptable("queries: are the targets' own; choose them by target")
+    chosen = tuple(select("layers", layers, len(kind.maps)))
     return Wanted(
         kind,
-        tuple(select("layers", layers, len(kind.maps))),
-        options.heads if _fuses(options.heads) else tuple(select("heads", options.heads, kind.heads)),
+        tuple(sorted(chosen)) if options.method in ("rollout", "relevance") else chosen,
+        heads if isinstance(heads, str) and heads != "all" else tuple(select("heads", heads, kind.heads)),
         options.queries if options.queries is not None else "cls" if kind.prefix else "all",
     )
 
 
 def _fuses(heads: object) -> bool:
-    return isinstance(heads, str) and heads in FUSE
+    return isinstance(heads, str) and heads in FUSIONS
 
 
 def select(subject: str, indices: Indices, count: int) -> list[int]:
@@ -141,40 +349,3 @@ def select(subject: str, indices: Indices, count: int) -> list[int]:
     if len(set(chosen)) < len(chosen):
         raise Unacceptable(f"{subject}: each may be given once, given one twice")
     return chosen
-
-
-def _raw(wanted: Wanted, stack: Maps) -> list[tuple[dict[str, object], Maps]]:
-    rows = wanted.rows(stack.shape[2])
-    found: list[tuple[dict[str, object], Maps]] = []
-    for layer in wanted.layers:
-        chosen = stack[layer][:, rows]  # (heads, rows, keys)
-        if isinstance(wanted.heads, str):
-            values = FUSE[wanted.heads](chosen, axis=0, keepdims=True)
-            shown: object = wanted.heads
-        else:
-            values = chosen[list(wanted.heads)]
-            shown = list(wanted.heads)
-        name = wanted.kind.maps[layer]
-        normalized = wanted.kind.normalized and wanted.heads not in ("max", "min")
-        entry: dict[str, object] = {"name": name, "kind": wanted.kind.kind, "layer": layer, "heads": shown}
-        found.append((entry | {"normalized": normalized}, values))
-    return found
-
-
-def _rollout(wanted: Wanted, stack: Maps) -> list[tuple[dict[str, object], Maps]]:
-    """Multiply (fused heads + identity), rows made to sum to one, from the first chosen layer to the last."""
-    assert isinstance(wanted.heads, str)  # noqa: S101 # resolve() saw to it
-    rows = wanted.rows(stack.shape[2])
-    joint = np.eye(stack.shape[2])[rows]  # (rows, keys): only the rows asked for are carried through
-    for layer in sorted(wanted.layers, reverse=True):
-        mixed = FUSE[wanted.heads](stack[layer].astype(np.float64), axis=0) + np.eye(stack.shape[2])
-        joint = joint @ (mixed / mixed.sum(axis=-1, keepdims=True))
-    entry: dict[str, object] = {
-        "name": wanted.kind.kind,
-        "kind": wanted.kind.kind,
-        "layer": None,
-        "layers": sorted(wanted.layers),
-        "heads": wanted.heads,
-        "normalized": True,
-    }
-    return [(entry, joint[None].astype(np.float32))]

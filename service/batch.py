@@ -5,7 +5,7 @@ import contextlib
 import math
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -86,7 +86,7 @@ class Waiting(Generic[T, R]):
 
     item: T
     size: int
-    bucket: int
+    bucket: Hashable
     future: "asyncio.Future[R]"
     since: float = field(default_factory=time.monotonic)
 
@@ -95,8 +95,9 @@ class Lane(Generic[T, R]):
     """A queue of like items that are run together: everything waiting when the device is free, up to a size.
 
     There is no timer: a lone item on an idle device runs at once, and while a batch runs the next one gathers. A batch
-    holds items of one bucket (similar length), led by the oldest waiting, so none starves. Its size is that of its
-    longest item times their number, which is what padding costs. A Refusal among the results is that item's alone.
+    holds items of one bucket (similar length, asked the same), led by the oldest waiting, so none starves. Its size is
+    that of its longest item times their number, which is what padding costs. A Refusal among the results is that item's
+    alone.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class Lane(Generic[T, R]):
         self._queue: deque[Waiting[T, R]] = deque()
         self._arrived = asyncio.Event()
 
-    async def submit(self, item: T, size: int, bucket: int = 0) -> R:
+    async def submit(self, item: T, size: int, bucket: Hashable = 0) -> R:
         """Wait for an item's result. Cancelling drops the item if it has not begun to run."""
         waiting: Waiting[T, R] = Waiting(item, size, bucket, asyncio.get_running_loop().create_future())
         self._queue.append(waiting)

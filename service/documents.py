@@ -1,10 +1,10 @@
 """What OpenAPI says of bodies that the routes read and write themselves."""
 
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.attention import METHODS
+from contract.manifest import Method
 from service.options import (
     AttentionOptions,
     ClassifyOptions,
@@ -14,6 +14,7 @@ from service.options import (
     Options,
     TextOptions,
 )
+from service.sight import TYPES
 
 Json = dict[str, Any]
 
@@ -55,6 +56,7 @@ class Label(BaseModel):
 class Map(BaseModel):
     """Attention of one module, or of several layers joined."""
 
+    model_config = ConfigDict(extra="allow")
     name: str = Field(description="path of the module that made it")
     kind: str
     layer: int | None = Field(description="null where layers are joined")
@@ -70,6 +72,8 @@ class Attention(BaseModel):
     model_config = ConfigDict(extra="allow")
     method: str
     maps: list[Map]
+    diagnostics: list[Json] | None = Field(None, description="entropy and other figures, a layer and head each")
+    evaluation: Json | None = Field(None, description="curves of deletion and insertion, beside a random order's")
     tokens: Json = Field(description="tokens of each axis with their spans; for images the grid and the prefix")
     image: Json | None = Field(None, description="the image's size and the rectangle of it that the grid covers")
 
@@ -148,7 +152,8 @@ _REFUSALS: dict[int | str, Json] = {
     status: {"model": Problem, "description": what, "content": {"application/problem+json": {}}}
     for status, what in {
         400: "the body cannot be read",
-        404: "no such model, or its task does not serve this endpoint",
+        404: "no such model or id, or the model's task does not serve this endpoint",
+        406: "an answer of a type that is not made",
         413: "larger than a limit",
         415: "a content type that is not read, or no image",
         422: "not to be answered; errors lists why",
@@ -212,7 +217,7 @@ def _either(images: type[Options], *texts: Json) -> Json:
 def _query(*kinds: type[Options]) -> list[Json]:
     """Return the options of an image in a raw body or form, as the parameters of a query."""
     properties = {name: schema for kind in kinds for name, schema in _schema(kind).get("properties", {}).items()}
-    method = {"type": "string", "enum": list(METHODS), "description": "ask for attention too, by this method"}
+    method = {"type": "string", "enum": list(get_args(Method)), "description": "ask for attention too, by this method"}
     return [
         {"name": name, "in": "query", "required": False, "schema": schema}
         for name, schema in {"attention": method, **properties}.items()
@@ -245,3 +250,13 @@ GENERATE["responses"][200]["content"] = {"application/json": {}, "text/event-str
 ATTENTION = _prediction(
     Attended, _either(Options, _texts(TextOptions, pairs=True), _texts(GenerateOptions)), _query(AttentionOptions)
 )
+ATTENTION["responses"][200]["content"] = {media: {} for media in TYPES.values()}
+KEPT: Json = {
+    "responses": {status: ATTENTION["responses"][status] for status in (200, 404, 406, 413, 422, 429, 503, 504)},
+    "openapi_extra": {
+        "parameters": [
+            *_query(AttentionOptions),
+            {"name": "model", "in": "query", "required": False, "schema": {"type": "string"}},
+        ]
+    },
+}

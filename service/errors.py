@@ -3,6 +3,7 @@
 Refusal
 ├── Malformed        400  the body cannot be read
 ├── NotFound         404  no such model, or the model does not serve this endpoint
+├── NotAcceptable    406  an answer of a type that is not made
 ├── TooLarge         413  more bytes, pixels or tokens than the limit
 ├── Unsupported      415  a content type that is not read, or no image at all
 ├── Unacceptable     422  read, but not to be answered
@@ -41,6 +42,12 @@ class NotFound(Refusal):
     """No such model, or the model's task does not serve this endpoint."""
 
     status = HTTPStatus.NOT_FOUND
+
+
+class NotAcceptable(Refusal):
+    """An answer of a type that is not made."""
+
+    status = HTTPStatus.NOT_ACCEPTABLE
 
 
 class TooLarge(Refusal):

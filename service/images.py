@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 
 from contract.manifest import ImageRule
 from service.errors import TooLarge, Unacceptable, Unsupported
@@ -20,6 +20,7 @@ Box: TypeAlias = tuple[float, float, float, float]
 
 Image.MAX_IMAGE_PIXELS = None  # the limit of `open_image` comes first, and refuses in words of ours
 
+ORIENTATION = "orientation"
 START_OF_SCAN = b"\xff\xda"
 MOST_SCANS = 200  # of a progressive JPEG, which has about ten; each costs a pass over the whole image
 
@@ -44,6 +45,8 @@ class Picture:
     box: Box
     width: int
     height: int
+    orientation: int = 1
+    """By which EXIF says the stored pixels were turned to stand upright: 1 to 8, 1 for not at all."""
 
 
 def decode_image(data: bytes, rule: ImageRule, max_pixels: int) -> Picture:
@@ -54,7 +57,7 @@ def decode_image(data: bytes, rule: ImageRule, max_pixels: int) -> Picture:
     """
     image = open_image(data, max_pixels)
     box, pixels = _LOCATE[rule.locate](image, rule)
-    return Picture(pixels, box, image.width, image.height)
+    return Picture(pixels, box, image.width, image.height, image.info.get(ORIENTATION, 1))
 
 
 def open_image(data: bytes, max_pixels: int) -> Image.Image:
@@ -71,7 +74,10 @@ def open_image(data: bytes, max_pixels: int) -> Image.Image:
         raise Unacceptable(f"image: at most {MOST_SCANS} scans, given more")
     try:
         image.load()
-        return _opaque(ImageOps.exif_transpose(image))
+        orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
+        upright = _opaque(ImageOps.exif_transpose(image))
+        upright.info[ORIENTATION] = orientation if orientation in range(1, 9) else 1
+        return upright
     except Exception as error:  # as above
         raise Unacceptable(f"image: must be whole, given {len(data)} bytes of which not all can be decoded") from error
 

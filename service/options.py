@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 from pydantic_core import PydanticCustomError
 
-from contract.manifest import KindName, Sampling
+from contract.manifest import KindName, Method, Sampling
 from service.errors import TooLarge, Unacceptable
 
 Indices: TypeAlias = tuple[int, ...] | slice | Literal["all"]
@@ -16,6 +16,8 @@ Indices: TypeAlias = tuple[int, ...] | slice | Literal["all"]
 CANDIDATE_BYTES = 80  # of an answer, a candidate with its text
 MOST_INDICES = 4096
 """More in one list are refused before they are looked at."""
+
+MOST_TARGETS = 256
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -41,6 +43,35 @@ def _indices(*words: str) -> PlainValidator:
         raise PydanticCustomError("indices", "must be {known}", {"known": known})
 
     return PlainValidator(parse, json_schema_input_type=int | list[int] | str)
+
+
+def _targets() -> PlainValidator:
+    """Accept classes by index or label, alone, as a list, or as a string with commas between."""
+
+    def parse(value: object) -> tuple[int | str, ...]:
+        parts: list[Any] = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
+        found: list[Any] = [
+            int(part) if isinstance(part, str) and re.fullmatch(r"-?\d{1,9}", part) else part for part in parts
+        ]
+        if 0 < len(found) <= MOST_TARGETS and all(type(one) in (int, str) for one in found):
+            return tuple(found)
+        raise PydanticCustomError(
+            "targets", "must be 1 to {most} indices or labels, such as 3 or 3,5", {"most": MOST_TARGETS}
+        )
+
+    return PlainValidator(parse, json_schema_input_type=int | str | list[int | str])
+
+
+def _listed(*words: str) -> PlainValidator:
+    """Accept some of the words, as a list or as a string with commas between."""
+
+    def parse(value: object) -> tuple[str, ...]:
+        parts: list[Any] = value.split(",") if isinstance(value, str) else value
+        if isinstance(parts, list) and parts and all(part in words for part in parts) and len(set(parts)) == len(parts):
+            return tuple(parts)
+        raise PydanticCustomError("listed", "must be some of {known}", {"known": ", ".join(words)})
+
+    return PlainValidator(parse, json_schema_input_type=str | list[str])
 
 
 class Options(BaseModel):
@@ -111,14 +142,36 @@ class GenerateOptions(Options):
 class AttentionOptions(Options):
     """Options of attention, of whatever request they come with."""
 
-    method: Literal["raw", "rollout", "norm", "relevance"] = Field("raw", description="how maps are computed")
+    method: Method = Field("raw", description="how maps are computed")
     kind: KindName | None = Field(None, description="all that the model has, by default")
-    layers: Annotated[Any, _indices("all")] = Field(None, description="-1 for raw and all for rollout, by default")
-    heads: Annotated[Any, _indices("all", "mean", "max", "min")] = Field("mean", description="which, or how fused")
+    layers: Annotated[Any, _indices("all")] = Field(None, description="-1 for raw and norm, else all, by default")
+    heads: Annotated[Any, _indices("all", "mean", "max", "min")] = Field(
+        None, description="which, or how fused; mean by default"
+    )
     queries: Annotated[Any, _indices("all", "cls")] = Field(None, description="rows; cls where there is one, else all")
-    target: Annotated[str | int | list[int] | None, WithJsonSchema({})] = Field(None, description="for relevance")
-    format: Literal["json", "npz", "png"] = Field("json", description="json is served")
-    digits: int = Field(5, ge=1, le=9, description="decimals of a weight")
+    target: Annotated[Any, _targets()] = Field(
+        None,
+        description="for relevance: classes by index or label, or positions of a sequence; "
+        "what was predicted, or every token, by default",
+    )
+    fusion: Literal["mean", "max", "min"] | None = Field(None, description="of rollout, the same as heads")
+    discard: Number = Field(0.0, ge=0, lt=1, description="for rollout: share of a layer's smallest weights set to 0")
+    start_layer: int | None = Field(None, description="for rollout: the first layer, the earlier ones left out")
+    align: Literal["emit", "input"] = Field(
+        "emit", description="the row of a generated token: where it came out, or where it went in"
+    )
+    hard: bool = Field(False, description="also the source token that each row of cross looks at most")
+    merge: Literal["words"] | None = Field(None, description="columns of a word's tokens summed, rows averaged")
+    diagnostics: bool = Field(False, description="also entropy, mass on special tokens, distance, by layer and head")
+    evaluate: Annotated[Any, _listed("deletion", "insertion")] = Field(
+        (), description="for images: the probability as patches are deleted or inserted in the map's order"
+    )
+    steps: bool = Field(False, description="with stream: each token's event holds its row of cross")
+    format: Literal["json", "npz", "png"] | None = Field(None, description="by Accept, by default; else json")
+    digits: int = Field(5, ge=1, le=9, description="decimals of a number in JSON")
+    dtype: Literal["float32", "uint8"] = Field("float32", description="of npz; uint8 with a scale a map")
+    colormap: Literal["viridis", "magma", "inferno", "turbo", "gray"] = Field("viridis", description="of png")
+    opacity: Number = Field(0.6, ge=0, le=1, description="of a png's heat over the image, where it is hottest")
 
 
 O = TypeVar("O", bound=Options)  # noqa: E741 # the letter of Options

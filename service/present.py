@@ -8,11 +8,10 @@ import numpy.typing as npt
 import orjson
 from starlette.responses import Response
 
-from service.attention import METHODS, Ask, rollable
-from service.images import Picture
+from contract.manifest import Manifest
+from service.attention import methods_of
 from service.search import Hypothesis, likeliest
-from service.served import Generator, Item, Prediction, Predictor, ReadMaps, Served
-from service.texts import Token
+from service.served import Generator, Prediction, Predictor, Served
 
 
 def answer(request_id: str, served: Served, results: Sequence[dict[str, object]]) -> dict[str, object]:
@@ -33,16 +32,16 @@ def respond(body: object) -> Response:
 
 def labels(served: Served, logits: Prediction, top_k: int) -> dict[str, object]:
     """Return the likeliest labels, best first; equals in the order of their indices."""
-    probabilities = softmax(logits) if served.manifest.scores == "softmax" else sigmoid(logits)
+    chances = probabilities(served.manifest, logits)
     names = served.manifest.labels
     return {
         "labels": [
             {
                 "label": names[index] if names else str(index),
                 "index": int(index),
-                "probability": float(probabilities[index]),
+                "probability": float(chances[index]),
             }
-            for index in np.argsort(-probabilities, kind="stable")[:top_k]
+            for index in np.argsort(-chances, kind="stable")[:top_k]
         ]
     }
 
@@ -56,11 +55,11 @@ def candidates(served: Predictor, logits: Prediction, top_k: int) -> dict[str, o
     """Return for every mask, in the order of the text, the likeliest tokens that it may stand for, best first."""
     masks = []
     for row in logits:
-        probabilities = softmax(row)
-        order = likeliest(probabilities, top_k)
+        chances = softmax(row)
+        order = likeliest(chances, top_k)
         masks.append(
             [
-                {"token": int(index), "text": served.words(int(index)), "probability": float(probabilities[index])}
+                {"token": int(index), "text": served.words(int(index)), "probability": float(chances[index])}
                 for index in order
             ]
         )
@@ -80,47 +79,6 @@ def sequence(served: Generator, hypothesis: Hypothesis, penalty: float) -> dict[
         ],
         "score": hypothesis.score(penalty),
         "finish_reason": "stop" if hypothesis.tokens[-1] == end else "length",
-    }
-
-
-def attention(served: Predictor, ask: Ask, maps: ReadMaps, item: Item) -> dict[str, object]:
-    """Return maps with what their axes are: the grid of an image and its place in it, or the tokens of a text."""
-    if not isinstance(item.shown, Picture):
-        return {"method": ask.method, "maps": maps, "tokens": {"source": [token.json() for token in item.shown]}}
-    kind = served.manifest.attention[0]
-    rows, columns = kind.grid or (0, 0)
-    left, top, right, bottom = (round(edge, 2) for edge in item.shown.box)
-    return {
-        "method": ask.method,
-        "maps": maps,
-        "tokens": {"grid": {"rows": rows, "columns": columns}, "prefix": kind.prefix},
-        "image": {
-            "width": item.shown.width,
-            "height": item.shown.height,
-            "box": {"left": left, "top": top, "right": right, "bottom": bottom},
-        },
-    }
-
-
-def generated_attention(
-    served: Generator, ask: Ask, maps: ReadMaps, text: str, source: Sequence[Token], target: Sequence[int]
-) -> dict[str, object]:
-    """Return maps with the tokens of their axes: `target` is what each row emitted, `target_input` what it was fed.
-
-    Where targets continue their source, both begin with it, and places count through both texts as one.
-    """
-    start, end = served.generation.start, served.generation.end
-    if start is None:
-        emitted = [*source[1:], *served.targets.generated(target, end, behind=len(text))]
-        axes = {"target": emitted, "target_input": [source[0], *emitted[:-1]]}
-    else:
-        emitted = served.targets.generated(target, end)
-        fed = [Token(start, served.targets.piece(start), None), *emitted[:-1]]
-        axes = {"source": list(source), "target": emitted, "target_input": fed}
-    return {
-        "method": ask.method,
-        "maps": maps,
-        "tokens": {axis: [token.json() for token in tokens] for axis, tokens in axes.items()},
     }
 
 
@@ -146,7 +104,7 @@ def describe(served: Served) -> dict[str, object]:
         "inputs": _takes(served),
         "labels": list(manifest.labels) if len(manifest.labels) <= 100 else len(manifest.labels),
         "attention": {
-            "methods": list(METHODS),
+            "methods": methods_of(manifest),
             "kinds": {
                 kind.kind: {
                     "layers": len(kind.maps),
@@ -156,7 +114,7 @@ def describe(served: Served) -> dict[str, object]:
                     "prefix": kind.prefix,
                     "grid": {"rows": kind.grid[0], "columns": kind.grid[1]} if kind.grid else None,
                     "normalized": kind.normalized,
-                    "methods": [method for method in METHODS if method != "rollout" or rollable(kind)],
+                    "methods": list(kind.methods),
                     "maps": list(kind.maps),
                 }
                 for kind in manifest.attention
@@ -175,6 +133,11 @@ def _takes(served: Served) -> dict[str, object]:
     if isinstance(served, Predictor) and served.mask:
         taken["mask"] = served.mask
     return taken
+
+
+def probabilities(manifest: Manifest, logits: Prediction) -> npt.NDArray[np.float64]:
+    """Return what logits say of each class: one of them, or each for itself."""
+    return softmax(logits) if manifest.scores == "softmax" else sigmoid(logits)
 
 
 def softmax(logits: Prediction) -> npt.NDArray[np.float64]:

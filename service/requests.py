@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from email.message import Message
 
@@ -11,9 +11,10 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
-from service.errors import Malformed, TooLarge, Unacceptable, Unsupported
+from service.errors import Malformed, NotAcceptable, TooLarge, Unacceptable, Unsupported
 from service.options import AttentionOptions, O, parse
 from service.settings import Settings
+from service.sight import TYPES, Form
 from service.texts import Pair, Text
 
 JSON = "application/json"
@@ -70,7 +71,7 @@ async def read_images(request: Request, settings: Settings) -> Sent:
     elif kind == FORM:
         sent = await _read_form(request, settings)
     elif kind == RAW or kind.startswith("image/"):
-        sent = Sent([await _read_body(request, settings.max_image_bytes)], _query(request), strings=True)
+        sent = Sent([await _read_body(request, settings.max_image_bytes)], query(request), strings=True)
     else:
         raise Unsupported(
             f"Content-Type: must be image/*, {RAW}, {FORM} or {JSON}; with curl: -H 'Content-Type: image/png'"
@@ -150,7 +151,7 @@ async def _read_form(request: Request, settings: Settings) -> Sent:
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > settings.max_body_bytes:
         raise TooLarge(f"body: at most {settings.max_body_bytes} bytes, given {int(announced)}")
-    given = _query(request)
+    given = query(request)
     images: list[bytes] = []
     try:
         parser = MultiPartParser(
@@ -178,7 +179,8 @@ async def _read_form(request: Request, settings: Settings) -> Sent:
     return Sent(images, given, strings=True)
 
 
-def _query(request: Request) -> dict[str, object]:
+def query(request: Request) -> dict[str, object]:
+    """Return the options of a query string. Raises Unacceptable for one that is given twice."""
     items = request.query_params.multi_items()
     given: Mapping[str, object] = dict(items)
     if len(given) < len(items):
@@ -196,3 +198,31 @@ def _base64(text: str) -> bytes:
 def _check_count(subject: str, count: int, settings: Settings) -> None:
     if not 1 <= count <= settings.max_inputs:
         raise Unacceptable(f"{subject}: must be 1 to {settings.max_inputs}, given {count}")
+
+
+def negotiate(accept: Sequence[str]) -> Form:
+    """Return the form of attention that the Accept headers like most; JSON where they do not say.
+
+    Raises NotAcceptable for types of which none is offered (RFC 9110, section 12.5.1).
+    """
+    ranges = [part for header in accept for part in header.split(",") if part.strip()]
+    if not ranges:
+        return "json"
+    closest = {form: max(_likes(media, one) for one in ranges) for form, media in TYPES.items()}
+    liked = {form: (weight, close) for form, (close, weight) in closest.items()}
+    best = max(liked, key=lambda form: liked[form])  # the first of equals
+    if liked[best][0] <= 0:
+        raise NotAcceptable(f"Accept: must admit one of {', '.join(TYPES.values())}, given others")
+    return best
+
+
+def _likes(media: str, accepted: str) -> tuple[int, float]:
+    """Return how closely a media range names a type, 0 for not at all, and how much it is liked."""
+    name, *parameters = (part.strip().lower() for part in accepted.split(";"))
+    quality = next((part[2:] for part in parameters if part.startswith("q=")), "1")
+    try:
+        weight = float(quality)
+    except ValueError:
+        weight = 0.0
+    close = (media, f"{media.partition('/')[0]}/*", "*/*")
+    return (3 - close.index(name), weight) if name in close else (0, 0.0)

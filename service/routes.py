@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -14,17 +14,21 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from service import documents, present
+from service import documents, faithful, present
 from service.attention import Ask, resolve
 from service.batch import Device
 from service.errors import NotFound, NotReady, Refusal, TooSlow, Unacceptable
+from service.images import Picture
+from service.kept import Kept, Store
 from service.metrics import Metrics
 from service.options import ClassifyOptions, ClassifyTextOptions, FillMaskOptions, GenerateOptions, Options, TextOptions
-from service.requests import Sent, read_images, read_texts
+from service.requests import Sent, negotiate, query, read_images, read_texts
 from service.search import Hypothesis
+from service.see import row_of, see, see_generated
 from service.served import Generator, Item, Prediction, Predictor, Served
 from service.settings import Settings
-from service.texts import Text, Token
+from service.sight import TYPES, Sight, check_picture, npz
+from service.texts import Token
 
 S = TypeVar("S", bound=Served)
 T = TypeVar("T")
@@ -41,6 +45,7 @@ class State:
     models: dict[str, Served]
     metrics: Metrics
     device: Device
+    store: Store
     decoders: ThreadPoolExecutor
     tokenizers: ThreadPoolExecutor
     failure: str | None = None
@@ -143,12 +148,13 @@ async def generate(model: str, request: Request, state: StateDep) -> Response:
 async def attention(model: str, request: Request, state: StateDep) -> Response:
     """Return what the model looked at, for the same input as its prediction."""
     served = _serving(state, model, "attention", Served)
-    work = (
-        _attend(request, state, served)
-        if isinstance(served, Predictor)
-        else _attend_to_generated(request, state, _as(served, Generator))
-    )
-    return await _answer(request, state, work)
+    return await _answer(request, state, _attend(request, state, served))
+
+
+@router.get("/v1/attention/{id}", tags=["attention"], **documents.KEPT)
+async def kept_attention(id: str, request: Request, state: StateDep) -> Response:  # noqa: A002 # the path's name
+    """Return what a model looked at for an earlier request, without its input being sent again."""
+    return await _answer(request, state, _attend_to_kept(request, state, id))
 
 
 async def _classify(request: Request, state: State, served: Predictor) -> Response:
@@ -171,13 +177,36 @@ async def _fill_mask(request: Request, state: State, served: Predictor) -> Respo
     )
 
 
-async def _attend(request: Request, state: State, served: Predictor) -> Response:
+async def _attend(request: Request, state: State, served: Served) -> Response:
     sent = await _read(request, state, served)
-    options = sent.options(Options if served.manifest.image else TextOptions)
-    return await _predict(request, state, served, sent, options, lambda _: {}, asked=True)
+    if isinstance(served, Predictor):
+        options = sent.options(Options if served.manifest.image else TextOptions)
+        return await _predict(request, state, served, sent, options, asked=True)
+    return await _generate_all(request, state, _as(served, Generator), sent, sent.options(GenerateOptions), asked=True)
 
 
-async def _read(request: Request, state: State, served: Predictor) -> Sent:
+async def _attend_to_kept(request: Request, state: State, id: str) -> Response:  # noqa: A002 # as above
+    given = query(request)
+    model = given.pop("model", None)
+    kept = await state.store.get(id)
+    served = state.models.get(kept.model) if kept else None
+    if kept is None or served is None or served.manifest.version != kept.version or model not in (None, kept.model):
+        seconds = f"{state.settings.keep_seconds:g}"
+        raise NotFound(f"id: must be of a request that was answered, at most {seconds} seconds ago, given another")
+    if not served.ready:
+        raise NotReady("model: is warming up", seconds=1)
+    sent = Sent(list(kept.inputs), given, strings=True)  # type: ignore[arg-type] # all are bytes, or all texts
+    if isinstance(served, Predictor):
+        sent.options(Options)
+        options = Options() if served.manifest.image else TextOptions(truncate=kept.truncate)
+        return await _predict(request, state, served, sent, options, asked=True)
+    sent.options(Options)
+    return await _generate_all(
+        request, state, _as(served, Generator), sent, GenerateOptions(), asked=True, targets=kept.targets
+    )
+
+
+async def _read(request: Request, state: State, served: Served) -> Sent:
     return await (read_images if served.manifest.image else read_texts)(request, state.settings)
 
 
@@ -187,7 +216,7 @@ async def _predict(
     served: Predictor,
     sent: Sent,
     options: Options,
-    show: Callable[[Prediction], dict[str, object]],
+    show: Callable[[Prediction], dict[str, object]] | None = None,
     *,
     asked: bool = False,
 ) -> Response:
@@ -195,113 +224,178 @@ async def _predict(
 
     `show` runs on a thread of its own where it reads logits over a vocabulary.
     """
-    ask = _ask(sent, served, asked=asked)
+    ask = _ask(request, sent, served, asked=asked)
+    truncate = isinstance(options, TextOptions) and options.truncate
     ready: list[Item] = []
     if served.manifest.image:
         lengths = [served.image_lengths] * len(sent.inputs)
     else:  # how long texts are is known once they are tokens, which costs little
-        truncate = isinstance(options, TextOptions) and options.truncate
         decode = functools.partial(served.decode_text, truncate=truncate)
         ready = await _together(state.decode(served, decode, text) for text in sent.inputs)
         lengths = [item.lengths for item in ready]
+    targets = [_targets(ask, one.get("masked", 1)) for one in lengths]
     if ask:
-        ask.check_size(lengths, state.settings.max_answer_bytes)
+        _check_size(state, ask, lengths, targets)
+        if ask.options.target is not None and served.manifest.task != "fill-mask":
+            served.classes(ask.options.target)  # refused before anything is decoded
     if isinstance(options, FillMaskOptions):
         options.check_size(sum(one["masked"] for one in lengths), state.settings.max_answer_bytes)
 
-    async def one(index: int) -> dict[str, object]:
-        item = ready[index] if ready else await state.decode(served, served.decode_image, sent.inputs[index])
+    async def one(index: int) -> tuple[dict[str, object], Sight | None]:
+        given = sent.inputs[index]
+        item = ready[index] if ready else await state.decode(served, served.decode_image, given)
         if ask is None:
-            return await shown(await served.predict(item))
-        row, maps = await served.look(item, ask)
-        return {**await shown(row), "attention": present.attention(served, ask, maps, item)}
+            return await shown(await served.predict(item)), None
+        if ask.options.format == "png":
+            picture = item.shown if isinstance(item.shown, Picture) else None
+            size = (picture.width, picture.height) if picture else None
+            check_picture(ask, item.lengths, size, targets[index], state.settings.max_image_pixels)
+        row, sight = await see(served, item, ask, "" if isinstance(given, bytes) else given)
+        return await shown(row), sight
 
     async def shown(row: Prediction) -> dict[str, object]:
+        if show is None:
+            return {}
         return await state.decode(served, show, row) if served.mask else show(row)
 
-    with served.permit(lengths, looking=ask is not None):
-        results = await _together(one(index) for index in range(len(sent.inputs)))
-    return present.respond(present.answer(request.state.id, served, results))
+    curves = faithful.rows(ask.options.evaluate) if ask else 0
+    with (
+        served.permit(lengths, looking=ask is not None, targets=max(targets)),
+        served.permit(lengths * curves, looking=False) if curves else contextlib.nullcontext(),
+    ):
+        found = await _together(one(index) for index in range(len(sent.inputs)))
+    kept = Kept(served.manifest.name, served.manifest.version, tuple(sent.inputs), truncate)
+    return await _respond(request, state, served, found, ask, kept)
 
 
 async def _generate(request: Request, state: State, served: Generator) -> Response:
     sent = await read_texts(request, state.settings)
-    options = sent.options(GenerateOptions)
-    served.search(options)  # refuses what cannot be searched before anything is done
-    ask = _ask(sent, served)
-    if options.stream and len(sent.inputs) > 1:
-        raise Unacceptable(f"stream: takes one input, given {len(sent.inputs)}")
-    prompts = await _prompts(state, served, sent, ask, options)
-    if options.stream:
-        held = contextlib.ExitStack()
-        held.enter_context(served.permit([prompts[0].tokens], options, looking=ask is not None))
-        return Stream(_events(request.state.id, state, served, prompts[0], options, ask), held)
-    results = await _generate_all(served, prompts, options, ask)
-    return present.respond(present.answer(request.state.id, served, results))
-
-
-async def _attend_to_generated(request: Request, state: State, served: Generator) -> Response:
-    sent = await read_texts(request, state.settings)
-    options = sent.options(GenerateOptions)
-    served.search(options)
-    if options.stream:
-        raise Unacceptable("stream: is for generate; attention is answered whole")
-    ask = _ask(sent, served, asked=True)
-    prompts = await _prompts(state, served, sent, ask, options)
-    results = await _generate_all(served, prompts, options, ask)
-    shown: list[dict[str, object]] = [{"attention": result["attention"]} for result in results]
-    return present.respond(present.answer(request.state.id, served, shown))
+    return await _generate_all(request, state, served, sent, sent.options(GenerateOptions))
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A text to generate from, and its tokens."""
+    """A text to generate from, its tokens, and how; or what was generated from it before."""
 
     text: str
     tokens: list[Token]
-
-
-async def _prompts(
-    state: State, served: Generator, sent: Sent, ask: Ask | None, options: GenerateOptions
-) -> list[Prompt]:
-    """Tokenize the texts, and refuse an attention answer that could become too large before anything runs."""
-
-    async def prompt(text: Text | bytes) -> Prompt:
-        if not isinstance(text, str):
-            raise Unacceptable(f"text_pair: is for text-classification, this model's task is {served.manifest.task}")
-        return Prompt(text, await state.decode(served, served.texts.encode, text))
-
-    prompts = await _together(prompt(text) for text in sent.inputs)
-    lengths = [served.lengths(len(prompt.tokens), served.limit(options, len(prompt.tokens))) for prompt in prompts]
-    if ask:
-        ask.check_size(lengths, state.settings.max_answer_bytes)
-    return prompts
+    options: GenerateOptions
+    target: Sequence[int] | None = None
 
 
 async def _generate_all(
-    served: Generator, prompts: list[Prompt], options: GenerateOptions, ask: Ask | None
-) -> list[dict[str, object]]:
-    with served.permit([prompt.tokens for prompt in prompts], options, looking=ask is not None):
-        return await _together(_generate_one(served, prompt, options, ask) for prompt in prompts)
+    request: Request,
+    state: State,
+    served: Generator,
+    sent: Sent,
+    options: GenerateOptions,
+    *,
+    asked: bool = False,
+    targets: Sequence[Sequence[int]] | None = None,
+) -> Response:
+    """Answer with what is generated from every text, or was (`targets`), and its attention if that is asked for."""
+    served.search(options)  # refuses what cannot be searched before anything is done
+    ask = _ask(request, sent, served, asked=asked)
+    if options.stream and asked:
+        raise Unacceptable("stream: is for generate; attention is answered whole")
+    if options.stream and len(sent.inputs) > 1:
+        raise Unacceptable(f"stream: takes one input, given {len(sent.inputs)}")
+    if ask and ask.options.steps and not options.stream:
+        raise Unacceptable("steps: is for stream")
+
+    async def prompt(index: int) -> Prompt:
+        text = sent.inputs[index]
+        if not isinstance(text, str):
+            raise Unacceptable(f"text_pair: is for text-classification, this model's task is {served.manifest.task}")
+        tokens = await state.decode(served, served.texts.encode, text)
+        if targets is not None:
+            return Prompt(text, tokens, options, targets[index])
+        spare = int(ask is not None and ask.options.align == "input")
+        limit = served.limit(options, len(tokens), spare)
+        return Prompt(text, tokens, options.model_copy(update={"max_new_tokens": limit}))
+
+    prompts = await _together(prompt(index) for index in range(len(sent.inputs)))
+    permits = contextlib.ExitStack()
+    permits.enter_context(_permit(state, served, prompts, ask, options))
+    if options.stream:
+        return Stream(_events(request, state, served, prompts[0], ask), permits)
+    with permits:
+        results = await _together(_generate_one(served, prompt, ask, asked=asked) for prompt in prompts)
+    return await _respond(
+        request, state, served, [(shown, sight) for shown, sight, _ in results], ask,
+        _kept(served, prompts, [target for *_, target in results]),
+    )  # fmt: skip
+
+
+def _permit(
+    state: State, served: Generator, prompts: Sequence[Prompt], ask: Ask | None, options: GenerateOptions
+) -> contextlib.AbstractContextManager[None]:
+    """Hold what prompts may cost, and refuse an attention answer that could become too large before anything runs."""
+    most = [
+        served.limit(prompt.options, len(prompt.tokens)) if prompt.target is None else len(prompt.target)
+        for prompt in prompts
+    ]
+    lengths = [served.lengths(len(prompt.tokens), limit) for prompt, limit in zip(prompts, most, strict=True)]
+    explained = [_targets(ask, limit) for limit in most]
+    if ask:
+        _check_size(state, ask, lengths, explained)
+        if ask.options.format == "png":
+            for one, targets in zip(lengths, explained, strict=True):
+                check_picture(ask, one, None, targets, state.settings.max_image_pixels)
+    generated = [prompt for prompt in prompts if prompt.target is None]
+    maps = sum(served.map_bytes(one) * targets for one, targets in zip(lengths, explained, strict=True)) if ask else 0
+    return served.permit([(prompt.tokens, prompt.options) for prompt in generated], maps)
 
 
 async def _generate_one(
-    served: Generator, prompt: Prompt, options: GenerateOptions, ask: Ask | None
-) -> dict[str, object]:
-    hypothesis = await served.generate(prompt.tokens, options)
-    return await _shown(served, prompt, hypothesis, options, ask)
+    served: Generator, prompt: Prompt, ask: Ask | None, *, asked: bool
+) -> tuple[dict[str, object], Sight | None, Sequence[int]]:
+    """Return what is shown of a prompt, what was seen of it, and the tokens of its target."""
+    if prompt.target is not None:
+        assert ask is not None  # noqa: S101 # what was generated before is only looked at
+        return {}, await see_generated(served, prompt.tokens, prompt.text, prompt.target, ask), prompt.target
+    hypothesis = await served.generate(prompt.tokens, prompt.options)
+    sight = await see_generated(served, prompt.tokens, prompt.text, hypothesis.tokens, ask) if ask else None
+    shown = {} if asked else present.sequence(served, hypothesis, served.penalty(prompt.options))
+    return shown, sight, hypothesis.tokens
 
 
-async def _shown(
-    served: Generator, prompt: Prompt, hypothesis: Hypothesis, options: GenerateOptions, ask: Ask | None
-) -> dict[str, object]:
-    result = present.sequence(served, hypothesis, served.penalty(options))
-    if ask:
-        maps = await served.look_at(prompt.tokens, hypothesis.tokens, ask)
-        result["attention"] = present.generated_attention(
-            served, ask, maps, prompt.text, prompt.tokens, hypothesis.tokens
-        )
-    return result
+def _kept(served: Served, prompts: Sequence[Prompt], targets: Sequence[Sequence[int]]) -> Kept:
+    inputs = tuple(prompt.text for prompt in prompts)
+    return Kept(
+        served.manifest.name, served.manifest.version, inputs, targets=tuple(tuple(target) for target in targets)
+    )
+
+
+async def _respond(
+    request: Request,
+    state: State,
+    served: Served,
+    found: Sequence[tuple[dict[str, object], Sight | None]],
+    ask: Ask | None,
+    kept: Kept,
+) -> Response:
+    """Keep what was asked, and answer in the form that was asked for."""
+    if request.method == "POST":
+        await state.store.put(request.state.id, kept)
+    results = [shown | ({"attention": sight.json()} if sight and _is_json(ask) else {}) for shown, sight in found]
+    answer = present.answer(request.state.id, served, results)
+    if not ask or _is_json(ask):
+        return present.respond(answer) if not ask else await state.decode(served, present.respond, answer)
+    sights = [sight for _, sight in found if sight]
+    if ask.options.format == "npz":
+        return Response(await state.decode(served, npz, answer, sights), media_type=TYPES["npz"])
+    if len(sights) > 1:
+        raise Unacceptable(f"format: a png shows one input, given {len(sights)}")
+    sent = kept.inputs[0]
+    picture = await state.decode(
+        served, sights[0].png, sent if isinstance(sent, bytes) else None, state.settings.max_image_pixels
+    )
+    return Response(picture, media_type=TYPES["png"])
+
+
+def _is_json(ask: Ask | None) -> bool:
+    return ask is None or ask.options.format == "json"
 
 
 class Stream(StreamingResponse):
@@ -318,24 +412,33 @@ class Stream(StreamingResponse):
 
 
 async def _events(
-    request_id: str, state: State, served: Generator, prompt: Prompt, options: GenerateOptions, ask: Ask | None
+    request: Request, state: State, served: Generator, prompt: Prompt, ask: Ask | None
 ) -> AsyncIterator[bytes]:
     """Yield an event a token, then the whole answer; leaving the loop early cancels the generation."""
     grown: asyncio.Queue[Hypothesis | None] = asyncio.Queue()
+    steps = ask if ask and ask.options.steps else None
     try:
         async with asyncio.timeout(state.settings.request_seconds):
-            task = asyncio.ensure_future(served.generate(prompt.tokens, options, grown.put_nowait))
+            task = asyncio.ensure_future(served.generate(prompt.tokens, prompt.options, grown.put_nowait))
             task.add_done_callback(lambda _: grown.put_nowait(None))
             try:
                 growing = served.targets.growing()
                 while hypothesis := await grown.get():
                     place, index = len(hypothesis.tokens) - 1, hypothesis.tokens[-1]
                     if index != served.generation.end:
-                        yield _event("token", {"index": place, "token": index, "text": growing.add(index)})
-                result = await _shown(served, prompt, await task, options, ask)
+                        event: dict[str, object] = {"index": place, "token": index, "text": growing.add(index)}
+                        if steps:
+                            event["attention"] = await row_of(served, prompt.tokens, hypothesis.tokens, steps)
+                        yield _event("token", event)
+                hypothesis = await task
+                sight = await see_generated(served, prompt.tokens, prompt.text, hypothesis.tokens, ask) if ask else None
             finally:
                 task.cancel()
-        yield _event("done", present.answer(request_id, served, [result]))
+        result = present.sequence(served, hypothesis, served.penalty(prompt.options))
+        if sight:
+            result["attention"] = sight.json()
+        await state.store.put(request.state.id, _kept(served, [prompt], [hypothesis.tokens]))
+        yield _event("done", present.answer(request.state.id, served, [result]))
     except TimeoutError:
         yield _event("error", {"status": 504, "detail": _too_slow(state)})
     except Refusal as refusal:
@@ -392,10 +495,31 @@ async def _together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
             task.cancel()
 
 
-def _ask(sent: Sent, served: Served, *, asked: bool = False) -> Ask | None:
+def _ask(request: Request, sent: Sent, served: Served, *, asked: bool = False) -> Ask | None:
     """Return what the request wants to see beside its prediction, if anything; the default where it must be `asked`."""
     options = sent.attention(asked=asked)
-    return resolve(options, served.manifest) if options else None
+    if options is None:
+        return None
+    ask = resolve(options, served.manifest)
+    if not asked and options.format not in (None, "json"):
+        raise Unacceptable(f"format: a prediction is answered in json; for {options.format}, ask .../attention")
+    form = options.format or (negotiate(request.headers.getlist("accept")) if asked else "json")
+    if form == "png" and len(sent.inputs) > 1:
+        raise Unacceptable(f"format: a png shows one input, given {len(sent.inputs)}")
+    return replace(ask, options=options.model_copy(update={"format": form}))
+
+
+def _targets(ask: Ask | None, every: int) -> int:
+    """Return how many relevances are computed of an input in which `every` token can be explained."""
+    if ask is None or ask.method != "relevance":
+        return 1
+    return every if ask.options.target is None else len(ask.options.target)
+
+
+def _check_size(state: State, ask: Ask, lengths: Sequence[Mapping[str, int]], targets: Sequence[int]) -> None:
+    if ask.options.format != "png":  # whose pixels are counted
+        sizes = [ask.size(one, count) for one, count in zip(lengths, targets, strict=True)]
+        ask.check_size(sizes, state.settings.max_answer_bytes)
 
 
 def _model(state: State, name: str) -> Served:

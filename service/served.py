@@ -1,5 +1,6 @@
 """A loaded artifact at work: its sessions, its lanes, and what its task answers."""
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +12,9 @@ import structlog
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError, find_artifacts, read_artifact
 from contract.manifest import Manifest, Port, Role
-from service.attention import Ask
+from service.attention import Ask, Explained, Map, Reading, axis, select
 from service.batch import Budget, Device, Lane, bucket_of
-from service.errors import Refusal, Unacceptable
+from service.errors import Unacceptable
 from service.generate import Decoding
 from service.images import Picture, decode_image
 from service.metrics import Metrics
@@ -23,7 +24,6 @@ from service.search import Beams, Constraints, Hypothesis, Sampler, Search, Walk
 from service.settings import Settings
 from service.texts import Pair, Text, Texts, Token
 
-ReadMaps: TypeAlias = list[dict[str, object]]
 Prediction: TypeAlias = npt.NDArray[np.float32]
 """What a head says of one input: logits (classes), an embedding (width), or logits (masks, vocabulary)."""
 
@@ -42,14 +42,34 @@ class Item:
     inputs: dict[str, Array]
     lengths: dict[str, int]
     shown: Picture | Sequence[Token]
+    special: dict[str, Array]
+    """For each axis, which of its tokens are special, or stand before the first patch."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """An item of an attention lane, and what is wanted of its maps."""
+    """An item of an attention lane, and what its graph is asked for."""
 
     item: Item
-    ask: Ask
+    reading: Reading
+
+
+@dataclass(frozen=True)
+class Explain:
+    """An item of a relevance lane, what is explained, and through which layers."""
+
+    item: Item
+    explained: Explained
+    layers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What was seen of one input."""
+
+    prediction: Prediction
+    maps: list[Map]
+    diagnostics: list[dict[str, object]] | None = None
 
 
 class Served:
@@ -65,16 +85,14 @@ class Served:
         if missing or not artifact.manifest.attention:
             what = f"graphs for {', '.join(missing)}" if missing else "kinds of attention"
             raise ArtifactError(artifact.path(MANIFEST), f"this task needs {what}, given none")
+        returned = {port.name for port in artifact.manifest.graphs["attention"].outputs}
         for kind in artifact.manifest.attention:
-            wanted = (len(kind.maps), kind.heads)
-            if not any(
-                port.name == kind.kind and port.axes[1:3] == wanted
-                for port in artifact.manifest.graphs["attention"].outputs
-            ):
-                raise ArtifactError(
-                    artifact.path(MANIFEST), f"the attention graph must return {kind.kind} of {wanted} layers and heads"
-                )
-        self.sessions = {role: Session(artifact, role, device, settings) for role in self.roles}
+            if not {kind.kind, f"{kind.kind}.diagnostics"} <= returned:
+                raise ArtifactError(artifact.path(MANIFEST), f"the attention graph must return maps of {kind.kind}")
+            if "relevance" in kind.methods and "relevance" not in artifact.manifest.graphs:
+                raise ArtifactError(artifact.path(MANIFEST), f"relevance of {kind.kind} needs a graph, given none")
+        explains: tuple[Role, ...] = ("relevance",) if "relevance" in artifact.manifest.graphs else ()
+        self.sessions = {role: Session(artifact, role, device, settings) for role in (*self.roles, *explains)}
         self.ready = False
         self.predicting = Budget("queue of predictions", settings.queue_tokens)
         self.looking = Budget("queue of attention", settings.queue_map_bytes)
@@ -88,15 +106,14 @@ class Served:
 
     def workers(self, device: Device, metrics: Metrics) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """Make the lanes; return the coroutine functions that serve them."""
-        self._look: Lane[Look, tuple[Prediction, ReadMaps]] = Lane(
-            f"{self.manifest.name}/attention",
-            device,
-            self._look_at,
-            0 if self.alone else self.settings.batch_map_bytes,
-            self.looking,
-            metrics,
+        limit = 0 if self.alone else self.settings.batch_map_bytes
+        self._look: Lane[Look, tuple[Prediction, dict[str, Array]]] = Lane(
+            f"{self.manifest.name}/attention", device, self._look_at, limit, self.looking, metrics
         )
-        return [self._look.work]
+        self._explain: Lane[Explain, tuple[Prediction, dict[str, Array]]] = Lane(
+            f"{self.manifest.name}/relevance", device, self._explain_all, limit, self.looking, metrics
+        )
+        return [self._look.work, self._explain.work]
 
     async def warm_up(self, device: Device) -> None:
         """Run every session once."""
@@ -112,29 +129,83 @@ class Served:
             for kind in self.manifest.attention
         )
 
-    async def look(self, item: Item, ask: Ask) -> tuple[Prediction, ReadMaps]:
-        """Return the prediction of one input and the maps that were asked for."""
+    async def look(self, item: Item, ask: Ask) -> Looked:
+        """Return the prediction of one input, and what was read off its attention.
+
+        Raises Unacceptable for rows that it does not have.
+        """
+        reading = ask.reading(item.lengths)
         size, longest = self.map_bytes(item.lengths), max(item.lengths.values())
-        return await self._look.submit(Look(item, ask), size, bucket_of(longest))
+        # of a text, the smallest weights are counted without padding: it runs alone
+        alone = object() if reading.discard and self.manifest.text else None
+        prediction, stacks = await self._look.submit(Look(item, reading), size, (bucket_of(longest), reading, alone))
+        maps = [] if ask.method == "relevance" else ask.read(reading, item.lengths, stacks)
+        return Looked(prediction, maps, ask.diagnostics(stacks) if ask.options.diagnostics else None)
 
-    def _look_at(self, looks: Sequence[Look]) -> list[tuple[Prediction, ReadMaps] | Refusal]:
-        out = self._run("attention", [look.item for look in looks])
-        return [self._read(look, row, out) for row, look in enumerate(looks)]
-
-    def _read(self, look: Look, row: int, out: Mapping[str, Array]) -> tuple[Prediction, ReadMaps] | Refusal:
-        """Read one input's prediction and maps off the batch's."""
-        ports = self.manifest.graphs["attention"].outputs
-        cropped = {port.name: crop(out[port.name][row], port, look.item.lengths) for port in ports}
-        try:
-            return cropped[ports[0].name], look.ask.read(
-                {str(kind.kind): cropped[kind.kind] for kind in self.manifest.attention}
+    async def explain(
+        self, item: Item, ask: Ask, explained: Sequence[Explained]
+    ) -> tuple[Prediction, dict[str, list[Array]]]:
+        """Return the prediction of one input, and for each kind the relevance (rows, keys) of every target."""
+        layers = ask.wanted[0].layers
+        size, longest = self.map_bytes(item.lengths), max(item.lengths.values())
+        found = await asyncio.gather(
+            *(
+                self._explain.submit(Explain(item, one, layers), size, (bucket_of(longest), len(one.rows), layers))
+                for one in explained
             )
-        except Refusal as refusal:  # a row that only a longer target would have had
-            return refusal
+        )
+        kinds = [one.kind.kind for one in ask.wanted]
+        return found[0][0], {kind: [maps[kind] for _, maps in found] for kind in kinds}
 
-    def _run(self, role: Role, items: Sequence[Item]) -> dict[str, Array]:
+    def _look_at(self, looks: Sequence[Look]) -> list[tuple[Prediction, dict[str, Array]]]:
+        items, reading = [look.item for look in looks], looks[0].reading
+        special = {name: padded([item.special[name] for item in items]) for name in items[0].special}
+        longest = {name: max(item.lengths[name] for item in items) for name in items[0].lengths}
+        out = self._run("attention", items, reading.feed(longest, special))
+        return [self._read(item, row, reading, out) for row, item in enumerate(items)]
+
+    def _read(
+        self, item: Item, row: int, reading: Reading, out: Mapping[str, Array]
+    ) -> tuple[Prediction, dict[str, Array]]:
+        """Return one input's prediction, and its maps without the padding that its neighbours brought."""
+        answer = self.manifest.graphs["attention"].outputs[0]
+        stacks = {}
+        for part in reading.parts:
+            name, queries, keys = part.kind.kind, item.lengths[part.kind.query], item.lengths[axis(part.kind)]
+            rows = queries if part.rows is None else None
+            stacks[str(name)] = out[name][row, :, :, :rows, :keys]
+            if reading.diagnose:
+                stacks[f"{name}.diagnostics"] = out[f"{name}.diagnostics"][row, :, :, :queries]
+        return crop(out[answer.name][row], answer, item.lengths), stacks
+
+    def _explain_all(self, asked: Sequence[Explain]) -> list[tuple[Prediction, dict[str, Array]]]:
+        items = [one.item for one in asked]
+        controls: dict[str, Array] = {
+            "explained": np.array([one.explained.token for one in asked]),
+            "position": np.array([one.explained.position for one in asked]),
+            "rows": np.array([one.explained.rows for one in asked]),
+            **{f"{kind.kind}.layers": np.array(asked[0].layers) for kind in self.manifest.attention},
+        }
+        out = self._run("relevance", items, controls)
+        answer, *maps = self.manifest.graphs["relevance"].outputs
+        return [
+            (
+                crop(out[answer.name][row], answer, item.lengths),
+                {port.name: crop(out[port.name][row], port, item.lengths) for port in maps},
+            )
+            for row, item in enumerate(items)
+        ]
+
+    def _run(self, role: Role, items: Sequence[Item], controls: Mapping[str, Array] | None = None) -> dict[str, Array]:
+        """Run a graph on inputs padded to one length, and the controls of it that there are."""
+        controls = controls or {}
         names = [port.name for port in self.manifest.graphs[role].inputs]
-        return self.sessions[role].run({name: padded([item.inputs[name] for item in items]) for name in names})
+        return self.sessions[role].run(
+            {
+                name: controls[name] if name in controls else padded([item.inputs[name] for item in items])
+                for name in names
+            }
+        )
 
 
 class Predictor(Served):
@@ -186,7 +257,12 @@ class Predictor(Served):
         rule = self.manifest.image
         assert rule  # noqa: S101 # the caller looked
         picture = decode_image(data, rule, self.settings.max_image_pixels)
-        return Item({"pixels": picture.pixels}, self.image_lengths, picture)
+        return self.image_item(picture.pixels, picture)
+
+    def image_item(self, pixels: Array, picture: Picture) -> Item:
+        """Return pixels as an input."""
+        special = np.arange(self.image_lengths["image"]) < self.manifest.attention[0].prefix
+        return Item({"pixels": pixels}, self.image_lengths, picture, {"image": special})
 
     def decode_text(self, text: Text, *, truncate: bool) -> Item:
         """Tokenize a text. Raises what `Texts.encode` does, and Unacceptable for a text without gaps to fill."""
@@ -206,13 +282,40 @@ class Predictor(Served):
             lengths["masked"] = len(masked)
             if not 1 <= len(masked) <= MOST_MASKS:
                 raise Unacceptable(f"input: must hold {self.mask} 1 to {MOST_MASKS} times, given {len(masked)}")
-        return Item(inputs, lengths, tokens)
+        return Item(inputs, lengths, tokens, {"source": specials(tokens)})
 
-    def permit(self, lengths: Sequence[Mapping[str, int]], *, looking: bool) -> contextlib.AbstractContextManager[None]:
+    def permit(
+        self, lengths: Sequence[Mapping[str, int]], *, looking: bool, targets: int = 1
+    ) -> contextlib.AbstractContextManager[None]:
         """Hold what inputs of these lengths cost. Raises Busy before any work is spent if the queue is full."""
         if looking:
-            return self.looking.permit(sum(self.map_bytes(one) for one in lengths))
+            return self.looking.permit(sum(self.map_bytes(one) for one in lengths) * max(targets, 1))
         return self.predicting.permit(sum(cost_of(one) for one in lengths))
+
+    def targets(self, item: Item, ask: Ask) -> list[Explained]:
+        """Return what is to be explained of an input. Raises Unacceptable for a class or mask that there is not."""
+        given = ask.options.target
+        if self.manifest.task == "fill-mask":
+            places = item.inputs["masked"].tolist()
+            masks = self._indices(given, len(places)) if given is not None else list(range(len(places)))
+            return [Explained(-1, (places[mask],), mask, mask) for mask in masks]
+        rows = tuple(ask.wanted[0].rows(item.lengths[ask.wanted[0].kind.query]))
+        return [Explained(token, rows, shown=token) for token in self.classes(given)]
+
+    def classes(self, given: Sequence[int | str] | None) -> list[int]:
+        """Return classes by index, -1 for the likeliest. Raises Unacceptable for one that there is not."""
+        if given is None:
+            return [-1]
+        labels = {label: index for index, label in enumerate(self.manifest.labels)}
+        count = int(self.manifest.graphs["predict"].outputs[0].axes[-1])
+        if any(one not in labels for one in given if isinstance(one, str)):
+            raise Unacceptable(f"target: must be a class from 0 to {count - 1} or a label, given another")
+        return self._indices([labels[one] if isinstance(one, str) else one for one in given], count)
+
+    def _indices(self, given: Sequence[int | str], count: int) -> list[int]:
+        if any(not isinstance(one, int) or not 0 <= one < count for one in given):
+            raise Unacceptable(f"target: must be from 0 to {count - 1}, given another")
+        return select("target", tuple(int(one) for one in given), count)
 
     async def predict(self, item: Item) -> Prediction:
         """Return what the head says of an input."""
@@ -272,13 +375,13 @@ class Generator(Served):
         )
         return [self._decoding.work, *super().workers(device, metrics)]
 
-    def limit(self, options: GenerateOptions, source: int) -> int:
-        """Return how many tokens may be generated from a source of that length.
+    def limit(self, options: GenerateOptions, source: int, spare: int = 0) -> int:
+        """Return how many tokens may be generated from a source of that length, with room to spare for some more.
 
         Raises Unacceptable for more than the model has room for.
         """
         generation, given = self.generation, options.max_new_tokens
-        most = generation.max_new_tokens - (source if self.continues else 0)
+        most = generation.max_new_tokens - (source if self.continues else 0) - spare
         if most < 1:
             raise Unacceptable(
                 f"input: at most {generation.max_new_tokens - 1} tokens can be continued, given {source}"
@@ -319,16 +422,19 @@ class Generator(Served):
         return self.generation.length_penalty if options.length_penalty is None else options.length_penalty
 
     @contextlib.contextmanager
-    def permit(self, sources: Sequence[Sequence[Token]], options: GenerateOptions, *, looking: bool) -> Iterator[None]:
-        """Hold what the sources may cost at most: tokens to generate, and maps to compute if they are looked at.
+    def permit(self, sources: Sequence[tuple[Sequence[Token], GenerateOptions]], maps: int) -> Iterator[None]:
+        """Hold what the sources may cost at most: tokens to generate, and bytes of maps to compute.
 
         Raises Busy before any work is spent if either queue is full.
         """
-        rows = options.num_beams or self.generation.num_beams
-        limits = [(len(source), self.limit(options, len(source))) for source in sources]
-        tokens = sum(source + limit * rows for source, limit in limits)
-        maps = sum(self.map_bytes(self.lengths(source, limit)) for source, limit in limits)
-        with self.predicting.permit(tokens), self.looking.permit(maps) if looking else contextlib.nullcontext():
+        tokens = sum(
+            len(source) + self.limit(options, len(source)) * (options.num_beams or self.generation.num_beams)
+            for source, options in sources
+        )
+        with contextlib.ExitStack() as held:
+            for budget, cost in ((self.predicting, tokens), (self.looking, maps)):
+                if cost:
+                    held.enter_context(budget.permit(cost))
             yield
 
     async def generate(
@@ -340,17 +446,35 @@ class Generator(Served):
             indices, self.search(options, indices), self.limit(options, len(indices)), grew
         )
 
-    async def look_at(self, source: Sequence[Token], target: Sequence[int], ask: Ask) -> ReadMaps:
-        """Return maps of a finished target from one teacher-forced pass; row i emits token i, having been fed i - 1."""
+    def finished(self, source: Sequence[Token], target: Sequence[int], ask: Ask) -> Item:
+        """Return a finished target as an input of one teacher-forced pass; row i emits token i, having been fed i - 1.
+
+        Its last token is fed too where rows are asked for at which a token is the input.
+        """
         indices = [token.index for token in source]
         start = self.generation.start
-        fed = [*indices, *target[:-1]] if start is None else [start, *target[:-1]]
+        behind = target if ask.options.align == "input" else target[:-1]
+        fed = np.array([*(indices if start is None else [start]), *behind])
         inputs: dict[str, Array] = {
             "source": np.array(indices),
             "source_visible": np.ones(len(indices), np.bool_),
-            "target": np.array(fed),
+            "target": fed,
         }
-        return (await self.look(Item(inputs, self.lengths(len(indices), len(target)), source), ask))[1]
+        ends = [index for index in (start, self.generation.end) if index is not None]
+        special = np.isin(fed, ends)
+        if start is None:
+            special[: len(source)] = specials(source)
+        lengths = self.lengths(len(indices), len(behind) + 1)
+        return Item(inputs, lengths, source, {"source": specials(source), "target": special})
+
+    def targets_of(self, source: Sequence[Token], target: Sequence[int], ask: Ask) -> list[Explained]:
+        """Return what is to be explained of a finished target. Raises Unacceptable for a token that is not there."""
+        given = ask.options.target
+        if given is not None and not all(isinstance(one, int) for one in given):
+            raise Unacceptable("target: must be positions of generated tokens, such as 0 or 0,3")
+        places = range(len(target)) if given is None else select("target", tuple(map(int, given)), len(target))
+        first = len(source) - 1 if self.continues else 0
+        return [Explained(target[place], (first + place,), first + place, place) for place in places]
 
     def lengths(self, source: int, target: int) -> dict[str, int]:
         """Return the lengths of the axes."""
@@ -387,6 +511,11 @@ def load(settings: Settings) -> dict[str, Served]:
             raise
         log.warning("no GPU after all, serving on the CPU", reason=str(error))
         return serve("cpu")
+
+
+def specials(tokens: Sequence[Token]) -> Array:
+    """Return which tokens are special."""
+    return np.array([token.span is None for token in tokens], np.bool_)
 
 
 def crop(array: Array, port: Port, lengths: Mapping[str, int]) -> Array:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 PREFIX = "REGARD_"
@@ -46,6 +46,14 @@ class Settings(BaseSettings):
     queue_map_bytes: Count = Field(512 << 20, description="bytes of maps waiting before attention is refused with 429")
     batch_rows: int = Field(64, ge=1, le=4096, description="rows (beams) that one model decodes at a time")
     batch_cache_bytes: Count = Field(1 << 30, description="bytes of the caches of what one model decodes at a time")
+    keep_count: int = Field(
+        1000, ge=0, description="requests kept so that attention can be asked for by id; 0 keeps none"
+    )
+    keep_bytes: Count = Field(64 << 20, description="bytes of what is kept; the oldest goes first")
+    keep_seconds: float = Field(600.0, gt=0, le=86400, description="seconds that a request is kept")
+    redis_url: SecretStr | None = Field(
+        None, description="where replicas keep them together, such as redis://cache:6379; in memory by default"
+    )
     request_seconds: float = Field(30.0, gt=0, le=3600, description="seconds until a request is given up with 504")
     shutdown_grace_seconds: int = Field(
         20, ge=0, le=3600, description="seconds what is in flight may take after SIGTERM"

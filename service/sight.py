@@ -1,0 +1,180 @@
+"""What an answer shows of attention, and the forms it is sent in: JSON, npz, png."""
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import orjson
+
+from contract.manifest import Kind
+from service import pictures, words
+from service.attention import Array, Ask, Map
+from service.errors import TooLarge, Unacceptable
+from service.images import Picture, open_image
+from service.texts import Token
+
+Form: TypeAlias = Literal["json", "npz", "png"]
+TYPES: dict[Form, str] = {"json": "application/json", "npz": "application/x-npz", "png": "image/png"}
+MOST_PANELS = 144
+"""Of one picture."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What was seen of one input: maps, and what their axes are."""
+
+    ask: Ask
+    maps: Sequence[Map]
+    image: Picture | None = None
+    axes: Mapping[str, Sequence[Token]] | None = None
+    """Of texts: the tokens of each axis."""
+    diagnostics: list[dict[str, object]] | None = None
+    evaluation: dict[str, object] | None = None
+
+    def merged(self, texts: Mapping[str, Sequence[str]]) -> "Sight":
+        """Return the same with words for tokens; `texts` are those that the spans of each axis lie in."""
+        assert self.axes is not None  # noqa: S101 # images have no words
+        groups = {axis: words.words(tokens, texts[axis]) for axis, tokens in self.axes.items()}
+        axes = {axis: words.joined(tokens, groups[axis], texts[axis]) for axis, tokens in self.axes.items()}
+        wanted = {one.kind.kind: one for one in self.ask.wanted}
+        maps = []
+        for one in self.maps:
+            values = words.summed(one.values, groups[one.kind.key])
+            rows: Sequence[int] = one.rows
+            if self.ask.method != "relevance":  # whose rows are single tokens
+                values = words.averaged(values, groups[one.kind.query])
+                rows = wanted[one.kind.kind].rows(values.shape[1])
+                values = values[:, rows]
+            maps.append(replace(one, values=values, rows=tuple(rows)))
+        return replace(self, axes=axes, maps=maps)
+
+    def json(self) -> dict[str, object]:
+        """Return the answer, numbers rounded."""
+        digits = self.ask.options.digits
+        maps = [{**self._entry(one), "values": np.ascontiguousarray(one.values.round(digits))} for one in self.maps]
+        return {**self._frame(), "maps": maps}
+
+    def arrays(self, prefix: str) -> tuple[dict[str, object], dict[str, Array]]:
+        """Return the answer with the names of arrays in place of values, and the arrays."""
+        arrays: dict[str, Array] = {}
+        maps = []
+        for index, one in enumerate(self.maps):
+            name = f"{prefix}/maps/{index}"
+            entry = {**self._entry(one), "array": name}
+            if self.ask.options.dtype == "uint8":
+                scale = max(float(one.values.max(initial=0)), 1e-30) / 255
+                arrays[name] = (one.values / scale).round().astype(np.uint8)
+                entry["scale"] = scale
+            else:
+                arrays[name] = np.ascontiguousarray(one.values)
+            maps.append(entry)
+        return {**self._frame(), "maps": maps}, arrays
+
+    def png(self, sent: bytes | None, max_pixels: int) -> bytes:
+        """Draw the maps over the image as it was sent, or as a matrix of tokens. Raises TooLarge, Unacceptable."""
+        style = pictures.Style(self.ask.options.colormap, self.ask.options.opacity)
+        if self.image and sent is not None:
+            panels = [
+                pictures.Panel(title, one.values[head, row, one.kind.prefix :].reshape(one.kind.grid or (1, -1)))
+                for one in self.maps
+                for head in range(one.values.shape[0])
+                for row, title in enumerate(self._titles(one, head))
+            ]
+            return pictures.overlay(open_image(sent, max_pixels), self.image.box, panels, style, max_pixels)
+        assert self.axes is not None  # noqa: S101 # what is no image is a text
+        kind, first = self.maps[0].kind, self.maps[0]
+        queries = [self.axes[kind.query][row].text for row in first.rows]
+        keys = [token.text for token in self.axes[kind.key]]
+        panels = [
+            pictures.Panel(self._title(one, head), one.values[head])
+            for one in self.maps
+            for head in range(one.values.shape[0])
+        ]
+        return pictures.matrix(panels, queries, keys, style, max_pixels)
+
+    def _titles(self, one: Map, head: int) -> list[str]:
+        """Return a title for each row of an image's map."""
+        title = self._title(one, head)
+        targets = one.entry.get("targets")
+        if isinstance(targets, list):
+            each = len(one.rows) // len(targets)
+            return [f"relevance of {targets[row // each]['label']}" for row in range(len(one.rows))]
+        return [title if row == 0 else f"{title}, row {row}" for row in one.rows]
+
+    @staticmethod
+    def _title(one: Map, head: int) -> str:
+        heads, layer = one.entry["heads"], one.entry["layer"]
+        which = f"head {heads[head]}" if isinstance(heads, list) else f"{heads} of heads"
+        return f"{one.kind.kind}: " + (which if layer is None else f"layer {layer}, {which}")
+
+    def _entry(self, one: Map) -> dict[str, object]:
+        entry = {**one.entry, "shape": list(one.values.shape)}
+        if self.ask.options.hard and one.kind.kind == "cross":
+            entry["aligned"] = one.values.argmax(-1)
+        return entry
+
+    def _frame(self) -> dict[str, object]:
+        frame: dict[str, object] = {"method": self.ask.method, "maps": []}
+        if self.image:
+            kind = self.ask.every[0]
+            rows, columns = kind.grid or (0, 0)
+            left, top, right, bottom = (round(edge, 2) for edge in self.image.box)
+            frame["tokens"] = {"grid": {"rows": rows, "columns": columns}, "prefix": kind.prefix}
+            frame["image"] = {
+                "width": self.image.width,
+                "height": self.image.height,
+                "orientation": self.image.orientation,
+                "box": {"left": left, "top": top, "right": right, "bottom": bottom},
+            }
+        else:
+            frame["tokens"] = {axis: [token.json() for token in tokens] for axis, tokens in (self.axes or {}).items()}
+        if self.diagnostics is not None:
+            frame["diagnostics"] = self.diagnostics
+        if self.evaluation is not None:
+            frame["evaluation"] = self.evaluation
+        return frame
+
+
+def check_picture(ask: Ask, sizes: Mapping[str, int], size: tuple[int, int] | None, targets: int, limit: int) -> None:
+    """Raise TooLarge or Unacceptable, before anything runs, for a picture that cannot be drawn.
+
+    sizes are the lengths of the axes, size the width and height of an image.
+    """
+    if len({(one.kind.query, one.kind.key) for one in ask.wanted}) > 1:
+        raise Unacceptable(
+            f"format: a png shows one kind; ask for kind {', '.join(one.kind.kind for one in ask.wanted)}"
+        )
+    panels = rows = 0
+    for one in ask.wanted:
+        heads = 1 if isinstance(one.heads, str) else len(one.heads)
+        layers = len(one.layers) if ask.method in ("raw", "norm") else 1
+        explains = ask.method == "relevance"
+        rows = targets if explains and not size else len(one.rows(sizes[one.kind.query])) * (targets if size else 1)
+        panels += heads * layers * (rows if size else 1)
+    if panels > MOST_PANELS:
+        raise TooLarge(f"png: at most {MOST_PANELS} panels, given {panels}; ask for fewer layers, heads or queries")
+    keys = sizes[ask.wanted[0].kind.key]
+    pixels = pictures.overlay_pixels(*size, panels) if size else pictures.matrix_pixels(rows, keys, panels)
+    if pixels > limit:
+        raise TooLarge(
+            f"png: at most {limit} pixels, this one would have {pixels}; ask for fewer layers, heads or queries"
+        )
+
+
+def npz(answer: Mapping[str, object], sights: Sequence[Sight]) -> bytes:
+    """Return all arrays as numpy's npz; its `meta` is the answer as JSON, arrays by name."""
+    file = io.BytesIO()
+    results = [sight.arrays(f"results/{index}") for index, sight in enumerate(sights)]
+    meta = {**answer, "results": [{"attention": shown} for shown, _ in results]}
+    arrays: dict[str, Any] = {name: array for _, own in results for name, array in own.items()}
+    text = orjson.dumps(meta, option=orjson.OPT_SERIALIZE_NUMPY)
+    np.savez_compressed(file, meta=np.frombuffer(text, np.uint8), **arrays)
+    return file.getvalue()
+
+
+def texts_of(kinds: Sequence[Kind], source: Sequence[str], target: str) -> dict[str, Sequence[str]]:
+    """Return the texts that the spans of every axis lie in."""
+    axes = {axis for kind in kinds for axis in (kind.query, kind.key)} | {"source"}
+    return {axis: source if axis == "source" else [target] for axis in axes}
