@@ -13,11 +13,11 @@ LOCK := --python-version 3.12 --python-platform x86_64-manylinux_2_28 --only-bin
   --no-emit-index-url --quiet --custom-compile-command "make lock"
 export REGARD_LOG_FORMAT ?= console
 
-.PHONY: help serve models train test lint types pytest gpu-test bench lock picture clean
+.PHONY: help serve models train test lint types pytest gpu-test bench bench-attention lock picture clean
 .DELETE_ON_ERROR:
 
 help: ## list the verbs
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "  EXTRA=cpu|gpu chooses the runtime (here: $(EXTRA)); PIP_ARGS=... is passed to pip"
 
 serve: .venv/.service-$(EXTRA) $(ARTIFACTS) ## export the bundled models where they are missing, and serve on port 8000
@@ -58,6 +58,9 @@ gpu-test: .venv/.dev-$(EXTRA) ## the tests that need a GPU
 
 bench: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## measure what requests cost here, as a section for benchmarks/RESULTS.md
 	@$(BIN)/python -m benchmarks.service
+
+bench-attention: .venv/.dev-$(EXTRA) ## measure what each method of attention costs beside predictions, at the shape of ViT-B/16
+	@$(BIN)/python -m benchmarks.attention
 
 lock: .venv/.dev-$(EXTRA) ## resolve the images' dependencies anew, with hashes (ARGS=--upgrade renews the pins)
 	@for extras in cpu gpu "cpu export"; do $(BIN)/uv pip compile pyproject.toml $(LOCK) $(ARGS) \

@@ -81,10 +81,16 @@ def resident(pid):
     return kilobytes["Rss"] / 1024, (kilobytes["Private_Clean"] + kilobytes["Private_Dirty"]) / 1024
 
 
+def heading(command):
+    """Return the beginning of a section for RESULTS.md."""
+    machine = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
+    versions = f"Python {platform.python_version()}, onnxruntime {ort.__version__}"
+    return f"### {date.today()}, {machine}, {versions}\n\n`{command}`\n"
+
+
 def main():
     """Print a section for RESULTS.md."""
-    print(f"### {date.today()}, {platform.processor() or platform.machine()}, {os.cpu_count()} cores, ", end="")
-    print(f"Python {platform.python_version()}, onnxruntime {ort.__version__}\n\n`make bench`\n")
+    print(heading("make bench"))
     starts = []
     for _ in range(5):
         start = time.perf_counter()

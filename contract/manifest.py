@@ -98,8 +98,9 @@ class TextRule(Part):
 class Kind(Part):
     """The maps of one kind, in layer order, and how the graphs are asked for them.
 
-    The attention graph takes `method`, `fusion`, `discard` (how many entries a layer) and `diagnose`; and for each kind
-    `<kind>.layers`, `<kind>.rows`, `<kind>.heads`, and `<kind>.special`, the special tokens among its keys. It returns
+    The attention graph takes `method`, `fusion` and `diagnose`; and for each kind `<kind>.layers`, `<kind>.rows`,
+    `<kind>.heads`, `<kind>.special`, the special tokens among its keys, and where it can be rolled out
+    `<kind>.discard`, how many entries of a layer are left out. It returns
     `<kind>` (batch, heads, layers in their order, rows, key) and `<kind>.diagnostics` (batch, layer, head, query,
     figure).
 

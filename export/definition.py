@@ -35,7 +35,7 @@ class Case:
         }
         for kind in kinds:
             query, key = (sizes[axis.removesuffix("_input")] for axis in (kind.query, kind.key))
-            controls["discard"] = torch.tensor(int(self.share * query * query))
+            controls[f"{kind.kind}.discard"] = torch.tensor(int(self.share * query * query))
             controls[f"{kind.kind}.layers"] = torch.arange(len(kind.maps))
             controls[f"{kind.kind}.rows"] = torch.arange(query if self.method in kind.methods else 0)
             controls[f"{kind.kind}.heads"] = torch.arange(kind.heads if self.fusion == "each" else 0)
@@ -73,7 +73,7 @@ def _maps(look: Look, kind: Kind, weights: list[Tensor], values: list[Tensor], c
         return stack[:, heads] if fusion == "each" else _fused(stack, fusion)[:, None]
     if method == "rollout" and method in kind.methods:
         fused = [_fused(layer, fusion) for layer in weights]
-        ratio = controls["discard"] / fused[0].shape[-1] ** 2
+        ratio = controls[f"{kind.kind}.discard"] / fused[0].shape[-1] ** 2
         if ratio:
             fused = [methods.discard(layer, ratio) for layer in fused]
         included = torch.isin(torch.arange(len(weights)), layers)

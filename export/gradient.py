@@ -156,9 +156,9 @@ def _divide(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
 
 def _matrix(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
     first, second = node.input
+    _whole(tape, node, index, slice(-2))
     if index == 0:
         return tape.op("MatMul", gradient, tape.swapped(second))
-    _whole(tape, node, index, slice(-2))
     return tape.op("MatMul", tape.swapped(first), gradient)
 
 
@@ -181,12 +181,13 @@ def _layer_norm(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> 
     names = [str(name) for name in node.output] + [f"{node.output[0]}.{what}" for what in ("mean", "inverse")]
     if len(node.output) == 1:
         node.output.extend(names[1:])
-    x, mean, inverse = node.input[0], node.output[1], node.output[2]
-    g = tape.op("Mul", gradient, node.input[1])
+    mean, inverse = node.output[1], node.output[2]  # floats, whatever x is
+    x, gradient, scale = (tape.floats(name) for name in (node.input[0], gradient, node.input[1]))
+    g = tape.op("Mul", gradient, scale)
     normal = tape.op("Mul", tape.op("Sub", x, mean), inverse)
     along = tape.op("Mul", normal, tape.reduce("ReduceMean", tape.op("Mul", g, normal), -1))
     rest = tape.op("Sub", tape.op("Sub", g, tape.reduce("ReduceMean", g, -1)), along)
-    return tape.op("Mul", rest, inverse)
+    return tape.op("Cast", tape.op("Mul", rest, inverse), to=tape.types[node.input[0]])
 
 
 def _transpose(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
@@ -218,6 +219,20 @@ def _gelu(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
         inner = tape.op("Mul", tape.op("Sub", one, tape.op("Mul", bent, bent)), along)
         slope = tape.op("Mul", tape.op("Add", tape.op("Add", bent, one), inner), half)
     return tape.op("Mul", gradient, slope)
+
+
+def _erf(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    x = node.input[0]
+    bell = tape.op("Exp", tape.op("Neg", tape.op("Mul", x, x)))
+    return tape.op("Mul", gradient, tape.op("Mul", bell, tape.number(2 / math.pi**0.5, x)))
+
+
+def _power(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    if index:
+        raise ExportError("relevance: Pow has a gradient here of its base")
+    x, power = node.input[0], float(tape.known(node.input[1]))
+    lower = tape.op("Pow", x, tape.number(power - 1, x))
+    return tape.op("Mul", gradient, tape.op("Mul", lower, tape.number(power, x)))
 
 
 def _relu(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
@@ -319,6 +334,8 @@ RULES: dict[str, Rule] = {
     "Unsqueeze": _shaped,
     "Flatten": _shaped,
     "Gelu": _gelu,
+    "Erf": _erf,
+    "Pow": _power,
     "Relu": _relu,
     "Tanh": _tanh,
     "Sigmoid": _sigmoid,

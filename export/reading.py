@@ -85,8 +85,8 @@ class Reading:
         self.kind = kind
         self.joining = joining
         self.image = image
-        self.layers, self.rows, self.heads, self.special = (
-            f"{kind.kind}.{name}" for name in ("layers", "rows", "heads", "special")
+        self.layers, self.rows, self.heads, self.special, self.discard = (
+            f"{kind.kind}.{name}" for name in ("layers", "rows", "heads", "special", "discard")
         )
 
     def maps(self) -> str:
@@ -117,7 +117,7 @@ class Reading:
         fused = self._fused()
         length = b.length(fused[0], 2)
         cut = b.branch(
-            b.op("Greater", "discard", b.constant(0)),
+            b.op("Greater", self.discard, b.constant(0)),
             lambda: [self._discarded(layer, length) for layer in fused],
             lambda: fused,
         )
@@ -211,7 +211,7 @@ class Reading:
         one = b.constant([0])
         flat = b.op("Reshape", fused, b.op("Concat", b.constant([0]), b.op("Unsqueeze", count, one), axis=0))
         values, order = b.ops("TopK", 2, flat, b.op("Unsqueeze", count, one), axis=1, largest=0, sorted=1)
-        first = b.op("Less", b.op("Range", b.constant(0), count, b.constant(1)), "discard")
+        first = b.op("Less", b.op("Range", b.constant(0), count, b.constant(1)), self.discard)
         inner = b.op("Not", b.op("Equal", b.op("Mod", order, length), b.constant(0)))
         kept = b.op("Where", b.op("And", first, inner), b.constant(0, np.float32), values)
         return b.op("Reshape", b.op("ScatterElements", flat, order, kept, axis=1), b.op("Shape", fused))

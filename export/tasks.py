@@ -263,10 +263,12 @@ def _looks(base: Plan, sizes: dict[str, int]) -> tuple[Plan, ...]:
     for kind in look.kinds:
         name, key = kind.kind, sizes.get(_axis(kind), _axis(kind))
         own += [Port(name=f"{name}.{what}", dtype="int64", axes=(f"{name}.{what}",)) for what in CONTROLS]
+        if "rollout" in kind.methods:
+            own.append(Port(name=f"{name}.discard", dtype="int64", axes=()))
         own.append(Port(name=f"{name}.special", dtype="bool", axes=("batch", key)))
         read.append(_float(name, "batch", f"{name}.head", f"{name}.layer", f"{name}.row", key))
         read.append(_float(f"{name}.diagnostics", "batch", f"{name}.layers", f"{name}.heads", kind.query, "figure"))
-    controls = [Port(name=name, dtype="int64", axes=()) for name in ("method", "fusion", "discard")]
+    controls = [Port(name=name, dtype="int64", axes=()) for name in ("method", "fusion")]
     controls.append(Port(name="diagnose", dtype="bool", axes=()))
     plans = [
         Plan("attention", look, (*base.inputs, *controls, *own), (answer, *read), base.attentions, base.below),

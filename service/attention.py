@@ -78,6 +78,8 @@ class Part:
     layers: tuple[int, ...]
     heads: tuple[int, ...]
     rows: tuple[int, ...] | None
+    discard: int = 0
+    """Entries of a layer."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,6 @@ class Reading:
 
     method: str
     fusion: str
-    discard: int
     diagnose: bool
     parts: tuple[Part, ...]
 
@@ -95,7 +96,6 @@ class Reading:
         feed: dict[str, Array] = {
             "method": np.array(READ.index(self.method)),
             "fusion": np.array(FUSIONS.index(self.fusion)),
-            "discard": np.array(self.discard),
             "diagnose": np.array(self.diagnose),
         }
         for part in self.parts:
@@ -104,6 +104,7 @@ class Reading:
             feed[f"{name}.layers"] = np.array(part.layers, np.int64)
             feed[f"{name}.heads"] = np.array(part.heads, np.int64)
             feed[f"{name}.rows"] = np.array(rows, np.int64)
+            feed[f"{name}.discard"] = np.array(part.discard)
             feed[f"{name}.special"] = special[axis(part.kind)]
         return feed
 
@@ -149,11 +150,9 @@ class Ask:
         asked = {one.kind.kind: one for one in self.wanted if self.method != "relevance"}
         first = self.wanted[0]
         fused = isinstance(first.heads, str)
-        discard = int(self.options.discard * lengths[first.kind.query] ** 2)
         return Reading(
             method="raw" if self.method == "relevance" else self.method,
             fusion={"sum": "mean"}.get(str(first.heads), str(first.heads)) if fused else "each",
-            discard=discard,
             diagnose=self.options.diagnostics,
             parts=tuple(self._part(kind, asked.get(kind.kind), lengths) for kind in self.every),
         )
@@ -163,9 +162,9 @@ class Ask:
             return Part(kind, (0,), (), ())
         heads = () if isinstance(one.heads, str) else one.heads
         rows, shift = self.rows(one, lengths), self.shift(kind)
-        if rows == list(range(lengths[kind.query] - shift)):
-            return Part(kind, one.layers, heads, None)
-        return Part(kind, one.layers, heads, tuple(row + shift for row in rows))
+        every = rows == list(range(lengths[kind.query] - shift))
+        discard = int(self.options.discard * lengths[kind.query] ** 2)
+        return Part(kind, one.layers, heads, None if every else tuple(row + shift for row in rows), discard)
 
     def read(self, reading: Reading, lengths: Mapping[str, int], stacks: Mapping[str, Array]) -> list[Map]:
         """Return the maps of one input from what the graph returned: (heads, layers, rows, keys) a kind, unpadded."""
@@ -294,14 +293,16 @@ def _check(options: AttentionOptions, manifest: Manifest, kinds: Sequence[Kind])
         raise Unacceptable("start_layer: says what layers does, give one of them")
     if options.target is not None and options.method != "relevance":
         raise Unacceptable("target: is for relevance, the other methods explain no class")
-    if options.method == "relevance" and manifest.generation and options.layers is not None and len(kinds) > 1:
+    if options.method == "relevance" and options.layers is not None and len(manifest.attention) > 1:
         raise Unacceptable("layers: relevance of an encoder-decoder is through all of them")
     crossed = any(kind.kind == "cross" for kind in kinds)
     if (options.hard or options.steps) and not crossed:
         raise Unacceptable(f"{'hard' if options.hard else 'steps'}: is read off cross, which is not asked for")
     if options.steps and options.method != "raw":
         raise Unacceptable("steps: needs method raw")
-    if options.align == "input" and (not manifest.generation or options.method == "relevance"):
+    if options.align == "input" and (
+        options.method == "relevance" or not any(kind.query == "target" for kind in kinds)
+    ):
         raise Unacceptable("align: is for raw, rollout and norm of generated tokens")
     if options.merge and manifest.image:
         raise Unacceptable("merge: is for texts, this model takes images")

@@ -66,7 +66,7 @@ def _listed(*words: str) -> PlainValidator:
     """Accept some of the words, as a list or as a string with commas between."""
 
     def parse(value: object) -> tuple[str, ...]:
-        parts: list[Any] = value.split(",") if isinstance(value, str) else value
+        parts = value.split(",") if isinstance(value, str) else value
         if isinstance(parts, list) and parts and all(part in words for part in parts) and len(set(parts)) == len(parts):
             return tuple(parts)
         raise PydanticCustomError("listed", "must be some of {known}", {"known": ", ".join(words)})

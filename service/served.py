@@ -137,7 +137,7 @@ class Served:
         reading = ask.reading(item.lengths)
         size, longest = self.map_bytes(item.lengths), max(item.lengths.values())
         # of a text, the smallest weights are counted without padding: it runs alone
-        alone = object() if reading.discard and self.manifest.text else None
+        alone = object() if ask.options.discard and self.manifest.text else None
         prediction, stacks = await self._look.submit(Look(item, reading), size, (bucket_of(longest), reading, alone))
         maps = [] if ask.method == "relevance" else ask.read(reading, item.lengths, stacks)
         return Looked(prediction, maps, ask.diagnostics(stacks) if ask.options.diagnostics else None)

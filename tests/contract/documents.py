@@ -18,7 +18,7 @@ def graph(role, content):
 
 
 IMAGE = {
-    "schema_version": 1,
+    "schema_version": 2,
     "name": "digits",
     "version": "1",
     "family": "vit",
@@ -43,6 +43,7 @@ IMAGE = {
     "attention": [
         {
             "kind": "encoder",
+            "methods": ["raw", "rollout", "norm"],
             "maps": ["encoder.blocks.0.attention", "encoder.blocks.1.attention"],
             "heads": 4,
             "query": "token",
@@ -58,7 +59,7 @@ IMAGE = {
 }
 
 TEXT = {
-    "schema_version": 1,
+    "schema_version": 2,
     "name": "dates",
     "version": "12",
     "family": "transformer",
@@ -73,6 +74,7 @@ TEXT = {
     "attention": [
         {
             "kind": kind,
+            "methods": ["raw", "norm"],
             "maps": [f"{path}.blocks.0.{part}"],
             "heads": 4,
             "query": query,

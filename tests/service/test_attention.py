@@ -6,103 +6,163 @@ from contract.manifest import Kind
 from service.attention import resolve, select
 from service.errors import TooLarge, Unacceptable
 from service.options import AttentionOptions, parse
+from service.sight import Sight
 from tests.service.test_served import manifest_of
 
 LAYERS, HEADS, TOKENS = 3, 2, 5
 
 
-@pytest.fixture
-def stack():
-    scores = np.random.default_rng(0).normal(size=(LAYERS, HEADS, TOKENS, TOKENS)) * 3  # sharp, or every bug passes
-    weights = np.exp(scores)
-    return (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
-
-
-def vit(normalized=True):
+def vit(*methods):
     kind = Kind(
-        kind="encoder", maps=("a.0", "a.1", "a.2"), heads=HEADS, query="image", key="image", normalized=normalized,
-        prefix=1, grid=(2, 2),
+        kind="encoder", maps=("a.0", "a.1", "a.2"), heads=HEADS, query="image", key="image", normalized=True,
+        methods=methods or ("raw", "rollout", "norm", "relevance"), prefix=1, grid=(2, 2),
     )  # fmt: skip
     return manifest_of(attention=(kind,))
 
 
-def read(stack, manifest=None, **options):
-    ask = resolve(parse(AttentionOptions, options, strings=False), manifest or vit())
-    return ask.read({"encoder": stack})
+def translator():
+    axes = {"encoder": ("source", "source"), "decoder": ("target", "target_input"), "cross": ("target", "source")}
+    return manifest_of(
+        task="text2text-generation",
+        attention=tuple(
+            Kind(kind=kind, maps=("a.0", "a.1"), heads=HEADS, query=query, key=key, normalized=True,
+                 methods=("raw", "norm") if kind == "cross" else ("raw", "rollout", "norm"))
+            for kind, (query, key) in axes.items()
+        ),
+    )  # fmt: skip
 
 
-def test_raw_shows_the_last_layer_the_mean_of_heads_and_the_class_token_unless_told_otherwise(stack):
-    (shown,) = read(stack)
-    assert shown["values"] == pytest.approx(stack[-1].mean(0)[None, :1], abs=1e-5)
-    assert {name: shown[name] for name in ("name", "kind", "layer", "heads", "normalized", "shape")} == {
-        "name": "a.2", "kind": "encoder", "layer": 2, "heads": "mean", "normalized": True, "shape": [1, 1, TOKENS],
-    }  # fmt: skip
+def asked(manifest=None, **options):
+    return resolve(parse(AttentionOptions, options, strings=False), manifest or vit())
 
 
-def test_layers_heads_and_queries_are_picked_by_index(stack):
-    first, second = read(stack, layers=[0, -1], heads=[1], queries=[3, 0])
-    assert (first["layer"], second["layer"]) == (0, 2)
-    assert second["values"] == pytest.approx(stack[2][[1]][:, [3, 0]], abs=1e-5)
-    assert second["heads"] == [1]
+def part(ask, kind="encoder", **lengths):
+    reading = ask.reading(lengths or {"image": TOKENS})
+    return reading, next(one for one in reading.parts if one.kind.kind == kind)
+
+
+def read(stack, ask, **lengths):
+    """What is read of a stack (heads, layers, rows, keys) that the graph returned for a model of one kind."""
+    lengths = lengths or {"image": TOKENS}
+    return ask.read(ask.reading(lengths), lengths, {"encoder": stack})
+
+
+def test_the_last_layer_the_mean_of_heads_and_the_class_token_are_asked_for_unless_told_otherwise():
+    reading, asked_of = part(asked())
+    assert (reading.method, reading.fusion, reading.diagnose) == ("raw", "mean", False)
+    assert (asked_of.layers, asked_of.heads, asked_of.rows) == ((2,), (), (0,))
+    (shown,) = read(np.zeros((1, 1, 1, TOKENS)), asked())
+    assert shown.entry == {"name": "a.2", "kind": "encoder", "layer": 2, "heads": "mean", "normalized": True}
+
+
+def test_layers_heads_and_queries_are_asked_for_by_index():
+    reading, asked_of = part(asked(layers=[0, -1], heads=[1], queries=[3, 0]))
+    assert (reading.fusion, asked_of.layers, asked_of.heads, asked_of.rows) == ("each", (0, 2), (1,), (3, 0))
 
 
 @pytest.mark.parametrize("layers", [1, [1], "1", "1:2", "-2"])
-def test_an_index_may_be_a_number_a_list_or_the_string_of_a_query(stack, layers):
-    (shown,) = read(stack, layers=layers, queries="all", heads="all")
-    assert shown["values"] == pytest.approx(stack[1], abs=1e-5)
+def test_an_index_may_be_a_number_a_list_or_the_string_of_a_query(layers):
+    _, asked_of = part(asked(layers=layers, queries="all", heads="all"))
+    assert (asked_of.layers, asked_of.heads, asked_of.rows) == ((1,), (0, 1), None)
+
+
+def test_layers_come_back_in_the_order_they_were_asked_for():
+    stack = np.arange(2.0).reshape(1, 2, 1, 1).repeat(TOKENS, -1)  # the graph's order is that of the model
+    first, second = read(stack, asked(layers=[2, 0]))
+    assert (first.entry["layer"], first.values[0, 0, 0]) == (2, 1)
+    assert (second.entry["layer"], second.values[0, 0, 0]) == (0, 0)
 
 
 @pytest.mark.parametrize("fusion", ["max", "min"])
-def test_rows_fused_by_max_or_min_are_not_said_to_sum_to_one(stack, fusion):
-    (shown,) = read(stack, heads=fusion, queries="all")
-    assert shown["values"][0] == pytest.approx(getattr(stack[-1], fusion)(0), abs=1e-5)
-    assert shown["normalized"] is False
+def test_rows_fused_by_max_or_min_are_not_said_to_sum_to_one(fusion):
+    (shown,) = read(np.zeros((1, 1, 1, TOKENS)), asked(heads=fusion))
+    assert shown.entry["normalized"] is False
 
 
-def test_digits_are_the_decimals_of_a_value(stack):
-    (shown,) = read(stack, digits=2)
-    assert all(len(f"{value:.7g}") <= 4 for value in shown["values"].ravel())
+def test_rollout_is_through_all_layers_fused_by_the_mean_unless_told_otherwise():
+    reading, asked_of = part(asked(method="rollout"))
+    assert (reading.method, reading.fusion, asked_of.layers) == ("rollout", "mean", (0, 1, 2))
+    (shown,) = read(np.zeros((1, 1, 1, TOKENS)), asked(method="rollout"))
+    assert (shown.entry["layer"], shown.entry["layers"], shown.entry["normalized"]) == (None, [0, 1, 2], True)
 
 
-@pytest.mark.parametrize("fusion", ["mean", "max", "min"])
-def test_rollout_is_the_product_of_the_layers_with_their_residuals(stack, fusion):
-    joint = np.eye(TOKENS)
-    for layer in stack.astype(np.float64):  # Abnar & Zuidema 2020, from the first layer up
-        mixed = getattr(layer, fusion)(0) + np.eye(TOKENS)
-        joint = mixed / mixed.sum(1, keepdims=True) @ joint
-    (shown,) = read(stack, method="rollout", heads=fusion, queries="all", digits=9)
-    assert shown["values"][0] == pytest.approx(joint, abs=1e-7)
-    assert shown["values"][0].sum(-1) == pytest.approx(1, abs=1e-6)
-    assert (shown["layer"], shown["layers"]) == (None, [0, 1, 2])
+def test_rollout_has_its_own_words_for_heads_and_layers_and_a_share_to_discard():
+    reading, asked_of = part(asked(method="rollout", fusion="max", start_layer=1, discard=0.5))
+    assert (reading.fusion, asked_of.layers, asked_of.discard) == ("max", (1, 2), TOKENS * TOKENS // 2)
+    assert part(asked(method="rollout", start_layer=-1))[1].layers == (2,)
 
 
-def test_rollout_from_a_later_layer_leaves_out_the_earlier_ones(stack):
-    (shown,) = read(stack, method="rollout", layers="2:", queries="all", digits=9)
-    mixed = (stack[2].astype(np.float64).mean(0) + np.eye(TOKENS)) / 2
-    assert shown["values"][0] == pytest.approx(mixed, abs=1e-6)
+def test_of_each_kind_its_own_share_is_discarded():
+    lengths = {"source": 20, "target": 11, "target_input": 11}
+    ask = asked(translator(), method="rollout", discard=0.5)
+    assert [part(ask, kind, **lengths)[1].discard for kind in ("encoder", "decoder", "cross")] == [200, 60, 0]
 
 
-def test_rollout_of_layers_that_look_only_at_themselves_is_the_identity():
-    identity = np.broadcast_to(np.eye(TOKENS, dtype=np.float32), (LAYERS, HEADS, TOKENS, TOKENS))
-    (shown,) = read(identity, method="rollout", queries="all")
-    assert np.array_equal(shown["values"][0], np.eye(TOKENS))
+def test_norm_is_of_the_sum_over_heads():
+    (shown,) = read(np.zeros((1, 1, 1, TOKENS)), asked(method="norm"))
+    assert (shown.entry["heads"], shown.entry["normalized"], shown.entry["layer"]) == ("sum", False, 2)
 
 
-def test_the_estimated_size_is_an_upper_bound_of_the_answer_and_not_far_above_it(stack):
-    for options in ({}, {"layers": "all", "heads": "all", "queries": "all"}, {"method": "rollout", "queries": "all"}):
-        for digits in (1, 5, 9):
-            ask = resolve(parse(AttentionOptions, {**options, "digits": digits}, strings=False), vit())
-            size = len(orjson.dumps(ask.read({"encoder": stack}), option=orjson.OPT_SERIALIZE_NUMPY))
-            estimated = ask.size({"image": TOKENS})
-            assert size <= estimated <= 2.5 * size + 256
+def test_what_is_not_asked_for_has_no_rows():
+    lengths = {"source": 4, "target": 3, "target_input": 3}
+    assert part(asked(translator(), kind="cross"), "encoder", **lengths)[1].rows == ()
+    assert part(asked(translator(), kind="cross"), "cross", **lengths)[1].rows is None
+    assert part(asked(translator(), method="rollout"), "cross", **lengths)[1].rows == ()
+
+
+def test_rows_at_which_tokens_are_the_input_are_one_further():
+    lengths = {"source": 4, "target": 4, "target_input": 4}  # three tokens, of which the last is fed too
+    ask = asked(translator(), kind="cross", align="input", queries=[0, -1])
+    assert part(ask, "cross", **lengths)[1].rows == (1, 3)
+    whole = asked(translator(), kind="cross", align="input")
+    assert part(whole, "cross", **lengths)[1].rows is None
+    stack = np.arange(4.0)[:, None].repeat(4, 1)[None, None]
+    (shown,) = whole.read(whole.reading(lengths), lengths, {"cross": stack})
+    assert shown.values[0, :, 0].tolist() == [1, 2, 3]
+    assert shown.rows == (0, 1, 2)
+
+
+def test_inputs_of_which_the_same_is_asked_may_run_together():
+    short, long = {"image": 3}, {"image": TOKENS}
+    assert asked(queries="all").reading(short) == asked(queries="all").reading(long)
+    assert asked(queries=-1).reading(short) != asked(queries=-1).reading(long)
+    assert asked(method="rollout").reading(long) != asked().reading(long)
+    assert hash(asked().reading(long)) == hash(asked(layers=2).reading(long))
+
+
+def test_the_controls_of_a_batch_are_those_of_its_longest_input():
+    special = {"image": np.zeros((2, TOKENS), bool)}
+    feed = asked(queries="all", heads=[1]).reading({"image": 3}).feed({"image": TOKENS}, special)
+    assert {name: array.tolist() for name, array in feed.items() if name != "encoder.special"} == {
+        "method": 0, "fusion": 0, "diagnose": False, "encoder.discard": 0, "encoder.layers": [2], "encoder.heads": [1],
+        "encoder.rows": [0, 1, 2, 3, 4],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [{}, {"layers": "all", "heads": "all", "queries": "all"}, {"method": "rollout"}])
+@pytest.mark.parametrize("digits", [1, 5, 9])
+def test_the_estimated_size_is_an_upper_bound_of_the_answer_and_not_far_above_it(options, digits):
+    ask = asked(**options, digits=digits)
+    one = ask.wanted[0]
+    heads = 1 if isinstance(one.heads, str) else len(one.heads)
+    stack = np.random.default_rng(0).random((heads, len(one.layers), len(one.rows(TOKENS)), TOKENS)).astype(np.float32)
+    shown = Sight(ask, read(stack if ask.method == "raw" else stack[:, :1], ask), axes={}).json()
+    size, estimated = len(orjson.dumps(shown, option=orjson.OPT_SERIALIZE_NUMPY)), ask.size({"image": TOKENS})
+    assert size <= estimated <= 3 * size + 256
+
+
+def test_digits_are_the_decimals_of_a_value():
+    ask = asked(digits=2)
+    (shown,) = Sight(ask, read(np.full((1, 1, 1, TOKENS), 1 / 3, np.float32), ask), axes={}).json()["maps"]
+    assert b"0.33," in orjson.dumps(shown["values"], option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def test_an_answer_past_the_limit_is_refused_with_both_sizes():
-    ask = resolve(parse(AttentionOptions, {"layers": "all", "heads": "all", "queries": "all"}, strings=False), vit())
+    ask = asked(layers="all", heads="all", queries="all")
     with pytest.raises(
         TooLarge, match=r"attention: at most 1000 bytes an answer, this one would have \d+; ask for fewer"
     ):
-        ask.check_size([{"image": TOKENS}], 1000)
+        ask.check_size([ask.size({"image": TOKENS})], 1000)
 
 
 @pytest.mark.parametrize(
@@ -123,37 +183,65 @@ def test_an_answer_past_the_limit_is_refused_with_both_sizes():
         ({"digits": 0}, "digits: Input should be greater than or equal to 1, given 0"),
         ({"digits": 10}, "digits: Input should be less than or equal to 9, given 10"),
         ({"kind": "cross"}, "kind: this model has encoder, given cross"),
-        ({"method": "norm"}, "method norm: this model serves raw, rollout"),
-        ({"method": "relevance"}, "method relevance: this model serves raw, rollout"),
         ({"method": "guess"}, "method: Input should be 'raw', 'rollout'"),
-        ({"target": 3}, "target: this model serves raw, rollout, and neither takes a target"),
-        ({"format": "npz"}, "format: must be json"),
+        ({"target": 3}, "target: is for relevance"),
+        ({"method": "relevance", "target": [1.5]}, "target: must be 1 to 256 indices or labels"),
+        ({"method": "relevance", "target": []}, "target: must be 1 to 256 indices or labels"),
+        ({"method": "relevance", "heads": "max"}, "heads: relevance is the mean over heads"),
+        ({"method": "norm", "heads": "all"}, "heads: norm is of the sum over all heads"),
         ({"method": "rollout", "heads": "all"}, "heads: rollout fuses them, by mean, max or min"),
         ({"method": "rollout", "heads": [0]}, "heads: rollout fuses them"),
-        ({"colour": "red"}, "options: unknown option; known are digits, format, heads"),
+        ({"method": "rollout", "heads": "max", "fusion": "max"}, "fusion: says what heads does"),
+        ({"method": "rollout", "layers": 1, "start_layer": 1}, "start_layer: says what layers does"),
+        ({"method": "rollout", "start_layer": 3}, "start_layer: must be from -3 to 2, given 3"),
+        ({"method": "rollout", "discard": 1.5}, "discard: Input should be less than 1, given 1.5"),
+        ({"method": "rollout", "discard": -0.1}, "discard: Input should be greater than or equal to 0"),
+        ({"discard": 0.5}, "discard: is for rollout"),
+        ({"start_layer": 0}, "start_layer: is for rollout"),
+        ({"fusion": "max"}, "fusion: is for rollout"),
+        ({"hard": True}, "hard: is read off cross"),
+        ({"steps": True}, "steps: is read off cross"),
+        ({"align": "input"}, "align: is for raw, rollout and norm of generated tokens"),
+        ({"merge": "words"}, "merge: is for texts"),
+        ({"evaluate": "erosion"}, "evaluate: must be some of deletion, insertion"),
+        ({"evaluate": "deletion,deletion"}, "evaluate: must be some of"),
+        ({"format": "bmp"}, "format: Input should be 'json', 'npz' or 'png'"),
+        ({"opacity": 1.5}, "opacity: Input should be less than or equal to 1"),
+        ({"colormap": "jet"}, "colormap: Input should be 'viridis'"),
+        ({"colour": "red"}, "options: unknown option; known are align, colormap"),
     ],
 )
 def test_what_the_model_cannot_show_is_refused_with_the_reason(options, words):
     with pytest.raises(Unacceptable, match=words):
-        resolve(parse(AttentionOptions, options, strings=False), vit())
+        asked(**options)
 
 
-def test_a_row_that_the_input_does_not_have_is_refused(stack):
+@pytest.mark.parametrize(
+    ("method", "reason"),
+    [
+        ("rollout", "needs maps of tokens onto themselves whose rows sum to one"),
+        ("norm", "needs values that are joined by one projection"),
+        ("relevance", "needs a class or token to explain"),
+    ],
+)
+def test_a_method_that_the_model_cannot_serve_is_refused_with_the_reason_and_those_it_serves(method, reason):
+    with pytest.raises(Unacceptable, match=f"method {method}: {reason}.*; this model serves raw"):
+        asked(vit("raw"), method=method)
+
+
+def test_a_method_that_only_another_kind_can_serve_is_refused_for_this_one():
+    with pytest.raises(Unacceptable, match=r"method rollout: .*, not cross of this model"):
+        asked(translator(), method="rollout", kind="cross")
+
+
+def test_a_row_that_the_input_does_not_have_is_refused():
     with pytest.raises(Unacceptable, match="queries: must be from -5 to 4, given 7"):
-        read(stack, queries=[7])
-
-
-def test_rollout_is_refused_where_rows_do_not_sum_to_one():
-    with pytest.raises(
-        Unacceptable, match="method rollout: needs maps of tokens onto themselves whose rows sum to one"
-    ):
-        resolve(parse(AttentionOptions, {"method": "rollout"}, strings=False), vit(normalized=False))
+        part(asked(queries=[7]))
 
 
 def test_the_class_token_is_refused_where_there_is_none():
-    kind = Kind(kind="encoder", maps=("a",), heads=1, query="source", key="source", normalized=True)
     with pytest.raises(Unacceptable, match="queries: cls needs a class token"):
-        resolve(parse(AttentionOptions, {"queries": "cls"}, strings=False), manifest_of(attention=(kind,)))
+        asked(translator(), queries="cls")
 
 
 def test_select_counts_negative_indices_from_the_end():

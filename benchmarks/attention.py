@@ -1,0 +1,126 @@
+"""What attention costs beside predictions, at the shape of ViT-B/16 with random weights: `make bench-attention`.
+
+In one process, pairs alternate: a prediction, then the same input with attention; the median of their ratios counts.
+Predictions are timed on the graph of predictions, and on the graph of attention when it is asked for nothing.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks.service import heading
+from contract.artifact import read_artifact
+from contract.manifest import ImageRule
+from export.__main__ import export
+from export.tasks import image_model
+from model.vit import VIT_SIZES, vit
+from service.attention import resolve
+from service.options import AttentionOptions, parse
+from service.run import Session, choose_device
+from service.settings import Settings
+
+TARGETS = {
+    "rollout": ({"method": "rollout"}, 1.15),
+    "raw, class token, last layer": ({}, 1.15),
+    "raw, class token, all layers and heads": ({"layers": "all", "heads": "all"}, 1.15),
+    "raw, every weight": ({"layers": "all", "heads": "all", "queries": "all"}, 1.25),
+    "norm, last layer": ({"method": "norm"}, 1.35),
+    "norm, all layers": ({"method": "norm", "layers": "all", "queries": "all"}, 1.35),
+    "raw and diagnostics": ({"diagnostics": True}, None),
+    "relevance": ({"method": "relevance"}, 2.5),
+}
+
+
+def make(folder, name):
+    """Export a ViT of that size with random weights, sharp enough that attention is not uniform."""
+    config = VIT_SIZES[name]
+    torch.manual_seed(0)
+    model = vit(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 2:
+                parameter.normal_(std=1.5 / parameter.shape[1] ** 0.5)
+    height, width = config.image
+    rule = ImageRule(height=height, width=width, channels=3, locate="middle", mean=(0.5,) * 3, std=(0.5,) * 3)
+    source = image_model(
+        name.replace("_", "-"), model, config, family="vit", task="image-classification", rule=rule, made_by={}
+    )
+    return read_artifact(export(source, "1", Path(folder)))
+
+
+def seconds(run):
+    """Return how long a call took."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def measure(artifact, batch, rounds, device, settings):
+    """Print a row a method."""
+    manifest = artifact.manifest
+    kind, rule = manifest.attention[0], manifest.image
+    tokens = kind.prefix + kind.grid[0] * kind.grid[1]
+    pixels = np.random.default_rng(0).integers(0, 256, (batch, rule.height, rule.width, rule.channels), np.uint8)
+    special = {"image": np.zeros((batch, tokens), bool)}
+    sessions = {role: Session(artifact, role, device, settings) for role in ("predict", "attention", "relevance")}
+
+    def controls(options):
+        ask = resolve(parse(AttentionOptions, options, strings=False), manifest)
+        return {"pixels": pixels, **ask.reading({"image": tokens}).feed({"image": tokens}, special)}
+
+    explained = {
+        "pixels": pixels,
+        "explained": np.full(batch, -1),
+        "rows": np.zeros((batch, 1), np.int64),
+        f"{kind.kind}.layers": np.arange(len(kind.maps)),
+    }
+    nothing = controls({}) | {f"{kind.kind}.rows": np.zeros(0, np.int64)}
+    for name, (options, target) in TARGETS.items():
+        role = "relevance" if options.get("method") == "relevance" else "attention"
+        feed = explained if role == "relevance" else controls(options)
+        plain, same = [], []
+        for _ in range(rounds + 1):
+            alone = seconds(lambda: sessions["predict"].run({"pixels": pixels}))
+            idle = seconds(lambda: sessions["attention"].run(nothing))
+            asked = seconds(lambda: sessions[role].run(feed))  # noqa: B023 # called at once
+            plain.append((alone, asked / alone))
+            same.append(asked / idle)
+        base = statistics.median(time for time, _ in plain[1:])
+        ratios = sorted(ratio for _, ratio in plain[1:])
+        spread = f"{ratios[len(ratios) // 4]:.2f} to {ratios[-1 - len(ratios) // 4]:.2f}"
+        limit = f"{target:.2f}x" if target else ""
+        print(
+            f"| {name} | {batch} | {base * 1000:.0f} | {statistics.median(ratios):.2f}x | {spread} "
+            f"| {statistics.median(same[1:]):.2f}x | {limit} |",
+            flush=True,
+        )
+
+
+def main():
+    """Export, measure and print a section for benchmarks/RESULTS.md."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", default="vit_b_16", choices=VIT_SIZES)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 8])
+    arguments = parser.parse_args()
+    device, settings = choose_device("auto"), Settings()
+    with tempfile.TemporaryDirectory() as folder:
+        artifact = make(folder, arguments.size)
+        print(heading("make bench-attention"))
+        print(f"{arguments.size}, {device}, {arguments.rounds} rounds a row\n")
+        print(
+            "| attention | batch | prediction, ms | of a prediction | middle half "
+            "| of the same session, asked nothing | target |"
+        )
+        print("|---|---|---|---|---|---|---|")
+        for batch in arguments.batches:
+            measure(artifact, batch, arguments.rounds, device, settings)
+
+
+if __name__ == "__main__":
+    main()

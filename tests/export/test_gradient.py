@@ -1,0 +1,437 @@
+"""Every rule of differentiation against autograd in float64; every shape that a rule does not cover is refused."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+import torch
+from onnx import TensorProto, helper, numpy_helper
+from torch.nn import functional
+
+from export.gradient import RULES, differentiate
+from export.optimize import ExportError
+
+OPSETS = (18, 20, 23)
+SIZES = {"n": 3, "m": 5}
+"""How long the axes are that graphs leave open; shapes are inferred without them, and graphs run at these."""
+END = np.iinfo(np.int64).max
+TOLERANCE = {"float64": 1e-12, "float32": 2e-6, "float16": 5e-3}
+"""Largest difference, times the largest value where that is over 1."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One node. Its inputs are shapes, of what is drawn, and constants; the latter are no part of `torch`'s inputs."""
+
+    op: str
+    inputs: tuple[Any, ...]
+    torch: Callable[..., torch.Tensor]
+    attributes: dict[str, Any] = field(default_factory=dict)
+    wanted: tuple[int, ...] | None = None
+    """Indices of those drawn; all of them where it does not say."""
+    outputs: int = 1
+    single: bool = False
+    """The runtime has no double precision of it."""
+    opset: int = 18
+    """The first that has it."""
+
+
+def ints(*values):
+    return np.array(values, np.int64)
+
+
+MASK = np.array([[True, False, True, True], [False, False, True, False], [True, True, True, False]])
+PLACES = np.array([[0, 0, 3], [2, 1, 1], [-1, 3, -1]])  # a place twice and thrice, and counted from the end
+
+
+def normalized(x, weight, bias=None, epsilon=1e-5):
+    return functional.layer_norm(x, weight.shape, weight, bias, epsilon)
+
+
+CASES = {
+    "Identity": Case("Identity", (("n", 4),), lambda x: x),
+    "Cast": Case("Cast", (("n", 4),), lambda x: x, {"to": TensorProto.FLOAT}),
+    "Add": Case("Add", (("n", 4), ("n", 4)), torch.add),
+    "Add, of less": Case("Add", (("n", 4), (4,)), torch.add, wanted=(0,)),
+    "Add, to less": Case("Add", ((4,), ("n", 4)), torch.add, wanted=(1,)),
+    "Sub": Case("Sub", (("n", 4), ("n", 4)), torch.sub),
+    "Sub, from less": Case("Sub", ((1, 4), ("n", 4)), torch.sub, wanted=(1,)),
+    "Mul": Case("Mul", (("n", 4), ("n", 4)), torch.mul),
+    "Mul, by less": Case("Mul", (("n", 4), ("n", 1)), torch.mul, wanted=(0,)),
+    "Div": Case("Div", (("n", 4), ("n", 4)), torch.div),
+    "Div, by less": Case("Div", (("n", 4), ()), torch.div, wanted=(0,)),
+    "Div, of less": Case("Div", ((), ("n", 4)), torch.div, wanted=(1,)),
+    "MatMul": Case("MatMul", (("n", 2, "m", 4), ("n", 2, 4, 6)), torch.matmul),
+    "MatMul, by one matrix": Case("MatMul", (("n", "m", 4), (4, 6)), torch.matmul, wanted=(0,)),
+    "MatMul, of matrices": Case("MatMul", (("n", 4), (4, "m")), torch.matmul),
+    "MatMul, of one matrix": Case("MatMul", (("m", 4), ("n", 4, 6)), torch.matmul, wanted=(1,)),
+    "Gemm": Case("Gemm", (("n", 4), (4, 6), (6,)), lambda x, w, b: x @ w + b, wanted=(0,)),
+    "Gemm, transB": Case("Gemm", (("n", 4), (6, 4), (6,)), lambda x, w, b: x @ w.T + b, {"transB": 1}, wanted=(0,)),
+    "Gemm, without a third": Case("Gemm", (("n", 4), (6, 4)), lambda x, w: x @ w.T, {"transB": 1}, wanted=(0,)),
+    "Softmax": Case("Softmax", (("n", 2, 4),), lambda x: x.softmax(-1)),
+    "Softmax, axis": Case("Softmax", (("n", 2, 4),), lambda x: x.softmax(1), {"axis": 1}),
+    "LayerNormalization": Case(
+        "LayerNormalization", (("n", "m", 8), (8,), (8,)), normalized, {"axis": -1}, (0,), single=True
+    ),
+    "LayerNormalization, epsilon": Case(
+        "LayerNormalization",
+        (("n", 8), (8,), (8,)),
+        lambda *given: normalized(*given, epsilon=0.7),
+        {"epsilon": 0.7, "axis": 1},
+        (0,),
+        single=True,
+    ),
+    "LayerNormalization, without bias": Case(
+        "LayerNormalization", (("n", 8), (8,)), normalized, wanted=(0,), single=True
+    ),
+    "LayerNormalization, three outputs": Case(
+        "LayerNormalization", (("n", 8), (8,), (8,)), normalized, wanted=(0,), outputs=3, single=True
+    ),
+    "Transpose": Case("Transpose", (("n", 2, 4),), lambda x: x.permute(2, 0, 1), {"perm": [2, 0, 1]}),
+    "Transpose, by default": Case("Transpose", (("n", 2, 4),), lambda x: x.permute(2, 1, 0)),
+    "Reshape": Case("Reshape", (("n", 2, 4), ints(0, 4, -1)), lambda x: x.reshape(-1, 4, 2)),
+    "Squeeze": Case("Squeeze", (("n", 1, 4), ints(1)), lambda x: x[:, 0]),
+    "Unsqueeze": Case("Unsqueeze", (("n", 4), ints(0, 2)), lambda x: x[None, :, None]),
+    "Flatten": Case("Flatten", (("n", 2, 4),), lambda x: x.flatten(1)),
+    "Gelu": Case("Gelu", (("n", 4),), functional.gelu, single=True, opset=20),
+    "Gelu, tanh": Case(
+        "Gelu", (("n", 4),), lambda x: functional.gelu(x, approximate="tanh"), {"approximate": "tanh"}, opset=20
+    ),
+    "Relu": Case("Relu", (("n", 4),), torch.relu),
+    "Tanh": Case("Tanh", (("n", 4),), torch.tanh),
+    "Sigmoid": Case("Sigmoid", (("n", 4),), torch.sigmoid),
+    "Where": Case("Where", (MASK, ("n", 4), ("n", 4)), lambda x, y: torch.where(torch.from_numpy(MASK), x, y)),
+    "Where, less of a condition": Case(
+        "Where", (MASK[:1], ("n", 4), ()), lambda x, y: torch.where(torch.from_numpy(MASK[:1]), x, y), wanted=(0,)
+    ),
+    "Where, otherwise": Case(
+        "Where", (MASK, (), ("n", 4)), lambda x, y: torch.where(torch.from_numpy(MASK), x, y), wanted=(1,)
+    ),
+    "Gather": Case("Gather", (("n", "m", 4), np.array(0)), lambda x: x[:, 0], {"axis": 1}),
+    "Gather, from the end": Case("Gather", (("n", "m", 4), np.array(-2)), lambda x: x[:, -2], {"axis": 1}),
+    "Gather, axis from the end": Case("Gather", (("n", 2, 4), np.array(3)), lambda x: x[..., 3], {"axis": -1}),
+    "Gather, first axis": Case("Gather", (("n", 2, 4), np.array(1)), lambda x: x[1]),
+    "Slice": Case("Slice", (("n", 7), ints(1), ints(5), ints(1)), lambda x: x[:, 1:5]),
+    "Slice, to the end": Case("Slice", (("n", "m", 4), ints(2), ints(END), ints(1), ints(1)), lambda x: x[:, 2:]),
+    "Slice, short of the end": Case("Slice", (("n", 7), ints(1), ints(-2), ints(-1)), lambda x: x[:, 1:-2]),
+    "Slice, past the end": Case("Slice", (("n", 7), ints(3), ints(100), ints(1)), lambda x: x[:, 3:]),
+    "Slice, two axes": Case(
+        "Slice", (("n", 6, 7), ints(1, 2), ints(4, END), ints(2, 1), ints(1, 1)), lambda x: x[:, 2:, 1:4]
+    ),
+    "Slice, every axis": Case("Slice", ((3, 4), ints(1, 0), ints(END, 3)), lambda x: x[1:, :3]),
+    "Concat": Case("Concat", (("n", 2, 4), ("n", 1, 4), ("n", 3, 4)), lambda *x: torch.cat(x, 1), {"axis": 1}),
+    "Concat, axis from the end": Case("Concat", (("n", 2), ("n", 3)), lambda *x: torch.cat(x, -1), {"axis": -1}),
+    "ReduceMean": Case("ReduceMean", (("n", "m", 4), ints(1)), lambda x: x.mean(1, keepdim=True)),
+    "ReduceMean, dropped": Case("ReduceMean", (("n", "m", 4), ints(1)), lambda x: x.mean(1), {"keepdims": 0}),
+    "ReduceMean, two axes": Case("ReduceMean", (("n", "m", 4), ints(2, 0)), lambda x: x.mean((0, 2), keepdim=True)),
+    "ReduceMean, two dropped": Case(
+        "ReduceMean", (("n", "m", 4), ints(0, -1)), lambda x: x.mean((0, 2)), {"keepdims": 0}
+    ),
+    "ReduceMean, all": Case("ReduceMean", (("n", 4),), torch.mean, {"keepdims": 0}),
+    "ReduceSum": Case("ReduceSum", (("n", "m", 4), ints(-1)), lambda x: x.sum(-1, keepdim=True)),
+    "ReduceSum, dropped": Case("ReduceSum", (("n", "m", 4), ints(1)), lambda x: x.sum(1), {"keepdims": 0}),
+    "ReduceSum, two axes": Case("ReduceSum", (("n", "m", 4), ints(1, 2)), lambda x: x.sum((1, 2), keepdim=True)),
+    "ReduceSum, two dropped": Case("ReduceSum", (("n", "m", 4), ints(0, 2)), lambda x: x.sum((0, 2)), {"keepdims": 0}),
+    "GatherElements": Case(
+        "GatherElements",
+        (("n", 4), PLACES),
+        lambda x: x.gather(1, torch.from_numpy(PLACES % 4)),
+        {"axis": 1},
+    ),
+    "GatherElements, first axis": Case(
+        "GatherElements", ((4, 3), PLACES), lambda x: x.gather(0, torch.from_numpy(PLACES % 4))
+    ),
+}
+
+
+def graph(nodes, inputs, constants=None, opset=20, dtype=np.float64):
+    """Return a model of nodes; `inputs` are shapes by name, `constants` arrays."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    return helper.make_model(
+        helper.make_graph(
+            nodes,
+            "graph",
+            [helper.make_tensor_value_info(name, kind, shape) for name, shape in inputs.items()],
+            [],
+            [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
+        ),
+        opset_imports=[helper.make_opsetid("", opset)],
+        ir_version=10,
+    )
+
+
+def drawn(shape, seed, dtype=np.float64):
+    """Draw numbers of either sign, none of them near zero."""
+    rng = np.random.default_rng(seed)
+    size = [SIZES.get(axis, axis) for axis in shape]
+    return np.asarray(rng.choice((-1, 1), size) * (0.3 + np.abs(rng.normal(size=size))), dtype)
+
+
+def differentiated(model, arrays, wanted, output="y"):
+    """Return seed and gradients by name, computed by the runtime; the seed is drawn, of the output's shape and type."""
+    inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    known = {value.name: value.type.tensor_type for value in (*inferred.value_info, *inferred.input)}
+
+    def value(name, like):
+        return helper.make_tensor_value_info(name, known[like].elem_type, [None] * len(known[like].shape.dim))
+
+    model.graph.output.append(value(output, output))
+    (answer,) = ort.InferenceSession(model.SerializeToString()).run(None, arrays)
+    model.graph.input.append(value("seed", output))
+    gradients = differentiate(model, output, "seed", wanted)
+    for name in wanted:
+        model.graph.node.append(helper.make_node("Identity", [gradients[name]], [f"gradient of {name}"]))
+        model.graph.output.append(value(f"gradient of {name}", name))
+    onnx.checker.check_model(model)
+    seed = drawn(answer.shape, 99, answer.dtype)
+    found = ort.InferenceSession(model.SerializeToString()).run(None, {**arrays, "seed": seed})
+    return seed, dict(zip(wanted, found[1:], strict=True))
+
+
+def by_autograd(function, arrays, wanted, seed):
+    """Return the gradients of Σ seed ⊙ function(arrays), in float64."""
+    given = {name: torch.from_numpy(array).double().requires_grad_() for name, array in arrays.items()}
+    total = (function(*given.values()) * torch.from_numpy(seed)).sum()
+    return torch.autograd.grad(total, [given[name] for name in wanted])
+
+
+def assert_gradients(found, wanted, dtype):
+    for (name, ours), theirs in zip(found.items(), wanted, strict=True):
+        assert ours.shape == theirs.shape, name
+        assert ours.dtype == dtype, name
+        scale = max(1.0, theirs.abs().max().item())
+        np.testing.assert_allclose(ours, theirs.numpy(), rtol=0, atol=scale * TOLERANCE[np.dtype(dtype).name])
+        assert theirs.abs().max() > 0.01, name
+
+
+def compare(case, dtype, opset):
+    """Hold the gradients of one node, in one precision, against autograd."""
+    names = [f"x{index}" for index in range(len(case.inputs))]
+    given = dict(zip(names, case.inputs, strict=True))
+    shapes = {name: one for name, one in given.items() if isinstance(one, tuple)}
+    constants = {name: one for name, one in given.items() if not isinstance(one, tuple)}
+    arrays = {name: drawn(shape, seed, dtype) for seed, (name, shape) in enumerate(shapes.items())}
+    wanted = [list(shapes)[index] for index in case.wanted or range(len(shapes))]
+    outputs = ["y", "mean", "inverse"][: case.outputs]
+    model = graph([helper.make_node(case.op, names, outputs, **case.attributes)], shapes, constants, opset, dtype)
+    seed, found = differentiated(model, arrays, wanted)
+    assert_gradients(found, by_autograd(case.torch, arrays, wanted, seed), dtype)
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+@pytest.mark.parametrize("name", CASES)
+def test_the_gradient_is_autograd_s(name, opset):
+    case = CASES[name]
+    if opset < case.opset:
+        pytest.skip(f"{case.op} is there from opset {case.opset}")
+    compare(case, np.float32 if case.single else np.float64, opset)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_half_floats_have_the_same_gradient(name):
+    compare(CASES[name], np.float16, 20)
+
+
+def test_every_rule_has_a_case():
+    assert {case.op for case in CASES.values()} == RULES.keys()
+
+
+def test_far_from_zero_the_slope_of_gelu_is_zero_or_one():
+    """Where the bell has died out, and no NaN."""
+    x = np.array([[-60.0, -9.0, -1.0, 0.0, 1.0, 9.0, 60.0]], np.float32)
+    for name in ("none", "tanh"):
+        node = helper.make_node("Gelu", ["x"], ["y"], approximate=name)
+        seed, found = differentiated(graph([node], {"x": x.shape}, dtype=np.float32), {"x": x}, ["x"])
+        exact = by_autograd(lambda x, name=name: functional.gelu(x, approximate=name), {"x": x}, ["x"], seed)
+        assert_gradients(found, exact, np.float32)
+
+
+def test_gradients_of_a_tensor_used_twice_add_up():
+    nodes = [
+        helper.make_node("Tanh", ["x"], ["a"]),
+        helper.make_node("Mul", ["a", "a"], ["b"]),
+        helper.make_node("MatMul", ["b", "w"], ["c"]),
+        helper.make_node("Add", ["c", "x"], ["d"]),
+        helper.make_node("Div", ["d", "b"], ["e"]),
+        helper.make_node("Sub", ["e", "e"], ["nothing"]),
+        helper.make_node("Add", ["e", "nothing"], ["y"]),
+    ]
+    arrays = {"x": drawn(("n", 4), 0), "w": drawn((4, 4), 1)}
+
+    def function(x, w):
+        b = x.tanh() ** 2
+        return (b @ w + x) / b
+
+    seed, found = differentiated(graph(nodes, {"x": ("n", 4), "w": (4, 4)}), arrays, ["x"])
+    assert_gradients(found, by_autograd(function, arrays, ["x"], seed), np.float64)
+
+
+def layers(count):
+    """Nodes of attention upon attention, each of the weights `a{layer}`, with a residual sum."""
+    nodes = []
+    for layer in range(count):
+        before, after = (f"x{layer}", f"x{layer + 1}" if layer + 1 < count else "y")
+        nodes += [
+            helper.make_node("Transpose", [before], [f"t{layer}"], perm=[0, 2, 1]),
+            helper.make_node("MatMul", [before, f"t{layer}"], [f"s{layer}"]),
+            helper.make_node("Softmax", [f"s{layer}"], [f"a{layer}"], axis=-1),
+            helper.make_node("MatMul", [f"a{layer}", before], [f"m{layer}"]),
+            helper.make_node("Add", [before, f"m{layer}"], [after]),
+        ]
+    return nodes
+
+
+def test_gradients_of_weights_go_through_the_layers_behind_them():
+    x = drawn(("n", "m", 4), 0) * 0.5
+    seed, found = differentiated(graph(layers(3), {"x0": ("n", "m", 4)}), {"x0": x}, ["a0", "a1", "a2"])
+    state, weights = torch.from_numpy(x).requires_grad_(), []
+    for _ in range(3):
+        weights.append((state @ state.transpose(1, 2)).softmax(-1))
+        state = state + weights[-1] @ state
+    exact = torch.autograd.grad((state * torch.from_numpy(seed)).sum(), weights)
+    assert_gradients(found, exact, np.float64)
+
+
+def test_only_what_lies_between_is_computed():
+    """The first layer's own inputs are nobody's gradient: its scores get none, and the nodes before none at all."""
+    model = graph(layers(2), {"x0": ("n", "m", 4)})
+    model.graph.input.append(helper.make_tensor_value_info("seed", TensorProto.DOUBLE, ["n", "m", 4]))
+    before = len(model.graph.node)
+    differentiate(model, "y", "seed", ["a1"])
+    added = [node.op_type for node in model.graph.node[before:]]
+    assert added == ["Transpose", "MatMul"]
+
+
+def test_operators_without_a_rule_may_stand_where_nothing_is_differentiated():
+    nodes = [
+        helper.make_node("Sin", ["x"], ["aside"]),
+        helper.make_node("Mul", ["z", "aside"], ["y"]),
+        helper.make_node("Cos", ["z"], ["after"]),
+    ]
+    shapes = {"x": ("n", 4), "z": ("n", 4)}
+    arrays = {name: drawn(shape, seed) for seed, (name, shape) in enumerate(shapes.items())}
+    seed, found = differentiated(graph(nodes, shapes), arrays, ["z"])
+    assert_gradients(found, by_autograd(lambda x, z: x.sin() * z, arrays, ["z"], seed), np.float64)
+
+
+def test_a_place_in_a_constant_node_is_known_too():
+    place = helper.make_node("Constant", [], ["place"], value=numpy_helper.from_array(np.array(2)))
+    nodes = [place, helper.make_node("Gather", ["x", "place"], ["y"], axis=1)]
+    x = drawn(("n", 4), 0)
+    seed, found = differentiated(graph(nodes, {"x": ("n", 4)}), {"x": x}, ["x"])
+    assert_gradients(found, by_autograd(lambda x: x[:, 2], {"x": x}, ["x"], seed), np.float64)
+
+
+# Refusals
+
+
+def refused(nodes, inputs, wanted, constants=None):
+    model = graph(nodes, inputs, constants)
+    with pytest.raises(ExportError) as refusal:
+        differentiate(model, "y", "seed", wanted)
+    return str(refusal.value)
+
+
+def test_an_operator_without_a_rule_is_refused():
+    nodes = [helper.make_node("Sin", ["x"], ["s"]), helper.make_node("Relu", ["s"], ["y"])]
+    assert refused(nodes, {"x": ("n", 4)}, ["x"]) == "relevance: Sin has no gradient here"
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "index", "own", "out"),
+    [
+        ("Add", [("n", 4), (4,)], 1, "[4]", "['n', 4]"),
+        ("Add", [("n", 1, 4), ("n", 2, 4)], 0, "['n', 1, 4]", "['n', 2, 4]"),
+        ("Sub", [("n", 4), (1, 4)], 1, "[1, 4]", "['n', 4]"),
+        ("Mul", [("n", 4), ("n", 1)], 1, "['n', 1]", "['n', 4]"),
+        ("Div", [("n", 4), ()], 1, "[]", "['n', 4]"),
+        ("MatMul", [("n", "m", 4), (4, 6)], 1, "[]", "['n']"),
+        ("MatMul", [("n", 2, "m", 4), ("n", 1, 4, 6)], 1, "['n', 1]", "['n', 2]"),
+        ("MatMul", [("m", 4), ("n", 4, 6)], 0, "[]", "['n']"),
+        ("MatMul", [("n", 1, "m", 4), ("n", 2, 4, 6)], 0, "['n', 1]", "['n', 2]"),
+    ],
+)
+def test_an_operand_that_was_broadcast_is_refused(op, shapes, index, own, out):
+    inputs = {f"x{place}": shape for place, shape in enumerate(shapes)}
+    said = refused([helper.make_node(op, list(inputs), ["y"])], inputs, [f"x{index}"])
+    assert said == f"relevance: {op} broadcasts {own} to {out}, which has no gradient here"
+
+
+def test_a_branch_of_where_that_was_broadcast_is_refused():
+    node = helper.make_node("Where", ["mask", "x", "z"], ["y"])
+    said = refused([node], {"x": ("n", 4), "z": (4,)}, ["z"], {"mask": MASK})
+    assert re.fullmatch(r"relevance: Where broadcasts \[4\] to \[.*, 4\], which has no gradient here", said)
+
+
+def test_an_output_that_does_not_depend_on_what_is_wanted_is_refused():
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Tanh", ["x"], ["other"])]
+    inputs = {"x": ("n", 4), "z": ("n", 4)}
+    assert refused(nodes, inputs, ["x", "z", "other"]) == "relevance: y does not depend on z, other"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "wanted", "attributes"),
+    [
+        ({"x": ("n", 4), "w": (4, 6), "b": (6,)}, "w", {}),
+        ({"x": ("n", 4), "w": (4, 6), "b": (6,)}, "b", {}),
+        ({"x": (4, "n"), "w": (4, 6)}, "x", {"transA": 1}),
+        ({"x": ("n", 4), "w": (4, 6)}, "x", {"alpha": 0.5}),
+    ],
+)
+def test_of_gemm_only_the_first_factor_as_it_is_has_a_gradient(inputs, wanted, attributes):
+    said = refused([helper.make_node("Gemm", list(inputs), ["y"], **attributes)], inputs, [wanted])
+    assert said == "relevance: Gemm has a gradient here only of its first factor, as it is"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "wanted", "axis"),
+    [
+        ({"x": ("n", 8), "w": (8,), "b": (8,)}, "w", -1),
+        ({"x": ("n", 8), "w": (8,), "b": (8,)}, "b", -1),
+        ({"x": ("n", 2, 8), "w": (2, 8)}, "x", 1),
+    ],
+)
+def test_of_layer_normalization_only_the_input_has_a_gradient_and_over_the_last_axis(inputs, wanted, axis):
+    said = refused([helper.make_node("LayerNormalization", list(inputs), ["y"], axis=axis)], inputs, [wanted])
+    assert said == "relevance: LayerNormalization has a gradient here of its input, over the last axis"
+
+
+def test_a_gather_of_several_places_is_refused():
+    node = helper.make_node("Gather", ["x", "places"], ["y"], axis=1)
+    said = refused([node], {"x": ("n", 4)}, ["x"], {"places": ints(1, 2)})
+    assert said == "relevance: Gather has a gradient here of one place"
+
+
+def test_an_index_that_is_computed_is_refused():
+    nodes = [
+        helper.make_node("Cast", ["z"], ["place"], to=TensorProto.INT64),
+        helper.make_node("Gather", ["x", "place"], ["y"], axis=1),
+    ]
+    said = refused(nodes, {"x": ("n", 4), "z": ()}, ["x"])
+    assert said == "relevance: an index that is not constant has no gradient here"
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "step", "said"),
+    [
+        (-2, END, 1, "from a place counted from the front, step 1"),
+        (0, 4, 2, "from a place counted from the front, step 1"),
+        (1, 3, 1, "to the end, or of a fixed length"),
+        (1, -1, 1, "to the end, or of a fixed length"),
+    ],
+)
+def test_a_slice_whose_place_is_not_known_is_refused(start, end, step, said):
+    given = {"start": ints(start), "end": ints(end), "axis": ints(1), "step": ints(step)}
+    node = helper.make_node("Slice", ["x", *given], ["y"])
+    assert refused([node], {"x": ("n", "m", 4)}, ["x"], given) == f"relevance: Slice has a gradient here {said}"
+
+
+def test_a_concatenation_along_an_open_axis_is_refused():
+    inputs = {"x": ("n", "m", 4), "z": ("n", 2, 4)}
+    said = refused([helper.make_node("Concat", list(inputs), ["y"], axis=1)], inputs, ["z"])
+    assert said == "relevance: Concat has a gradient here along a fixed axis"
