@@ -311,10 +311,11 @@ def _reduced(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str
 
 
 def _gathered(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
-    axis = _attributes(node).get("axis", 0)
-    zero = numpy_helper.from_array(np.zeros(1, helper.tensor_dtype_to_np_dtype(tape.types[node.input[0]])))
-    zeros = tape.op("ConstantOfShape", tape.op("Shape", node.input[0]), value=zero)
-    return tape.op("ScatterElements", zeros, node.input[1], gradient, axis=axis, reduction="add")
+    x, axis = node.input[0], _attributes(node).get("axis", 0)
+    zero = numpy_helper.from_array(np.zeros(1, np.float32))  # half floats are not added up everywhere
+    zeros = tape.op("ConstantOfShape", tape.op("Shape", x), value=zero)
+    scattered = tape.op("ScatterElements", zeros, node.input[1], tape.floats(gradient), axis=axis, reduction="add")
+    return tape.op("Cast", scattered, to=tape.types[x])
 
 
 RULES: dict[str, Rule] = {

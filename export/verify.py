@@ -194,6 +194,8 @@ def _compared(
     """Run a graph and compare all that it returns."""
     got = run(plan, session, [tensor.numpy() for tensor in tensors])
     for port, ours, theirs in zip(plan.outputs, got, wanted, strict=True):
+        if not theirs.numel() and not ours.size:  # a kind that does not have the method
+            continue
         maps = port.name in get_args(KindName)
         what = case if maps else "diagnostics" if port.name.endswith(".diagnostics") else plan.role
         name = port.name.removesuffix(".diagnostics")
