@@ -63,7 +63,7 @@ bench-attention: .venv/.dev-$(EXTRA) ## measure what each method of attention co
 	@$(BIN)/python -m benchmarks.attention
 
 lock: .venv/.dev-$(EXTRA) ## resolve the images' dependencies anew, with hashes (ARGS=--upgrade renews the pins)
-	@for extras in cpu gpu "cpu export"; do $(BIN)/uv pip compile pyproject.toml $(LOCK) $(ARGS) \
+	@for extras in "redis cpu" "redis gpu" "cpu export"; do $(BIN)/uv pip compile pyproject.toml $(LOCK) $(ARGS) \
 	  $$(printf -- '--extra %s ' $$extras) --output-file requirements/$${extras##* }.lock || exit 1; done
 
 picture: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## draw the pictures of docs/ from the running models' answers

@@ -6,7 +6,6 @@ methods come from `tests/model/methods_reference.py`, gradients from autograd.
 
 import re
 from dataclasses import dataclass, field
-from functools import cache
 
 import numpy as np
 import onnxruntime as ort
@@ -94,7 +93,7 @@ class Model:
         return dict(zip((port.name for port in graph.outputs), self.sessions[role].run(None, given), strict=True))
 
     def seen(self, batch, *, whole=False):
-        """Return what is seen of a batch of texts of mixed lengths, or all of one length; of images, there is no difference."""
+        """Return what is seen of a batch, its texts of mixed lengths, or all of one."""
         if (batch, whole) not in self.known:
             self.known[batch, whole] = self.see(self.feed(batch, whole))
         return self.known[batch, whole]
@@ -142,7 +141,11 @@ class Model:
     def ask(self, seen, method="raw", fusion="each", *, discard=0, diagnose=False, special=None, **asked):
         """Return what the attention graph returns; `asked` are (layers, rows, heads) of kinds, or None for nothing."""
         controls = {"method": READ.index(method), "fusion": FUSIONS.index(fusion), "discard": discard}
-        feed = {**seen.feed, **{name: np.array(value) for name, value in controls.items()}, "diagnose": np.array(diagnose)}
+        feed = {
+            **seen.feed,
+            **{name: np.array(value) for name, value in controls.items()},
+            "diagnose": np.array(diagnose),
+        }
         for kind in self.manifest.attention:
             batch, _, _, keys = seen.weights[kind.kind][0].shape
             for name, indices in zip(("layers", "rows", "heads"), asked.get(kind.kind, ([0], [], [])), strict=True):
@@ -150,10 +153,6 @@ class Model:
             none = np.zeros((batch, keys), bool)
             feed[f"{kind.kind}.special"] = none if special is None else special[kind.kind]
         return self.run("attention", feed)
-
-
-def image_names(name):
-    return name in CASES and "image" in CASES[name].task
 
 
 # What is seen
@@ -260,7 +259,7 @@ def close(ours, theirs, what):
 
 
 def held(model, kind, seen, rows, ours, theirs, what):
-    """Compare maps (batch, heads, layers, rows, key), but for rows that are padding; and what is hidden is exactly 0."""
+    """Compare maps (batch, heads, layers, rows, key) but for rows of padding; what is hidden is exactly 0."""
     assert ours.shape == theirs.shape, what
     real = np.asarray(rows) < model.lengths(kind, seen)[:, None]  # (batch, row)
     ours, theirs = (np.moveaxis(array, 3, 1)[real] for array in (ours, theirs))
@@ -309,9 +308,8 @@ def test_attention_is_far_from_uniform_and_of_no_two_inputs_the_same(model, batc
     seen = model.seen(batch)
     for kind in model.manifest.attention:
         for layer in seen.maps(kind.kind):
-            assert np.abs(layer[0] - 1 / layer.shape[-1]).max() > 0.05
-            if batch > 1:
-                assert np.abs(layer[0] - layer[1])[:, 0].max() > 0.01 or kind.kind == "decoder"
+            assert np.abs(layer[0] * layer.shape[-1] - 1).max() > 0.3
+            assert batch == 1 or np.abs(layer[0] - layer[1]).max() > 0.01
 
 
 @batches
@@ -359,7 +357,7 @@ def test_rollout_discards_the_smallest_entries_of_each_input(model, batch, fusio
             got = model.ask(seen, "rollout", fusion, discard=count, **{kind.kind: (layers, rows, heads)})
             theirs = methods.rollout([methods.discarded(layer, count) for layer in fused])[:, None, None]
             close(got[kind.kind], theirs, f"{count} of {entries}, {kind.kind}")
-            assert np.abs(theirs[:, 0, 0] - methods.rollout(fused)).max() > 1e-3 or (fused[0] == 0).sum() > count
+            assert np.abs(theirs[:, 0, 0] - methods.rollout(fused)).max() > 1e-4 or (fused[0] == 0).sum() > count
 
 
 @batches
@@ -467,8 +465,8 @@ def test_relevance_is_that_of_each_row_s_own_target(model, batch):
         for kind, theirs in wanted.items():
             close(got[kind], theirs, kind)
         close(got["logits"], seen.answer.detach().numpy(), "logits")
-    last = wanted.popitem()[1]
-    assert np.abs(last).max() > 1e-3
+    for kind, layers in evidence(seen, asked).items():
+        assert max(layer.max() for layer in layers) > 1e-3, kind
 
 
 def test_different_targets_of_one_input_have_relevance_of_their_own(model):
@@ -517,7 +515,9 @@ def test_what_is_read_of_an_input_alone_is_what_is_read_of_it_in_a_batch(model):
     whole = model.run("relevance", {**seen.feed, **asked}) if explained else {}
     for method, fusion, diagnose in (("raw", "each", True), ("rollout", "max", False), ("norm", "mean", False)):
         kinds = [kind for kind in model.manifest.attention if method in kind.methods]
-        together = model.ask(seen, method, fusion, diagnose=diagnose, **{kind.kind: every(kind, seen) for kind in kinds})
+        together = model.ask(
+            seen, method, fusion, diagnose=diagnose, **{kind.kind: every(kind, seen) for kind in kinds}
+        )
         for row in range(8):
             own = cut(model, seen, row)
             alone = model.ask(own, method, fusion, diagnose=diagnose, **{kind.kind: every(kind, own) for kind in kinds})
@@ -545,15 +545,10 @@ def test_the_manifest_says_how_far_every_method_of_every_kind_is_from_the_defini
         for method in (*READ, "relevance"):
             assert (f"{method}: {kind.kind}" in verified) == (method in kind.methods), method
             if method in kind.methods:
-                assert verified[f"{method}: {kind.kind}"] < 1e-4
+                assert verified[f"{method}: {kind.kind}"] < 1e-3
 
 
 # Step by step
-
-
-@cache
-def tokens(seed, *shape):
-    return torch.randint(6, 130, shape, generator=torch.Generator().manual_seed(seed))
 
 
 def test_maps_of_one_pass_over_a_target_are_those_of_every_step_that_made_it(model):

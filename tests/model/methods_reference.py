@@ -48,7 +48,7 @@ def rollout(layers, included=None):
 
 
 def norms(weights, value, output):
-    """‖Σ_h α_ij^h (x_j W_V^h + b_V^h) W_O^h‖ (Kobayashi et al. 2020), the vectors themselves: (batch, query, key).
+    """‖Σ_h a_ij^h (x_j W_V^h + b_V^h) W_O^h‖ (Kobayashi et al. 2020), the vectors themselves: (batch, query, key).
 
     value (batch, heads, key, width of a head); output (heads x width of a head, width), rows are a head's one after
     the other.
