@@ -42,7 +42,9 @@ from model.weights import WeightsError
 def main() -> int:
     """Export what the command line names. Returns the exit status."""
     arguments = _arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what is half made is removed
+    stopped.clear()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop)  # so that what is half made is removed
     if arguments.list:
         print(_listed())
         return 0
@@ -52,7 +54,7 @@ def main() -> int:
             export(source, arguments.version, arguments.to, arguments.precision, arguments.opset)
     except KeyboardInterrupt:
         print(f"{name}: not exported: interrupted", file=sys.stderr)
-        return 130
+        return 128 + (stopped[0] if stopped else signal.SIGINT)
     except CheckpointError as error:
         print(f"{name}: not exported: {error}", file=sys.stderr)
         return 2
@@ -63,6 +65,15 @@ def main() -> int:
         print(f"{name}: not exported: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+stopped: list[int] = []
+"""Signals that have come. A library may swallow the interrupt in its midst; the step then ends with it."""
+
+
+def _stop(number: int, _: object) -> None:
+    stopped.append(number)
+    raise KeyboardInterrupt
 
 
 def _arguments() -> argparse.Namespace:
@@ -160,10 +171,7 @@ def export(source: Source, version: str, root: Path, precision: Precision = "fp3
         folder.mkdir()
         _estimate(source, precision, folder)
         with Graphs(folder) as graphs:
-            base = _graph(source.base, source, precision, opset, "weights")
-            graphs.store(base)
-            for plan in source.plans:
-                graphs.write(plan.role, _made(plan, base, source, precision, opset))
+            write_graphs(source, graphs, precision, opset)
             for file, text in (
                 ("tokenizer.json", source.tokenizer),
                 (TARGET_TOKENIZER, source.target_tokenizer),
@@ -182,6 +190,14 @@ def export(source: Source, version: str, root: Path, precision: Precision = "fp3
         folder.rename(target)
     say(f"  pack      {target}")
     return target
+
+
+def write_graphs(source: Source, graphs: Graphs, precision: Precision = "fp32", opset: int = OPSET) -> None:
+    """Trace what a source sees, and write the graph of each of its roles."""
+    base = _graph(source.base, source, precision, opset, "base")
+    graphs.store(base)
+    for plan in source.plans:
+        graphs.write(plan.role, _made(plan, base, source, precision, opset))
 
 
 def _graph(plan: Plan, source: Source, precision: Precision, opset: int, what: str) -> onnx.ModelProto:
@@ -251,6 +267,8 @@ def step(line: str) -> Iterator[list[str]]:
     said: list[str] = []
     try:
         yield said
+        if stopped:
+            raise KeyboardInterrupt
     except BaseException:
         print(flush=True)
         raise

@@ -137,18 +137,6 @@ class SequenceLook(Look):
         return Seen(logits, self.named(maps | others), [_values(own), _values(fed), _values(memory)])
 
 
-class Predict(nn.Module):
-    """Inputs -> the answer alone."""
-
-    def __init__(self, look: Look) -> None:
-        super().__init__()
-        self.look = look
-
-    def forward(self, *inputs: Tensor) -> Tensor:
-        """Return the answer."""
-        return self.look.see(*inputs).answer
-
-
 class ContinueEncode(nn.Module):
     """A text to continue -> every block's keys and values."""
 

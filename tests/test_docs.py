@@ -14,7 +14,8 @@ from tests.conftest import ROOT, served
 README = (ROOT / "README.md").read_text()
 CURLS = [
     block.strip().replace("\\\n", "")
-    for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+    for paper in (README, (ROOT / "docs/attention.md").read_text())
+    for block in re.findall(r"```sh\n(.*?)```", paper, re.DOTALL)
     if block.startswith("curl")
 ]
 
@@ -42,6 +43,8 @@ def send(client, command):
         elif word == "-F":
             name, _, value = next(words).partition("=")
             files.append((name, (ROOT / value[1:]).open("rb") if value.startswith("@") else (None, value)))
+        elif word == "-o":
+            next(words)
         elif word != "-N":
             url = word.replace("http://127.0.0.1:8000", str(client.base_url))
     method = "POST" if files or body is not None else "GET"
@@ -52,14 +55,16 @@ def send(client, command):
     return answer
 
 
-def test_the_readme_has_commands():
-    assert len(CURLS) >= 6
+def test_the_papers_have_commands():
+    assert len(CURLS) >= 14
 
 
 @pytest.mark.parametrize("command", CURLS)
-def test_a_command_of_the_readme_is_answered(client, command):
-    answer = send(client, command)
+def test_a_command_of_the_papers_is_answered(client, command):
+    earlier = send(client, CURLS[0]).json()["id"]
+    answer = send(client, command.replace("/ID?", f"/{earlier}?"))
     assert answer.status_code == 200, answer.text
+    assert (answer.headers["content-type"] == "image/png") == ("format=png" in command)
 
 
 def test_the_readmes_answer_is_the_answer(client):

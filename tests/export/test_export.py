@@ -14,8 +14,8 @@ from torch import nn
 
 from contract.artifact import read_artifact
 from contract.manifest import Generation, ImageRule, TextRule
-from export.__main__ import export
-from export.optimize import ExportError, optimize
+from export.__main__ import export, write_graphs
+from export.optimize import ExportError, optimize, part
 from export.pack import Graphs
 from export.tasks import image_model, text_to_text
 from export.tokenizer import characters
@@ -23,7 +23,7 @@ from export.trace import trace
 from export.verify import Ledger, verify
 from model.alphabet import ALPHABET, SPECIALS, encode
 from model.transformer import Stack, Transformer, TransformerConfig, transformer
-from model.vit import ViTConfig, vit
+from model.vit import ViT, ViTConfig, vit
 from tests.conftest import ROOT
 
 VIT = ViTConfig((8, 12), 1, patch=(4, 4), width=16, layers=2, heads=2, hidden=32, classes=3)
@@ -75,29 +75,27 @@ def source(request):
 
 
 @pytest.fixture(scope="module")
-def graphs(source):
-    return {plan.role: optimize(trace(plan, source.traced), plan) for plan in source.plans}
+def folder(source, tmp_path_factory):
+    return written(source, tmp_path_factory.mktemp("graphs"))
 
 
 @pytest.fixture(scope="module")
-def folder(graphs, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("graphs")
-    write(graphs, folder)
+def graphs(source, folder):
+    return {plan.role: onnx.load(folder / f"{plan.role}.onnx", load_external_data=False) for plan in source.plans}
+
+
+def written(source, folder):
+    with Graphs(folder) as graphs:
+        write_graphs(source, graphs)
     return folder
 
 
-def write(graphs, folder):
-    with Graphs(folder) as packed:
-        for role, graph in graphs.items():
-            packed.write(role, graph)
+def opened(folder):
+    return lambda role: ort.InferenceSession(folder / f"{role}.onnx")
 
 
-def sessions(folder, graphs):
-    return {role: ort.InferenceSession(folder / f"{role}.onnx") for role in graphs}
-
-
-def test_every_role_of_a_random_model_is_verified(source, graphs, folder):
-    worst = verify(source, sessions(folder, graphs).__getitem__)
+def test_every_role_of_a_random_model_is_verified(source, folder):
+    worst = verify(source, opened(folder))
     assert max(worst.values()) < 1e-4
     assert worst["row sums"] < 1e-5
     assert ("cached = uncached" in worst) == (source.generation is not None)
@@ -122,7 +120,8 @@ def test_axes_have_the_names_of_the_manifest(source, graphs):
 def test_predict_has_no_map_among_its_outputs_and_attention_all_of_them(source, graphs):
     kinds = [kind.kind for kind in source.attention]
     assert [value.name for value in graphs["predict"].graph.output] == ["logits"]
-    assert [value.name for value in graphs["attention"].graph.output] == ["logits", *kinds]
+    shown = [name for kind in kinds for name in (kind, f"{kind}.diagnostics")]
+    assert [value.name for value in graphs["attention"].graph.output] == ["logits", *shown]
 
 
 def test_equal_weights_lie_once_in_the_file_that_the_roles_share(source, graphs, folder):
@@ -145,32 +144,32 @@ def tampered(graph, change):
     return copy
 
 
+def traced(source):
+    return trace(source.base, source.traced)
+
+
 def test_a_promised_output_that_is_gone_is_noticed():
     source = classifier()
-    plan = source.plan("attention")
-    graph = tampered(trace(plan, source.traced), lambda graph: graph.output.pop())
-    with pytest.raises(
-        ExportError, match=r"attention: promised outputs \['logits', 'encoder'\], the graph has \['logits'\]"
-    ):
-        optimize(graph, plan)
+    graph = tampered(traced(source), lambda graph: graph.output.pop())
+    with pytest.raises(ExportError, match=r"attention: promised outputs \['logits', 'encoder\.blocks\.0\.attention', "):
+        optimize(graph, source.base)
 
 
 def test_a_fixed_axis_of_another_size_is_noticed():
     source = classifier()
-    plan = source.plan("predict")
 
     def widen(graph):
         graph.output[0].type.tensor_type.shape.dim[1].dim_value = 4
 
     with pytest.raises(ExportError, match="predict: logits must have an axis of 3"):
-        optimize(tampered(trace(plan, source.traced), widen), plan)
+        part(tampered(traced(source), widen), source.plan("predict"))
 
 
 def test_an_attention_that_is_gone_is_noticed():
     source = classifier()
-    plan = dataclasses.replace(source.plan("predict"), attentions=5)
-    with pytest.raises(ExportError, match="predict: must attend 5 times, the graph has 2 Softmax nodes"):
-        optimize(trace(plan, source.traced), plan)
+    plan = dataclasses.replace(source.base, attentions=5)
+    with pytest.raises(ExportError, match="attention: must attend 5 times, the graph has 2 Softmax nodes"):
+        optimize(traced(source), plan)
 
 
 class Changed:
@@ -180,83 +179,91 @@ class Changed:
         self.session, self.change = session, change
 
     def run(self, names, feed):
-        return self.change(dict(zip(names, self.session.run(names, feed), strict=True)), feed)
+        out = self.change(dict(zip(names, self.session.run(names, feed), strict=True)), feed)
+        return [out[name] for name in names]
 
     def get_inputs(self):
         return self.session.get_inputs()
 
 
+def added(name, number):
+    return lambda out, feed: out | {name: out[name] + np.float32(number)}
+
+
 CHANGES = {
     "a weight off by a little": (
-        lambda out, feed: [out["logits"], out["encoder"] + np.float32(1e-3)],
-        "attention: encoder: must agree within 0.0001, differs by 0.001",
+        "attention",
+        added("encoder", 1e-3),
+        "raw: encoder: must agree within 0.0001, differs",
     ),
-    "logits off by a little": (
-        lambda out, feed: [out["logits"] + np.float32(1e-3), out["encoder"]],
-        "attention: logits: must agree within",
+    "logits off by a little": ("attention", added("logits", 1e-3), "attention: logits: must agree within"),
+    "not a number": ("attention", added("logits", np.nan), "attention: logits: must agree"),
+    "a row lost": (
+        "attention",
+        lambda out, feed: out | {"logits": out["logits"][:-1]},
+        "attention: logits: must have shape",
     ),
-    "not a number": (lambda out, feed: [out["logits"] * np.nan, out["encoder"]], "attention: logits: must agree"),
-    "a row lost": (lambda out, feed: [out["logits"][:-1], out["encoder"]], "attention: logits: must have shape"),
     "a batch baked in": (
-        lambda out, feed: [out["logits"], np.concatenate([out["encoder"][:1]] * len(out["encoder"]))],
-        "attention: encoder: must agree within 0.0001",
+        "attention",
+        lambda out, feed: out | {"encoder": np.concatenate([out["encoder"][:1]] * len(out["encoder"]))},
+        "raw: encoder: must agree within 0.0001",
     ),
+    "an entropy off by a little": ("attention", added("encoder.diagnostics", 1e-2), "diagnostics: encoder: must agree"),
+    "relevance off by a little": ("relevance", added("encoder", 1e-3), "relevance: encoder: must agree within"),
+    "a prediction of its own": ("predict", added("logits", 1e-3), "predict: logits: must agree within"),
 }
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_verification_says_what_differs_by_how_much_at_which_shape(name, tmp_path):
-    source = classifier()
-    graphs = {plan.role: optimize(trace(plan, source.traced), plan) for plan in source.plans}
-    write(graphs, tmp_path)
-    running = sessions(tmp_path, graphs)
-    change, words = CHANGES[name]
-    running["attention"] = Changed(running["attention"], change)
+def test_verification_says_what_differs_by_how_much_at_which_shape(name, small):
+    (source, folder), (role, change, words) = small, CHANGES[name]
+
+    def changed(wanted):
+        session = opened(folder)(wanted)
+        return Changed(session, change) if wanted == role else session
+
     with pytest.raises(ExportError) as failed:
-        verify(source, running.__getitem__)
+        verify(source, changed)
     assert str(failed.value).startswith(words)
 
 
-class Constant(nn.Module):
-    """A model whose maps do not depend on its input."""
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A classifier and the folder of its graphs."""
+    source = classifier()
+    return source, written(source, tmp_path_factory.mktemp("small"))
 
-    def __init__(self):
-        super().__init__()
-        self.model = sharpened(vit(VIT))
-        self.width = self.model.width
 
-    def forward(self, pixels):
-        logits, maps = self.model(pixels)
+class Constant(ViT):
+    """A model of which one map does not depend on its input."""
+
+    def forward(self, pixels, recalls=None):
+        logits, maps = super().forward(pixels, recalls)
         last = "encoder.blocks.1.attention"  # one layer of two is enough
-        return logits, maps | {last: torch.full_like(maps[last], 1 / maps[last].shape[-1])}
+        return logits, maps | {last: torch.zeros_like(maps[last]) + 1 / maps[last].shape[-1]}
 
 
-def test_a_constant_map_is_refused():
-    source = classifier(Constant())
-    running = {}
-    for plan in source.plans:
-        graph = trace(plan, source.traced)
-        running[plan.role] = ort.InferenceSession(graph.SerializeToString())
+def test_a_constant_map_is_refused(tmp_path):
+    model = sharpened(vit(VIT))
+    model.__class__ = Constant
+    source = classifier(model).without("relevance")  # there is no gradient of it
     with pytest.raises(ExportError, match="attention: encoder is the same for two different inputs"):
-        verify(source, running.__getitem__)
+        verify(source, opened(written(source, tmp_path)))
 
 
 class Leaky(Transformer):
     """An encoder that sees padding: it agrees with itself at every shape, but not alone with in a batch."""
 
-    def encode(self, source, source_visible):
-        return super().encode(source, torch.ones_like(source_visible))
+    def encode(self, source, source_visible, recalls=None):
+        return super().encode(source, torch.ones_like(source_visible), recalls)
 
 
-def test_padding_that_leaks_is_refused():
+def test_padding_that_leaks_is_refused(tmp_path):
     model = sharpened(transformer(TRANSFORMER))
     model.__class__ = Leaky
     source = translator(model)
-    running = {}
-    for plan in source.plans:
-        running[plan.role] = ort.InferenceSession(trace(plan, source.traced).SerializeToString())
     with pytest.raises(ExportError, match=r": alone = in a padded batch: must agree within .* at row \d of"):
-        verify(source, running.__getitem__)
+        verify(source, opened(written(source, tmp_path)))
 
 
 def test_sizes_to_verify_must_differ_from_the_traced_ones():
@@ -273,13 +280,12 @@ def test_there_must_be_three_sizes_and_the_last_a_batch(tried):
 
 def test_an_axis_that_was_baked_in_is_noticed():
     source = classifier()
-    plan = source.plan("predict")
 
     def bake(graph):
         graph.output[0].type.tensor_type.shape.dim[0].dim_value = 2
 
     with pytest.raises(ExportError, match="predict: logits must vary in batch, given 2 always"):
-        optimize(tampered(trace(plan, source.traced), bake), plan)
+        part(tampered(traced(source), bake), source.plan("predict"))
 
 
 def test_a_ledger_keeps_the_worst():
@@ -306,6 +312,7 @@ def test_an_artifact_is_whole_and_readable_and_nothing_is_left_beside_it(tmp_pat
             "manifest.json",
             "predict.onnx",
             "attention.onnx",
+            "relevance.onnx",
             "encode.onnx",
             "decode.onnx",
             "tokenizer.json",
@@ -314,7 +321,7 @@ def test_an_artifact_is_whole_and_readable_and_nothing_is_left_beside_it(tmp_pat
     )
     assert [path.name for path in target.parent.iterdir()] == ["7"]
     manifest = read_artifact(target).manifest
-    assert manifest.graphs.keys() == {"predict", "attention", "encode", "decode"}
+    assert manifest.graphs.keys() == {"predict", "attention", "relevance", "encode", "decode"}
     assert manifest.verified["cached = uncached"] < 1e-4
     said = capsys.readouterr().out
     for step in ("trace", "weights", "verify", "pack"):

@@ -30,6 +30,9 @@ WRITTEN = (
 TARGET = 7
 FUSED = FUSIONS[1:]
 
+POOLING = {"bert-features": "mean_sqrt_length", "distilbert-features": "max"}
+"""Of folders that declare one, and a normalisation with it; the others take the mean."""
+
 PROJECTIONS = {
     "vit": {"encoder": (r"layers\.\d+\.attention", "v_proj", "o_proj")},
     "dinov2": {"encoder": (r"layer\.\d+\.attention", "v_proj", "o_proj")},
@@ -140,7 +143,7 @@ class Model:
 
     def ask(self, seen, method="raw", fusion="each", *, discard=0, diagnose=False, special=None, **asked):
         """Return what the attention graph returns; `asked` are (layers, rows, heads) of kinds, or None for nothing."""
-        controls = {"method": READ.index(method), "fusion": FUSIONS.index(fusion), "discard": discard}
+        controls = {"method": READ.index(method), "fusion": FUSIONS.index(fusion)}
         feed = {
             **seen.feed,
             **{name: np.array(value) for name, value in controls.items()},
@@ -151,6 +154,7 @@ class Model:
             for name, indices in zip(("layers", "rows", "heads"), asked.get(kind.kind, ([0], [], [])), strict=True):
                 feed[f"{kind.kind}.{name}"] = np.array(indices, np.int64)
             none = np.zeros((batch, keys), bool)
+            feed[f"{kind.kind}.discard"] = np.array(discard)
             feed[f"{kind.kind}.special"] = none if special is None else special[kind.kind]
         return self.run("attention", feed)
 
@@ -208,7 +212,7 @@ def of_checkpoint(name, folder, manifest):
             stacks = (out.attentions,)
         weights = {kind: list(stack) for kind, stack in zip(heads, stacks, strict=True)}
         values = {kind: [caught[kind, layer] for layer in range(len(stack))] for kind, stack in weights.items()}
-        return Seen(feed, _answer(manifest, out, feed), weights, values, joining)
+        return Seen(feed, _answer(name, manifest, out, feed), weights, values, joining)
 
     see.model = theirs
     return see
@@ -231,13 +235,27 @@ def _asked(name, model, manifest, given):
     return model(padded, attention_mask=shown.long(), output_attentions=True, **more)
 
 
-def _answer(manifest, out, feed):
+def _answer(name, manifest, out, feed):
     if manifest.task == "feature-extraction":
-        return None
+        if manifest.image:
+            return out.pooler_output
+        found = pooled(out.last_hidden_state, feed["source_visible"], POOLING.get(name, "mean"))
+        return found / found.norm(dim=1, keepdim=True) if name in POOLING else found
     logits = out.prediction_logits if hasattr(out, "prediction_logits") else out.logits
     if manifest.task == "fill-mask":
         return torch.stack([row[places] for row, places in zip(logits, torch.from_numpy(feed["masked"]), strict=True)])
     return logits
+
+
+def pooled(states, visible, pooling):
+    """Each pooling by its definition, of rows of different length."""
+    rows = [state[torch.from_numpy(shown)] for state, shown in zip(states, visible, strict=True)]
+    pool = {
+        "mean": lambda row: row.mean(0),
+        "max": lambda row: row.amax(0),
+        "mean_sqrt_length": lambda row: row.sum(0) / len(row) ** 0.5,
+    }[pooling]
+    return torch.stack([pool(row) for row in rows])
 
 
 @pytest.fixture(scope="module", params=[*BUNDLED, *CASES])
@@ -280,6 +298,18 @@ def some(kind, seen):
 
 def batches(test):
     return pytest.mark.parametrize("batch", BATCHES)(test)
+
+
+# The answer
+
+
+@batches
+def test_the_answer_is_the_same_with_maps_and_without(model, batch):
+    seen = model.seen(batch)
+    answer = seen.answer.detach().numpy()
+    name = model.manifest.graphs["predict"].outputs[0].name
+    close(model.run("predict", seen.feed)[name], answer, "predict")
+    close(model.ask(seen)[name], answer, "attention")
 
 
 # The methods

@@ -36,7 +36,7 @@ class Case:
     """Indices of those drawn; all of them where it does not say."""
     outputs: int = 1
     single: bool = False
-    """The runtime has no double precision of it."""
+    """It is computed in single floats, here or in the runtime."""
     opset: int = 18
     """The first that has it."""
 
@@ -142,10 +142,14 @@ CASES = {
         (("n", 4), PLACES),
         lambda x: x.gather(1, torch.from_numpy(PLACES % 4)),
         {"axis": 1},
+        single=True,
     ),
     "GatherElements, first axis": Case(
-        "GatherElements", ((4, 3), PLACES), lambda x: x.gather(0, torch.from_numpy(PLACES % 4))
+        "GatherElements", ((4, 3), PLACES), lambda x: x.gather(0, torch.from_numpy(PLACES % 4)), single=True
     ),
+    "Erf": Case("Erf", (("n", 4),), torch.erf, single=True),
+    "Pow": Case("Pow", (("n", 4), np.array(3.0)), lambda x: x**3, single=True),
+    "Pow, of a square": Case("Pow", (("n", 4), np.array(2.0)), torch.square, single=True),
 }
 
 

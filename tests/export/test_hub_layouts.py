@@ -145,10 +145,9 @@ def test_an_older_layout_is_the_same_model(families, tmp_path, layout):
     old = source_of(folder)
     change(folder)
     new = source_of(folder)
-    plan = old.plan("attention")
-    inputs = plan.example(old.tried[1], seed=1)
+    inputs = old.base.example(old.tried[1], seed=1)
     with torch.no_grad():
-        answers = [one.plan("attention").module(*inputs) for one in (old, new)]
+        answers = [one.base.module(*inputs) for one in (old, new)]
     for before, after in zip(*answers, strict=True):
         assert (before - after).abs().max() <= (2e-2 if layout == "half precision" else 0)
     for field in ("labels", "scores", "image", "text", "generation", "attention", "tokenizer", "target_tokenizer"):

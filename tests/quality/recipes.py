@@ -241,7 +241,8 @@ def read(graphs, inputs, method, kind="encoder", rows=(0,)):
         feed[f"{one.kind}.layers"] = np.arange(len(one.maps) if wanted else 1)
         feed[f"{one.kind}.rows"] = np.array(rows if wanted else (), np.int64)
         feed[f"{one.kind}.heads"] = np.arange(0)
-        feed[f"{one.kind}.discard"] = np.array(0)
+        if "rollout" in one.methods:
+            feed[f"{one.kind}.discard"] = np.array(0)
         feed[f"{one.kind}.special"] = np.zeros((len(special), length), np.bool_)
     return graphs.run("attention", {**inputs, **feed})[kind][:, 0]
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from tests.quality.recipes import (
+    METHODS,
     Definition,
     Graphs,
     alignment,
@@ -70,3 +71,25 @@ def test_a_reversal_is_aligned_by_the_rows_that_emit(reversal):
         assert min(wrong[method, "emit"]) < 0.1
         assert min(wrong[method, "input"]) > 0.5
     assert wrong["relevance", "emit"][0] < 0.3
+
+
+def test_a_date_is_aligned_by_the_rows_that_emit(dates):
+    exact, wrong = dates
+    assert exact >= 0.98
+    for method in ("raw", "norm"):
+        *layers, _ = wrong[method, "emit"]
+        assert min(layers) < 0.05
+        assert min(wrong[method, "input"]) > 0.5
+    assert wrong["relevance", "emit"][0] < 0.4
+
+
+@pytest.fixture(scope="module")
+def digits(alike, artifacts):
+    return digit_curves(Graphs(artifacts / "digits" / "1"))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_taking_what_a_map_of_a_digit_names_takes_the_digit(digits, method):
+    areas = {name: [digits[one, name].mean() for one in (method, "random")] for name in ("deletion", "insertion")}
+    assert areas["deletion"][0] < areas["deletion"][1] - 0.2
+    assert areas["insertion"][0] > areas["insertion"][1] + 0.2

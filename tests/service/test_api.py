@@ -64,8 +64,11 @@ def test_the_models_say_what_they_take_answer_and_show(client):
         assert model.keys() >= set(said.split())
         assert model["state"] == "ready"
         assert model["provider"] == "CPUExecutionProvider"
-        assert model["attention"]["methods"] == ["raw", "rollout"]
-        assert model["attention"]["fidelity"]["row sums"] < 1e-5
+        assert model["attention"]["methods"] == ["raw", "rollout", "norm", "relevance"]
+        fidelity = model["attention"]["fidelity"]
+        assert fidelity["row sums"] < 1e-5
+        for kind, one in model["attention"]["kinds"].items():
+            assert {f"{method}: {kind}" for method in one["methods"]} <= fidelity.keys()
     assert models["digits"]["task"] == "image-classification"
     assert models["digits"]["inputs"] == {"height": 28, "width": 28, "channels": 1}
     assert models["digits"]["labels"] == list("0123456789")

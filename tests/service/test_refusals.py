@@ -66,7 +66,26 @@ CASES = {
     "layers without attention": (DIGITS + "?layers=1", {"content": SEVEN, "headers": PNG}, 422, "layers: is an option of"),
     "layer 99": (DIGITS + "?attention=raw&layers=99", {"content": SEVEN, "headers": PNG}, 422, "layers: must be from -4"),
     "an unknown method": (DIGITS + "?attention=secret+words", {"content": SEVEN, "headers": PNG}, 422, "method: Input should be"),
-    "relevance": (DIGITS + "?attention=relevance", {"content": SEVEN, "headers": PNG}, 422, "method relevance: this model serves"),
+    "head -13": (DIGITS + "?attention=raw&heads=-13", {"content": SEVEN, "headers": PNG}, 422, "heads: must be from -4 to 3, given -13"),
+    "queries by name": (DIGITS + "?attention=raw&queries=banana", {"content": SEVEN, "headers": PNG}, 422, "queries: "),
+    "no class": (
+        DIGITS + "?attention=relevance&target=243", {"content": SEVEN, "headers": PNG}, 422, "target: must be from 0 to 9, given another",
+    ),
+    "more discarded than there is": (
+        DIGITS + "?attention=rollout&discard=1.5", {"content": SEVEN, "headers": PNG}, 422, "discard: Input should be less than",
+    ),
+    "a type that nobody offers": (
+        "/v1/models/digits/attention",
+        {"content": SEVEN, "headers": {**PNG, "Accept": "text/csv"}},
+        406,
+        "Accept: must admit one of application/json, application/x-npz, image/png",
+    ),
+    "more maps than an answer holds": (
+        DATES,
+        {"json": {"inputs": ["x" * 90] * 32, "attention": {"layers": "all", "heads": "all", "digits": 9}}},
+        413,
+        "ask for fewer layers, heads, queries, targets, digits or inputs, or for rollout",
+    ),
     "a file in another field": (DIGITS, {"files": {"secret": SEVEN}}, 422, "form: files must be in the field image"),
     "a form without files": (DIGITS, {"files": [("top_k", (None, "1"))]}, 422, "images: must be 1 to 32, given 0"),
     "33 images": (DIGITS, {"files": [("image", SEVEN)] * 33}, 422, "images: must be 1 to 32, given 33"),
@@ -126,7 +145,7 @@ CASES = {
         DATES,
         {"json": {"inputs": "x", "attention": {"secret": 1}}},
         422,
-        "options: unknown option; known are digits",
+        "options: unknown option; known are ",
     ),
 }  # fmt: skip
 
