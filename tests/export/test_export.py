@@ -194,7 +194,7 @@ CHANGES = {
     "a weight off by a little": (
         "attention",
         added("encoder", 1e-3),
-        "raw: encoder: must agree within 0.0001, differs",
+        "raw: encoder: must agree within 0.0001",
     ),
     "logits off by a little": ("attention", added("logits", 1e-3), "attention: logits: must agree within"),
     "not a number": ("attention", added("logits", np.nan), "attention: logits: must agree"),

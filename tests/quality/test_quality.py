@@ -8,6 +8,7 @@ from tests.quality.recipes import (
     Definition,
     Graphs,
     alignment,
+    digit_curves,
     exported,
     likeness_to_random,
     plain_dates,
