@@ -378,24 +378,24 @@ async def _respond(
     """Keep what was asked, and answer in the form that was asked for."""
     if request.method == "POST":
         await state.store.put(request.state.id, kept)
-    results = [shown | ({"attention": sight.json()} if sight and _is_json(ask) else {}) for shown, sight in found]
-    answer = present.answer(request.state.id, served, results)
-    if not ask or _is_json(ask):
-        return present.respond(answer) if not ask else await state.decode(served, present.respond, answer)
+
+    def whole() -> Response:
+        results = [shown | ({"attention": sight.json()} if sight else {}) for shown, sight in found]
+        return present.respond(present.answer(request.state.id, served, results))
+
+    if ask is None:
+        return whole()
+    if ask.options.format == "json":
+        return await state.decode(served, whole)
     sights = [sight for _, sight in found if sight]
     if ask.options.format == "npz":
+        answer = present.answer(request.state.id, served, [])
         return Response(await state.decode(served, npz, answer, sights), media_type=TYPES["npz"])
-    if len(sights) > 1:
-        raise Unacceptable(f"format: a png shows one input, given {len(sights)}")
     sent = kept.inputs[0]
     picture = await state.decode(
         served, sights[0].png, sent if isinstance(sent, bytes) else None, state.settings.max_image_pixels
     )
     return Response(picture, media_type=TYPES["png"])
-
-
-def _is_json(ask: Ask | None) -> bool:
-    return ask is None or ask.options.format == "json"
 
 
 class Stream(StreamingResponse):

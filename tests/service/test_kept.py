@@ -21,6 +21,7 @@ from structlog.testing import capture_logs
 from service.errors import NotReady
 from service.kept import ENTRY, Kept, MemoryStore, RedisStore, open_store, pack, unpack
 from service.texts import Pair
+from tests.conftest import ROOT, served, start
 
 TEXTS = st.text(st.characters(), max_size=20)
 KEPT = st.builds(
@@ -653,3 +654,35 @@ def test_without_the_extra_keeping_in_memory_works_and_in_redis_names_the_extra(
 def test_redis_is_imported_only_where_it_is_used():
     program = "import sys, service.kept; sys.exit('redis' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+
+
+# The service
+
+
+def test_what_one_replica_answered_another_looks_at(server, artifacts):
+    """And a server that is gone takes nothing with it but this."""
+    image = (ROOT / "tests/data/digits/seven.png").read_bytes()
+    with served(artifacts, redis_url=server.url) as one, served(artifacts, redis_url=server.url) as other:
+        answered = one.post(
+            "/v1/models/digits/classify?attention=norm", content=image, headers={"Content-Type": "image/png"}
+        )
+        later = other.get(f"/v1/attention/{answered.json()['id']}?method=norm").json()
+        assert later["results"][0]["attention"] == answered.json()["results"][0]["attention"]
+        generated = other.post("/v1/models/dates/generate", json={"inputs": "3/23/21"}).json()
+        assert one.get(f"/v1/attention/{generated['id']}?kind=cross&model=dates").status_code == 200
+        server.kill()
+        try:
+            gone = other.get(f"/v1/attention/{answered.json()['id']}")
+            assert (gone.status_code, gone.headers["Retry-After"]) == (503, "5")
+            again = one.post("/v1/models/digits/classify", content=image, headers={"Content-Type": "image/png"})
+            assert again.json()["results"][0]["labels"][0]["label"] == "7"
+        finally:
+            server.start()
+
+
+def test_a_service_whose_redis_url_cannot_be_used_says_so_and_ends(artifacts):
+    process = start(artifacts, redis_url="http://:s3cret@host")
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "the URL of Redis: must be redis://" in said
+    assert "s3cret" not in said
