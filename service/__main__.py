@@ -16,6 +16,7 @@ import uvicorn
 
 from contract.artifact import ArtifactError
 from service.app import create_app
+from service.kept import open_store
 from service.logs import configure
 from service.run import ProviderError, SessionError
 from service.served import Predictor, Served, load
@@ -49,7 +50,8 @@ def main() -> int:
     """Serve until stopped; return the exit status."""
     try:
         settings = read_settings()
-    except SettingsError as error:
+        store = open_store(settings)
+    except (SettingsError, ValueError, ImportError) as error:
         print(f"settings cannot be used:\n{error}", file=sys.stderr)  # noqa: T201 # there is no log yet
         return 2
     configure(settings)
@@ -70,7 +72,7 @@ def main() -> int:
     with listening:
         url = "http://{}:{}".format(*listening.getsockname()[:2])
         log.info("listening", url=url)
-        app = create_app(settings, models, lambda: _welcome(settings, url, models))
+        app = create_app(settings, models, store, lambda: _welcome(settings, url, models))
         server = Server(
             uvicorn.Config(
                 app,

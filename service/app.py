@@ -16,7 +16,7 @@ from service import VERSION
 from service.batch import Device
 from service.edge import Edge
 from service.errors import Refusal, problem
-from service.kept import open_store
+from service.kept import Store
 from service.metrics import Metrics
 from service.routes import State, router
 from service.served import Served
@@ -26,9 +26,9 @@ log = structlog.get_logger()
 
 
 def create_app(
-    settings: Settings, models: Mapping[str, Served], when_ready: Callable[[], None] = lambda: None
+    settings: Settings, models: Mapping[str, Served], store: Store, when_ready: Callable[[], None] = lambda: None
 ) -> FastAPI:
-    """Return the application that serves these models; `load` makes them from the same settings.
+    """Return the application that serves these models and keeps requests; `load` and `open_store` make them.
 
     `when_ready` is called once every session has run.
     """
@@ -39,8 +39,6 @@ def create_app(
         device = Device()
         decoders = ThreadPoolExecutor(settings.decode_threads, thread_name_prefix="decode")
         tokenizers = ThreadPoolExecutor(1, thread_name_prefix="tokenize")
-        url = settings.redis_url.get_secret_value() if settings.redis_url else None
-        store = open_store(url, settings.keep_count, settings.keep_bytes, settings.keep_seconds)
         app.state.regard = state = State(settings, dict(models), metrics, device, store, decoders, tokenizers)
         workers = [work for served in models.values() for work in served.workers(device, metrics)]
         tasks = [asyncio.create_task(_supervised(work)) for work in workers]

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from service.edge import CLIENTS_ID
 from service.errors import NotReady
+from service.settings import Settings
 from service.texts import Pair, Text
 
 log = structlog.get_logger()
@@ -226,7 +227,7 @@ class RedisStore:
             from redis.backoff import NoBackoff
         except ImportError as error:
             raise ImportError(
-                "requests are to be kept in Redis, which needs its client: pip install regard[redis]"
+                "REGARD_REDIS_URL: keeping requests in Redis needs its client: pip install regard[redis]"
             ) from error
 
         self._count = count
@@ -248,7 +249,7 @@ class RedisStore:
             pool.connection_class(**pool.connection_kwargs)  # its options are not looked at before
         except (ValueError, TypeError, RedisError):
             raise ValueError(
-                "the URL of Redis: must be redis://, rediss:// or unix:// with known options, given another"
+                "REGARD_REDIS_URL: must be redis://, rediss:// or unix:// with known options, given another"
             ) from None  # the cause may hold a part of the password
         self._redis = Redis.from_pool(pool)
         self._put = self._redis.register_script(PUT)
@@ -295,9 +296,11 @@ class RedisStore:
             log.warning("redis failed", operation=what, error=type(cause).__name__)
 
 
-def open_store(url: str | None, count: int, size: int, seconds: float) -> Store:
-    """Return a store on the Redis server of a URL, or in memory. Raises as RedisStore does."""
-    return RedisStore(url, count, size, seconds) if url is not None else MemoryStore(count, size, seconds)
+def open_store(settings: Settings) -> Store:
+    """Return a store on the Redis server of the settings, or in memory. Raises as RedisStore does."""
+    bounds = settings.keep_count, settings.keep_bytes, settings.keep_seconds
+    url = settings.redis_url
+    return MemoryStore(*bounds) if url is None else RedisStore(url.get_secret_value(), *bounds)
 
 
 def _check(id: str) -> None:  # noqa: A002 # the word of the API

@@ -8,6 +8,7 @@ from fastapi.testclient import TestClient
 from PIL import Image, ImageDraw, ImageFont
 
 from service.app import create_app
+from service.kept import open_store
 from service.served import load
 from service.settings import Settings
 
@@ -48,7 +49,9 @@ def beside(pictures):
 def main():
     """Write the pictures."""
     settings = Settings(artifacts=ROOT / "artifacts")
-    with TestClient(create_app(settings, load(settings)), headers={"Accept": "image/png"}) as client:
+    with TestClient(
+        create_app(settings, load(settings), open_store(settings)), headers={"Accept": "image/png"}
+    ) as client:
         while client.get("/health/ready").status_code != 200:
             time.sleep(0.05)
         sent = Image.open(io.BytesIO(SEVEN)).convert("RGB")

@@ -144,7 +144,10 @@ def test_an_overlay_loosens_nothing(overlay):
         assert_restricted(workload)
         assert_bounded(workload)
     (config,) = (document for kind_and_name, document in rendered.items() if kind_and_name[0] == "ConfigMap")
-    assert api(deployment)["envFrom"] == [{"configMapRef": {"name": config["metadata"]["name"]}}]
+    assert api(deployment)["envFrom"] == [
+        {"configMapRef": {"name": config["metadata"]["name"]}},
+        {"secretRef": {"name": "regard", "optional": True}},
+    ]
     assert config["data"] == settings() | settings(overlay)
     assert_drains_in_time(deployment, int(config["data"]["REGARD_SHUTDOWN_GRACE_SECONDS"]))
 

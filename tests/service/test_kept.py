@@ -20,6 +20,7 @@ from structlog.testing import capture_logs
 
 from service.errors import NotReady
 from service.kept import ENTRY, Kept, MemoryStore, RedisStore, open_store, pack, unpack
+from service.settings import Settings
 from service.texts import Pair
 from tests.conftest import ROOT, served, start
 
@@ -621,20 +622,20 @@ def test_failures_are_logged_again_after_a_while_and_never_with_the_password(red
 )
 def test_a_url_that_cannot_be_used_is_refused_and_not_repeated(url):
     pytest.importorskip("redis")
-    with pytest.raises(ValueError, match=r"^the URL of Redis: must be redis://") as refused:
-        open_store(url, 1, 1, 1)
+    with pytest.raises(ValueError, match=r"^REGARD_REDIS_URL: must be redis://") as refused:
+        open_store(Settings(redis_url=url))
     assert "s3c" not in str(refused.value)
     assert refused.value.__suppress_context__
     assert refused.value.__cause__ is None
 
 
 def test_without_a_url_requests_are_kept_in_memory():
-    assert isinstance(open_store(None, 1, 1, 1), MemoryStore)
+    assert isinstance(open_store(Settings()), MemoryStore)
 
 
 def test_with_a_url_requests_are_kept_in_redis():
     pytest.importorskip("redis")
-    assert isinstance(open_store("redis://localhost", 1, 1, 1), RedisStore)
+    assert isinstance(open_store(Settings(redis_url="redis://localhost")), RedisStore)
 
 
 def test_without_the_extra_keeping_in_memory_works_and_in_redis_names_the_extra():
@@ -642,8 +643,9 @@ def test_without_the_extra_keeping_in_memory_works_and_in_redis_names_the_extra(
         import sys
         sys.modules["redis"] = None
         from service.kept import open_store
-        open_store(None, 1, 1, 1)
-        open_store("redis://:s3cret@localhost", 1, 1, 1)
+        from service.settings import Settings
+        open_store(Settings())
+        open_store(Settings(redis_url="redis://:s3cret@localhost"))
     """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=os.environ)
     assert done.returncode == 1
@@ -684,5 +686,5 @@ def test_a_service_whose_redis_url_cannot_be_used_says_so_and_ends(artifacts):
     process = start(artifacts, redis_url="http://:s3cret@host")
     said, _ = process.communicate(timeout=60)
     assert process.returncode == 2
-    assert "the URL of Redis: must be redis://" in said
+    assert "settings cannot be used:\nREGARD_REDIS_URL: must be redis://" in said
     assert "s3cret" not in said

@@ -15,6 +15,7 @@ from fastapi.testclient import TestClient
 
 from contract.artifact import describe
 from service.app import create_app
+from service.kept import open_store
 from service.run import Session
 from service.served import load
 from service.settings import Settings
@@ -163,7 +164,7 @@ def test_until_every_session_has_run_the_service_is_live_and_not_ready(artifacts
     run = Session.warm_up
     monkeypatch.setattr(Session, "warm_up", lambda session: (held.wait(20), run(session)))
     settings = Settings(artifacts=artifacts)
-    with TestClient(create_app(settings, load(settings))) as client:
+    with TestClient(create_app(settings, load(settings), open_store(settings))) as client:
         try:
             assert client.get("/health/live").status_code == 200
             for answer in (
@@ -197,10 +198,11 @@ class Absent:
 sys.meta_path.insert(0, Absent())
 from fastapi.testclient import TestClient
 from service.app import create_app
+from service.kept import open_store
 from service.served import load
 from service.settings import Settings
 settings = Settings(artifacts={str(artifacts)!r})
-with TestClient(create_app(settings, load(settings))) as client:
+with TestClient(create_app(settings, load(settings), open_store(settings))) as client:
     import time
     while client.get("/health/ready").status_code != 200:
         time.sleep(0.05)
