@@ -119,6 +119,11 @@ class Kind(Part):
     prefix: int = Field(0, description="tokens before the first patch or word, such as a class token")
     grid: tuple[Size, Size] | None = Field(None, description="rows and columns of patches, for images")
 
+    @property
+    def fed(self) -> str:
+        """The axis of its keys as graphs call it: what was fed is as long as what is emitted."""
+        return self.key.removesuffix("_input")
+
 
 class Cache(Part):
     """One tensor that a decode step takes and returns, with room for `capacity` tokens."""

@@ -50,11 +50,9 @@ class Builder:
         """Reduce over one axis."""
         return self.op(kind, x, self.constant([axis]), keepdims=int(keep))
 
-    def branch(
-        self, condition: str, yes: Callable[[], Sequence[str]], no: Callable[[], Sequence[str]], dtype: int = 1
-    ) -> list[str]:
-        """Run one of two parts of the graph; each returns as many tensors, of one type."""
-        bodies = {"then_branch": self._body(yes, dtype), "else_branch": self._body(no, dtype)}
+    def branch(self, condition: str, yes: Callable[[], Sequence[str]], no: Callable[[], Sequence[str]]) -> list[str]:
+        """Run one of two parts of the graph; each returns as many tensors, of floats."""
+        bodies = {"then_branch": self._body(yes), "else_branch": self._body(no)}
         return self.ops("If", len(bodies["then_branch"].output), condition, **bodies)
 
     def output(self, name: str, x: str, dtype: int, axes: Sequence[int | str]) -> None:
@@ -67,12 +65,12 @@ class Builder:
         self.graph.input.append(helper.make_tensor_value_info(name, dtype, list(axes)))
         return name
 
-    def _body(self, make: Callable[[], Sequence[str]], dtype: int) -> onnx.GraphProto:
+    def _body(self, make: Callable[[], Sequence[str]]) -> onnx.GraphProto:
         outside, self._nodes = self._nodes, []
         try:
             # what a branch returns it must have made
             made = [self.op("Identity", name) for name in make()]
-            outputs = [helper.make_tensor_value_info(name, dtype, None) for name in made]
+            outputs = [helper.make_tensor_value_info(name, FLOAT, None) for name in made]
             return helper.make_graph(self._nodes, self._name(), [], outputs)
         finally:
             self._nodes = outside

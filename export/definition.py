@@ -34,7 +34,7 @@ class Case:
             "diagnose": torch.tensor(self.name == "raw"),
         }
         for kind in kinds:
-            query, key = (sizes[axis.removesuffix("_input")] for axis in (kind.query, kind.key))
+            query, key = sizes[kind.query], sizes[kind.fed]
             controls[f"{kind.kind}.discard"] = torch.tensor(int(self.share * query * query))
             controls[f"{kind.kind}.layers"] = torch.arange(len(kind.maps))
             controls[f"{kind.kind}.rows"] = torch.arange(query if self.method in kind.methods else 0)
@@ -106,7 +106,9 @@ def _diagnostics(kind: Kind, weights: list[Tensor], special: Tensor, image: Imag
 
 
 def targets(kinds: Sequence[Kind], answer: Tensor, sizes: Sizes, seed: int) -> Controls:
-    """Draw targets to explain, the first row's being its likeliest; and of a single kind, all layers and two rows."""
+    """Draw targets to explain, the first row's being its likeliest; and of a single kind, all layers and two rows: that
+    which the answer is read off (the first token, or the target's own), and any.
+    """
     generator = torch.Generator().manual_seed(seed)
     batch = answer.shape[0]
     controls = {"explained": torch.randint(answer.shape[-1], (batch,), generator=generator)}
@@ -116,8 +118,15 @@ def targets(kinds: Sequence[Kind], answer: Tensor, sizes: Sizes, seed: int) -> C
     if len(kinds) == 1:
         query = (sizes[kinds[0].query] + 1) // 2
         controls["rows"] = torch.randint(query, (batch, 2), generator=generator)
+        controls["rows"][:, 0] = controls["position"] if kinds[0].kind == "decoder" else 0
         controls[f"{kinds[0].kind}.layers"] = torch.arange(len(kinds[0].maps))
     return controls
+
+
+def identities(kinds: Sequence[Kind], controls: Mapping[str, Tensor]) -> list[Tensor | None]:
+    """Return for each kind that has relevance the keys (batch, row) at which its rows start as 1, None for cross."""
+    rows = controls["rows"] if "rows" in controls else controls["position"][:, None]
+    return [None if kind.kind == "cross" else rows for kind in kinds if "relevance" in kind.methods]
 
 
 def relevance(look: Look, inputs: Sequence[Tensor], controls: Mapping[str, Tensor]) -> list[Tensor]:

@@ -261,7 +261,7 @@ def _gather(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
     place = tape.known(node.input[1])
     if place.ndim:
         raise ExportError("relevance: Gather has a gradient here of one place")
-    length = tape.op("Gather", tape.op("Shape", x), tape.constant(axis))
+    length = tape.length(x, axis)
     places = tape.op("Range", tape.constant(0), length, tape.constant(1))
     found = tape.op("Equal", places, tape.constant(int(place)) if place >= 0 else tape.op("Add", length, node.input[1]))
     shape = tape.constant([-1, *[1] * (len(tape.shapes[x]) - axis - 1)])

@@ -1,7 +1,8 @@
 """The graphs of attention and relevance: what is read off a model's weights, put behind the nodes that compute them.
 
 What each computes is defined in `model/methods.py`, which verification holds it against. Everything is reduced here, in
-the graph, and what is not asked for is not computed: it lies behind an `If`, or has no rows.
+the graph, and what is not asked for is not computed: it lies behind an `If`, or has no rows. (Rollout fuses all layers
+of a kind, whichever it then goes through.)
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -112,7 +113,17 @@ class Reading:
         return self._layered(fused)
 
     def rollout(self) -> str:
-        """Return the rows of `methods.rollout`; rows are normalised as they are multiplied."""
+        """Return the rows of `methods.rollout`, of no row nothing; rows are normalised as they are multiplied."""
+        b = self.b
+        shape = b.op("Concat", b.op("Shape", self.kind.maps[0], end=1), b.constant([1, 1, 0, 1]), axis=0)
+        nothing = onnx.numpy_helper.from_array(np.zeros(1, np.float32))
+        return b.branch(
+            b.op("Greater", b.length(self.rows, 0), b.constant(0)),
+            lambda: [self._rolled_out()],
+            lambda: [b.op("ConstantOfShape", shape, value=nothing)],
+        )[0]
+
+    def _rolled_out(self) -> str:
         b = self.b
         fused = self._fused()
         length = b.length(fused[0], 2)

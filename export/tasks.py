@@ -248,7 +248,7 @@ def _base(
 
     weights, values = [], []
     for kind in look.kinds:
-        query, key = (sizes.get(axis, axis) for axis in (kind.query, _axis(kind)))
+        query, key = (sizes.get(axis, axis) for axis in (kind.query, kind.fed))
         for name in kind.maps:
             weights.append(_float(name, "batch", kind.heads, query, key))
             values.append(_float(f"{name}.value", "batch", kind.heads, key, width // kind.heads))
@@ -261,7 +261,7 @@ def _looks(base: Plan, sizes: dict[str, int]) -> tuple[Plan, ...]:
     assert isinstance(look, Look)  # noqa: S101 # for the type checker
     own, read = [], []
     for kind in look.kinds:
-        name, key = kind.kind, sizes.get(_axis(kind), _axis(kind))
+        name, key = kind.kind, sizes.get(kind.fed, kind.fed)
         own += [Port(name=f"{name}.{what}", dtype="int64", axes=(f"{name}.{what}",)) for what in CONTROLS]
         if "rollout" in kind.methods:
             own.append(Port(name=f"{name}.discard", dtype="int64", axes=()))
@@ -283,17 +283,12 @@ def _looks(base: Plan, sizes: dict[str, int]) -> tuple[Plan, ...]:
             asked.append(Port(name="rows", dtype="int64", axes=("batch", "rows")))
             asked.append(Port(name=f"{explained[0].kind}.layers", dtype="int64", axes=(f"{explained[0].kind}.layers",)))
         rows: str | int = "rows" if len(explained) == 1 else 1
-        shown = [_float(kind.kind, "batch", rows, sizes.get(_axis(kind), _axis(kind))) for kind in explained]
+        shown = [_float(kind.kind, "batch", rows, sizes.get(kind.fed, kind.fed)) for kind in explained]
         plans.append(Plan("relevance", look, (*base.inputs, *asked), (answer, *shown), base.attentions, base.below))
     return tuple(plans)
 
 
 CONTROLS = ("layers", "rows", "heads")
-
-
-def _axis(kind: Kind) -> str:
-    """Return the axis of a kind's keys as the graphs call it: what was fed is as long as what is emitted."""
-    return kind.key.removesuffix("_input")
 
 
 def _encoder(task: Task, layers: int, heads: int, axis: str, prefix: int, grid: tuple[int, int] | None = None) -> Kind:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from contract.manifest import Generation, KindName, Port, Role
-from export.definition import CASES, Case, Controls, read, relevance, targets
+from export.definition import CASES, Case, Controls, identities, read, relevance, targets
 from export.graphs import Look
 from export.optimize import ExportError
 from export.plan import Plan, Sizes, Source, words
@@ -32,6 +32,7 @@ for its user to judge.
 
 SEEDS = (1, 2)
 LEAST_SIZES = 3
+MAPS_RANK = 5
 
 
 @dataclass
@@ -41,8 +42,13 @@ class Ledger:
     precision: Precision = "fp32"
     worst: dict[str, float] = field(default_factory=dict)
 
-    def compare(self, what: str, got: Array, wanted: Array, where: str, *, maps: bool = False) -> None:
-        """Record max |got - wanted|. Raises ExportError with what, how much, and where if it passes the limit."""
+    def compare(
+        self, what: str, got: Array, wanted: Array, where: str, *, maps: bool = False, least: float = 1.0
+    ) -> None:
+        """Record max |got - wanted|. Raises ExportError with what, how much, and where if it passes the limit.
+
+        The limit of all but maps grows with the largest value where that is over `least`.
+        """
         if got.shape != wanted.shape:
             raise ExportError(f"{what}: must have shape {list(wanted.shape)}, given {list(got.shape)} at {where}")
         apart = got.astype(np.float64)  # in place from here on: logits over a vocabulary are large
@@ -50,7 +56,7 @@ class Ledger:
         difference = float(np.abs(apart, out=apart).max(initial=0.0))
         of_maps, of_others = TOLERANCE[self.precision]
         limit = (
-            of_maps if maps else of_others * max(1.0, float(wanted.max(initial=0.0)), -float(wanted.min(initial=0.0)))
+            of_maps if maps else of_others * max(least, float(wanted.max(initial=0.0)), -float(wanted.min(initial=0.0)))
         )
         if not difference <= limit:  # also where it is NaN
             raise ExportError(f"{what}: must agree within {limit:g}, differs by {difference:.3g} at {where}")
@@ -90,7 +96,9 @@ def _looks(source: Source, open_session: Open, ledger: Ledger) -> None:
             _looked(source, exact, plans, sessions, sizes, seed, cases, ledger)
             for seed, cases in zip(SEEDS, (CASES, CASES[:1]), strict=True)
         )
-        _different(plans["attention"], one, other, sizes)
+        _different(plans["attention"], one[0], other[0], sizes)
+        if "relevance" in plans:
+            _different(plans["relevance"], one[1], other[1], sizes)
     sizes = source.tried[-1]
     controls: dict[Role, Callable[[Sizes], Controls]] = {
         "predict": lambda _: {},
@@ -113,8 +121,11 @@ def _looked(
     seed: int,
     cases: Sequence[Case],
     ledger: Ledger,
-) -> list[Array]:
-    """Compare every graph on one input, in each of the cases; return what the attention graph made of the first."""
+) -> tuple[list[Array], list[Array]]:
+    """Compare every graph on one input, in each of the cases.
+
+    Return what the attention graph made of the first, and what relevance there is but for the identity.
+    """
     given = plans["predict"].example(sizes, seed)
     with torch.no_grad():
         seen = exact.see(*given)
@@ -131,18 +142,36 @@ def _looked(
         got = _compared(plan, sessions["attention"], tensors, wanted, sizes, ledger, case.name)
         ledger.compare("predict = attention's prediction", answer, got[0], words(sizes))
         first = first or got
+    rest: list[Array] = []
     if "relevance" in plans:
-        controls = targets(exact.kinds, seen.answer, _axes(source, sizes), seed)
-        wanted = [seen.answer, *relevance(exact, given, controls)]
+        controls = targets(exact.kinds, seen.answer, _axes(source, sizes), SEEDS[0])
         plan = plans["relevance"]
-        got = _compared(
-            plan, sessions["relevance"], plan.example(sizes, seed, controls), wanted, sizes, ledger, "relevance"
-        )
-        ledger.compare("predict = relevance's prediction", answer, got[0], words(sizes))
+        arrays = [tensor.numpy() for tensor in plan.example(sizes, seed, controls)]
+        logits, *found = run(plan, sessions["relevance"], arrays)
+        ledger.compare("relevance: logits", logits, seen.answer.numpy(), words(sizes))
+        ledger.compare("predict = relevance's prediction", answer, logits, words(sizes))
+        theirs = relevance(exact, given, controls)
+        for port, own, ours, defined in zip(
+            plan.outputs[1:], identities(exact.kinds, controls), found, theirs, strict=True
+        ):
+            # beside the ones of the identity nothing small would be seen
+            rest.append(_without(ours, own))
+            exactly = _without(defined.numpy(), own)
+            ledger.compare(f"relevance: {port.name}", rest[-1], exactly, words(sizes), least=0.01)
     for kind, maps in zip(exact.kinds, first[1::2], strict=True):
         if kind.normalized:
             ledger.compare("row sums", maps.sum(-1), np.ones(maps.shape[:-1]), words(sizes), maps=True)
-    return first
+    return first, [answer, *rest]
+
+
+def _without(relevance: Array, own: Tensor | None) -> Array:
+    """Return relevance (batch, row, key) less the identity that it starts from, whose keys `own` (batch, row) are."""
+    if own is None:
+        return relevance
+    found = relevance.copy()
+    at = np.take_along_axis(found, own.numpy()[..., None], axis=2) - 1
+    np.put_along_axis(found, own.numpy()[..., None], at, axis=2)
+    return found
 
 
 def _weights(stacks: Sequence[Array]) -> list[list[Tensor]]:
@@ -208,12 +237,12 @@ def _compared(
 def _different(plan: Plan, one: list[Array], other: list[Array], sizes: Sizes) -> None:
     """Refuse outputs, or layers of maps, that are the same for two inputs."""
     for port, first, second in zip(plan.outputs, one, other, strict=True):
-        maps = port.name in get_args(KindName)  # (batch, heads, layers, rows, key)
+        maps = first.ndim == MAPS_RANK  # (batch, heads, layers, rows, key)
         layers = [np.s_[:, :, layer] for layer in range(first.shape[2])] if maps else [np.s_[:]]
         if (
             first.shape[-1] > 1
             and not port.name.endswith(".diagnostics")
-            and any(np.array_equal(first[at], second[at]) for at in layers)
+            and any(np.array_equal(first[at], second[at]) and first[at].any() for at in layers)
         ):
             # (one key leaves a softmax no choice)
             raise ExportError(f"{plan.role}: {port.name} is the same for two different inputs at {words(sizes)}")

@@ -39,7 +39,10 @@ def create_app(
         device = Device()
         decoders = ThreadPoolExecutor(settings.decode_threads, thread_name_prefix="decode")
         tokenizers = ThreadPoolExecutor(1, thread_name_prefix="tokenize")
-        app.state.regard = state = State(settings, dict(models), metrics, device, store, decoders, tokenizers)
+        presenters = ThreadPoolExecutor(2, thread_name_prefix="present")
+        app.state.regard = state = State(
+            settings, dict(models), metrics, device, store, decoders, tokenizers, presenters
+        )
         workers = [work for served in models.values() for work in served.workers(device, metrics)]
         tasks = [asyncio.create_task(_supervised(work)) for work in workers]
         tasks.append(asyncio.create_task(_warm_up(state, when_ready)))
@@ -49,7 +52,7 @@ def create_app(
         await asyncio.gather(*tasks, return_exceptions=True)
         device.close()
         await store.close()
-        for threads in (decoders, tokenizers):
+        for threads in (decoders, tokenizers, presenters):
             threads.shutdown(wait=False, cancel_futures=True)
 
     app = FastAPI(

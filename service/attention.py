@@ -5,21 +5,24 @@ by the vectors it multiplies (Kobayashi et al. 2020, arXiv 2004.10102); `relevan
 token (Chefer et al. 2021, arXiv 2103.15679). All of it is computed and reduced in the graphs; here it is asked for.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from contract.manifest import FIGURES, FUSIONS, READ, Kind, Manifest, Method
 from service.errors import TooLarge, Unacceptable
-from service.options import AttentionOptions, Indices
+from service.options import MOST_TARGETS, AttentionOptions, Indices
 
 Array: TypeAlias = npt.NDArray[Any]
 Maps: TypeAlias = npt.NDArray[np.float32]
 Fusion = Literal["mean", "max", "min", "sum"]
 
+CLASSES = ("image-classification", "text-classification")
+"""Tasks whose answer is classes; that of the others which relevance explains is tokens."""
 REASONS: dict[Method, str] = {
     "rollout": "needs maps of tokens onto themselves whose rows sum to one",
     "norm": "needs values that are joined by one projection",
@@ -51,7 +54,7 @@ class Explained:
     rows: tuple[int, ...]
     position: int = 0
     shown: int = 0
-    """Which class, mask or generated token it is, as the client counts."""
+    """Which mask or generated token it is, as the client counts."""
 
 
 @dataclass(frozen=True)
@@ -105,13 +108,8 @@ class Reading:
             feed[f"{name}.heads"] = np.array(part.heads, np.int64)
             feed[f"{name}.rows"] = np.array(rows, np.int64)
             feed[f"{name}.discard"] = np.array(part.discard)
-            feed[f"{name}.special"] = special[axis(part.kind)]
+            feed[f"{name}.special"] = special[part.kind.fed]
         return feed
-
-
-def axis(kind: Kind) -> str:
-    """Return the axis of a kind's keys as the graphs call it: what was fed is as long as what is emitted."""
-    return kind.key.removesuffix("_input")
 
 
 @dataclass(frozen=True)
@@ -122,16 +120,13 @@ class Ask:
     wanted: tuple[Wanted, ...]
     every: tuple[Kind, ...]
     """All kinds of the model, wanted or not."""
+    targets: tuple[int, ...] | None = None
+    """Classes, masks or positions that relevance explains; None for the model's own choice."""
 
     @property
     def method(self) -> Method:
         """What is computed."""
         return self.options.method
-
-    @property
-    def looks(self) -> bool:
-        """Is anything read off the attention graph."""
-        return self.method != "relevance" or self.options.diagnostics
 
     def shift(self, kind: Kind) -> int:
         """Return how many rows later a token's row stands: one, where it is the row at which the token is the input."""
@@ -141,6 +136,10 @@ class Ask:
         """Return the rows to read of an input whose axes have these lengths; of words, which are counted later, all."""
         length = lengths[one.kind.query] - self.shift(one.kind)
         return list(range(length)) if self.options.merge else one.rows(length)
+
+    def rows_of_a_target(self, one: Wanted, lengths: Mapping[str, int]) -> int:
+        """Return how many rows one relevance has: those asked for, or its target's own where it is a token."""
+        return len(one.rows(lengths[one.kind.query])) if one.kind.prefix else 1
 
     def reading(self, lengths: Mapping[str, int]) -> Reading:
         """Return what to ask of the attention graph for an input with axes of these lengths.
@@ -187,8 +186,8 @@ class Ask:
                 found.append(Map(one.kind, entry | named, values, rows))
         return found
 
-    def explained(self, one: Wanted, values: Maps, rows: Sequence[int], targets: Sequence[dict[str, object]]) -> Map:
-        """Return the relevance of targets as a map: (rows of each target one after the other, keys)."""
+    def explained(self, one: Wanted, values: Maps, rows: Sequence[int]) -> Map:
+        """Return the relevance of a target (rows, keys) as a map."""
         entry: dict[str, object] = {
             "name": one.kind.kind,
             "kind": one.kind.kind,
@@ -196,7 +195,6 @@ class Ask:
             "layers": list(one.layers),
             "heads": "mean",
             "normalized": False,
-            "targets": list(targets),
         }
         return Map(one.kind, entry, values[None], tuple(rows))
 
@@ -224,7 +222,11 @@ class Ask:
         for one in self.wanted:
             maps = len(one.layers) if self.method in ("raw", "norm") else targets
             heads = 1 if isinstance(one.heads, str) else len(one.heads)
-            rows = len(one.rows(lengths[one.kind.query])) if self.method != "relevance" else 1
+            rows = (
+                self.rows_of_a_target(one, lengths)
+                if self.method == "relevance"
+                else len(one.rows(lengths[one.kind.query]))
+            )
             if self.options.hard:
                 total += maps * heads * rows * 6
             total += maps * (MAP_BYTES + heads * rows * (ROW_BYTES + lengths[one.kind.key] * number))
@@ -255,13 +257,49 @@ def resolve(options: AttentionOptions, manifest: Manifest) -> Ask:
         raise Unacceptable(f"method {method}: {REASONS.get(method, 'is not served')}{other}")
     heads = _heads(options)
     _check(options, manifest, kinds)
-    return Ask(options, tuple(_want(kind, options, heads) for kind in kinds), manifest.attention)
+    wanted = tuple(_want(kind, options, heads) for kind in kinds)
+    ask = Ask(options, wanted, manifest.attention, _targets(options, manifest))
+    if options.evaluate:
+        _check_one_row(ask)
+    return ask
 
 
 def methods_of(manifest: Manifest) -> list[Method]:
     """Return the methods that some kind of a model's maps can serve."""
-    order: tuple[Method, ...] = ("raw", "rollout", "norm", "relevance")
+    order: tuple[Method, ...] = get_args(Method)
     return [method for method in order if any(method in kind.methods for kind in manifest.attention)]
+
+
+def _check_one_row(ask: Ask) -> None:
+    """Refuse an evaluation of more than one map of one row."""
+    (one,) = ask.wanted
+    rows, columns = one.kind.grid or (0, 0)
+    maps = len(one.layers) if ask.method in ("raw", "norm") else len(ask.targets or (-1,))
+    heads = 1 if isinstance(one.heads, str) else len(one.heads)
+    if maps * heads * len(one.rows(one.kind.prefix + rows * columns)) != 1:
+        raise Unacceptable("evaluate: needs one map of one row; ask for one layer, fused heads, one query and target")
+
+
+def _targets(options: AttentionOptions, manifest: Manifest) -> tuple[int, ...] | None:
+    """Return targets as numbers. A string is a label, or labels and numbers with commas between."""
+    if options.target is None:
+        return None
+    classes = manifest.task in CLASSES
+    labels = {label: index for index, label in enumerate(manifest.labels)} if classes else {}
+    most = int(manifest.graphs["attention"].outputs[0].axes[-1]) - 1
+    words = f"target: must be from 0 to {most} or a label" if classes else "target: must be numbers, such as 0 or 0,3"
+    found: list[int] = []
+    for one in options.target:
+        parts = [one] if isinstance(one, int) or one in labels else [part.strip() for part in one.split(",")]
+        for part in parts:
+            if isinstance(part, str) and part not in labels and not re.fullmatch(r"\d{1,9}", part):
+                raise Unacceptable(f"{words}, given another")
+            found.append(labels[part] if part in labels else int(part))
+    if classes and not all(0 <= index <= most for index in found):
+        raise Unacceptable(f"{words}, given another")
+    if len(found) > MOST_TARGETS or len(set(found)) < len(found):
+        raise Unacceptable(f"target: must be at most {MOST_TARGETS}, each once, given {len(found)}")
+    return tuple(found)
 
 
 def _heads(options: AttentionOptions) -> Indices | Fusion:
@@ -295,11 +333,13 @@ def _check(options: AttentionOptions, manifest: Manifest, kinds: Sequence[Kind])
         raise Unacceptable("target: is for relevance, the other methods explain no class")
     if options.method == "relevance" and options.layers is not None and len(manifest.attention) > 1:
         raise Unacceptable("layers: relevance of an encoder-decoder is through all of them")
+    if options.method == "relevance" and options.queries is not None and manifest.task not in CLASSES:
+        raise Unacceptable("queries: are the targets' own; choose them by target")
     crossed = any(kind.kind == "cross" for kind in kinds)
     if (options.hard or options.steps) and not crossed:
         raise Unacceptable(f"{'hard' if options.hard else 'steps'}: is read off cross, which is not asked for")
-    if options.steps and options.method != "raw":
-        raise Unacceptable("steps: needs method raw")
+    if options.steps and (options.method != "raw" or options.merge):
+        raise Unacceptable("steps: needs method raw, and tokens rather than words")
     if options.align == "input" and (
         options.method == "relevance" or not any(kind.query == "target" for kind in kinds)
     ):
@@ -319,8 +359,6 @@ def _want(kind: Kind, options: AttentionOptions, heads: Indices | Fusion) -> Wan
         layers = slice(start, None)
     if options.queries == "cls" and not kind.prefix:
         raise Unacceptable("queries: cls needs a class token, and this model has none; ask for all or for indices")
-    if options.method == "relevance" and not kind.prefix and options.queries is not None:
-        raise Unacceptable("queries: are the targets' own; choose them by target")
     chosen = tuple(select("layers", layers, len(kind.maps)))
     return Wanted(
         kind,

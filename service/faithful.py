@@ -10,9 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from service.attention import Array
+from service.batch import together
 from service.images import Picture
 from service.present import probabilities
-from service.served import Predictor
+from service.served import Prediction, Predictor
 
 STEPS = 10
 """Of a curve, besides its beginning; each is so large a share of the patches."""
@@ -31,10 +32,11 @@ async def evaluate(
 ) -> dict[str, object]:
     """Return the curves of a map's scores (patch), and of a random order, for the probability of a class."""
     orders = (np.argsort(-scores, kind="stable"), np.random.default_rng(SEED).permutation(len(scores)))
-    images = [perturbed(picture.pixels, served, order, name) for name in names for order in orders]
-    found = await asyncio.gather(
-        *(served.predict(served.image_item(pixels, picture)) for curve in images for pixels in curve)
-    )
+    found: list[Prediction] = []
+    for name in names:
+        for order in orders:
+            curve = await asyncio.to_thread(perturbed, picture.pixels, served, order, name)
+            found += await together(served.predict(served.image_item(pixels, picture)) for pixels in curve)
     chances = np.array([probabilities(served.manifest, logits)[target] for logits in found])
     curves = chances.reshape(len(names), ORDERS, STEPS + 1)
     areas = ((curves[..., 1:] + curves[..., :-1]) / 2).mean(-1).round(digits)

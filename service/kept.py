@@ -43,11 +43,6 @@ class Kept:
     targets: tuple[tuple[int, ...], ...] | None = None
     """Tokens that were generated, one tuple an input."""
 
-    @property
-    def size(self) -> int:
-        """Bytes it counts for: those of its packed form."""
-        return sum(map(len, _pieces(self)))
-
 
 Length = Annotated[int, Field(ge=0)]
 One: TypeAlias = tuple[Literal["image", "text"], Length]
@@ -69,29 +64,6 @@ class Header(BaseModel):
 
 def pack(kept: Kept) -> bytes:
     """Return a request as bytes: a line of JSON, then its inputs."""
-    return b"".join(_pieces(kept))
-
-
-def unpack(data: bytes) -> Kept | None:
-    """Return what was packed, or None for anything else, such as what another version of the service packed."""
-    stream = io.BytesIO(data)
-    try:
-        header = Header.model_validate_json(line := stream.readline())
-        length = sum(sum(lengths) for _, *lengths in header.inputs)
-        if not line.endswith(b"\n") or len(line) + length != len(data):
-            return None
-        inputs: list[bytes | Text] = []
-        for kind, *lengths in header.inputs:
-            parts = [stream.read(length) for length in lengths]
-            texts = [] if kind == "image" else [part.decode(*UTF8) for part in parts]
-            inputs.append(Pair(*texts) if kind == "pair" else texts[0] if texts else parts[0])
-    except ValueError:
-        return None
-    return Kept(header.model, header.version, tuple(inputs), header.truncate, header.targets)
-
-
-def _pieces(kept: Kept) -> list[bytes]:
-    """Return the parts of a packed request, without a copy of its images."""
     inputs: list[tuple[str | int, ...]] = []
     pieces: list[bytes] = []
     for given in kept.inputs:
@@ -111,7 +83,25 @@ def _pieces(kept: Kept) -> list[bytes]:
         "targets": kept.targets,
         "inputs": inputs,
     }
-    return [orjson.dumps(header, option=orjson.OPT_APPEND_NEWLINE), *pieces]
+    return b"".join((orjson.dumps(header, option=orjson.OPT_APPEND_NEWLINE), *pieces))
+
+
+def unpack(data: bytes) -> Kept | None:
+    """Return what was packed, or None for anything else, such as what another version of the service packed."""
+    stream = io.BytesIO(data)
+    try:
+        header = Header.model_validate_json(line := stream.readline())
+        length = sum(sum(lengths) for _, *lengths in header.inputs)
+        if not line.endswith(b"\n") or len(line) + length != len(data):
+            return None
+        inputs: list[bytes | Text] = []
+        for kind, *lengths in header.inputs:
+            parts = [stream.read(length) for length in lengths]
+            texts = [] if kind == "image" else [part.decode(*UTF8) for part in parts]
+            inputs.append(Pair(*texts) if kind == "pair" else texts[0] if texts else parts[0])
+    except ValueError:
+        return None
+    return Kept(header.model, header.version, tuple(inputs), header.truncate, header.targets)
 
 
 class Store(Protocol):
@@ -138,7 +128,7 @@ class MemoryStore:
         self._limit = size
         self._seconds = seconds
         self._clock = clock
-        self._entries: OrderedDict[str, tuple[float, int, Kept]] = OrderedDict()  # oldest first: until when, bytes
+        self._entries: OrderedDict[str, tuple[float, bytes]] = OrderedDict()  # oldest first: until when, and packed
         self._held = 0
 
     async def put(self, id: str, kept: Kept) -> None:  # noqa: A002 # the word of the API
@@ -147,19 +137,19 @@ class MemoryStore:
         self._purge()
         if id in self._entries:
             self._drop(id)
-        size = kept.size
-        if not self._count or size > self._limit:
+        packed = pack(kept)
+        if not self._count or len(packed) > self._limit:
             return
-        while len(self._entries) >= self._count or self._held + size > self._limit:
+        while len(self._entries) >= self._count or self._held + len(packed) > self._limit:
             self._drop(next(iter(self._entries)))
-        self._entries[id] = (self._clock() + self._seconds, size, kept)
-        self._held += size
+        self._entries[id] = (self._clock() + self._seconds, packed)
+        self._held += len(packed)
 
     async def get(self, id: str) -> Kept | None:  # noqa: A002 # the word of the API
         """Return a request, or None if it never was or is no longer kept."""
         self._purge()
         entry = self._entries.get(id)
-        return entry[2] if entry else None
+        return unpack(entry[1]) if entry else None
 
     async def close(self) -> None:
         """Forget everything."""
@@ -172,7 +162,7 @@ class MemoryStore:
             self._drop(oldest[0])
 
     def _drop(self, id: str) -> None:  # noqa: A002 # the word of the API
-        self._held -= self._entries.pop(id)[1]
+        self._held -= len(self._entries.pop(id)[1])
 
 
 TIMES = "regard:times"
@@ -215,11 +205,14 @@ redis.call('PEXPIRE', sizes, age)
 class RedisStore:
     """Keeps on a Redis server (5 or newer) that replicas share: the bounds are those of all of them together.
 
-    An operation takes `timeout` seconds at most. Raises ImportError without the extra, ValueError for a URL that
-    cannot be used.
+    An operation takes `timeout` seconds at most; whoever puts waits `patience` of them, and what takes longer goes on
+    by itself, so that answers do not wait for a server that hangs. Raises ImportError without the extra, ValueError for
+    a URL that cannot be used.
     """
 
-    def __init__(self, url: str, count: int, size: int, seconds: float, timeout: float = 0.5) -> None:
+    def __init__(
+        self, url: str, count: int, size: int, seconds: float, timeout: float = 0.5, patience: float = 0.1
+    ) -> None:
         try:
             from redis import RedisError
             from redis.asyncio import BlockingConnectionPool, Redis
@@ -234,6 +227,8 @@ class RedisStore:
         self._limit = size
         self._milliseconds = max(math.ceil(seconds * 1000), 1)
         self._timeout = timeout
+        self._patience = patience
+        self._putting: set[asyncio.Task[None]] = set()
         self._failures = (RedisError, OSError)
         self._quiet_until = -math.inf
         try:
@@ -259,7 +254,12 @@ class RedisStore:
         _check(id)
         if not self._count:
             return
-        value = pack(kept)
+        task = asyncio.ensure_future(self._send(id, pack(kept)))
+        self._putting.add(task)
+        task.add_done_callback(self._putting.discard)
+        await asyncio.wait({task}, timeout=self._patience)
+
+    async def _send(self, id: str, value: bytes) -> None:  # noqa: A002 # the word of the API
         size = len(value)
         bounds = [self._count, self._limit, self._milliseconds]
         try:
@@ -284,6 +284,8 @@ class RedisStore:
 
     async def close(self) -> None:
         """End the connections."""
+        for task in self._putting:
+            task.cancel()
         with contextlib.suppress(*self._failures):
             async with asyncio.timeout(self._timeout):
                 await self._redis.aclose()

@@ -22,6 +22,9 @@ class Metrics:
         self.decode_seconds = histogram(
             "decode_seconds", "Waiting for a thread, and image to pixels or text to tokens on it.", "model"
         )
+        self.present_seconds = histogram(
+            "present_seconds", "Waiting for a thread, and maps to JSON, npz or png on it.", "model"
+        )
         self.queue_seconds = histogram("queue_seconds", "Waiting for a batch.", "lane")
         self.run_seconds = histogram("run_seconds", "One batch on the device.", "lane")
         self.batch_size = histogram(

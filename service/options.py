@@ -1,7 +1,7 @@
 """What a request may ask for beside its input: the same names in a query string, a form and JSON."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
@@ -46,13 +46,10 @@ def _indices(*words: str) -> PlainValidator:
 
 
 def _targets() -> PlainValidator:
-    """Accept classes by index or label, alone, as a list, or as a string with commas between."""
+    """Accept indices and labels, alone or as a list; what a string means, the model's labels say."""
 
     def parse(value: object) -> tuple[int | str, ...]:
-        parts: list[Any] = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
-        found: list[Any] = [
-            int(part) if isinstance(part, str) and re.fullmatch(r"-?\d{1,9}", part) else part for part in parts
-        ]
+        found: list[Any] = value if isinstance(value, list) else [value]
         if 0 < len(found) <= MOST_TARGETS and all(type(one) in (int, str) for one in found):
             return tuple(found)
         raise PydanticCustomError(
@@ -177,21 +174,24 @@ class AttentionOptions(Options):
 O = TypeVar("O", bound=Options)  # noqa: E741 # the letter of Options
 
 
-def parse(kind: type[O], given: Mapping[str, object], *, strings: bool) -> O:
-    """Return options from JSON values, or from the strings of a query or form. Raises Unacceptable with every fault."""
+def parse(kind: type[O], given: Mapping[str, object], *, strings: bool, beside: Iterable[str] = ()) -> O:
+    """Return options from JSON values, or from the strings of a query or form; `beside` are others that are known.
+
+    Raises Unacceptable with every fault.
+    """
     try:
         return kind.model_validate_strings(given) if strings else kind.model_validate(given)
     except ValidationError as error:
-        found = faults(kind, error)
+        found = faults(kind, error, beside)
         raise Unacceptable("{loc}: {msg}".format(**found[0]), found) from error
 
 
-def faults(kind: type[BaseModel], error: ValidationError) -> list[dict[str, str]]:
+def faults(kind: type[BaseModel], error: ValidationError, beside: Iterable[str] = ()) -> list[dict[str, str]]:
     """Return where and what, in words that hold no text of the client's; numbers are said."""
     listed = []
     for fault in error.errors(include_url=False)[:20]:
         if fault["type"] == "extra_forbidden":
-            known = ", ".join(sorted(kind.model_fields)) or "none"
+            known = ", ".join(sorted({*kind.model_fields, *beside}))
             listed.append({"loc": "options", "msg": f"unknown option; known are {known}"})
             continue
         given = fault["input"]

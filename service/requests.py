@@ -37,7 +37,7 @@ class Sent:
         """Return the options of the endpoint itself."""
         attention = AttentionOptions.model_fields.keys() | {"attention"}
         rest = {name: value for name, value in self.given.items() if name not in attention}
-        return parse(kind, rest, strings=self.strings)
+        return parse(kind, rest, strings=self.strings, beside=attention if self.strings else {"attention"})
 
     def attention(self, *, asked: bool) -> AttentionOptions | None:
         """Return the options of attention, or None where there are none and `asked` does not demand it.

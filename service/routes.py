@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from service import documents, faithful, present
 from service.attention import Ask, resolve
-from service.batch import Device
+from service.batch import Device, together
 from service.errors import NotFound, NotReady, Refusal, TooSlow, Unacceptable
 from service.images import Picture
 from service.kept import Kept, Store
@@ -27,7 +27,7 @@ from service.search import Hypothesis
 from service.see import row_of, see, see_generated
 from service.served import Generator, Item, Prediction, Predictor, Served
 from service.settings import Settings
-from service.sight import TYPES, Sight, check_picture, npz
+from service.sight import TYPES, UNSHOWN, Sight, check_picture, npz
 from service.texts import Token
 
 S = TypeVar("S", bound=Served)
@@ -48,6 +48,7 @@ class State:
     store: Store
     decoders: ThreadPoolExecutor
     tokenizers: ThreadPoolExecutor
+    presenters: ThreadPoolExecutor
     failure: str | None = None
     """Why the service cannot go on, once it cannot."""
 
@@ -61,6 +62,11 @@ class State:
         threads = self.decoders if served.manifest.image else self.tokenizers
         with self.metrics.decode_seconds.labels(served.manifest.name).time():
             return await asyncio.get_running_loop().run_in_executor(threads, function, *arguments)
+
+    async def present(self, served: Served, function: Callable[..., T], *arguments: object) -> T:
+        """Run a function that makes an answer of maps, or many numbers, on threads that nothing is decoded on."""
+        with self.metrics.present_seconds.labels(served.manifest.name).time():
+            return await asyncio.get_running_loop().run_in_executor(self.presenters, function, *arguments)
 
 
 def state(request: Request) -> State:
@@ -195,12 +201,12 @@ async def _attend_to_kept(request: Request, state: State, id: str) -> Response: 
         raise NotFound(f"id: must be of a request that was answered, at most {seconds} seconds ago, given another")
     if not served.ready:
         raise NotReady("model: is warming up", seconds=1)
+    await request.body()  # there is none; what notices that the client has left waits for its end
     sent = Sent(list(kept.inputs), given, strings=True)  # type: ignore[arg-type] # all are bytes, or all texts
+    sent.options(Options)
     if isinstance(served, Predictor):
-        sent.options(Options)
         options = Options() if served.manifest.image else TextOptions(truncate=kept.truncate)
         return await _predict(request, state, served, sent, options, asked=True)
-    sent.options(Options)
     return await _generate_all(
         request, state, _as(served, Generator), sent, GenerateOptions(), asked=True, targets=kept.targets
     )
@@ -231,13 +237,11 @@ async def _predict(
         lengths = [served.image_lengths] * len(sent.inputs)
     else:  # how long texts are is known once they are tokens, which costs little
         decode = functools.partial(served.decode_text, truncate=truncate)
-        ready = await _together(state.decode(served, decode, text) for text in sent.inputs)
+        ready = await together(state.decode(served, decode, text) for text in sent.inputs)
         lengths = [item.lengths for item in ready]
     targets = [_targets(ask, one.get("masked", 1)) for one in lengths]
     if ask:
         _check_size(state, ask, lengths, targets)
-        if ask.options.target is not None and served.manifest.task != "fill-mask":
-            served.classes(ask.options.target)  # refused before anything is decoded
     if isinstance(options, FillMaskOptions):
         options.check_size(sum(one["masked"] for one in lengths), state.settings.max_answer_bytes)
 
@@ -256,14 +260,14 @@ async def _predict(
     async def shown(row: Prediction) -> dict[str, object]:
         if show is None:
             return {}
-        return await state.decode(served, show, row) if served.mask else show(row)
+        return await state.present(served, show, row) if served.mask else show(row)
 
     curves = faithful.rows(ask.options.evaluate) if ask else 0
     with (
         served.permit(lengths, looking=ask is not None, targets=max(targets)),
         served.permit(lengths * curves, looking=False) if curves else contextlib.nullcontext(),
     ):
-        found = await _together(one(index) for index in range(len(sent.inputs)))
+        found = await together(one(index) for index in range(len(sent.inputs)))
     kept = Kept(served.manifest.name, served.manifest.version, tuple(sent.inputs), truncate)
     return await _respond(request, state, served, found, ask, kept)
 
@@ -308,19 +312,22 @@ async def _generate_all(
         if not isinstance(text, str):
             raise Unacceptable(f"text_pair: is for text-classification, this model's task is {served.manifest.task}")
         tokens = await state.decode(served, served.texts.encode, text)
+        # the last token is fed too; where targets continue their source, there is room for it
+        spare = int(ask is not None and ask.options.align == "input" and not served.continues)
         if targets is not None:
+            if len(targets[index]) + spare > served.generation.max_new_tokens:
+                raise Unacceptable("align: this answer is as long as the model allows, its last token cannot be fed")
             return Prompt(text, tokens, options, targets[index])
-        spare = int(ask is not None and ask.options.align == "input")
         limit = served.limit(options, len(tokens), spare)
         return Prompt(text, tokens, options.model_copy(update={"max_new_tokens": limit}))
 
-    prompts = await _together(prompt(index) for index in range(len(sent.inputs)))
+    prompts = await together(prompt(index) for index in range(len(sent.inputs)))
     permits = contextlib.ExitStack()
     permits.enter_context(_permit(state, served, prompts, ask, options))
     if options.stream:
         return Stream(_events(request, state, served, prompts[0], ask), permits)
     with permits:
-        results = await _together(_generate_one(served, prompt, ask, asked=asked) for prompt in prompts)
+        results = await together(_generate_one(served, prompt, ask, asked=asked) for prompt in prompts)
     return await _respond(
         request, state, served, [(shown, sight) for shown, sight, _ in results], ask,
         _kept(served, prompts, [target for *_, target in results]),
@@ -375,27 +382,31 @@ async def _respond(
     ask: Ask | None,
     kept: Kept,
 ) -> Response:
-    """Keep what was asked, and answer in the form that was asked for."""
-    if request.method == "POST":
-        await state.store.put(request.state.id, kept)
+    """Keep what was asked, and answer in the form that was asked for; what was kept keeps its id."""
+    identity = request.path_params.get("id", request.state.id)
+    if identity == request.state.id:
+        await state.store.put(identity, kept)
 
     def whole() -> Response:
-        results = [shown | ({"attention": sight.json()} if sight else {}) for shown, sight in found]
-        return present.respond(present.answer(request.state.id, served, results))
+        return present.respond(present.answer(identity, served, [_shown(*one) for one in found]))
 
     if ask is None:
         return whole()
     if ask.options.format == "json":
-        return await state.decode(served, whole)
+        return await state.present(served, whole)
     sights = [sight for _, sight in found if sight]
     if ask.options.format == "npz":
-        answer = present.answer(request.state.id, served, [])
-        return Response(await state.decode(served, npz, answer, sights), media_type=TYPES["npz"])
+        answer = present.answer(identity, served, [])
+        return Response(await state.present(served, npz, answer, sights), media_type=TYPES["npz"])
     sent = kept.inputs[0]
-    picture = await state.decode(
+    picture = await state.present(
         served, sights[0].png, sent if isinstance(sent, bytes) else None, state.settings.max_image_pixels
     )
     return Response(picture, media_type=TYPES["png"])
+
+
+def _shown(shown: dict[str, object], sight: Sight | None) -> dict[str, object]:
+    return {**shown, "attention": sight.json()} if sight else shown
 
 
 class Stream(StreamingResponse):
@@ -435,10 +446,12 @@ async def _events(
             finally:
                 task.cancel()
         result = present.sequence(served, hypothesis, served.penalty(prompt.options))
-        if sight:
-            result["attention"] = sight.json()
         await state.store.put(request.state.id, _kept(served, [prompt], [hypothesis.tokens]))
-        yield _event("done", present.answer(request.state.id, served, [result]))
+
+        def done() -> bytes:
+            return _event("done", present.answer(request.state.id, served, [_shown(result, sight)]))
+
+        yield await state.present(served, done)
     except TimeoutError:
         yield _event("error", {"status": 504, "detail": _too_slow(state)})
     except Refusal as refusal:
@@ -485,16 +498,6 @@ def _too_slow(state: State) -> str:
     return f"request: at most {state.settings.request_seconds:g} seconds, given up"
 
 
-async def _together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Wait for all; the first failure cancels the others and is raised."""
-    tasks = [asyncio.ensure_future(one) for one in work]
-    try:
-        return list(await asyncio.gather(*tasks))
-    finally:
-        for task in tasks:
-            task.cancel()
-
-
 def _ask(request: Request, sent: Sent, served: Served, *, asked: bool = False) -> Ask | None:
     """Return what the request wants to see beside its prediction, if anything; the default where it must be `asked`."""
     options = sent.attention(asked=asked)
@@ -504,6 +507,8 @@ def _ask(request: Request, sent: Sent, served: Served, *, asked: bool = False) -
     if not asked and options.format not in (None, "json"):
         raise Unacceptable(f"format: a prediction is answered in json; for {options.format}, ask .../attention")
     form = options.format or (negotiate(request.headers.getlist("accept")) if asked else "json")
+    for name in sorted(options.model_fields_set & UNSHOWN[form]):
+        raise Unacceptable(f"{name}: has no effect on {form}, leave it out")
     if form == "png" and len(sent.inputs) > 1:
         raise Unacceptable(f"format: a png shows one input, given {len(sent.inputs)}")
     return replace(ask, options=options.model_copy(update={"format": form}))
@@ -513,7 +518,7 @@ def _targets(ask: Ask | None, every: int) -> int:
     """Return how many relevances are computed of an input in which `every` token can be explained."""
     if ask is None or ask.method != "relevance":
         return 1
-    return every if ask.options.target is None else len(ask.options.target)
+    return every if ask.targets is None else len(ask.targets)
 
 
 def _check_size(state: State, ask: Ask, lengths: Sequence[Mapping[str, int]], targets: Sequence[int]) -> None:

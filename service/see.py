@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from service import faithful, sight
+from service import faithful
 from service.attention import Array, Ask, Explained, Map
-from service.errors import Unacceptable
 from service.images import Picture
 from service.served import Generator, Item, Looked, Prediction, Predictor, Served
 from service.sight import Sight
@@ -19,19 +18,20 @@ async def see(served: Predictor, item: Item, ask: Ask, text: Text = "") -> tuple
     """Return the prediction of an input and what was seen of it; `text` is what its tokens' spans lie in."""
     targets = served.targets(item, ask) if ask.method == "relevance" else []
     looked = await _look(served, item, ask, targets)
-    maps = list(looked.maps)
-    if ask.method == "relevance":
-        maps = _by_target(maps, [_named(served, one, looked.prediction) for one in targets])
-    picture = item.shown if isinstance(item.shown, Picture) else None
-    seen = Sight(ask, maps, picture, None if picture else {"source": _tokens(item)}, looked.diagnostics)
-    if ask.options.merge:
+    maps = looked.maps
+    if targets:
+        names = [_named(served, one, looked.prediction) for one in targets]
+        maps = [replace(one, entry={**one.entry, "target": name}) for one, name in zip(maps, names, strict=True)]
+    if not isinstance(item.shown, Picture):
         texts = [text.text, text.text_pair] if isinstance(text, Pair) else [text]
-        seen = seen.merged({"source": texts})
-    if ask.options.evaluate and picture:
+        axes = {"source": item.shown}
+        return looked.prediction, Sight(ask, maps, None, axes, {"source": texts}, looked.diagnostics)
+    evaluation = None
+    if ask.options.evaluate:
         scores, target = _scores(maps, looked.prediction)
-        evaluation = await faithful.evaluate(served, picture, scores, target, ask.options.evaluate, ask.options.digits)
-        seen = Sight(ask, maps, picture, diagnostics=looked.diagnostics, evaluation=evaluation)
-    return looked.prediction, seen
+        asked = ask.options.evaluate, ask.options.digits
+        evaluation = await faithful.evaluate(served, item.shown, scores, target, *asked)
+    return looked.prediction, Sight(ask, maps, item.shown, diagnostics=looked.diagnostics, evaluation=evaluation)
 
 
 async def see_generated(
@@ -41,51 +41,47 @@ async def see_generated(
     item = served.finished(source, target, ask)
     targets = served.targets_of(source, target, ask) if ask.method == "relevance" else []
     looked = await _look(served, item, ask, targets)
-    maps = list(looked.maps)
-    axes, written = _axes(served, source, text, target, ask)
-    if ask.method == "relevance":
+    maps = looked.maps
+    axes, texts = _axes(served, source, text, target, ask)
+    if targets:
         shown: list[dict[str, object]] = [
             {"position": one.shown, "token": one.token, "text": axes["target"][one.position].text} for one in targets
         ]
-        maps = [Map(one.kind, {**one.entry, "targets": shown}, one.values, one.rows) for one in maps]
-    seen = Sight(ask, maps, axes=axes, diagnostics=looked.diagnostics)
-    return seen.merged(sight.texts_of(ask.every, [text], written)) if ask.options.merge else seen
+        maps = [_joined([own for own in maps if own.kind == one.kind], shown) for one in ask.wanted]
+    return Sight(ask, maps, None, axes, texts, looked.diagnostics)
 
 
 async def row_of(served: Generator, source: Sequence[Token], target: Sequence[int], ask: Ask) -> object:
     """Return the maps of cross-attention of the last token of a target that is still growing."""
     last = [replace(one, queries=(len(target) - 1,)) for one in ask.wanted if one.kind.kind == "cross"]
-    step = replace(ask, wanted=tuple(last), options=ask.options.model_copy(update={"merge": None}))
+    step = replace(ask, wanted=tuple(last), options=ask.options.model_copy(update={"diagnostics": False}))
     looked = await served.look(served.finished(source, target, step), step)
-    return Sight(step, looked.maps, axes={}).json()["maps"]
+    return Sight(step, looked.maps).json()["maps"]
 
 
 async def _look(served: Served, item: Item, ask: Ask, targets: Sequence[Explained]) -> Looked:
-    """Run the graphs that are needed; relevance of all targets is rows of one map a kind."""
+    """Run the graphs that are needed. Relevance is a map a kind and target, those of one kind after the other."""
     if ask.method != "relevance":
         return await served.look(item, ask)
-    explaining = served.explain(item, ask, targets)
-    if not ask.looks:
+    explaining = asyncio.ensure_future(served.explain(item, ask, targets))
+    try:
+        looked = await served.look(item, ask) if ask.options.diagnostics else None
         prediction, found = await explaining
-        diagnostics = None
-    else:
-        looked, (prediction, found) = await asyncio.gather(served.look(item, ask), explaining)
-        diagnostics = looked.diagnostics
-    rows = [row for one in targets for row in one.rows]
-    maps = [ask.explained(one, np.concatenate(found[one.kind.kind]), rows, []) for one in ask.wanted]
-    return Looked(prediction, maps, diagnostics)
+    finally:
+        explaining.cancel()
+    maps = [
+        ask.explained(one, values, target.rows)
+        for one in ask.wanted
+        for target, values in zip(targets, found[one.kind.kind], strict=True)
+    ]
+    return Looked(prediction, maps, looked.diagnostics if looked else None)
 
 
-def _by_target(maps: Sequence[Map], targets: Sequence[dict[str, object]]) -> list[Map]:
-    """Return a map a target, of maps whose rows are those of all targets."""
-    found = []
-    for one in maps:
-        entry = {name: value for name, value in one.entry.items() if name != "targets"}
-        each = len(one.rows) // len(targets)
-        for index, target in enumerate(targets):
-            own = slice(index * each, (index + 1) * each)
-            found.append(Map(one.kind, {**entry, "target": target}, one.values[:, own], one.rows[own]))
-    return found
+def _joined(maps: Sequence[Map], targets: Sequence[dict[str, object]]) -> Map:
+    """Return the relevance of several tokens as one map, a row each."""
+    rows = tuple(row for one in maps for row in one.rows)
+    values = np.concatenate([one.values for one in maps], axis=1)
+    return replace(maps[0], entry={**maps[0].entry, "targets": list(targets)}, values=values, rows=rows)
 
 
 def _named(served: Predictor, one: Explained, prediction: Prediction) -> dict[str, object]:
@@ -100,22 +96,16 @@ def _named(served: Predictor, one: Explained, prediction: Prediction) -> dict[st
 
 def _scores(maps: Sequence[Map], prediction: Prediction) -> tuple[Array, int]:
     """Return the one row that an evaluation is of, without the prefix, and the class that it explains."""
-    if len(maps) != 1 or maps[0].values.shape[:2] != (1, 1):
-        raise Unacceptable("evaluate: needs one map of one row; ask for one layer, fused heads, one query and target")
-    target = maps[0].entry.get("target")
+    (one,) = maps
+    target = one.entry.get("target")
     index = target["index"] if isinstance(target, dict) else int(prediction.argmax())
-    return maps[0].values[0, 0, maps[0].kind.prefix :], index
-
-
-def _tokens(item: Item) -> Sequence[Token]:
-    assert not isinstance(item.shown, Picture)  # noqa: S101 # for the type checker
-    return item.shown
+    return one.values[0, 0, one.kind.prefix :], index
 
 
 def _axes(
     served: Generator, source: Sequence[Token], text: str, target: Sequence[int], ask: Ask
-) -> tuple[dict[str, list[Token]], str]:
-    """Return the tokens of every axis, and the text that the spans of targets lie in.
+) -> tuple[dict[str, list[Token]], dict[str, list[str]]]:
+    """Return the tokens of every axis, and the texts that their spans lie in.
 
     `target` is what each row emitted, `target_input` what it was fed, and one more where tokens' own rows are read.
     Where targets continue their source, both begin with it, and places count through both texts as one.
@@ -135,4 +125,5 @@ def _axes(
         }
     if ask.options.align != "input":
         axes["target_input"].pop()
-    return axes, behind + "".join(token.text for token in written if token.span)
+    whole = behind + "".join(token.text for token in written if token.span)
+    return axes, {axis: [text if axis == "source" else whole] for axis in axes}

@@ -1,6 +1,5 @@
 """A loaded artifact at work: its sessions, its lanes, and what its task answers."""
 
-import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +11,8 @@ import structlog
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError, find_artifacts, read_artifact
 from contract.manifest import Manifest, Port, Role
-from service.attention import Ask, Explained, Map, Reading, axis, select
-from service.batch import Budget, Device, Lane, bucket_of
+from service.attention import Ask, Explained, Map, Reading, select
+from service.batch import Budget, Device, Lane, bucket_of, together
 from service.errors import Unacceptable
 from service.generate import Decoding
 from service.images import Picture, decode_image
@@ -148,11 +147,9 @@ class Served:
         """Return the prediction of one input, and for each kind the relevance (rows, keys) of every target."""
         layers = ask.wanted[0].layers
         size, longest = self.map_bytes(item.lengths), max(item.lengths.values())
-        found = await asyncio.gather(
-            *(
-                self._explain.submit(Explain(item, one, layers), size, (bucket_of(longest), len(one.rows), layers))
-                for one in explained
-            )
+        found = await together(
+            self._explain.submit(Explain(item, one, layers), size, (bucket_of(longest), len(one.rows), layers))
+            for one in explained
         )
         kinds = [one.kind.kind for one in ask.wanted]
         return found[0][0], {kind: [maps[kind] for _, maps in found] for kind in kinds}
@@ -171,7 +168,7 @@ class Served:
         answer = self.manifest.graphs["attention"].outputs[0]
         stacks = {}
         for part in reading.parts:
-            name, queries, keys = part.kind.kind, item.lengths[part.kind.query], item.lengths[axis(part.kind)]
+            name, queries, keys = part.kind.kind, item.lengths[part.kind.query], item.lengths[part.kind.fed]
             rows = queries if part.rows is None else None
             stacks[str(name)] = out[name][row, :, :, :rows, :keys]
             if reading.diagnose:
@@ -294,28 +291,12 @@ class Predictor(Served):
 
     def targets(self, item: Item, ask: Ask) -> list[Explained]:
         """Return what is to be explained of an input. Raises Unacceptable for a class or mask that there is not."""
-        given = ask.options.target
         if self.manifest.task == "fill-mask":
             places = item.inputs["masked"].tolist()
-            masks = self._indices(given, len(places)) if given is not None else list(range(len(places)))
+            masks = range(len(places)) if ask.targets is None else select("target", ask.targets, len(places))
             return [Explained(-1, (places[mask],), mask, mask) for mask in masks]
         rows = tuple(ask.wanted[0].rows(item.lengths[ask.wanted[0].kind.query]))
-        return [Explained(token, rows, shown=token) for token in self.classes(given)]
-
-    def classes(self, given: Sequence[int | str] | None) -> list[int]:
-        """Return classes by index, -1 for the likeliest. Raises Unacceptable for one that there is not."""
-        if given is None:
-            return [-1]
-        labels = {label: index for index, label in enumerate(self.manifest.labels)}
-        count = int(self.manifest.graphs["predict"].outputs[0].axes[-1])
-        if any(one not in labels for one in given if isinstance(one, str)):
-            raise Unacceptable(f"target: must be a class from 0 to {count - 1} or a label, given another")
-        return self._indices([labels[one] if isinstance(one, str) else one for one in given], count)
-
-    def _indices(self, given: Sequence[int | str], count: int) -> list[int]:
-        if any(not isinstance(one, int) or not 0 <= one < count for one in given):
-            raise Unacceptable(f"target: must be from 0 to {count - 1}, given another")
-        return select("target", tuple(int(one) for one in given), count)
+        return [Explained(index, rows) for index in ask.targets or (-1,)]
 
     async def predict(self, item: Item) -> Prediction:
         """Return what the head says of an input."""
@@ -469,10 +450,7 @@ class Generator(Served):
 
     def targets_of(self, source: Sequence[Token], target: Sequence[int], ask: Ask) -> list[Explained]:
         """Return what is to be explained of a finished target. Raises Unacceptable for a token that is not there."""
-        given = ask.options.target
-        if given is not None and not all(isinstance(one, int) for one in given):
-            raise Unacceptable("target: must be positions of generated tokens, such as 0 or 0,3")
-        places = range(len(target)) if given is None else select("target", tuple(map(int, given)), len(target))
+        places = range(len(target)) if ask.targets is None else select("target", ask.targets, len(target))
         first = len(source) - 1 if self.continues else 0
         return [Explained(target[place], (first + place,), first + place, place) for place in places]
 

@@ -2,13 +2,12 @@
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import orjson
 
-from contract.manifest import Kind
 from service import pictures, words
 from service.attention import Array, Ask, Map
 from service.errors import TooLarge, Unacceptable
@@ -17,6 +16,12 @@ from service.texts import Token
 
 Form: TypeAlias = Literal["json", "npz", "png"]
 TYPES: dict[Form, str] = {"json": "application/json", "npz": "application/x-npz", "png": "image/png"}
+UNSHOWN: dict[Form, set[str]] = {
+    "json": {"dtype", "colormap", "opacity"},
+    "npz": {"colormap", "opacity"},
+    "png": {"dtype", "diagnostics", "evaluate", "hard"},
+}
+"""Options of which an answer in that form would show nothing."""
 MOST_PANELS = 144
 """Of one picture."""
 
@@ -28,41 +33,60 @@ class Sight:
     ask: Ask
     maps: Sequence[Map]
     image: Picture | None = None
-    axes: Mapping[str, Sequence[Token]] | None = None
+    axes: Mapping[str, Sequence[Token]] = field(default_factory=dict)
     """Of texts: the tokens of each axis."""
+    texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """What the spans of each axis lie in."""
     diagnostics: list[dict[str, object]] | None = None
     evaluation: dict[str, object] | None = None
 
-    def merged(self, texts: Mapping[str, Sequence[str]]) -> "Sight":
-        """Return the same with words for tokens; `texts` are those that the spans of each axis lie in."""
-        assert self.axes is not None  # noqa: S101 # images have no words
-        groups = {axis: words.words(tokens, texts[axis]) for axis, tokens in self.axes.items()}
-        axes = {axis: words.joined(tokens, groups[axis], texts[axis]) for axis, tokens in self.axes.items()}
+    def merged(self) -> "Sight":
+        """Return the same with words for tokens, where that is asked for."""
+        if not self.ask.options.merge:
+            return self
+        groups = {axis: words.words(tokens, self.texts[axis]) for axis, tokens in self.axes.items()}
+        axes = {axis: words.joined(tokens, groups[axis], self.texts[axis]) for axis, tokens in self.axes.items()}
         wanted = {one.kind.kind: one for one in self.ask.wanted}
         maps = []
         for one in self.maps:
             values = words.summed(one.values, groups[one.kind.key])
-            rows: Sequence[int] = one.rows
-            if self.ask.method != "relevance":  # whose rows are single tokens
-                values = words.averaged(values, groups[one.kind.query])
+            own = groups[one.kind.query]
+            if self.ask.method == "relevance":  # whose rows are single tokens, each in a word
+                rows = [next(index for index, group in enumerate(own) if row in group) for row in one.rows]
+            else:
+                values = words.averaged(values, own)
                 rows = wanted[one.kind.kind].rows(values.shape[1])
                 values = values[:, rows]
             maps.append(replace(one, values=values, rows=tuple(rows)))
         return replace(self, axes=axes, maps=maps)
 
+    def rest(self) -> "Sight":
+        """Return relevance without the identity that it starts from, beside which little else would be seen."""
+        if self.ask.method != "relevance":
+            return self
+        maps = []
+        for one in self.maps:
+            values = one.values.copy()
+            if one.kind.query == one.kind.fed:
+                for index, row in enumerate(one.rows):
+                    values[:, index, row] -= 1
+            maps.append(replace(one, values=values.clip(min=0)))
+        return replace(self, maps=maps)
+
     def json(self) -> dict[str, object]:
         """Return the answer, numbers rounded."""
-        digits = self.ask.options.digits
-        maps = [{**self._entry(one), "values": np.ascontiguousarray(one.values.round(digits))} for one in self.maps]
-        return {**self._frame(), "maps": maps}
+        seen, digits = self.merged(), self.ask.options.digits
+        maps = [{**seen._entry(one), "values": np.ascontiguousarray(one.values.round(digits))} for one in seen.maps]
+        return {**seen._frame(), "maps": maps}
 
     def arrays(self, prefix: str) -> tuple[dict[str, object], dict[str, Array]]:
         """Return the answer with the names of arrays in place of values, and the arrays."""
+        seen = self.merged()
         arrays: dict[str, Array] = {}
         maps = []
-        for index, one in enumerate(self.maps):
+        for index, one in enumerate(seen.maps):
             name = f"{prefix}/maps/{index}"
-            entry = {**self._entry(one), "array": name}
+            entry = {**seen._entry(one), "array": name}
             if self.ask.options.dtype == "uint8":
                 scale = max(float(one.values.max(initial=0)), 1e-30) / 255
                 arrays[name] = (one.values / scale).round().astype(np.uint8)
@@ -70,42 +94,40 @@ class Sight:
             else:
                 arrays[name] = np.ascontiguousarray(one.values)
             maps.append(entry)
-        return {**self._frame(), "maps": maps}, arrays
+        return {**seen._frame(), "maps": maps}, arrays
 
     def png(self, sent: bytes | None, max_pixels: int) -> bytes:
         """Draw the maps over the image as it was sent, or as a matrix of tokens. Raises TooLarge, Unacceptable."""
         style = pictures.Style(self.ask.options.colormap, self.ask.options.opacity)
+        seen = self.rest().merged()
         if self.image and sent is not None:
             panels = [
-                pictures.Panel(title, one.values[head, row, one.kind.prefix :].reshape(one.kind.grid or (1, -1)))
-                for one in self.maps
+                pictures.Panel(
+                    self._title(one, head) + (f", row {place}" if place else ""),
+                    one.values[head, row, one.kind.prefix :].reshape(one.kind.grid or (1, -1)),
+                )
+                for one in seen.maps
                 for head in range(one.values.shape[0])
-                for row, title in enumerate(self._titles(one, head))
+                for row, place in enumerate(one.rows)
             ]
             return pictures.overlay(open_image(sent, max_pixels), self.image.box, panels, style, max_pixels)
-        assert self.axes is not None  # noqa: S101 # what is no image is a text
-        kind, first = self.maps[0].kind, self.maps[0]
-        queries = [self.axes[kind.query][row].text for row in first.rows]
-        keys = [token.text for token in self.axes[kind.key]]
+        first, kind = seen.maps[0], seen.maps[0].kind
+        queries = [seen.axes[kind.query][row].text for row in first.rows]
+        keys = [token.text for token in seen.axes[kind.key]]
         panels = [
             pictures.Panel(self._title(one, head), one.values[head])
-            for one in self.maps
+            for one in seen.maps
             for head in range(one.values.shape[0])
         ]
         return pictures.matrix(panels, queries, keys, style, max_pixels)
 
-    def _titles(self, one: Map, head: int) -> list[str]:
-        """Return a title for each row of an image's map."""
-        title = self._title(one, head)
-        targets = one.entry.get("targets")
-        if isinstance(targets, list):
-            each = len(one.rows) // len(targets)
-            return [f"relevance of {targets[row // each]['label']}" for row in range(len(one.rows))]
-        return [title if row == 0 else f"{title}, row {row}" for row in one.rows]
-
     @staticmethod
     def _title(one: Map, head: int) -> str:
         heads, layer = one.entry["heads"], one.entry["layer"]
+        if isinstance(target := one.entry.get("target"), dict):
+            return f"relevance of {target['label']}"
+        if "targets" in one.entry:
+            return f"relevance, {one.kind.kind}"
         which = f"head {heads[head]}" if isinstance(heads, list) else f"{heads} of heads"
         return f"{one.kind.kind}: " + (which if layer is None else f"layer {layer}, {which}")
 
@@ -129,7 +151,7 @@ class Sight:
                 "box": {"left": left, "top": top, "right": right, "bottom": bottom},
             }
         else:
-            frame["tokens"] = {axis: [token.json() for token in tokens] for axis, tokens in (self.axes or {}).items()}
+            frame["tokens"] = {axis: [token.json() for token in tokens] for axis, tokens in self.axes.items()}
         if self.diagnostics is not None:
             frame["diagnostics"] = self.diagnostics
         if self.evaluation is not None:
@@ -149,10 +171,13 @@ def check_picture(ask: Ask, sizes: Mapping[str, int], size: tuple[int, int] | No
     panels = rows = 0
     for one in ask.wanted:
         heads = 1 if isinstance(one.heads, str) else len(one.heads)
-        layers = len(one.layers) if ask.method in ("raw", "norm") else 1
-        explains = ask.method == "relevance"
-        rows = targets if explains and not size else len(one.rows(sizes[one.kind.query])) * (targets if size else 1)
-        panels += heads * layers * (rows if size else 1)
+        maps = len(one.layers) if ask.method in ("raw", "norm") else targets
+        rows = len(one.rows(sizes[one.kind.query]))
+        if ask.method == "relevance":
+            rows = ask.rows_of_a_target(one, sizes)
+            if not one.kind.prefix:  # of generated tokens, rows of one map
+                maps, rows = 1, targets
+        panels += heads * maps * (rows if size else 1)
     if panels > MOST_PANELS:
         raise TooLarge(f"png: at most {MOST_PANELS} panels, given {panels}; ask for fewer layers, heads or queries")
     keys = sizes[ask.wanted[0].kind.key]
@@ -172,9 +197,3 @@ def npz(answer: Mapping[str, object], sights: Sequence[Sight]) -> bytes:
     text = orjson.dumps(meta, option=orjson.OPT_SERIALIZE_NUMPY)
     np.savez_compressed(file, meta=np.frombuffer(text, np.uint8), **arrays)
     return file.getvalue()
-
-
-def texts_of(kinds: Sequence[Kind], source: Sequence[str], target: str) -> dict[str, Sequence[str]]:
-    """Return the texts that the spans of every axis lie in."""
-    axes = {axis for kind in kinds for axis in (kind.query, kind.key)} | {"source"}
-    return {axis: source if axis == "source" else [target] for axis in axes}

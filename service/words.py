@@ -1,5 +1,6 @@
 """Tokens joined to words: a word is a run of the text without white space; a special token stands for itself."""
 
+import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
@@ -36,8 +37,10 @@ def joined(tokens: Sequence[Token], groups: Sequence[Sequence[int]], texts: Sequ
             merged.append(first)
             continue
         start, end = first.span[0], max(first.span[1], last.span[1])
-        text = texts[first.sequence or 0][start:end]
-        merged.append(Token(first.index, text, (start, end), first.type, first.sequence))
+        text = texts[first.sequence or 0]
+        while end < len(text) and unicodedata.combining(text[end]):  # a mark that no token stands for
+            end += 1
+        merged.append(Token(first.index, text[start:end], (start, end), first.type, first.sequence))
     return merged
 
 

@@ -209,6 +209,11 @@ CHANGES = {
         "raw: encoder: must agree within 0.0001",
     ),
     "an entropy off by a little": ("attention", added("encoder.diagnostics", 1e-2), "diagnostics: encoder: must agree"),
+    "a tenth of the relevance": (
+        "relevance",
+        lambda out, feed: out | {"encoder": np.where(out["encoder"] >= 1, out["encoder"], out["encoder"] / 10)},
+        "relevance: encoder: must agree within",
+    ),
     "relevance off by a little": ("relevance", added("encoder", 1e-3), "relevance: encoder: must agree within"),
     "a prediction of its own": ("predict", added("logits", 1e-3), "predict: logits: must agree within"),
 }

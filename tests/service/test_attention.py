@@ -2,7 +2,7 @@ import numpy as np
 import orjson
 import pytest
 
-from contract.manifest import Kind
+from contract.manifest import Kind, Port
 from service.attention import resolve, select
 from service.errors import TooLarge, Unacceptable
 from service.options import AttentionOptions, parse
@@ -17,7 +17,10 @@ def vit(*methods):
         kind="encoder", maps=("a.0", "a.1", "a.2"), heads=HEADS, query="image", key="image", normalized=True,
         methods=methods or ("raw", "rollout", "norm", "relevance"), prefix=1, grid=(2, 2),
     )  # fmt: skip
-    return manifest_of(attention=(kind,))
+    manifest = manifest_of(attention=(kind,))
+    logits = Port(name="logits", dtype="float32", axes=("batch", 3))
+    graph = manifest.graphs["attention"].model_copy(update={"outputs": (logits,)})
+    return manifest.model_copy(update={"graphs": {**manifest.graphs, "attention": graph}})
 
 
 def translator():
@@ -186,6 +189,15 @@ def test_an_answer_past_the_limit_is_refused_with_both_sizes():
         ({"method": "guess"}, "method: Input should be 'raw', 'rollout'"),
         ({"target": 3}, "target: is for relevance"),
         ({"method": "relevance", "target": [1.5]}, "target: must be 1 to 256 indices or labels"),
+        ({"method": "relevance", "target": 5}, "target: must be from 0 to 2 or a label, given another"),
+        ({"method": "relevance", "target": "-1"}, "target: must be from 0 to 2 or a label"),
+        ({"method": "relevance", "target": "dog"}, "target: must be from 0 to 2 or a label"),
+        ({"method": "relevance", "target": "0,0"}, "target: must be at most 256, each once, given 2"),
+        ({"method": "relevance", "target": "0," * 300 + "1"}, "target: must be at most 256, each once"),
+        ({"evaluate": "deletion", "layers": "all"}, "evaluate: needs one map of one row"),
+        ({"evaluate": "deletion", "heads": "all"}, "evaluate: needs one map of one row"),
+        ({"evaluate": "deletion", "queries": [1, 2]}, "evaluate: needs one map of one row"),
+        ({"evaluate": "deletion", "method": "relevance", "target": "0,1"}, "evaluate: needs one map of one row"),
         ({"method": "relevance", "target": []}, "target: must be 1 to 256 indices or labels"),
         ({"method": "relevance", "heads": "max"}, "heads: relevance is the mean over heads"),
         ({"method": "norm", "heads": "all"}, "heads: norm is of the sum over all heads"),
@@ -232,6 +244,19 @@ def test_a_method_that_the_model_cannot_serve_is_refused_with_the_reason_and_tho
 def test_a_method_that_only_another_kind_can_serve_is_refused_for_this_one():
     with pytest.raises(Unacceptable, match=r"method rollout: .*, not cross of this model"):
         asked(translator(), method="rollout", kind="cross")
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("tench, Tinca tinca", (0,)), (["tench, Tinca tinca", "1"], (0, 2)), ("1", (2,)), ("1,cat", (2, 1)),
+        ("cat, 0", (1, 0)), (1, (1,)), ([1, 2], (1, 2)), ("2", (2,)),
+    ],
+)  # fmt: skip
+def test_a_label_is_a_label_before_it_is_a_number_or_a_list(given, wanted):
+    model = vit().model_copy(update={"labels": ("tench, Tinca tinca", "cat", "1")})
+    ask = resolve(parse(AttentionOptions, {"method": "relevance", "target": given}, strings=False), model)
+    assert ask.targets == wanted
 
 
 def test_a_row_that_the_input_does_not_have_is_refused():

@@ -88,3 +88,11 @@ def test_attention_comes_with_an_embedding(client):
     assert np.sum(rolled["values"], axis=-1) == pytest.approx(1, abs=1e-3)
     spans = [token["span"] for token in result["attention"]["tokens"]["source"]]
     assert spans == [None, [0, 3], [4, 7], [8, 11], [11, 12], None]
+
+
+def test_the_default_answer_of_a_text_of_128_tokens_is_small(client):
+    text = " ".join(["the cat sat on the mat and looked at it"] * 13)[: -len("and looked at it") - 1]
+    for method in ("raw", "rollout", "norm"):
+        answer = client.post("/v1/models/minilm/attention", json={"inputs": text, "attention": {"method": method}})
+        assert len(answer.json()["results"][0]["attention"]["tokens"]["source"]) == 128
+        assert len(answer.content) < 64_000
