@@ -112,7 +112,12 @@ class Sight:
             ]
             return pictures.overlay(open_image(sent, max_pixels), self.image.box, panels, style, max_pixels)
         first, kind = seen.maps[0], seen.maps[0].kind
-        queries = [seen.axes[kind.query][row].text for row in first.rows]
+        targets = first.entry.get("targets")  # tokens, whatever words they are in
+        queries = (
+            [str(target["text"]) for target in targets]
+            if isinstance(targets, list)
+            else [seen.axes[kind.query][row].text for row in first.rows]
+        )
         keys = [token.text for token in seen.axes[kind.key]]
         panels = [
             pictures.Panel(self._title(one, head), one.values[head])
