@@ -195,7 +195,12 @@ def test_a_text_that_is_too_long_is_refused_or_cut_as_the_reference_library_cuts
         ("bart", "generate", {"inputs": {"text": "a", "text_pair": "b"}}, "text_pair: is for text-classification"),
         ("bert", "classify", {"inputs": {"text": "a"}}, "inputs: must be a string or a list of strings, or of pairs"),
         ("bert", "classify", {"inputs": ["a", 1]}, "inputs: must be a string or a list of strings, or of pairs"),
-        ("vit", "classify", {"images": ["aGk="], "truncate": True}, "options: unknown option; known are top_k"),
+        (
+            "vit",
+            "classify",
+            {"images": ["aGk="], "truncate": True},
+            "options: unknown option; known are attention, top_k",
+        ),
         ("bert", "classify", {"inputs": "a", "top_k": 0}, "top_k"),
         ("gpt2", "generate", {"inputs": "the " * 60}, "input: at most"),
         (

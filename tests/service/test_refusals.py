@@ -69,7 +69,7 @@ CASES = {
     "head -13": (DIGITS + "?attention=raw&heads=-13", {"content": SEVEN, "headers": PNG}, 422, "heads: must be from -4 to 3, given -13"),
     "queries by name": (DIGITS + "?attention=raw&queries=banana", {"content": SEVEN, "headers": PNG}, 422, "queries: "),
     "no class": (
-        DIGITS + "?attention=relevance&target=243", {"content": SEVEN, "headers": PNG}, 422, "target: must be from 0 to 9, given another",
+        DIGITS + "?attention=relevance&target=243", {"content": SEVEN, "headers": PNG}, 422, "target: must be from 0 to 9 or a label, given another",
     ),
     "more discarded than there is": (
         DIGITS + "?attention=rollout&discard=1.5", {"content": SEVEN, "headers": PNG}, 422, "discard: Input should be less than",
