@@ -130,7 +130,15 @@ def identities(kinds: Sequence[Kind], controls: Mapping[str, Tensor]) -> list[Te
 
 
 def relevance(look: Look, inputs: Sequence[Tensor], controls: Mapping[str, Tensor]) -> list[Tensor]:
-    """Return the relevance that `relevance_graph` does, its gradients by autograd."""
+    """Return the relevance that `relevance_graph` does, its gradients by autograd, of one input at a time."""
+    one_by_one = []
+    for row in range(len(inputs[0])):
+        own = {name: tensor if name.endswith(".layers") else tensor[row : row + 1] for name, tensor in controls.items()}
+        one_by_one.append(_relevance(look, [tensor[row : row + 1] for tensor in inputs], own))
+    return [torch.cat(rows) for rows in zip(*one_by_one, strict=True)]
+
+
+def _relevance(look: Look, inputs: Sequence[Tensor], controls: Mapping[str, Tensor]) -> list[Tensor]:
     with torch.enable_grad():
         seen = look.see(*inputs)
         row = seen.answer

@@ -105,7 +105,8 @@ def _looks(source: Source, open_session: Open, ledger: Ledger) -> None:
         "attention": lambda sizes: CASES[0].controls(exact.kinds, _axes(source, sizes), SEEDS[0]),
     }
     if "relevance" in plans:
-        answer = exact.see(*plans["predict"].example(sizes, SEEDS[0])).answer.detach()
+        with torch.no_grad():
+            answer = exact.see(*plans["predict"].example(sizes, SEEDS[0])).answer
         asked = targets(exact.kinds, answer, _axes(source, sizes), SEEDS[0])
         controls["relevance"] = lambda _: asked
     for role, plan in plans.items():
