@@ -13,7 +13,7 @@ LOCK := --python-version 3.12 --python-platform x86_64-manylinux_2_28 --only-bin
   --no-emit-index-url --quiet --custom-compile-command "make lock"
 export REGARD_LOG_FORMAT ?= console
 
-.PHONY: help serve models train test lint types pytest gpu-test bench bench-attention lock picture clean
+.PHONY: help serve models train test lint types pytest gpu-test bench bench-attention bench-peers bench-generation bench-runtimes lock picture clean
 .DELETE_ON_ERROR:
 
 help: ## list the verbs
@@ -62,6 +62,15 @@ bench: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## measure what requests cost here, as a
 bench-attention: .venv/.dev-$(EXTRA) ## measure what each method of attention costs beside predictions, at the shape of ViT-B/16
 	@$(BIN)/python -m benchmarks.attention
 
+bench-peers: .venv/.bench-$(EXTRA) ## regard beside LitServe, BentoML, MLServer, Ray Serve and FastAPI with threads (needs wrk or hey)
+	@$(BIN)/python -m benchmarks.servers $(ARGS)
+
+bench-generation: .venv/.bench-$(EXTRA) ## regard beside transformers and CTranslate2: translating and continuing texts
+	@$(BIN)/python -m benchmarks.generation $(ARGS)
+
+bench-runtimes: .venv/.bench-$(EXTRA) ## onnxruntime as regard runs it beside PyTorch and OpenVINO, without HTTP
+	@$(BIN)/python -m benchmarks.runtimes $(ARGS)
+
 lock: .venv/.dev-$(EXTRA) ## resolve the images' dependencies anew, with hashes (ARGS=--upgrade renews the pins)
 	@for extras in "redis cpu" "redis gpu" "cpu export"; do $(BIN)/uv pip compile pyproject.toml $(LOCK) $(ARGS) \
 	  $$(printf -- '--extra %s ' $$extras) --output-file requirements/$${extras##* }.lock || exit 1; done
@@ -86,6 +95,11 @@ picture: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## draw the pictures of docs/ from the
 .venv/.dev-%: pyproject.toml | .venv/bin/python
 	@echo "installing what tests need (PyTorch is large, this can take minutes)"
 	@$(BIN)/pip install --quiet $(PIP_ARGS) --editable ".[$*,export,train,dev]"
+	@touch $@
+
+.venv/.bench-%: pyproject.toml | .venv/bin/python
+	@echo "installing what benchmarks need (PyTorch is large, this can take minutes)"
+	@$(BIN)/pip install --quiet $(PIP_ARGS) --editable ".[$*,export,train,dev,bench]"
 	@touch $@
 
 clean: ## remove .venv, artifacts and caches

@@ -98,8 +98,9 @@ class TextRule(Part):
 class Kind(Part):
     """The maps of one kind, in layer order, and how the graphs are asked for them.
 
-    The attention graph takes `method`, `fusion` and `diagnose`; and for each kind `<kind>.layers`, `<kind>.rows`,
-    `<kind>.heads`, `<kind>.special`, the special tokens among its keys, and where it can be rolled out
+    The attention graph answers as the graph of predictions does, also where all else that it takes is 0 or empty: then
+    nothing else is computed. It takes `method`, `fusion` and `diagnose`; and for each kind `<kind>.layers`,
+    `<kind>.rows`, `<kind>.heads`, `<kind>.special`, the special tokens among its keys, and where it can be rolled out
     `<kind>.discard`, how many entries of a layer are left out. It returns
     `<kind>` (batch, heads, layers in their order, rows, key) and `<kind>.diagnostics` (batch, layer, head, query,
     figure).
@@ -125,8 +126,16 @@ class Kind(Part):
         return self.key.removesuffix("_input")
 
 
+COUNT, LIKELIEST, TOKENS = "count", "likeliest", "likeliest.tokens"
+"""A decode step takes how many (1) tokens are to be looked at, and returns the logarithms of the likeliest ones' shares
+and these tokens, both (batch, count), beside the logits of all."""
+
+
 class Cache(Part):
-    """One tensor that a decode step takes and returns, with room for `capacity` tokens."""
+    """One tensor that a decode step takes and returns, with room for `capacity` tokens.
+
+    A step writes one token a row; where it is given the same memory to return, nothing else moves.
+    """
 
     past: str
     present: str
@@ -173,7 +182,7 @@ class Generation(Part):
 class Manifest(Part):
     """`manifest.json`."""
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     name: Name
     version: Name
     family: str

@@ -28,6 +28,8 @@ from export.checkpoint import CheckpointError, open_checkpoint
 from export.families import FAMILIES
 from export.family import Wish
 from export.graphs import Look
+from export.likeliest import stepping, with_likeliest
+from export.loss import BOUNDS, drawn, hold, losses, sampled
 from export.optimize import ExportError, optimize, part
 from export.pack import Graphs, write_manifest
 from export.plan import Plan, Source
@@ -51,7 +53,10 @@ def main() -> int:
     try:
         for name in arguments.names:
             source = _source(name, arguments)
-            export(source, arguments.version, arguments.to, arguments.precision, arguments.opset)
+            export(
+                source, arguments.version, arguments.to, arguments.precision, arguments.opset,
+                samples=arguments.samples, force=arguments.force,
+            )  # fmt: skip
     except KeyboardInterrupt:
         print(f"{name}: not exported: interrupted", file=sys.stderr)
         return 128 + (stopped[0] if stopped else signal.SIGINT)
@@ -103,12 +108,20 @@ def _arguments() -> argparse.Namespace:
         default=OPSET,
         help=f"of ONNX, {OPSETS[0]} to {OPSETS[-1]} (default: {OPSET})",
     )
+    parser.add_argument(
+        "--samples",
+        type=Path,
+        help="a folder of images, or a file with a text a line, on which what int8 loses is measured (default: random)",
+    )
+    parser.add_argument("--force", action="store_true", help="export int8 though it loses more than is allowed")
     parser.add_argument("--revision", help="branch, tag or commit on the hub")
     parser.add_argument("--ignore", action="append", default=[], metavar="KEY", help="of a configuration; repeatable")
     parser.add_argument("--list", action="store_true", help="list what can be exported")
     arguments = parser.parse_args()
     if not arguments.names and not arguments.list:
         parser.error(f"NAME: one or more, such as {', '.join(SOURCES)} or a checkpoint's folder")
+    if (arguments.samples or arguments.force) and arguments.precision != "int8":
+        parser.error("--samples and --force: are for --precision int8")
     if arguments.name and len(arguments.names) > 1:
         parser.error("--name: is for one NAME at a time")
     for what in ("version", "name"):
@@ -160,8 +173,20 @@ def _source(name: str, arguments: argparse.Namespace) -> Source:
     return source
 
 
-def export(source: Source, version: str, root: Path, precision: Precision = "fp32", opset: int = OPSET) -> Path:
-    """Make `<root>/<name>/<version>/` and return it; until every check has passed, nothing is there."""
+def export(
+    source: Source,
+    version: str,
+    root: Path,
+    precision: Precision = "fp32",
+    opset: int = OPSET,
+    *,
+    samples: Path | None = None,
+    force: bool = False,
+) -> Path:
+    """Make `<root>/<name>/<version>/` and return it; until every check has passed, nothing is there.
+
+    What 8 bits lose is measured on `samples`, or inputs that are drawn, and refused past a bound unless `force` is set.
+    """
     target = root / source.name / version
     source = dataclasses.replace(source, made_by={**source.made_by, "opset": opset})
     if precision == "int8":
@@ -184,12 +209,28 @@ def export(source: Source, version: str, root: Path, precision: Precision = "fp3
             said.append(f"{len(source.tried)} shapes against float64, alone and padded")
         for what, difference in sorted(worst.items()):
             say(f"            {what:<36} differs by at most {difference:.1e}")
+        if precision == "int8":
+            worst |= _lost(source, folder, samples, force=force)
         write_manifest(source, version, precision, worst, folder)
         if target.exists():
             target.rename(temporary / "old")
         folder.rename(target)
     say(f"  pack      {target}")
     return target
+
+
+def _lost(source: Source, folder: Path, samples: Path | None, *, force: bool) -> dict[str, float]:
+    """Return what an artifact in 8 bits loses, for its manifest. Raises ExportError where that is too much."""
+    inputs = sampled(source, samples) if samples else drawn(source)
+    with step("  compare") as said:
+        found = losses(source, lambda role: _session(folder, role), inputs)
+        said.append(f"{len(inputs)} inputs {'given' if samples else 'drawn at random'}, with full precision")
+    for what, value in found.items():
+        say(f"            {what:<36} {value:.2e}, at most {BOUNDS[what]:g}")
+    if not force:
+        hold(found, real=samples is not None)
+    where = "samples" if samples else "drawn inputs"
+    return {f"int8, {len(inputs)} {where}: {what}": value for what, value in found.items()}
 
 
 def write_graphs(source: Source, graphs: Graphs, precision: Precision = "fp32", opset: int = OPSET) -> None:
@@ -214,8 +255,11 @@ def _graph(plan: Plan, source: Source, precision: Precision, opset: int, what: s
 
 def _made(plan: Plan, base: onnx.ModelProto, source: Source, precision: Precision, opset: int) -> onnx.ModelProto:
     """Make a plan's graph: of the base, by what is read off it, or by tracing."""
-    if plan.role in ("encode", "decode"):
+    if plan.role == "encode":
         return _graph(plan, source, precision, opset, plan.role)
+    if plan.role == "decode":
+        graph = _graph(stepping(plan), source, precision, opset, plan.role)
+        return with_likeliest(graph, plan, source.generation.suppressed if source.generation else ())
     look = source.base.module
     assert isinstance(look, Look)  # noqa: S101 # for the type checker
     with step(f"  make      {plan.role}") as said:

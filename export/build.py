@@ -14,6 +14,7 @@ class Builder:
 
     def __init__(self, model: onnx.ModelProto, prefix: str) -> None:
         self.graph = model.graph
+        self._opsets: Any = model.opset_import
         self._prefix = prefix
         self._made = 0
         self._nodes: Any = model.graph.node  # those of the branch that is being built
@@ -25,6 +26,9 @@ class Builder:
     def ops(self, kind: str, count: int, *inputs: str, **attributes: Any) -> list[str]:  # noqa: ANN401 # as above
         """Add a node of several outputs and return their names."""
         names = [self._name() for _ in range(count)]
+        domain = attributes.get("domain", "")
+        if all(known.domain != domain for known in self._opsets):
+            self._opsets.append(helper.make_opsetid(domain, 1))
         self._nodes.append(helper.make_node(kind, inputs, names, **attributes))
         return names
 
@@ -33,6 +37,14 @@ class Builder:
         name = self._name()
         self.graph.initializer.append(numpy_helper.from_array(np.asarray(value, dtype), name))
         return name
+
+    def zeros(self, shape: str) -> str:
+        """Return zeros of a shape."""
+        return self.op("ConstantOfShape", shape, value=numpy_helper.from_array(np.zeros(1, np.float32)))
+
+    def nothing(self, *shape: int) -> str:
+        """Return zeros of a shape in which some length is 0."""
+        return self.zeros(self.constant(shape))
 
     def floats(self, x: str) -> str:
         """Return a tensor as single floats, in which everything is reduced."""

@@ -30,6 +30,7 @@ class Tape(Builder):
         self.types = {name: kind.elem_type for name, kind in known.items()}
         self.shapes |= {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
         self.types |= {tensor.name: tensor.data_type for tensor in model.graph.initializer}
+        self.weights = {tensor.name for tensor in model.graph.initializer}
         self.gradients: dict[str, str] = {}
 
     def number(self, value: float, like: str) -> str:
@@ -157,6 +158,8 @@ def _divide(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
 def _matrix(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
     first, second = node.input
     _whole(tape, node, index, slice(-2))
+    if index == 0 and second in tape.weights:  # one copy of them in memory, not another that is turned
+        return tape.op("FusedMatMul", gradient, second, transB=1, domain="com.microsoft")
     if index == 0:
         return tape.op("MatMul", gradient, tape.swapped(second))
     return tape.op("MatMul", tape.swapped(first), gradient)

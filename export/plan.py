@@ -1,7 +1,7 @@
 """What is to be exported: a source, and for each role a plan of its graph."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -47,6 +47,14 @@ class Plan:
         """Draw one tensor an input that is not given; masks are padded on the right up to half, the first row whole."""
         generator, given = torch.Generator().manual_seed(seed), given or {}
         return [given[port.name] if port.name in given else self._draw(port, sizes, generator) for port in self.inputs]
+
+    def cut(self, inputs: Container[str], outputs: Container[str]) -> "Plan":
+        """Return the same without some ports."""
+        return dataclasses.replace(
+            self,
+            inputs=tuple(port for port in self.inputs if port.name not in inputs),
+            outputs=tuple(port for port in self.outputs if port.name not in outputs),
+        )
 
     def _draw(self, port: Port, sizes: Sizes, generator: torch.Generator) -> Tensor:
         shape = [sizes[axis] if isinstance(axis, str) else axis for axis in port.axes]

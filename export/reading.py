@@ -5,6 +5,7 @@ the graph, and what is not asked for is not computed: it lies behind an `If`, or
 of a kind, whichever it then goes through.)
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -28,9 +29,10 @@ def attention_graph(base: onnx.ModelProto, plan: Plan, look: Look, image: ImageR
     graph, b = _copied(base, plan, "read.")
     b.output(plan.outputs[0].name, f"{plan.outputs[0].name}.seen", FLOAT, plan.outputs[0].axes)
     shown = {port.name: port.axes for port in plan.outputs}
+    looking = _tapped(graph, b, look.kinds)
     for kind in look.kinds:
-        reading = Reading(b, kind, [weight.numpy() for weight in look.joining(kind)], image)
-        b.output(kind.kind, reading.maps(), FLOAT, shown[kind.kind])
+        reading = Reading(b, kind, looking, [weight.numpy() for weight in look.joining(kind)], image)
+        b.output(kind.kind, reading.maps(shown[kind.kind]), FLOAT, shown[kind.kind])
         name = f"{kind.kind}.diagnostics"
         b.output(name, reading.diagnostics(), FLOAT, shown[name])
     return finish(graph, plan)
@@ -76,30 +78,73 @@ def _copied(base: onnx.ModelProto, plan: Plan, prefix: str) -> tuple[onnx.ModelP
     return graph, b
 
 
+def _tapped(graph: onnx.ModelProto, b: Builder, kinds: Sequence[Kind]) -> str:
+    """Copy all weights and values as they are computed, as `<name>.seen` in single floats, where they are to be read.
+
+    Otherwise each copy is empty and a layer's memory is the next one's, as in a graph without them: what is read stands
+    at the end, and would keep all of it. Returns whether anything is to be read.
+    """
+    computed = list(graph.graph.node)
+    any_row = [b.op("Greater", b.length(f"{kind.kind}.rows", 0), b.constant(0)) for kind in kinds]
+    looking = functools.reduce(functools.partial(b.op, "Or"), any_row, "diagnose")
+    weighing = b.op("And", looking, b.op("Equal", "method", b.constant(READ.index("norm"))))
+    first = list(graph.graph.node)[len(computed) :]
+    taps: dict[str, onnx.NodeProto] = {}
+    for kind in kinds:
+        for name in kind.maps:
+            for tensor, asked in ((name, looking), (f"{name}.value", weighing)):
+                b.branch(asked, functools.partial(_floats, b, tensor), lambda: [b.nothing(0, 0, 0, 0)])
+                taps[tensor] = graph.graph.node[-1]
+                taps[tensor].output[0] = f"{tensor}.seen"
+    nodes = first
+    for node in computed:
+        nodes += [node, *(taps[name] for name in node.output if name in taps)]
+    nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.graph.node[:]
+    graph.graph.node.extend(nodes)
+    return looking
+
+
+def _floats(b: Builder, tensor: str) -> list[str]:
+    return [b.floats(tensor)]
+
+
 class Reading:
     """Builds what is read off the weights (batch, heads, query, key) of one kind, and the values that they weighed."""
 
     def __init__(
-        self, b: Builder, kind: Kind, joining: Sequence[npt.NDArray[np.generic]], image: ImageRule | None
+        self,
+        b: Builder,
+        kind: Kind,
+        looking: str,
+        joining: Sequence[npt.NDArray[np.generic]],
+        image: ImageRule | None,
     ) -> None:
         self.b = b
         self.kind = kind
+        self.looking = looking
+        self.weights = [f"{name}.seen" for name in kind.maps]
+        self.values = [f"{name}.value.seen" for name in kind.maps]
         self.joining = joining
         self.image = image
         self.layers, self.rows, self.heads, self.special, self.discard = (
             f"{kind.kind}.{name}" for name in ("layers", "rows", "heads", "special", "discard")
         )
 
-    def maps(self) -> str:
-        """Return what was asked for: (batch, heads, layers, rows, key)."""
+    def maps(self, axes: Sequence[int | str]) -> str:
+        """Return what was asked for: (batch, heads, layers, rows, key), or nothing; `axes` says which have a length."""
         makers: dict[str, Callable[[], str]] = {"raw": self.raw, "rollout": self.rollout, "norm": self.norm}
-        return self._chosen("method", READ, {name: makers[name] for name in READ if name in self.kind.methods})
+        served: dict[str, Callable[[], str]] = {name: makers[name] for name in READ if name in self.kind.methods}
+        key = axes[-1] if isinstance(axes[-1], int) else 0
+        return self.b.branch(
+            self.looking, lambda: [self._chosen("method", READ, served)], lambda: [self.b.nothing(0, 0, 0, 0, key)]
+        )[0]
 
     def raw(self) -> str:
         """Return the weights of layers and rows, and of heads, or fused over all."""
         b = self.b
-        picked = [b.op("Gather", name, rows, axis=2) for name, rows in zip(self.kind.maps, self._rows(), strict=True)]
-        joined = b.floats(b.op("Concat", *picked, axis=2))  # (batch, heads, layers x rows, key)
+        picked = [b.op("Gather", name, rows, axis=2) for name, rows in zip(self.weights, self._rows(), strict=True)]
+        joined = b.op("Concat", *picked, axis=2)  # (batch, heads, layers x rows, key)
         fused = self._chosen(
             "fusion",
             FUSIONS,
@@ -115,12 +160,11 @@ class Reading:
     def rollout(self) -> str:
         """Return the rows of `methods.rollout`, of no row nothing; rows are normalised as they are multiplied."""
         b = self.b
-        shape = b.op("Concat", b.op("Shape", self.kind.maps[0], end=1), b.constant([1, 1, 0, 1]), axis=0)
-        nothing = onnx.numpy_helper.from_array(np.zeros(1, np.float32))
+        shape = b.op("Concat", b.op("Shape", self.weights[0], end=1), b.constant([1, 1, 0, 1]), axis=0)
         return b.branch(
             b.op("Greater", b.length(self.rows, 0), b.constant(0)),
             lambda: [self._rolled_out()],
-            lambda: [b.op("ConstantOfShape", shape, value=nothing)],
+            lambda: [b.zeros(shape)],
         )[0]
 
     def _rolled_out(self) -> str:
@@ -145,14 +189,12 @@ class Reading:
         """Return `methods.norms` of layers and rows; a layer without rows is left out."""
         b = self.b
         made = []
-        for name, joining, rows in zip(self.kind.maps, self.joining, self._rows(), strict=True):
+        for weights, value, joining, rows in zip(self.weights, self.values, self.joining, self._rows(), strict=True):
             asked = b.op("Greater", b.length(rows, 0), b.constant(0))
-            alpha = b.floats(b.op("Gather", name, rows, axis=2))
+            alpha = b.op("Gather", weights, rows, axis=2)
 
-            def norms(name: str = name, joining: npt.NDArray[np.generic] = joining, alpha: str = alpha) -> list[str]:
-                value = b.floats(f"{name}.value")
-                shape = (self.kind.heads, -1, joining.shape[1])
-                output = b.op("Reshape", b.constant(joining, np.float32), b.constant(shape))
+            def norms(value: str = value, joining: npt.NDArray[np.generic] = joining, alpha: str = alpha) -> list[str]:
+                output = b.constant(joining.reshape(self.kind.heads, -1, joining.shape[1]), np.float32)
                 added = b.op("MatMul", value, output)  # (batch, heads, key, width)
                 turned = self._heads_last(alpha)  # (batch, key, row, heads)
                 # at rank 3 the runtime takes the swap of axes into the product, rather than turn the vectors twice
@@ -188,8 +230,7 @@ class Reading:
             special = b.op("Unsqueeze", b.op("Cast", self.special, to=FLOAT), b.constant([1, 3]))
             places = self._places()
             layers = []
-            for name in self.kind.maps:
-                weights = b.floats(name)
+            for weights in self.weights:
                 log = b.op("Log", b.op("Max", weights, b.constant(1e-30, np.float32)))
                 found = [
                     b.op("Neg", b.reduce("ReduceSum", b.op("Mul", weights, log), 3)),
@@ -199,8 +240,7 @@ class Reading:
                 layers.append(b.op("Unsqueeze", b.op("Concat", *found, axis=3), b.constant([1])))
             return [b.op("Concat", *layers, axis=1)]
 
-        nothing = onnx.numpy_helper.from_array(np.zeros(1, np.float32))
-        return b.branch("diagnose", figures, lambda: [b.op("ConstantOfShape", b.constant([0] * 5), value=nothing)])[0]
+        return b.branch("diagnose", figures, lambda: [b.nothing(0, 0, 0, 0, 0)])[0]
 
     def _places(self) -> str | None:
         """Return how far patches are from each other (patch, patch), in pixels of the image that the model takes."""
@@ -222,7 +262,7 @@ class Reading:
         b = self.b
 
         def all_by(kind: str) -> Callable[[], list[str]]:
-            return lambda: [b.reduce(kind, b.floats(name), 1, keep=False) for name in self.kind.maps]
+            return lambda: [b.reduce(kind, weights, 1, keep=False) for weights in self.weights]
 
         def other() -> list[str]:
             return b.branch(self._is("fusion", FUSIONS, "max"), all_by("ReduceMax"), all_by("ReduceMin"))

@@ -2,7 +2,12 @@
 
 from typing import Any
 
+from torch import nn
+
 from contract.manifest import (
+    COUNT,
+    LIKELIEST,
+    TOKENS,
     Cache,
     Generation,
     ImageRule,
@@ -157,7 +162,7 @@ def text_continuer(
         plans=(
             *_looks(base, {}),
             Plan("encode", ContinueEncode(model), (source,), known, layers - 1, below),  # the last need not attend
-            Plan("decode", ContinueDecode(model), (token, position, *past), (following, *present), layers, below),
+            _step(ContinueDecode(model), (token, position, *past), (following, *present), layers, below),
         ),
         attention=(kind,),
         generation=_driven(rules, own, memory=()),
@@ -219,7 +224,7 @@ def text_to_text(
         plans=(
             *_looks(base, {}),
             Plan("encode", Encode(model), (source, visible), memory, encoder.layers, below),
-            Plan("decode", Decode(model), stepped, (following, *present), 2 * decoder.layers, below),
+            _step(Decode(model), stepped, (following, *present), 2 * decoder.layers, below),
         ),
         attention=kinds,
         generation=_driven(rules, own, memory=crossed).model_copy(
@@ -234,6 +239,15 @@ def text_to_text(
         ),
         longest={"batch": 1, "source": config.length, "target": longest},
     )
+
+
+def _step(
+    module: nn.Module, inputs: tuple[Port, ...], outputs: tuple[Port, ...], attentions: int, below: Below
+) -> Plan:
+    """Plan a decode step, with the likeliest tokens beside the logits."""
+    count = Port(name=COUNT, dtype="int64", axes=(1,))
+    likeliest = (_float(LIKELIEST, "batch", COUNT), Port(name=TOKENS, dtype="int64", axes=("batch", COUNT)))
+    return Plan("decode", module, (*inputs, count), (*outputs, *likeliest), attentions, below)
 
 
 def _driven(rules: Generation, own: tuple[str, ...], memory: tuple[str, ...]) -> Generation:

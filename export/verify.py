@@ -11,7 +11,7 @@ import onnxruntime as ort
 import torch
 from torch import Tensor
 
-from contract.manifest import Generation, KindName, Port, Role
+from contract.manifest import COUNT, LIKELIEST, TOKENS, Generation, KindName, Port, Role
 from export.definition import CASES, Case, Controls, identities, read, relevance, targets
 from export.graphs import Look
 from export.optimize import ExportError
@@ -31,6 +31,8 @@ for its user to judge.
 """
 
 SEEDS = (1, 2)
+LOOKED_AT = 3
+"""Tokens of a step."""
 LEAST_SIZES = 3
 MAPS_RANK = 5
 
@@ -102,12 +104,12 @@ def _looks(source: Source, open_session: Open, ledger: Ledger) -> None:
     sizes = source.tried[-1]
     controls: dict[Role, Callable[[Sizes], Controls]] = {
         "predict": lambda _: {},
-        "attention": lambda sizes: CASES[0].controls(exact.kinds, _axes(source, sizes), SEEDS[0]),
+        "attention": lambda sizes: CASES[0].controls(exact.kinds, axes(source, sizes), SEEDS[0]),
     }
     if "relevance" in plans:
         with torch.no_grad():
             answer = exact.see(*plans["predict"].example(sizes, SEEDS[0])).answer
-        asked = targets(exact.kinds, answer, _axes(source, sizes), SEEDS[0])
+        asked = targets(exact.kinds, answer, axes(source, sizes), SEEDS[0])
         controls["relevance"] = lambda _: asked
     for role, plan in plans.items():
         _alone_as_in_a_batch(plan, sessions[role], sizes, ledger, controls[role])
@@ -133,7 +135,7 @@ def _looked(
     (answer,) = _compared(plans["predict"], sessions["predict"], given, [seen.answer], sizes, ledger)
     first: list[Array] = []
     for case in cases:
-        controls = case.controls(exact.kinds, _axes(source, sizes), seed)
+        controls = case.controls(exact.kinds, axes(source, sizes), seed)
         # which entries are the smallest is decided in the graph's precision: that case starts from the graph's own maps
         weighed = seen._replace(weights=_weights(first[1::2])) if case.share else seen
         with torch.no_grad():
@@ -143,9 +145,11 @@ def _looked(
         got = _compared(plan, sessions["attention"], tensors, wanted, sizes, ledger, case.name)
         ledger.compare("predict = attention's prediction", answer, got[0], words(sizes))
         first = first or got
+    idle = run(plans["attention"], sessions["attention"], _asked_nothing(plans["attention"], plans["predict"], given))
+    ledger.compare("predict = attention's, asked nothing", answer, idle[0], words(sizes))
     rest: list[Array] = []
     if "relevance" in plans:
-        controls = targets(exact.kinds, seen.answer, _axes(source, sizes), SEEDS[0])
+        controls = targets(exact.kinds, seen.answer, axes(source, sizes), SEEDS[0])
         plan = plans["relevance"]
         arrays = [tensor.numpy() for tensor in plan.example(sizes, seed, controls)]
         logits, *found = run(plan, sessions["relevance"], arrays)
@@ -165,6 +169,14 @@ def _looked(
     return first, [answer, *rest]
 
 
+def _asked_nothing(plan: Plan, predict: Plan, given: Sequence[Tensor]) -> list[Array]:
+    """Return the inputs of a prediction, and every other one 0 or empty."""
+    others = [
+        np.zeros([axis if isinstance(axis, int) else 0 for axis in port.axes], port.dtype) for port in plan.inputs
+    ]
+    return [*(tensor.numpy() for tensor in given), *others[len(predict.inputs) :]]
+
+
 def _without(relevance: Array, own: Tensor | None) -> Array:
     """Return relevance (batch, row, key) less the identity that it starts from, whose keys `own` (batch, row) are."""
     if own is None:
@@ -180,7 +192,7 @@ def _weights(stacks: Sequence[Array]) -> list[list[Tensor]]:
     return [[layer.double() for layer in torch.from_numpy(stack).unbind(2)] for stack in stacks]
 
 
-def _axes(source: Source, sizes: Sizes) -> Sizes:
+def axes(source: Source, sizes: Sizes) -> Sizes:
     """Return the sizes with that of an image's axis, which never varies."""
     kind = source.attention[0]
     rows, columns = kind.grid or (0, 0)
@@ -190,15 +202,34 @@ def _axes(source: Source, sizes: Sizes) -> Sizes:
 def _traced(source: Source, plan: Plan, session: ort.InferenceSession, ledger: Ledger) -> None:
     """Compare a graph with the module that it was traced from."""
     exact = copy.deepcopy(plan.module).double()
+    asked: Controls = {COUNT: torch.tensor([LOOKED_AT])} if plan.role == "decode" else {}
     for sizes in source.tried:
         answers = []
         for seed in SEEDS:
-            tensors = plan.example(sizes, seed)
+            tensors = plan.example(sizes, seed, asked)
+            taken = tensors[: len(tensors) - len(asked)]
             with torch.no_grad():
-                found = exact(*(tensor.double() if tensor.is_floating_point() else tensor for tensor in tensors))
-            answers.append(_compared(plan, session, tensors, list(found), sizes, ledger))
+                found = exact(*(tensor.double() if tensor.is_floating_point() else tensor for tensor in taken))
+            got = _compared(plan, session, tensors, list(found), sizes, ledger)
+            if asked:
+                _likeliest(source, plan, got, words(sizes), ledger)
+            answers.append(got[: len(found)])
         _different(plan, answers[0], answers[1], sizes)
-    _alone_as_in_a_batch(plan, session, source.tried[-1], ledger, lambda _: {})
+    _alone_as_in_a_batch(plan, session, source.tried[-1], ledger, lambda _: asked)
+
+
+def _likeliest(source: Source, plan: Plan, got: list[Array], where: str, ledger: Ledger) -> None:
+    """Compare the likeliest tokens of a step with its own logits, in float64."""
+    out = {port.name: array for port, array in zip(plan.outputs, got, strict=True)}
+    logits = out["logits"].astype(np.float64)
+    logs = logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
+    if source.generation:
+        logs[:, [token for token in source.generation.suppressed if 0 <= token < logs.shape[1]]] = -np.inf
+    best = -np.sort(-logs, axis=-1)[:, : out[LIKELIEST].shape[1]]
+    named = np.take_along_axis(logs, out[TOKENS].astype(np.int64), axis=1)
+    for what, found in ((LIKELIEST, out[LIKELIEST]), (TOKENS, named)):
+        hidden = np.isinf(best) & np.isinf(found)
+        ledger.compare(f"decode: {what}", np.where(hidden, 0, found), np.where(hidden, 0, best), where)
 
 
 def run(plan: Plan, session: ort.InferenceSession, inputs: list[Array]) -> list[Array]:
@@ -223,7 +254,7 @@ def _compared(
 ) -> list[Array]:
     """Run a graph and compare all that it returns."""
     got = run(plan, session, [tensor.numpy() for tensor in tensors])
-    for port, ours, theirs in zip(plan.outputs, got, wanted, strict=True):
+    for port, ours, theirs in zip(plan.outputs, got, wanted, strict=False):  # what is behind is made of these
         if not theirs.numel() and not ours.size:  # a kind that does not have the method
             continue
         maps = port.name in get_args(KindName)
@@ -237,7 +268,7 @@ def _compared(
 
 def _different(plan: Plan, one: list[Array], other: list[Array], sizes: Sizes) -> None:
     """Refuse outputs, or layers of maps, that are the same for two inputs."""
-    for port, first, second in zip(plan.outputs, one, other, strict=True):
+    for port, first, second in zip(plan.outputs, one, other, strict=False):  # as above
         maps = first.ndim == MAPS_RANK  # (batch, heads, layers, rows, key)
         layers = [np.s_[:, :, layer] for layer in range(first.shape[2])] if maps else [np.s_[:]]
         if (
@@ -270,6 +301,8 @@ def _alone_as_in_a_batch(
         ]
         alone = run(plan, session, cut)
         for port, one, many in zip(plan.outputs, alone, together, strict=True):
+            if port.name == TOKENS:  # a name, of which no difference is small
+                continue
             where = f"row {row} of {words(sizes)}, of true length {words(lengths)}"
             same = many[(slice(row, row + 1), *(slice(length) for length in one.shape[1:]))]
             maps = plan.role == "attention" and port.name in get_args(KindName)
@@ -307,7 +340,7 @@ def _cached_as_uncached(
         state[cache.past] = room
     session = open_session("decode")
     for index in range(max(first - 1, 0), target.shape[1]):
-        state |= {"token": target[:, index], "position": np.full(sizes["batch"], index)}
+        state |= {"token": target[:, index], "position": np.full(sizes["batch"], index), COUNT: np.array([1])}
         got = run(decode, session, [state[port.name] for port in decode.inputs])
         present = {port.name: array for port, array in zip(decode.outputs, got, strict=True)}
         state |= {cache.past: present[cache.present] for cache in generation.caches}

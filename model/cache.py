@@ -18,15 +18,19 @@ class Slots:
     """
 
     def __init__(self, past: Sequence[KeyValue], position: Tensor) -> None:
-        slot = torch.arange(past[0][0].shape[2], device=position.device)  # (capacity)
-        self._here = (slot == position[:, None])[:, None, :, None]  # (batch, 1, capacity, 1)
+        batch, heads, capacity, _ = past[0][0].shape
+        row = torch.arange(batch, device=position.device)[:, None]
+        head = torch.arange(heads, device=position.device)[None]
+        self._here = (row, head, position[:, None])  # (batch, heads)
+        slot = torch.arange(capacity, device=position.device)
         self.visible = (slot <= position[:, None])[:, None, None, :]  # (batch, 1, 1, capacity)
         self.present: list[KeyValue] = []
         self.recalls: list[Recall] = [self._recall(cache) for cache in past]
 
     def _recall(self, cache: KeyValue) -> Recall:
         def recall(new: KeyValue) -> KeyValue:
-            key, value = (torch.where(self._here, fresh, old) for fresh, old in zip(new, cache, strict=True))
+            # written, not chosen slot by slot: in memory that is both taken and returned nothing else moves
+            key, value = (old.index_put(self._here, fresh[:, :, 0]) for fresh, old in zip(new, cache, strict=True))
             self.present.append((key, value))
             return key, value
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,8 @@ from starlette.responses import Response
 from service import VERSION
 from service.batch import Device
 from service.edge import Edge
-from service.errors import Refusal, problem
+from service.errors import Refusal, problem, refused
+from service.hot import Hot
 from service.kept import Store
 from service.metrics import Metrics
 from service.routes import State, router
@@ -66,6 +68,7 @@ def create_app(
     app.include_router(router)
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(HTTPException, _not_routed)
+    app.add_middleware(Hot, routes=router.routes)
     app.add_middleware(
         Edge, metrics=metrics, max_body_bytes=settings.max_body_bytes, queue_body_bytes=settings.queue_body_bytes
     )
@@ -95,6 +98,8 @@ async def _warm_up(state: State, when_ready: Callable[[], None]) -> None:
         state.failure = str(error)
         signal.raise_signal(signal.SIGTERM)
         return
+    gc.collect()
+    gc.freeze()  # what stays until the end is not looked through again: pauses of tens of milliseconds
     state.metrics.ready.set(1)
     log.info("ready", models=list(state.models))
     when_ready()
@@ -102,7 +107,7 @@ async def _warm_up(state: State, when_ready: Callable[[], None]) -> None:
 
 async def _refused(request: Request, refusal: Exception) -> Response:
     assert isinstance(refusal, Refusal)  # noqa: S101 # registered for it
-    return problem(refusal.status, refusal.detail, refusal.errors, refusal.headers)
+    return refused(refusal)
 
 
 async def _not_routed(request: Request, error: Exception) -> Response:

@@ -26,13 +26,22 @@ class Device:
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="device")
         self._turn = asyncio.Lock()
+        self.wanted = 0
+        """How many wait for their turn."""
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[Callable[..., "asyncio.Future[R]"]]:
         """Wait for the device; yields a function that runs another on its thread."""
         loop = asyncio.get_running_loop()
-        async with self._turn:
+        self.wanted += 1
+        try:
+            await self._turn.acquire()
+        finally:
+            self.wanted -= 1
+        try:
             yield lambda function, *arguments: loop.run_in_executor(self._thread, function, *arguments)
+        finally:
+            self._turn.release()
 
     def close(self) -> None:
         """Let the thread end once it has finished what it runs."""

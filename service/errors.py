@@ -107,3 +107,8 @@ def problem(
     if errors:
         body["errors"] = list(errors)
     return Response(orjson.dumps(body), int(status), dict(headers or {}), "application/problem+json")
+
+
+def refused(refusal: Refusal) -> Response:
+    """Return the answer that a refusal says of itself."""
+    return problem(refusal.status, refusal.detail, refusal.errors, refusal.headers)

@@ -4,7 +4,7 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,14 +13,12 @@ import structlog
 from contract.manifest import Generation
 from service.batch import Budget, Device
 from service.metrics import Metrics
+from service.rows import SLOTS, Rows
 from service.run import Array, Session
-from service.search import Hypothesis, LogProbabilities, Search
+from service.search import ALL, Hypothesis, LogProbabilities, Search
 from service.settings import Settings
 
 log = structlog.get_logger()
-
-SLOTS = 16
-"""Cache capacities are multiples of this, so that the runtime sees few shapes."""
 
 
 @dataclass(eq=False)
@@ -35,12 +33,19 @@ class Job:
     search: Search
     limit: int
     future: "asyncio.Future[Hypothesis]"
-    grew: Callable[[Hypothesis], None]
+    grew: Callable[[Hypothesis], None] | None
     since: float = field(default_factory=time.monotonic)
     failure: Exception | None = None
+    rows: list[int] = field(default_factory=list)
+    """Which rows of the running batch are its own."""
 
     @property
-    def rows(self) -> int:
+    def ended(self) -> bool:
+        """Is it done, has it failed, or does nobody wait for it."""
+        return self.search.done or self.failure is not None or self.future.done()
+
+    @property
+    def width(self) -> int:
         """How many rows of the batch it takes."""
         return len(self.search.live)
 
@@ -68,17 +73,16 @@ class Decoding:
         self._name = decode.name
         self._waiting: deque[Job] = deque()
         self._running: list[Job] = []
-        self._state: dict[
-            str, Array
-        ] = {}  # memory, caches and the source's mask, in the order of the running jobs' rows
+        self._rows = Rows(decode, generation)
+        self._stopping = False
         self._arrived = asyncio.Event()
 
     async def generate(
-        self, source: Sequence[int], search: Search, limit: int, grew: Callable[[Hypothesis], None] = lambda _: None
+        self, source: Sequence[int], search: Search, limit: int, grew: Callable[[Hypothesis], None] | None = None
     ) -> Hypothesis:
         """Return the target that `search` finds in at most `limit` tokens; cancelling frees its rows at the next step.
 
-        `grew` is called after every step with the first live hypothesis.
+        `grew`, if given, is called after every step with the first live hypothesis.
         """
         start, future = self._generation.start, asyncio.get_running_loop().create_future()
         first, behind = (source[-1], len(source) - 1) if start is None else (start, 0)
@@ -89,38 +93,44 @@ class Decoding:
 
     async def work(self) -> None:
         """Take steps until cancelled; between two of them the device serves others."""
-        while True:
-            await self._arrived.wait()
-            async with self._device.turn() as run:
-                self._forget_cancelled()
-                joining = self._admit()
-                if joining:
-                    await self._attempt(run(self._join, joining), joining)
-                if self._running:
-                    await self._attempt(run(self._step), self._running)
-            self._answer()
-            if not self._waiting and not self._running:
-                self._arrived.clear()
+        self._stopping = False
+        try:
+            while True:
+                await self._arrived.wait()
+                async with self._device.turn() as run:
+                    self._drop([job for job in self._running if job.future.done()])
+                    joining = self._admit()
+                    if joining:
+                        await self._attempt(run(self._join, joining), joining)
+                    if self._running:
+                        await self._attempt(run(self._steps), self._running)
+                self._answer()
+                if not self._waiting and not self._running:
+                    self._arrived.clear()
+        finally:
+            self._stopping = True
 
-    async def _attempt(self, work: "asyncio.Future[None]", jobs: list[Job]) -> None:
-        """Wait for work on the device; if it fails, so do its jobs, and only they."""
+    async def _attempt(self, work: "asyncio.Future[int]", jobs: list[Job]) -> None:
+        """Wait for work on the device, which returns how many tokens it was; if it fails, so do its jobs, only they."""
         start = time.monotonic()
         try:
-            await work
+            cost = await work
         except Exception as error:
             for job in jobs:
                 self._fail(job, error)
-            self._forget_cancelled()
-        seconds = time.monotonic() - start
-        self._budget.spent(sum(job.rows for job in jobs), seconds)
-        self._metrics.run_seconds.labels(self._name).observe(seconds)
-        self._metrics.batch_size.labels(self._name).observe(len(jobs))
+            self._drop([job for job in jobs if job in self._running])
+        else:
+            self._budget.spent(cost, time.monotonic() - start)
 
     def _admit(self) -> list[Job]:
-        """Take from the queue, in order, what fits beside what is running."""
+        """Take from the queue, in order, what fits beside what is running and is encoded in one batch."""
         joining: list[Job] = []
+        longest = 0
         self._waiting = deque(job for job in self._waiting if not job.future.done())
         while self._waiting and self._fits([*self._running, *joining, self._waiting[0]]):
+            longest = max(longest, len(self._waiting[0].source))
+            if joining and longest * (len(joining) + 1) > self._settings.batch_tokens:
+                break
             job = self._waiting.popleft()
             self._metrics.queue_seconds.labels(self._name).observe(time.monotonic() - job.since)
             joining.append(job)
@@ -128,19 +138,19 @@ class Decoding:
 
     def _fits(self, jobs: list[Job]) -> bool:
         """Say whether jobs may run together: a single one always, more up to so many rows and bytes of caches."""
-        rows = sum(job.rows for job in jobs)
+        rows = sum(job.width for job in jobs)
         size = rows * self._capacity(jobs) * sum(self._bytes_a_token(cache.past) for cache in self._generation.caches)
         return len(jobs) == 1 or (rows <= self._settings.batch_rows and size <= self._settings.batch_cache_bytes)
 
-    def _capacity(self, jobs: list[Job]) -> int:
+    def _capacity(self, jobs: Iterable[Job]) -> int:
         return -(-max(job.behind + job.limit for job in jobs) // SLOTS) * SLOTS
 
     def _bytes_a_token(self, cache: str) -> int:
         port = self._shapes[cache]
         return math.prod(axis for axis in port.axes if isinstance(axis, int)) * np.dtype(port.dtype).itemsize
 
-    def _join(self, jobs: list[Job]) -> None:
-        """Encode new sources in one batch and add their rows to the running ones."""
+    def _join(self, jobs: list[Job]) -> int:
+        """Encode new sources in one batch and add their rows to the running ones; return how many tokens that was."""
         length = max(len(job.source) for job in jobs)
         source = np.zeros((len(jobs), length), np.int64)
         visible = np.zeros((len(jobs), length), np.bool_)
@@ -149,67 +159,83 @@ class Decoding:
             visible[row, : len(job.source)] = True
         feed = {"source": source, "source_visible": visible}
         known = self._encode.run({port.name: feed[port.name] for port in self._encode.graph.inputs}) | feed
-        repeats = [job.rows for job in jobs]
-        fresh = {name: np.repeat(array, repeats, axis=0) for name, array in known.items() if name in self._shapes}
-        fixed = {"batch": sum(repeats), "capacity": self._capacity(jobs)}
-        for cache in self._generation.caches:
-            port = self._shapes[cache.past]
-            room = np.zeros(
-                [fixed[axis] if isinstance(axis, str) else axis for axis in port.axes], np.dtype(port.dtype)
-            )
-            if cache.past in fresh:  # the source's
-                room[:, :, :length] = fresh[cache.past][:, :, : room.shape[2]]
-            fresh[cache.past] = room
-        self._state = (
-            {name: _joined(self._state[name], array) for name, array in fresh.items()} if self._running else fresh
-        )
-        self._running += jobs
+        repeats = [job.width for job in jobs]
+        fresh = {name: np.repeat(known[name], repeats, axis=0) for name in self._rows.names if name in known}
+        together = [*self._running, *jobs]
+        lengths = {
+            "capacity": max(job.behind + len(job.search.live[0].tokens) for job in together) + 1,
+            "source": max(len(job.source) for job in together),
+        }
+        rows = self._rows.join(sum(repeats), fresh, lengths)
+        for job in jobs:
+            job.rows, rows = rows[: job.width], rows[job.width :]
+        self._running = together
+        return source.size
 
-    def _step(self) -> None:
-        """Run one step for every row and let every search choose."""
-        positions = [job.behind + len(one.tokens) for job in self._running for one in job.search.live]
-        tokens = [(one.tokens or (job.first,))[-1] for job in self._running for one in job.search.live]
-        out = self._decode.run({**self._state, "token": np.array(tokens), "position": np.array(positions)})
-        logs = log_softmax(out["logits"])
-        order: list[int] = []  # the row that each row of the next step continues
-        row = 0
+    def _steps(self) -> int:
+        """Take steps until somebody is to be told of them, joins, has left or waits for the device, or all is to end.
+
+        Return how many tokens that was.
+        """
+        taken = 0
+        while True:
+            start = time.monotonic()
+            taken += self._step()
+            self._metrics.run_seconds.labels(self._name).observe(time.monotonic() - start)
+            self._metrics.batch_size.labels(self._name).observe(len(self._running))
+            told = any(job.ended or job.grew for job in self._running)
+            if told or self._waiting or self._device.wanted or self._stopping:
+                return taken
+
+    def _step(self) -> int:
+        """Run one step for every row and let every search choose; return how many rows that were."""
+        count = self._rows.count
+        tokens, positions = [0] * count, [0] * count
         for job in self._running:
-            rows = job.rows
+            for row, one in zip(job.rows, job.search.live, strict=True):
+                tokens[row] = one.tokens[-1] if one.tokens else job.first
+                positions[row] = job.behind + len(one.tokens)
+        wants = [job.search.wants for job in self._running]
+        likeliest, candidates, logits = self._rows.step(tokens, positions, max(*wants, 1), everything=ALL in wants)
+        for job, want in zip(self._running, wants, strict=True):
+            before = [one.tokens for one in job.search.live]
             try:
-                parents = job.search.advance(finite(logs[row : row + rows]))
+                if want == ALL and logits is not None:
+                    parents = job.search.advance(finite(log_softmax(logits[job.rows])))
+                else:
+                    parents = job.search.advance(finite(likeliest[job.rows].astype(np.float64)), candidates[job.rows])
             except Exception as error:  # this one's alone: its neighbours go on
                 job.failure = error
             else:
-                order += [] if job.search.done else [row + parent for parent in parents]
-            row += rows
-        for cache in self._generation.caches:
-            self._state[cache.past] = out[cache.present]
+                if not job.search.done and len(job.rows) > 1:
+                    # what a row has in common with the one it continues it holds already
+                    same = min(_common(one, before[parent]) for one, parent in zip(before, parents, strict=True))
+                    held = positions[job.rows[0]] + 1
+                    rows = [job.rows[parent] for parent in parents]
+                    self._rows.continue_from(job.rows, rows, min(job.behind + 1 + same, held), held)
         self._metrics.generated.labels(self._name).inc(len(self._running))
-        if order != list(range(row)):
-            self._state = {name: array[order] for name, array in self._state.items()}
+        return count
 
-    def _forget_cancelled(self) -> None:
-        """Drop the rows of jobs that nobody waits for, or that failed."""
-        staying = [job for job in self._running if not job.future.done()]
-        if staying and len(staying) < len(self._running):
-            keep = np.repeat([job in staying for job in self._running], [job.rows for job in self._running])
-            self._state = {name: array[keep] for name, array in self._state.items()}
-        self._running = staying
+    def _drop(self, jobs: Sequence[Job]) -> None:
+        """Let the rows of jobs leave that are done, have failed, or for which nobody waits."""
+        if not jobs:
+            return
+        moved = self._rows.leave([row for job in jobs for row in job.rows])
+        self._running = [job for job in self._running if job not in jobs]
+        for job in self._running:
+            job.rows = [moved.get(row, row) for row in job.rows]
 
     def _answer(self) -> None:
         """Tell every running job of its step, and the done or failed ones of their end."""
-        staying: list[Job] = []
         for job in self._running:
             if job.failure:
                 self._fail(job, job.failure)
-            elif job.search.done:
+                continue
+            if job.grew:
                 job.grew(job.search.live[0])
-                if not job.future.done():
-                    job.future.set_result(job.search.best())
-            else:
-                job.grew(job.search.live[0])
-                staying.append(job)
-        self._running = staying
+            if job.search.done and not job.future.done():
+                job.future.set_result(job.search.best())
+        self._drop([job for job in self._running if job.ended])
 
     def _fail(self, job: Job, error: Exception) -> None:
         log.error("decoding failed", model=self._name, exc_info=error)
@@ -232,10 +258,6 @@ def log_softmax(logits: Array) -> LogProbabilities:
     return log_probabilities
 
 
-def _joined(old: Array, new: Array) -> Array:
-    """Put new rows under old ones, both padded with zeros to the larger of each axis."""
-    shape = np.maximum(old.shape[1:], new.shape[1:])
-    both = np.zeros((len(old) + len(new), *shape), old.dtype)
-    both[(slice(len(old)), *map(slice, old.shape[1:]))] = old
-    both[(slice(len(old), None), *map(slice, new.shape[1:]))] = new
-    return both
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    """Return how many tokens two targets of one length begin with alike."""
+    return next((place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b), len(one))

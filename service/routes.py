@@ -69,8 +69,8 @@ class State:
             return await asyncio.get_running_loop().run_in_executor(self.presenters, function, *arguments)
 
 
-def state(request: Request) -> State:
-    """Return the application's state."""
+async def state(request: Request) -> State:
+    """Return the application's state; where this did not await, it would wait for a thread."""
     found: State = request.app.state.regard
     return found
 

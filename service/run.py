@@ -1,7 +1,9 @@
 """The only file that knows onnxruntime: providers, threads, sessions, warm-up."""
 
+import copy
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,7 +19,15 @@ from service.settings import Settings
 Array: TypeAlias = npt.NDArray[Any]
 log = structlog.get_logger()
 
-PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+LIGHT = 16 << 20
+"""Bytes of weights."""
+
+PROVIDERS = {
+    "cpu": "CPUExecutionProvider",
+    "cuda": "CUDAExecutionProvider",
+    "openvino": "OpenVINOExecutionProvider",
+}
+EXTRAS = {"cuda": "gpu", "openvino": "openvino"}
 
 
 class ProviderError(Exception):
@@ -29,7 +39,7 @@ class SessionError(Exception):
 
 
 def choose_device(wished: str) -> str:
-    """Return `cpu` or `cuda`. Raises ProviderError where CUDA is asked for and this onnxruntime has none."""
+    """Return `cpu`, `cuda` or `openvino`. Raises ProviderError for one that this onnxruntime does not have."""
     available = ort.get_available_providers()
     if hasattr(ort, "preload_dlls") and PROVIDERS["cuda"] in available:
         ort.preload_dlls()  # finds CUDA and cuDNN where pip installed them
@@ -38,7 +48,7 @@ def choose_device(wished: str) -> str:
     if PROVIDERS[wished] not in available:
         raise ProviderError(
             f"device: {wished} needs onnxruntime with {PROVIDERS[wished]}, this one has {', '.join(available)}; "
-            "install the extra gpu or set REGARD_DEVICE=auto"
+            f"install the extra {EXTRAS[wished]} or set REGARD_DEVICE=auto"
         )
     return wished
 
@@ -67,19 +77,69 @@ def _quota_v1() -> float | None:
     return None if quota < 0 else quota / int((folder / "cpu.cfs_period_us").read_text())
 
 
-class Session:
-    """One graph of an artifact, loaded. Only one inference may run at a time on a device; the caller sees to that."""
+def open_sessions(artifact: Artifact, roles: Sequence[Role], device: str, settings: Settings) -> dict[Role, "Session"]:
+    """Load a graph a role, with the weights in memory once.
 
-    def __init__(self, artifact: Artifact, role: Role, device: str, settings: Settings) -> None:
+    A session packs its weights for the processor, in a copy of its own. On a CPU predictions therefore run on the graph
+    of attention, asked for nothing, which costs a tenth of a millisecond; where texts are generated it is the decoder's
+    weights that are packed. What else is loaded reads the artifact's file where it is mapped into memory, at some cost
+    in time. Of a LIGHT model a second copy is nothing, and a tenth of a millisecond is not.
+    """
+    graphs = artifact.manifest.graphs
+    merged = device == "cpu" and {"predict", "attention"} <= set(roles) and not light(artifact)
+    packed = set(roles) if light(artifact) else {"attention"} if merged else {"predict", "encode", "decode"}
+    sessions = {
+        role: Session(artifact, role, device, settings, packed=role in packed)
+        for role in roles
+        if not (merged and role == "predict")
+    }
+    if merged:
+        sessions["predict"] = sessions["attention"].asked_nothing(graphs["predict"])
+    return {role: sessions[role] for role in roles}
+
+
+def light(artifact: Artifact) -> bool:
+    """Return whether a model's weights are few, so that a run takes about a millisecond."""
+    return sum(artifact.path(file.file).stat().st_size for file in artifact.manifest.files) < LIGHT
+
+
+class Session:
+    """One graph of an artifact, loaded. Only one inference may run at a time on a device; the caller sees to that.
+
+    Weights that are not `packed` for the processor stay where the artifact's file is mapped into memory.
+    """
+
+    def __init__(self, artifact: Artifact, role: Role, device: str, settings: Settings, *, packed: bool = True) -> None:
         self.graph: Graph = artifact.manifest.graphs[role]
         self.name = f"{artifact.manifest.name}/{role}"
+        self._fixed: dict[str, Array] = {}
         options = ort.SessionOptions()
-        options.intra_op_num_threads = settings.threads or usable_cores()
+        # what a light model multiplies is too small to share: waking a second thread takes longer
+        options.intra_op_num_threads = settings.threads or (1 if light(artifact) else usable_cores())
         options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # the server needs the cores too
+        options.execution_order = (
+            ort.ExecutionOrder.PRIORITY_BASED
+        )  # as soon as it can: what is read frees what it reads
+        # the server needs the cores too; but a step is many small products, and waking a thread for each takes as long
+        options.add_session_config_entry("session.intra_op.allow_spinning", "1" if role == "decode" else "0")
+        options.add_session_config_entry("session.force_spinning_stop", "1")
+        options.add_session_config_entry("session.disable_prepacking", "0" if packed else "1")
         options.log_severity_level = 3
+        threads = options.intra_op_num_threads
+        if device == "openvino" and role == "predict":
+            if artifact.manifest.precision != "fp32":
+                given = artifact.manifest.precision
+                raise ProviderError(
+                    f"{self.name}: openvino runs artifacts in fp32, and computes in bf16, given {given}"
+                )
+            provider = (PROVIDERS[device], _openvino(threads))
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL  # it does its own
+            options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")  # all of a graph, or an error
+        else:  # what is looked at is computed in full precision
+            device = "cpu" if device == "openvino" else device
+            provider = (PROVIDERS[device], {})
         try:
-            self._session = ort.InferenceSession(artifact.path(self.graph.file), options, [PROVIDERS[device]])
+            self._session = ort.InferenceSession(artifact.path(self.graph.file), options, [provider])
         except Exception as error:  # onnxruntime's exceptions have no common base of their own
             raise SessionError(f"{self.name}: cannot be loaded: {error}") from error
         self.provider: str = self._session.get_providers()[0]
@@ -89,9 +149,26 @@ class Session:
             )
         self._outputs = [port.name for port in self.graph.outputs]
 
+    def asked_nothing(self, graph: Graph) -> "Session":
+        """Return a session of less on the same weights: its other inputs are 0, or empty, and its outputs not made."""
+        session = copy.copy(self)
+        session.graph = graph
+        session.name = f"{self.name.partition('/')[0]}/predict"
+        session._outputs = [port.name for port in graph.outputs]
+        session._fixed = {
+            port.name: np.zeros([axis if isinstance(axis, int) else 0 for axis in port.axes], port.dtype)
+            for port in self.graph.inputs
+            if port not in graph.inputs
+        }
+        return session
+
     def run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
         """Run the graph: arrays by input name -> arrays by output name."""
-        return dict(zip(self._outputs, self._session.run(self._outputs, dict(feed)), strict=True))
+        return dict(zip(self._outputs, self._session.run(self._outputs, {**feed, **self._fixed}), strict=True))
+
+    def bind(self, held: Mapping[str, Array], same: Mapping[str, str], wanted: Sequence[str]) -> "Binding":
+        """Return runs on arrays that are held: inputs by name, and outputs in the memory of inputs (`same`)."""
+        return Binding(self._session, held, same, wanted)
 
     def warm_up(self) -> None:
         """Run once on visible zeros, named axes at size 1. Raises SessionError if an output is not finite."""
@@ -104,3 +181,39 @@ class Session:
         for name, array in self.run(feed).items():
             if not np.isfinite(array).all():
                 raise SessionError(f"{self.name}: {name} is not finite on an input of zeros")
+
+
+def _openvino(threads: int) -> dict[str, str]:
+    """Return the options of a provider that computes in bfloat16, where the processor can."""
+    hints = {"INFERENCE_PRECISION_HINT": "bf16", "INFERENCE_NUM_THREADS": threads}
+    return {"device_type": "CPU", "load_config": json.dumps({"CPU": hints})}
+
+
+class Binding:
+    """Runs of a session whose large inputs stay where they are, and which writes some outputs over inputs."""
+
+    def __init__(
+        self,
+        session: ort.InferenceSession,
+        held: Mapping[str, Array],
+        same: Mapping[str, str],
+        wanted: Sequence[str],
+    ) -> None:
+        self._session, self._wanted = session, wanted
+        self._held = dict(held)  # the runtime knows their addresses, and does not keep them alive
+        self._binding = session.io_binding()
+        for name, array in held.items():
+            place = ("cpu", 0, array.dtype, array.shape, array.ctypes.data)
+            self._binding.bind_input(name, *place)
+            if name in same:
+                self._binding.bind_output(same[name], *place)
+        for name in wanted:
+            self._binding.bind_output(name)
+
+    def run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
+        """Run with the other inputs; return what was wanted."""
+        for name, array in feed.items():
+            self._binding.bind_cpu_input(name, array)
+        self._session.run_with_iobinding(self._binding)
+        found = self._binding.get_outputs()[-len(self._wanted) :]
+        return {name: value.numpy() for name, value in zip(self._wanted, found, strict=True)}

@@ -1,6 +1,6 @@
 """Choosing tokens: greedy, sampling, beam search. One object a request; none of them knows of any other."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
@@ -10,7 +10,15 @@ import numpy.typing as npt
 from contract.manifest import Generation
 
 LogProbabilities: TypeAlias = npt.NDArray[np.float64]
-"""(rows, vocabulary): of the next token of every row of one search."""
+"""(rows, candidates): of the next token of every row of one search; candidates are the vocabulary, or a part of it."""
+
+Tokens: TypeAlias = npt.NDArray[np.int64]
+"""(rows, candidates): which tokens the candidates are, likeliest first, equals in the order of their indices."""
+
+ALL = 0
+"""As a number of candidates."""
+MOST_CANDIDATES = 256
+"""More are looked at as all."""
 
 
 @dataclass(frozen=True)
@@ -39,23 +47,33 @@ class Search(Protocol):
     def live(self) -> list[Hypothesis]:
         """The hypotheses to extend, one a row, all of one length."""
 
-    def advance(self, logs: LogProbabilities) -> list[int]:
-        """Take the next token of every row; return which row each of the new rows continues."""
+    @property
+    def wants(self) -> int:
+        """How many of each row's likeliest tokens that may be generated the next step looks at, or ALL there are."""
+
+    def advance(self, logs: LogProbabilities, tokens: Tokens | None = None) -> list[int]:
+        """Take the next token of every row, of all or of as many as were wanted.
+
+        Return which row each of the new rows continues.
+        """
 
     def best(self) -> Hypothesis:
         """Return the answer, once done."""
 
 
-Constrain: TypeAlias = Callable[[LogProbabilities, Sequence[Hypothesis]], LogProbabilities]
-"""What a search does to the log-probabilities of the next token of its live hypotheses before it chooses."""
+class Unconstrained:
+    """What a search does to the log-probabilities of the next token of its live hypotheses before it chooses."""
+
+    def speaks(self, live: Sequence[Hypothesis]) -> bool:
+        """Return whether anything but what is suppressed always is forbidden or forced at the next token."""
+        return False
+
+    def __call__(self, logs: LogProbabilities, live: Sequence[Hypothesis]) -> LogProbabilities:
+        """Return the log-probabilities of all tokens under the rules."""
+        return logs
 
 
-def unconstrained(logs: LogProbabilities, live: Sequence[Hypothesis]) -> LogProbabilities:
-    """Return the same."""
-    return logs
-
-
-class Constraints:
+class Constraints(Unconstrained):
     """What a model's generation rules forbid or force (the logits processors of the transformers library).
 
     The log-probability of a forbidden token is -inf, the others keep theirs; that of a forced token is 0, all others
@@ -66,6 +84,18 @@ class Constraints:
     def __init__(self, generation: Generation, prefix: Sequence[int], limit: int) -> None:
         self._rules, self._limit = generation, limit
         self._prefix = np.array(prefix, np.int64)
+
+    def speaks(self, live: Sequence[Hypothesis]) -> bool:
+        """Return whether a rule other than `suppressed` is to be asked."""
+        rules, length = self._rules, len(live[0].tokens)
+        return bool(
+            (rules.forced_last is not None and length == self._limit - 1)
+            or (length <= 1 and (rules.forced_first is not None or rules.suppressed_first))
+            or len(self._prefix) + length < rules.min_length
+            or length < rules.min_new_tokens
+            or rules.no_repeat_ngram
+            or rules.renormalized
+        )
 
     def __call__(self, logs: LogProbabilities, live: Sequence[Hypothesis]) -> LogProbabilities:
         """Return log-probabilities under the rules, the given ones themselves where no rule speaks."""
@@ -121,21 +151,38 @@ def likeliest(totals: LogProbabilities, count: int) -> npt.NDArray[np.intp]:
     return among[np.argsort(-flat[among], kind="stable")][:count]
 
 
+class Choose(Protocol):
+    """What a walk takes its next token by."""
+
+    wants: int
+    """How many of the likeliest tokens it looks at."""
+
+    def __call__(self, logs: LogProbabilities) -> int:
+        """Return the index of one candidate."""
+
+
+FREE = Unconstrained()
+
+
 class Walk:
     """One hypothesis, extended by whatever `choose` takes: the likeliest token, or a drawn one."""
 
-    def __init__(
-        self, end: int, limit: int, choose: Callable[[LogProbabilities], int], constrain: Constrain = unconstrained
-    ) -> None:
+    def __init__(self, end: int, limit: int, choose: Choose, constrain: Unconstrained = FREE) -> None:
         self.done = False
         self.live = [Hypothesis()]
         self._end, self._limit, self._choose, self._constrain = end, limit, choose, constrain
 
-    def advance(self, logs: LogProbabilities) -> list[int]:
+    @property
+    def wants(self) -> int:
+        """As many as `choose` looks at."""
+        return ALL if self._constrain.speaks(self.live) else self._choose.wants
+
+    def advance(self, logs: LogProbabilities, tokens: Tokens | None = None) -> list[int]:
         """Take one token."""
-        logs = self._constrain(logs, self.live)
-        token = self._choose(logs[0])
-        self.live = [self.live[0].plus(token, float(logs[0, token]))]
+        logs = self._constrain(logs, self.live) if tokens is None else logs
+        chosen = self._choose(logs[0])
+        token = chosen if tokens is None else int(tokens[0, chosen])
+        self.live = [self.live[0].plus(token, float(logs[0, chosen]))]
         self.done = token == self._end or len(self.live[0].tokens) >= self._limit
         return [0]
 
@@ -144,15 +191,21 @@ class Walk:
         return self.live[0]
 
 
-def greedy(logs: LogProbabilities) -> int:
-    """Return the likeliest token, the first of equals."""
-    return int(logs.argmax())
+class Greedy:
+    """Take the likeliest token, the first of equals."""
+
+    wants = 1
+
+    def __call__(self, logs: LogProbabilities) -> int:
+        """Return its index."""
+        return int(logs.argmax())
 
 
 class Sampler:
     """Draw a token: logits over temperature, cut to the top k, then to the top p of the mass (Holtzman et al. 2020)."""
 
     def __init__(self, temperature: float, top_k: int | None, top_p: float, seed: int | None) -> None:
+        self.wants = ALL if top_k is None or top_k > MOST_CANDIDATES else top_k
         self._temperature, self._top_k, self._top_p = temperature, top_k, top_p
         self._random = np.random.default_rng(seed)
 
@@ -183,7 +236,7 @@ class Beams:
         limit: int,
         length_penalty: float,
         early_stopping: bool | Literal["never"] = False,
-        constrain: Constrain = unconstrained,
+        constrain: Unconstrained = FREE,
     ) -> None:
         self.done = False
         self.live = [Hypothesis()] * beams
@@ -192,18 +245,24 @@ class Beams:
         self._early_stopping, self._constrain = early_stopping, constrain
         self._finished: list[Hypothesis] = []
 
-    def advance(self, logs: LogProbabilities) -> list[int]:
+    @property
+    def wants(self) -> int:
+        """As many as may be among those that are looked at over all rows."""
+        return ALL if self._constrain.speaks(self.live) else 2 * self._beams
+
+    def advance(self, logs: LogProbabilities, tokens: Tokens | None = None) -> list[int]:
         """Take one token for every live hypothesis."""
-        logs = self._constrain(logs, self.live)
+        logs = self._constrain(logs, self.live) if tokens is None else logs
         totals = self._totals[:, None] + logs  # (beams, vocabulary)
         order = likeliest(totals, 2 * self._beams)
         parents: list[int] = []
         live: list[Hypothesis] = []
         for rank, flat in enumerate(order):
-            row, token = divmod(int(flat), totals.shape[1])
-            if not np.isfinite(totals[row, token]):
+            row, place = divmod(int(flat), totals.shape[1])
+            if not np.isfinite(totals[row, place]):
                 continue
-            longer = self.live[row].plus(token, float(logs[row, token]))
+            token = place if tokens is None else int(tokens[row, place])
+            longer = self.live[row].plus(token, float(logs[row, place]))
             if token == self._end or len(longer.tokens) >= self._limit:
                 if rank < self._beams:
                     self._finished.append(longer)

@@ -18,8 +18,8 @@ from service.generate import Decoding
 from service.images import Picture, decode_image
 from service.metrics import Metrics
 from service.options import GenerateOptions
-from service.run import Array, ProviderError, Session, choose_device
-from service.search import Beams, Constraints, Hypothesis, Sampler, Search, Walk, greedy
+from service.run import Array, ProviderError, choose_device, open_sessions
+from service.search import Beams, Constraints, Greedy, Hypothesis, Sampler, Search, Walk
 from service.settings import Settings
 from service.texts import Pair, Text, Texts, Token
 
@@ -91,12 +91,10 @@ class Served:
             if "relevance" in kind.methods and "relevance" not in artifact.manifest.graphs:
                 raise ArtifactError(artifact.path(MANIFEST), f"relevance of {kind.kind} needs a graph, given none")
         explains: tuple[Role, ...] = ("relevance",) if "relevance" in artifact.manifest.graphs else ()
-        self.sessions = {role: Session(artifact, role, device, settings) for role in (*self.roles, *explains)}
+        self.sessions = open_sessions(artifact, (*self.roles, *explains), device, settings)
         self.ready = False
         self.predicting = Budget("queue of predictions", settings.queue_tokens)
         self.looking = Budget("queue of attention", settings.queue_map_bytes)
-        # 8-bit graphs scale activations by all that runs together: an answer is its input's own only if that runs alone
-        self.alone = artifact.manifest.precision == "int8"
 
     @property
     def manifest(self) -> Manifest:
@@ -105,7 +103,7 @@ class Served:
 
     def workers(self, device: Device, metrics: Metrics) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """Make the lanes; return the coroutine functions that serve them."""
-        limit = 0 if self.alone else self.settings.batch_map_bytes
+        limit = self.settings.batch_map_bytes
         self._look: Lane[Look, tuple[Prediction, dict[str, Array]]] = Lane(
             f"{self.manifest.name}/attention", device, self._look_at, limit, self.looking, metrics
         )
@@ -231,7 +229,7 @@ class Predictor(Served):
             f"{self.manifest.name}/predict",
             device,
             self._predict_all,
-            0 if self.alone else self.settings.batch_tokens,
+            self.settings.batch_tokens,
             self.predicting,
             metrics,
         )
@@ -350,7 +348,7 @@ class Generator(Served):
             self.sessions["decode"],
             self.generation,
             device,
-            self.settings.model_copy(update={"batch_rows": 0}) if self.alone else self.settings,
+            self.settings,
             self.predicting,
             metrics,
         )
@@ -389,7 +387,7 @@ class Generator(Served):
             choose = (
                 Sampler(sampling.temperature, sampling.top_k, sampling.top_p or 1.0, options.seed)
                 if sampling
-                else greedy
+                else Greedy()
             )
             return Walk(end, limit, choose, constrain)
         if options.samples:
@@ -419,7 +417,7 @@ class Generator(Served):
             yield
 
     async def generate(
-        self, source: Sequence[Token], options: GenerateOptions, grew: Callable[[Hypothesis], None] = lambda _: None
+        self, source: Sequence[Token], options: GenerateOptions, grew: Callable[[Hypothesis], None] | None = None
     ) -> Hypothesis:
         """Return the target of a source."""
         indices = [token.index for token in source]

@@ -23,11 +23,16 @@ class Settings(BaseSettings):
     artifacts: Path = Field(Path("artifacts"), description="folder of artifacts, `<name>/<version>/` each")
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
-    device: Literal["auto", "cpu", "cuda"] = Field(
-        "auto", description="`cuda` refuses to start where CUDA is not to be had; `auto` then takes the CPU and says so"
+    device: Literal["auto", "cpu", "cuda", "openvino"] = Field(
+        "auto",
+        description="`cuda` refuses to start where CUDA is not to be had, `auto` then takes the CPU and says so; "
+        "`openvino` (an extra) predicts in bfloat16 on a CPU, and computes attention in full precision",
     )
     threads: int = Field(
-        0, ge=0, le=1024, description="threads of one inference on a CPU; 0 takes the cores it may use"
+        0,
+        ge=0,
+        le=1024,
+        description="threads of one inference on a CPU; 0 takes the cores it may use, one for models below 16 MiB",
     )
     decode_threads: int = Field(2, ge=1, le=64, description="threads that decode images")
 

@@ -18,7 +18,7 @@ def graph(role, content):
 
 
 IMAGE = {
-    "schema_version": 2,
+    "schema_version": 3,
     "name": "digits",
     "version": "1",
     "family": "vit",
@@ -59,7 +59,7 @@ IMAGE = {
 }
 
 TEXT = {
-    "schema_version": 2,
+    "schema_version": 3,
     "name": "dates",
     "version": "12",
     "family": "transformer",

@@ -7,7 +7,7 @@ from contract.manifest import Manifest
 from tests.contract.documents import IMAGE, MISSING, TEXT, changed, entry, graph
 
 OPTIONAL = {
-    "schema_version": 2,
+    "schema_version": 3,
     "labels": [],
     "text": None,
     "generation": None,
@@ -98,8 +98,8 @@ def test_a_field_is_required_unless_it_has_a_documented_default(path):
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        ("schema_version", 1),
-        ("schema_version", "2"),
+        ("schema_version", 2),
+        ("schema_version", "3"),
         ("schema_version", None),
         ("name", 7),
         ("family", None),

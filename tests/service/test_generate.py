@@ -1,6 +1,7 @@
 """The decode loop in this process, over the real graphs: what joins and leaves must not disturb the others."""
 
 import asyncio
+import time
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from service.batch import Device
 from service.generate import log_softmax
 from service.metrics import Metrics
 from service.options import GenerateOptions
+from service.rows import Rows
 from service.served import Generator, load
 from service.settings import Settings
 
@@ -89,14 +91,14 @@ def test_cancelled_sequences_leave_and_the_others_go_on(dates, alone, monkeypatc
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     fed = []
-    run = type(dates.sessions["decode"]).run
+    step = Rows.step
 
-    def counting(session, feed):
-        if session is dates.sessions["decode"]:
-            fed.append(len(feed["token"]))
-        return run(session, feed)
+    def counting(rows, tokens, positions, wanted, **options):
+        fed.append(len(tokens))
+        time.sleep(0.005)  # long enough that they are cancelled in the midst
+        return step(rows, tokens, positions, wanted, **options)
 
-    monkeypatch.setattr(type(dates.sessions["decode"]), "run", counting)
+    monkeypatch.setattr(Rows, "step", counting)
     results = play(dates, scenario)
     for index in range(1, len(results), 2):
         assert results[index].tokens == alone[index].tokens
@@ -115,17 +117,16 @@ def test_every_step_is_reported_with_one_more_token(dates):
 
 
 def test_a_step_that_fails_is_answered_and_the_next_request_runs(dates, monkeypatch):
-    decode = dates.sessions["decode"]
-    run = type(decode).run
+    step = Rows.step
     calls = []
 
-    def failing(session, feed):
-        if session is decode and not calls:
-            calls.append(feed)
+    def failing(rows, tokens, positions, wanted, **options):
+        calls.append(tokens)
+        if len(calls) == 3:
             raise MemoryError("secret words")
-        return run(session, feed)
+        return step(rows, tokens, positions, wanted, **options)
 
-    monkeypatch.setattr(type(decode), "run", failing)
+    monkeypatch.setattr(Rows, "step", failing)
 
     async def scenario():
         with pytest.raises(RuntimeError, match=r"^dates/decode: decoding failed$"):
@@ -137,17 +138,17 @@ def test_a_step_that_fails_is_answered_and_the_next_request_runs(dates, monkeypa
 
 @pytest.mark.parametrize("options", [{}, {"num_beams": 3}, {"temperature": 1.0}])
 def test_an_output_that_is_not_a_number_fails_the_one_it_belongs_to(dates, alone, monkeypatch, options):
-    decode = dates.sessions["decode"]
-    run = type(decode).run
+    step = Rows.step
 
-    def poisoned(session, feed):
-        out = run(session, feed)
-        if session is decode:
-            poor = feed["source_visible"].sum(1) == 1  # the text of one character
-            out["logits"][poor & (feed["position"] == 2)] = np.nan
-        return out
+    def poisoned(rows, tokens, positions, wanted, **options):
+        likeliest, candidates, logits = step(rows, tokens, positions, wanted, **options)
+        poor = rows.buffer("source_visible").sum(1) == 1  # the text of one character
+        for array in (likeliest, logits):
+            if array is not None:
+                array[poor & (np.array(positions) == 2)] = np.nan
+        return likeliest, candidates, logits
 
-    monkeypatch.setattr(type(decode), "run", poisoned)
+    monkeypatch.setattr(Rows, "step", poisoned)
 
     async def scenario():
         tasks = [one(dates, text, **options) for text in TEXTS]

@@ -3,7 +3,7 @@ import time
 
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw
+from PIL import ExifTags, Image, ImageDraw
 
 from contract.manifest import ImageRule
 from service import images
@@ -12,7 +12,7 @@ from service.images import decode_image, open_image
 from tests.conftest import ROOT
 
 INK = ImageRule(height=28, width=28, channels=1, locate="ink", ink_box=20, mean=(0.5,), std=(0.5,))
-LIMIT = 10**6
+LIMIT, LARGE = 10**6, 10**7
 
 
 def encoded(image, kind="PNG", **options):
@@ -340,3 +340,32 @@ def test_a_truncated_image_is_refused_wherever_it_ends(kind):
         with pytest.raises((Unsupported, Unacceptable)) as refused:
             decode_image(whole[:length], INK, LIMIT)
         assert "0x" not in str(refused.value)
+
+
+def photograph(size, *, exif=None):
+    """A JPEG of that size with edges and grain."""
+    rng = np.random.default_rng(0)
+    page = Image.fromarray(rng.integers(0, 256, (12, 16, 3), dtype=np.uint8)).resize(size, Image.Resampling.BICUBIC)
+    grain = np.asarray(page, np.int16) + rng.integers(-12, 13, (size[1], size[0], 3))
+    return encoded(
+        Image.fromarray(grain.clip(0, 255).astype(np.uint8)), "JPEG", quality=90, **({"exif": exif} if exif else {})
+    )
+
+
+@pytest.mark.parametrize("resize", [48, (40, 60)])
+@pytest.mark.parametrize("turned", [1, 6])
+def test_a_large_photograph_is_decoded_small_and_hardly_differs(resize, turned, monkeypatch):
+    rule = middle(40, 40, resize=resize, resample="bicubic")
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = turned
+    data = photograph((2000, 1496), exif=exif)
+    small = decode_image(data, rule, LARGE)
+    loaded = open_image(data, LARGE, 60)
+    monkeypatch.setattr(images, "LARGE", LARGE)
+    whole = decode_image(data, rule, LARGE)
+    assert max(loaded.size) < 600
+    assert (small.width, small.height) == (whole.width, whole.height) == ((1496, 2000) if turned == 6 else (2000, 1496))
+    assert small.box == pytest.approx(whole.box)
+    difference = np.abs(small.pixels.astype(int) - whole.pixels)
+    assert 0 < difference.mean() < 1
+    assert difference.max() < 16

@@ -9,7 +9,7 @@ import transformers
 
 from contract.manifest import Generation
 from service.generate import log_softmax
-from service.search import Beams, Constraints, Hypothesis, Sampler, Walk, greedy
+from service.search import Beams, Constraints, Greedy, Hypothesis, Sampler, Walk
 
 END = 0
 
@@ -45,11 +45,11 @@ def every_hypothesis(logs, limit, vocabulary=4):
 
 def test_greedy_takes_the_likeliest_token_until_the_end_or_the_limit():
     table = [[0.1, 0.9], [0.2, 0.8], [0.6, 0.4]]
-    walk = Walk(END, 9, greedy)
+    walk = Walk(END, 9, Greedy())
     best = run(walk, lambda tokens: np.log(table[len(tokens)]))
     assert best.tokens == (1, 1, 0)
     assert best.total == pytest.approx(np.log(0.9 * 0.8 * 0.6))
-    assert run(Walk(END, 2, greedy), lambda tokens: np.log(table[len(tokens)])).tokens == (1, 1)
+    assert run(Walk(END, 2, Greedy()), lambda tokens: np.log(table[len(tokens)])).tokens == (1, 1)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -85,7 +85,7 @@ def test_beams_do_what_the_plain_description_says(seed):
 def test_one_beam_is_greedy():
     for seed in range(10):
         logs = language(seed=seed)
-        assert run(Beams(1, END, 6, 1.0), logs).tokens[:3] == run(Walk(END, 6, greedy), logs).tokens[:3]
+        assert run(Beams(1, END, 6, 1.0), logs).tokens[:3] == run(Walk(END, 6, Greedy()), logs).tokens[:3]
 
 
 def test_the_length_penalty_decides_between_short_and_long():
@@ -253,7 +253,7 @@ def ours(model, inputs, search, limit=LIMIT, **rules):
 
 
 def walk(limit, constraints):
-    return Walk(END, limit, greedy, constraints)
+    return Walk(END, limit, Greedy(), constraints)
 
 
 def beams(number, penalty=1.0, early=False):
@@ -320,7 +320,7 @@ def test_without_a_rule_that_speaks_nothing_is_copied_and_inputs_are_never_chang
 def test_a_forced_token_stands_even_where_it_is_forbidden_and_the_last_before_the_first():
     ruled = {"forced_first": 1, "forced_last": END, "suppressed": (END, 1), "suppressed_first": (END, 1)}
     logs = language()
-    assert run(Walk(END, 1, greedy, constraints(limit=1, **ruled)), logs).tokens == (END,)
+    assert run(Walk(END, 1, Greedy(), constraints(limit=1, **ruled)), logs).tokens == (END,)
     best = run(Beams(3, END, 4, 1.0, False, constraints(limit=4, **ruled)), logs)
     assert (best.tokens[0], best.tokens[-1], best.logs[0], best.logs[-1]) == (1, END, 0.0, 0.0)
     assert not {END, 1} & set(best.tokens[1:-1])
@@ -328,7 +328,7 @@ def test_a_forced_token_stands_even_where_it_is_forbidden_and_the_last_before_th
 
 def test_tokens_beyond_the_vocabulary_may_be_forbidden():
     ruled = constraints((9, 3, 9, 3), suppressed=(-1, 4, 99), suppressed_first=(4,), no_repeat_ngram=2)
-    assert run(Walk(END, LIMIT, greedy, ruled), language()).tokens
+    assert run(Walk(END, LIMIT, Greedy(), ruled), language()).tokens
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,52 @@
+"""Runtimes that are compared with: each in a virtual environment and a process of its own, which runs when told to."""
+
+import json
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def log(line):
+    """Say how far it is."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def python(name, *packages):
+    """Return the interpreter of a virtual environment of that name, which is made if it is not there."""
+    folder = ROOT / ".venv-peers" / name
+    if not (folder / "bin/python").exists():
+        log(f"installing {', '.join(packages)} to {folder.relative_to(ROOT)}")
+        venv.create(folder, with_pip=True)
+        subprocess.run([folder / "bin/python", "-m", "pip", "install", "--quiet", *packages], check=True)
+    return folder / "bin/python"
+
+
+class Peer:
+    """A script at work: one JSON line goes in, one comes back."""
+
+    def __init__(self, interpreter, script, *arguments, **environment):
+        command = [interpreter, Path(__file__).parent / script, *arguments]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
+        )
+        self.about = self._read()
+
+    def ask(self, **question):
+        """Return the answer to a question."""
+        print(json.dumps(question), file=self._process.stdin, flush=True)
+        return self._read()
+
+    def close(self):
+        """Let the process end."""
+        self._process.stdin.close()
+        self._process.wait()
+
+    def _read(self):
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self._process.args[1]}: ended with {self._process.wait()}")
+        return json.loads(line)

@@ -1,0 +1,272 @@
+"""What a prediction costs beside other runtimes, at the shapes of known models: `python -m benchmarks.runtimes`.
+
+ViT-B/16, DeiT-S and BERT-base (128 tokens) with random weights whose attention is not flat. Runtimes alternate, a block
+of three runs each a round, the first of which warms up; the others wait meanwhile. PyTorch runs what transformers
+makes of the same checkpoint, with its fused attention; OpenVINO reads our graph of predictions.
+
+What is made (checkpoints, artifacts) goes to `--folder`, and what lies there is not made again.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import statistics
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+import skimage
+import torch
+import transformers
+
+from benchmarks.attention import seconds
+from benchmarks.peers import ROOT, Peer, log, python
+from benchmarks.service import heading
+from contract.artifact import read_artifact
+from export.__main__ import export
+from export.checkpoint import open_checkpoint
+from export.families import FAMILIES
+from export.family import Wish
+from service.run import Session, choose_device
+from service.settings import Settings
+from tests.export.checkpoints import pieces, processor
+
+BATCHES = (1, 8)
+INPUTS, CALIBRATION = 16, 32
+TOKENS = 128
+PHOTOGRAPHS = ("astronaut", "chelsea", "coffee", "rocket", "hubble_deep_field", "retina")
+BLOCK = 3
+
+
+def image(width, heads):
+    """Return a ViT's class and configuration: Dosovitskiy et al. 2021, table 1; Touvron et al. 2021, table 1."""
+    config = transformers.ViTConfig(
+        hidden_size=width, num_attention_heads=heads, intermediate_size=4 * width, num_labels=1000
+    )
+    return transformers.ViTForImageClassification, config
+
+
+MODELS = {
+    "vit-b-16": lambda: image(768, 12),
+    "deit-s": lambda: image(384, 6),
+    "bert-base": lambda: (transformers.BertForSequenceClassification, transformers.BertConfig(num_labels=1000)),
+}
+"""BERT has as many classes as the others, so that to agree means as much."""
+
+
+def checkpoint(name, folder):
+    """Write a checkpoint with random weights, sharp enough that attention is not uniform."""
+    kind, config = MODELS[name]()
+    torch.manual_seed(0)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        model = kind(config)
+        for parameter in model.parameters():
+            if parameter.ndim == 2:
+                parameter.normal_(std=1.5 / parameter.shape[1] ** 0.5)
+        model.save_pretrained(folder)
+    if name == "bert-base":
+        pieces().save(str(folder / "tokenizer.json"))
+        return
+    middling = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+    for file, content in processor("ViTImageProcessor", 224, 224, **middling).items():
+        (folder / file).write_text(json.dumps(content))
+
+
+def inputs(name):
+    """Draw what is predicted, and other inputs to calibrate with: parts of photographs, or random tokens."""
+    random, count = np.random.default_rng(0), INPUTS + CALIBRATION
+    if name == "bert-base":
+        source = random.integers(0, 30522, (count, TOKENS))
+        drawn = {"source": source, "source_visible": np.ones_like(source, bool), "source_types": np.zeros_like(source)}
+    else:
+        parts = []
+        for index in range(count):
+            photograph = getattr(skimage.data, PHOTOGRAPHS[index % len(PHOTOGRAPHS)])()
+            top, left = (random.integers(0, side - 224) for side in photograph.shape[:2])
+            parts.append(photograph[top : top + 224, left : left + 224, :3])
+        drawn = {"pixels": np.stack(parts)}
+    first = {key: array[:INPUTS] for key, array in drawn.items()}
+    return first | {f"calibration.{key}": array[INPUTS:] for key, array in drawn.items()}
+
+
+def prepare(name, folder):
+    """Make the checkpoint, the inputs and our artifacts, unless they are there."""
+    if not (made := folder / name / "checkpoint").exists():
+        log(f"{name}: checkpoint")
+        made.mkdir(parents=True)
+        checkpoint(name, made)
+        np.savez(folder / name / "inputs.npz", **inputs(name))
+    artifacts(name, folder / name)
+
+
+def artifacts(name, folder):
+    """Make our artifacts of a folder's checkpoint, unless they are there: without what takes long to make or verify."""
+    for precision in ("fp32", "int8"):
+        if not (folder / precision).exists():
+            log(f"{name}: artifact, {precision}")
+            with contextlib.redirect_stdout(sys.stderr):
+                opened = open_checkpoint(str(folder / "checkpoint"), None)
+                wish = Wish(name, None, None, ())
+                source = FAMILIES[opened.config["model_type"]].source(opened, wish).without("relevance")
+                quick = dataclasses.replace(source, longest=None)
+                export(quick, "1", folder / precision, precision)
+
+
+class Ours:
+    """Our graph of predictions, in a session as the service has it."""
+
+    def __init__(self, folder, name, precision):
+        self._session = Session(
+            read_artifact(folder / precision / name / "1"), "predict", choose_device("cpu"), Settings()
+        )
+        given = np.load(folder / "inputs.npz")
+        self._feed = {key: array for key, array in given.items() if not key.startswith("calib")}
+        self.about = {}
+
+    def ask(self, batch=None, runs=0):
+        """Answer as the others do."""
+        if batch:
+            part = {key: array[:batch] for key, array in self._feed.items()}
+            return {"seconds": [seconds(lambda: self._session.run(part)) for _ in range(runs)]}
+        parts = [{key: array[at : at + 8] for key, array in self._feed.items()} for at in range(0, INPUTS, 8)]
+        return {"logits": np.concatenate([self._session.run(part)["logits"] for part in parts])}
+
+    def close(self):
+        """Nothing is to be ended."""
+
+
+def runtimes(name, folder, openvino, compiled):
+    """Start every runtime; return them by label."""
+    own, kind = folder / name, MODELS[name]()[0].__name__
+    found = {f"ours {precision}": Ours(own, name, precision) for precision in ("fp32", "int8")}
+    ways = [("eager", "fp32"), ("eager", "bf16")] + [("compiled", "fp32"), ("compiled", "bf16")] * compiled
+    for way, precision in ways:
+        log(f"{name}: torch, {way}, {precision}")
+        found[f"torch {way} {precision}"] = Peer(
+            sys.executable, "torch_run.py", own / "checkpoint", kind, precision, way, own / "inputs.npz"
+        )
+    graph = own / "fp32" / name / "1/predict.onnx"
+    for precision in ("fp32", "bf16", "int8"):
+        log(f"{name}: OpenVINO, {precision}")
+        found[f"OpenVINO {precision}"] = Peer(openvino, "openvino_run.py", graph, precision, own / "inputs.npz", own)
+    return found
+
+
+def middle(values):
+    """Return the median and the middle half of values."""
+    ordered = sorted(values)
+    return statistics.median(ordered), ordered[len(ordered) // 4], ordered[-1 - len(ordered) // 4]
+
+
+def likeness(logits, wanted):
+    """Return the mean cosine with the wanted logits, and how many inputs have the same class."""
+    norms = np.linalg.norm(logits, axis=1) * np.linalg.norm(wanted, axis=1)
+    cosine = float(((logits * wanted).sum(1) / norms).mean())
+    return cosine, int((logits.argmax(1) == wanted.argmax(1)).sum())
+
+
+def compare(name, found, batches, rounds):
+    """Print a row a batch and runtime; return the milliseconds."""
+    logits = {label: np.array(one.ask()["logits"]) for label, one in found.items()}
+    alike = {label: likeness(one, logits["torch eager fp32"]) for label, one in logits.items()}
+    distinct = len(set(logits["torch eager fp32"].argmax(1)))
+    log(f"{name}: {distinct} classes among {INPUTS} inputs")
+    medians = {}
+    for batch in batches:
+        log(f"{name}: batch {batch}")
+        taken = {label: [] for label in found}
+        for number in range(rounds + 1):
+            for label, one in found.items():
+                block = one.ask(batch=batch, runs=BLOCK)["seconds"]
+                if number:
+                    taken[label].append(1000 * statistics.median(block[1:]))
+        for label, own in taken.items():
+            median, low, high = middle(own)
+            ratio, *_ = middle([one / our for one, our in zip(own, taken["ours fp32"], strict=True)])
+            cosine, same = alike[label]
+            print(
+                f"| {name} | {batch} | {label} | {median:.1f} | {low:.1f} to {high:.1f} | {ratio:.2f}x "
+                f"| {cosine:.4f} | {same} of {INPUTS} ({distinct} distinct) |",
+                flush=True,
+            )
+            medians[f"{batch} {label}"] = median
+    return medians
+
+
+def plot(folder):
+    """Draw inputs a second of each runtime, of whatever was measured."""
+    import matplotlib.pyplot as plt  # only where it is drawn
+
+    kept = {file.parent.name: json.loads(file.read_text()) for file in sorted(folder.glob("*/milliseconds.json"))}
+    figure, axes = plt.subplots(1, len(kept), figsize=(5 * len(kept), 4), squeeze=False)
+    for axis, (name, found) in zip(axes[0], kept.items(), strict=True):
+        labels = list(dict.fromkeys(key.split(" ", 1)[1] for key in found))
+        for offset, batch in enumerate(BATCHES):
+            rates = [1000 * batch / found.get(f"{batch} {label}", np.inf) for label in labels]
+            axis.barh(np.arange(len(labels)) + 0.4 * offset, rates, 0.4, label=f"batch {batch}")
+        axis.set_yticks(np.arange(len(labels)) + 0.2, labels)
+        axis.invert_yaxis()
+        axis.set(xlabel="inputs a second", title=name)
+        axis.grid(alpha=0.3, axis="x")
+        axis.legend(fontsize=8, loc="lower right")
+    figure.tight_layout()
+    (target := ROOT / "benchmarks/plots/runtimes.png").parent.mkdir(exist_ok=True)
+    figure.savefig(target, dpi=120)
+    log(f"drawn: {target.relative_to(ROOT)}")
+
+
+def command(script):
+    """Return what this was started by, without where it keeps things."""
+    words = sys.argv[1:]
+    if "--folder" in words:
+        place = words.index("--folder")
+        del words[place : place + 2]
+    return " ".join(["python -m", f"benchmarks.{script}", *words])
+
+
+def main():
+    """Make, measure and print a section for benchmarks/RESULTS.md."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", choices=MODELS, nargs="+", default=list(MODELS))
+    parser.add_argument("--batches", type=int, choices=BATCHES, nargs="+", default=BATCHES)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--compile", action="store_true", help="torch.compile too, which takes minutes to begin")
+    parser.add_argument("--quick", action="store_true", help="three rounds")
+    parser.add_argument("--prepare", action="store_true", help="make what is measured, and no more")
+    parser.add_argument("--folder", type=Path, help="where what is made stays (default: a temporary folder)")
+    arguments = parser.parse_args()
+    rounds = 3 if arguments.quick else arguments.rounds
+    openvino = python("openvino", "openvino", "nncf")
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    with contextlib.ExitStack() as stack:
+        folder = arguments.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        for name in arguments.models:
+            prepare(name, folder)
+        if arguments.prepare:
+            return
+        print(heading(command("runtimes")))
+        first = True
+        for name in arguments.models:
+            found = runtimes(name, folder, openvino, arguments.compile)
+            if first:
+                versions = dict.fromkeys(one.about["version"] for one in found.values() if "version" in one.about)
+                print("; ".join(versions), end=f"; {rounds} alternating rounds of {BLOCK} runs, the first warms up. ")
+                print("The rest of OpenVINO's int8 computes in", found["OpenVINO int8"].about["rest"], end=".\n\n")
+                print("| model | batch | runtime | median ms | middle half | of ours fp32 | cosine | same class |")
+                print("|---|---|---|---|---|---|---|---|")
+                first = False
+            keep = folder / name / "milliseconds.json"
+            known = json.loads(keep.read_text()) if keep.exists() else {}
+            keep.write_text(json.dumps(known | compare(name, found, arguments.batches, rounds)))
+            for one in found.values():
+                one.close()
+        plot(folder)
+
+
+if __name__ == "__main__":
+    main()
