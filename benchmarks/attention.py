@@ -21,7 +21,7 @@ from export.tasks import image_model
 from model.vit import VIT_SIZES, vit
 from service.attention import resolve
 from service.options import AttentionOptions, parse
-from service.run import Session, choose_device
+from service.run import Session, choose_device, open_sessions
 from service.settings import Settings
 
 TARGETS = {
@@ -67,7 +67,8 @@ def measure(artifact, batch, rounds, device, settings):
     tokens = kind.prefix + kind.grid[0] * kind.grid[1]
     pixels = np.random.default_rng(0).integers(0, 256, (batch, rule.height, rule.width, rule.channels), np.uint8)
     special = {"image": np.zeros((batch, tokens), bool)}
-    sessions = {role: Session(artifact, role, device, settings) for role in ("predict", "attention", "relevance")}
+    sessions = open_sessions(artifact, ("predict", "attention", "relevance"), device, settings)
+    sessions["predict"] = Session(artifact, "predict", device, settings)  # on a graph that knows of nothing else
 
     def controls(options):
         ask = resolve(parse(AttentionOptions, options, strings=False), manifest)

@@ -46,6 +46,8 @@ ROWS = 128
 """Rows that we decode at a time: enough for the largest batch of beams."""
 LIBRARIES = (("automatic", False), ("AVX2", False), ("AVX512", False), ("automatic", True))
 """Settings of CTranslate2: its instructions, and whether they are to be MKL's."""
+COMPARED = 32
+"""Texts whose tokens are compared: of a few, where each leaves the reference is chance."""
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 """Rates of arrival, as shares of what 64 sources that are there at once are answered at."""
 BOUNDS = (2, 3, 4)
@@ -360,7 +362,7 @@ class Bench:
 
         That is the share that is equal at the same place, and how many come before the first other one.
         """
-        runs = self.runs(4, 1)
+        runs = self.runs(COMPARED, 1)
         wanted = np.array(runs["transformers fp32"](NEW)[1])
         agreed = {}
         for label, run in runs.items():
@@ -565,7 +567,10 @@ def main():
                 bench.peers(interpreter)
                 bench.settings()
                 agreed, distinct = bench.agreement()
-                print(f"\n{distinct:.0f} of {NEW} tokens of a text are distinct. Tokens are those of 4 texts, greedy:")
+                print(
+                    f"\n{distinct:.0f} of {NEW} tokens of a text are distinct. "
+                    f"Tokens are those of {COMPARED} texts, greedy:"
+                )
                 print(
                     "the share that is as in transformers fp32 at its place, and how many come before the first other."
                 )
