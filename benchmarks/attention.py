@@ -36,15 +36,21 @@ TARGETS = {
 }
 
 
-def make(folder, name):
-    """Export a ViT of that size with random weights, sharp enough that attention is not uniform."""
-    config = VIT_SIZES[name]
+def drawn(config):
+    """Return a ViT with random weights, sharp enough that attention is not uniform and pictures differ."""
     torch.manual_seed(0)
     model = vit(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim == 2:
                 parameter.normal_(std=1.5 / parameter.shape[1] ** 0.5)
+    return model
+
+
+def make(folder, name):
+    """Export a ViT of that size."""
+    config = VIT_SIZES[name]
+    model = drawn(config)
     height, width = config.image
     rule = ImageRule(height=height, width=width, channels=3, locate="middle", mean=(0.5,) * 3, std=(0.5,) * 3)
     source = image_model(

@@ -35,16 +35,16 @@ import numpy as np
 import onnxruntime as ort
 import PIL
 import skimage.data
-import torch
 from PIL import Image
 
+from benchmarks.attention import drawn
 from benchmarks.peers import log
 from benchmarks.service import heading
 from contract.artifact import read_artifact
 from contract.manifest import ImageRule
 from export.__main__ import export
 from export.tasks import image_model
-from model.vit import ViTConfig, vit
+from model.vit import ViTConfig
 from service.images import decode_image
 from service.run import Session, choose_device, usable_cores
 from service.settings import Settings
@@ -151,13 +151,8 @@ class Unusable(Exception):
 
 
 def make(folder, name, config):
-    """Export a ViT with random weights, sharp enough that pictures differ; a picture is resized to its size, uncut."""
-    torch.manual_seed(0)
-    model = vit(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim == 2:
-                parameter.normal_(std=1.5 / parameter.shape[1] ** 0.5)
+    """Export a ViT; a picture is resized to its size, uncut."""
+    model = drawn(config)
     height, width = config.image
     rule = ImageRule(
         height=height,
