@@ -315,8 +315,7 @@ def _reduced(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str
 
 def _gathered(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
     x, axis = node.input[0], _attributes(node).get("axis", 0)
-    zero = numpy_helper.from_array(np.zeros(1, np.float32))  # half floats are not added up everywhere
-    zeros = tape.op("ConstantOfShape", tape.op("Shape", x), value=zero)
+    zeros = tape.zeros(tape.op("Shape", x))  # single floats: half ones are not added up everywhere
     scattered = tape.op("ScatterElements", zeros, node.input[1], tape.floats(gradient), axis=axis, reduction="add")
     return tape.op("Cast", scattered, to=tape.types[x])
 

@@ -59,8 +59,8 @@ def quantize(graph: onnx.ModelProto) -> onnx.ModelProto:
     """Return a graph whose matrices are 8-bit, a scale a column, and so is what they multiply, a scale a row.
 
     A row is a token: its scale is its own largest value's, found as it comes, so that an answer does not depend on what
-    else is in the batch. (The runtime's own dynamic quantization has one scale for all that runs together; rows cost a
-    twentieth to a sixth more time, and lose less.) Embeddings, norms and attention itself stay as they are.
+    else is in the batch. (The runtime has, with its own dynamic quantization, one scale for all that runs
+    together; rows cost up to a fifth more time, and lose less.) Embeddings, norms and attention stay as they are.
     """
     b = Builder(graph, "int8.")
     tensors = {tensor.name: tensor for tensor in graph.graph.initializer}

@@ -1,7 +1,7 @@
 """The way of predictions: the routes' own functions, called without FastAPI's matching and dependencies.
 
 Of a prediction that takes a millisecond these are a good part. The routes stay registered, for OpenAPI and for whatever
-is not matched here.
+is not matched here; each is a function of the model's name, the request and the state, and of nothing else.
 """
 
 from fastapi.routing import APIRoute
