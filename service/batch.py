@@ -3,49 +3,118 @@
 import asyncio
 import contextlib
 import math
+import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import structlog
 
-from service.errors import Busy, Refusal
+from service.errors import Broken, Busy, Refusal
 from service.metrics import Metrics
+from service.run import DeviceLost, OutOfMemory
 
 T = TypeVar("T")
 R = TypeVar("R")
+Priority: TypeAlias = Literal["interactive", "batch"]
 log = structlog.get_logger()
+
+PRIORITY: ContextVar[Priority] = ContextVar("priority", default="interactive")
+"""Of the request that is being served."""
+PATIENCE = 2.0
+"""Seconds for which work of priority `batch` lets what is interactive go first; after that it is as good as any."""
+SHARE = {"interactive": 1.0, "batch": 0.5}
+"""Of a budget, what work of that priority may fill: for what is interactive there is always room."""
+
+
+def due() -> float:
+    """Return the time by which queued work of the current priority stands in order."""
+    return time.monotonic() + (PATIENCE if PRIORITY.get() == "batch" else 0.0)
 
 
 class Device:
     """A device and the one thread that works for it. Whoever holds it runs; the others wait in order of arrival."""
 
     def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="device")
         self._turn = asyncio.Lock()
+        self._wake = threading.Semaphore(0)
+        self._task: tuple[Callable[[], Any], Future[Any]] | None = None
+        self._since: float | None = None
+        self._closed = False
         self.wanted = 0
         """How many wait for their turn."""
+        self.lost: Exception | None = None
+        """Why nothing can run here any more, once nothing can."""
+        threading.Thread(target=self._work, name="device", daemon=True).start()
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[Callable[..., "asyncio.Future[R]"]]:
-        """Wait for the device; yields a function that runs another on its thread."""
-        loop = asyncio.get_running_loop()
+        """Wait for the device; yields a function that runs another on its thread, and gives the device back when done.
+
+        Whoever leaves while his function runs leaves the device to nobody until it has returned.
+        """
         self.wanted += 1
         try:
             await self._turn.acquire()
         finally:
             self.wanted -= 1
+        running: list[Future[Any]] = []
+
+        def run(function: Callable[..., R], *arguments: Any) -> "asyncio.Future[R]":  # noqa: ANN401 # the function's own
+            future: Future[R] = Future()
+            future.set_running_or_notify_cancel()
+            running[:] = [future]
+            self._task, self._since = (lambda: function(*arguments), future), time.monotonic()
+            self._wake.release()
+            return asyncio.wrap_future(future)
+
+        loop = asyncio.get_running_loop()
         try:
-            yield lambda function, *arguments: loop.run_in_executor(self._thread, function, *arguments)
+            yield run
         finally:
-            self._turn.release()
+            if running and not running[0].done():
+                running[0].add_done_callback(lambda _: loop.call_soon_threadsafe(self._turn.release))
+            else:
+                self._turn.release()
+
+    def busy_seconds(self) -> float:
+        """Return for how long what runs now has been running; 0 when nothing does."""
+        since = self._since
+        return 0.0 if since is None else time.monotonic() - since
 
     def close(self) -> None:
         """Let the thread end once it has finished what it runs."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._closed = True
+        self._wake.release()
+
+    def _work(self) -> None:
+        """Run what is given, one after the other. Nothing that is raised here ends the thread, or loses a caller."""
+        while not self._closed:
+            future: Future[Any] | None = None
+            try:
+                self._wake.acquire()
+                if self._task:
+                    function, future = self._task
+                    self._task = None
+                    result = function()
+                    self._since = None
+                    future.set_result(result)
+            except BaseException as error:  # a panic in a library is no Exception
+                self._since = None
+                if isinstance(error, DeviceLost):
+                    self.lost = error
+                if self._task:
+                    (_, future), self._task = self._task, None
+                if future and not future.done():
+                    future.set_exception(error if isinstance(error, Exception) else Died(type(error).__name__))
+
+
+class Died(RuntimeError):
+    """What ran was ended by what is no Exception, such as a panic in a library: its kind."""
 
 
 class Budget:
@@ -71,10 +140,11 @@ class Budget:
 
         Alone, a request is admitted whatever it costs: what one request may cost is limited elsewhere.
         """
-        if self.held and self.held + cost > self.limit:
-            seconds = math.ceil(self.held / self._rate) if self._rate else 1
+        limit = int(self.limit * SHARE[PRIORITY.get()])
+        if self.held and self.held + cost > limit:
+            seconds = math.ceil((self.held + cost - limit) / self._rate) if self._rate else 1
             raise Busy(
-                f"{self.name}: at most {self.limit} may wait, given {cost} more on top of {self.held}",
+                f"{self.name}: at most {limit} may wait, given {cost} more on top of {self.held}",
                 seconds=min(max(seconds, 1), 60),
             )
         self.held += cost
@@ -97,6 +167,7 @@ class Waiting(Generic[T, R]):
     size: int
     bucket: Hashable
     future: "asyncio.Future[R]"
+    due: float = field(default_factory=due)
     since: float = field(default_factory=time.monotonic)
 
 
@@ -104,9 +175,10 @@ class Lane(Generic[T, R]):
     """A queue of like items that are run together: everything waiting when the device is free, up to a size.
 
     There is no timer: a lone item on an idle device runs at once, and while a batch runs the next one gathers. A batch
-    holds items of one bucket (similar length, asked the same), led by the oldest waiting, so none starves. Its size is
-    that of its longest item times their number, which is what padding costs. A Refusal among the results is that item's
-    alone.
+    holds items of one bucket (similar length, asked the same), led by the one that is due first, so none starves. Its
+    size is that of its longest item times their number, which is what padding costs. A Refusal among the results is
+    that item's alone; when a batch fails, each of its items is run once more, alone. What nobody waits for any more
+    does not run, or is stopped.
     """
 
     def __init__(
@@ -117,6 +189,7 @@ class Lane(Generic[T, R]):
         limit: int,
         budget: Budget,
         metrics: Metrics,
+        stop: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
         self._device = device
@@ -124,6 +197,7 @@ class Lane(Generic[T, R]):
         self._limit = limit
         self._budget = budget
         self._metrics = metrics
+        self._stop = stop
         self._queue: deque[Waiting[T, R]] = deque()
         self._arrived = asyncio.Event()
 
@@ -139,25 +213,18 @@ class Lane(Generic[T, R]):
         while True:
             await self._arrived.wait()
             async with self._device.turn() as run:
-                batch = self._cut()
-                if batch:
-                    start = time.monotonic()
-                    for waiting in batch:
-                        self._metrics.queue_seconds.labels(self.name).observe(start - waiting.since)
-                    outcome = await asyncio.gather(
-                        run(self._run, [waiting.item for waiting in batch]), return_exceptions=True
-                    )
-                    seconds = time.monotonic() - start
-                    self._budget.spent(sum(waiting.size for waiting in batch), seconds)
-                    self._metrics.run_seconds.labels(self.name).observe(seconds)
-                    self._metrics.batch_size.labels(self.name).observe(len(batch))
-                    self._answer(batch, outcome[0])
+                if batch := self._cut():
+                    try:
+                        await self._serve(batch, run)
+                    finally:  # whatever ends this: nobody waits for what never comes
+                        self._fail(batch)
             if not self._queue:
                 self._arrived.clear()
 
     def _cut(self) -> list[Waiting[T, R]]:
-        """Take the oldest item and those of its bucket that fit beside it; forget the cancelled ones."""
-        alive = [waiting for waiting in self._queue if not waiting.future.done()]
+        """Take the item that is due first and those of its bucket that fit beside it; forget the cancelled ones."""
+        alive = sorted((one for one in self._queue if not one.future.done()), key=lambda waiting: waiting.due)
+        self._metrics.cancelled.labels("queued").inc(len(self._queue) - len(alive))
         batch: list[Waiting[T, R]] = []
         rest: deque[Waiting[T, R]] = deque()
         longest = 0
@@ -171,18 +238,72 @@ class Lane(Generic[T, R]):
         self._queue = rest
         return batch
 
-    def _answer(self, batch: list[Waiting[T, R]], outcome: Sequence[R | Refusal] | BaseException) -> None:
-        if isinstance(outcome, BaseException):
-            log.error("batch failed", lane=self.name, size=len(batch), exc_info=outcome)
-        for index, waiting in enumerate(batch):
+    async def _serve(self, batch: list[Waiting[T, R]], run: Callable[..., "asyncio.Future[Any]"]) -> None:
+        """Run a batch and answer its items."""
+        start = time.monotonic()
+        for waiting in batch:
+            self._metrics.queue_seconds.labels(self.name).observe(start - waiting.since)
+        outcome = await self._attempt(batch, run)
+        seconds = time.monotonic() - start
+        self._metrics.run_seconds.labels(self.name).observe(seconds)
+        self._metrics.batch_size.labels(self.name).observe(len(batch))
+        if not isinstance(outcome, Exception):
+            self._budget.spent(sum(waiting.size for waiting in batch), seconds)
+            self._answer(batch, outcome)
+            return
+        if isinstance(outcome, OutOfMemory) and len(batch) > 1:
+            self._limit = max(self._limit // 2, 1)
+            log.warning("batches are made smaller", lane=self.name, limit=self._limit)
+        for waiting in batch if len(batch) > 1 and not isinstance(outcome, DeviceLost) else ():
+            if not waiting.future.done():
+                alone = await self._attempt([waiting], run)
+                if not isinstance(alone, Exception):
+                    self._answer([waiting], alone)
+
+    async def _attempt(
+        self, batch: list[Waiting[T, R]], run: Callable[..., "asyncio.Future[Any]"]
+    ) -> Sequence[R | Refusal] | Exception:
+        """Return a batch's results, or what it failed with; stop it when nobody waits for any of them."""
+        left = len(batch)
+
+        def one_less(_: "asyncio.Future[R]") -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                self._stop()
+
+        for waiting in batch:
+            waiting.future.add_done_callback(one_less)
+        try:
+            results: Sequence[R | Refusal] = await run(self._run, [waiting.item for waiting in batch])
+        except Exception as error:
+            if left:
+                kind = "worker" if isinstance(error, Died) else "exception"
+                self._metrics.faults.labels(self.name, kind).inc()
+                log.error("batch failed", lane=self.name, size=len(batch), exc_info=error)
+            return error
+        finally:
+            for waiting in batch:
+                waiting.future.remove_done_callback(one_less)
+        return results
+
+    def _answer(self, batch: list[Waiting[T, R]], results: Sequence[R | Refusal]) -> None:
+        for waiting, result in zip(batch, results, strict=True):
+            if isinstance(result, Broken):
+                self._metrics.faults.labels(self.name, "not_finite").inc()
+                log.error("answer is not finite", lane=self.name)
             if waiting.future.done():
-                continue
-            if isinstance(outcome, BaseException):
-                waiting.future.set_exception(RuntimeError(f"{self.name}: the batch failed"))
-            elif isinstance(result := outcome[index], Refusal):
+                self._metrics.cancelled.labels("running").inc()
+            elif isinstance(result, Refusal):
                 waiting.future.set_exception(result)
             else:
                 waiting.future.set_result(result)
+
+    def _fail(self, batch: list[Waiting[T, R]]) -> None:
+        """Answer what has no answer."""
+        for waiting in batch:
+            if not waiting.future.done():
+                waiting.future.set_exception(RuntimeError(f"{self.name}: the batch failed"))
 
 
 def bucket_of(length: int) -> int:

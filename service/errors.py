@@ -8,6 +8,7 @@ Refusal
 ├── Unsupported      415  a content type that is not read, or no image at all
 ├── Unacceptable     422  read, but not to be answered
 ├── Busy             429  the queue is full; Retry-After says when it will have room
+├── Broken           500  what the model computed is no answer
 ├── NotReady         503  still warming up
 └── TooSlow          504  the deadline passed
 
@@ -86,6 +87,12 @@ class NotReady(Waitable):
     """The models are still warming up."""
 
     status = HTTPStatus.SERVICE_UNAVAILABLE
+
+
+class Broken(Refusal):
+    """What the model computed for an input is no answer; that is not the client's fault."""
+
+    status = HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 class TooSlow(Refusal):

@@ -1,9 +1,11 @@
 """The only file that knows onnxruntime: providers, threads, sessions, warm-up."""
 
+import contextlib
 import copy
 import json
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -36,6 +38,25 @@ class ProviderError(Exception):
 
 class SessionError(Exception):
     """A graph cannot be loaded or run: which, and why."""
+
+
+class OutOfMemory(SessionError):
+    """A run needs more memory than the device has."""
+
+
+class DeviceLost(SessionError):
+    """The device has failed in a way from which only a new process recovers."""
+
+
+FAILURES = (
+    # illegal address, launch failure, ECC, device gone: every later call fails too
+    (
+        re.compile(r"CU(DA|DNN)\w* (failure|error) (46|214|70\d|71\d|72\d|999)\b|device.*(lost|unavailable)", re.I),
+        DeviceLost,
+    ),
+    (re.compile(r"out of memory|failed to allocate|bad_?alloc|CUDA failure 2\b", re.I), OutOfMemory),
+)
+"""What onnxruntime says when a run fails, and what that means."""
 
 
 def choose_device(wished: str) -> str:
@@ -148,6 +169,7 @@ class Session:
                 f"{self.name}: must run on {PROVIDERS[device]}, onnxruntime fell back to {self.provider}"
             )
         self._outputs = [port.name for port in self.graph.outputs]
+        self._running: ort.RunOptions | None = None
 
     def asked_nothing(self, graph: Graph) -> "Session":
         """Return a session of less on the same weights: its other inputs are 0, or empty, and its outputs not made."""
@@ -163,12 +185,30 @@ class Session:
         return session
 
     def run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
-        """Run the graph: arrays by input name -> arrays by output name."""
-        return dict(zip(self._outputs, self._session.run(self._outputs, {**feed, **self._fixed}), strict=True))
+        """Run the graph: arrays by input name -> arrays by output name. Raises SessionError, also when stopped."""
+        with self._stoppable() as options:
+            found = self._session.run(self._outputs, {**feed, **self._fixed}, options)
+        return dict(zip(self._outputs, found, strict=True))
+
+    def stop(self) -> None:
+        """End what runs, before its next node; from any thread."""
+        if running := self._running:
+            running.terminate = True
+
+    @contextlib.contextmanager
+    def _stoppable(self) -> Iterator[ort.RunOptions]:
+        self._running = options = ort.RunOptions()
+        try:
+            yield options
+        except Exception as error:  # onnxruntime's exceptions have no common base of their own
+            kind = next((kind for words, kind in FAILURES if words.search(str(error))), SessionError)
+            raise kind(f"{self.name}: cannot be run: {error}") from error
+        finally:
+            self._running = None
 
     def bind(self, held: Mapping[str, Array], same: Mapping[str, str], wanted: Sequence[str]) -> "Binding":
         """Return runs on arrays that are held: inputs by name, and outputs in the memory of inputs (`same`)."""
-        return Binding(self._session, held, same, wanted)
+        return Binding(self._session, self._stoppable, held, same, wanted)
 
     def warm_up(self) -> None:
         """Run once on visible zeros, named axes at size 1. Raises SessionError if an output is not finite."""
@@ -195,11 +235,12 @@ class Binding:
     def __init__(
         self,
         session: ort.InferenceSession,
+        stoppable: Callable[[], contextlib.AbstractContextManager[ort.RunOptions]],
         held: Mapping[str, Array],
         same: Mapping[str, str],
         wanted: Sequence[str],
     ) -> None:
-        self._session, self._wanted = session, wanted
+        self._session, self._stoppable, self._wanted = session, stoppable, wanted
         self._held = dict(held)  # the runtime knows their addresses, and does not keep them alive
         self._binding = session.io_binding()
         for name, array in held.items():
@@ -214,6 +255,7 @@ class Binding:
         """Run with the other inputs; return what was wanted."""
         for name, array in feed.items():
             self._binding.bind_cpu_input(name, array)
-        self._session.run_with_iobinding(self._binding)
+        with self._stoppable() as options:
+            self._session.run_with_iobinding(self._binding, options)
         found = self._binding.get_outputs()[-len(self._wanted) :]
         return {name: value.numpy() for name, value in zip(self._wanted, found, strict=True)}

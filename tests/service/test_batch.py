@@ -148,7 +148,7 @@ def test_two_lanes_take_turns_on_one_device_and_never_run_at_once():
 
 def test_a_full_budget_refuses_and_says_when_to_come_again():
     budget = Budget("queue", 100)
-    budget.spent(50, seconds=2.0)  # 25 a second
+    budget.spent(5, seconds=2.0)  # 2.5 a second
     with budget.permit(90):
         with (
             pytest.raises(Busy, match="queue: at most 100 may wait, given 20 more on top of 90") as refused,
