@@ -264,27 +264,15 @@ class Lane(Generic[T, R]):
         self, batch: list[Waiting[T, R]], run: Callable[..., "asyncio.Future[Any]"]
     ) -> Sequence[R | Refusal] | Exception:
         """Return a batch's results, or what it failed with; stop it when nobody waits for any of them."""
-        left = len(batch)
-
-        def one_less(_: "asyncio.Future[R]") -> None:
-            nonlocal left
-            left -= 1
-            if not left:
-                self._stop()
-
-        for waiting in batch:
-            waiting.future.add_done_callback(one_less)
+        futures = [waiting.future for waiting in batch]
         try:
-            results: Sequence[R | Refusal] = await run(self._run, [waiting.item for waiting in batch])
+            with while_wanted(futures, self._stop):
+                results: Sequence[R | Refusal] = await run(self._run, [waiting.item for waiting in batch])
         except Exception as error:
-            if left:
-                kind = "worker" if isinstance(error, Died) else "exception"
-                self._metrics.faults.labels(self.name, kind).inc()
+            if not all(future.done() for future in futures):
+                self._metrics.faults.labels(self.name, kind_of(error)).inc()
                 log.error("batch failed", lane=self.name, size=len(batch), exc_info=error)
             return error
-        finally:
-            for waiting in batch:
-                waiting.future.remove_done_callback(one_less)
         return results
 
     def _answer(self, batch: list[Waiting[T, R]], results: Sequence[R | Refusal]) -> None:
@@ -304,6 +292,31 @@ class Lane(Generic[T, R]):
         for waiting in batch:
             if not waiting.future.done():
                 waiting.future.set_exception(RuntimeError(f"{self.name}: the batch failed"))
+
+
+@contextlib.contextmanager
+def while_wanted(futures: Sequence["asyncio.Future[Any]"], stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` if all futures are done before the block is."""
+    left = len(futures)
+
+    def one_less(_: "asyncio.Future[Any]") -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            stop()
+
+    for future in futures:
+        future.add_done_callback(one_less)
+    try:
+        yield
+    finally:
+        for future in futures:
+            future.remove_done_callback(one_less)
+
+
+def kind_of(error: Exception) -> str:
+    """Return what kind of fault an error of a run is, as metrics count them."""
+    return "not_finite" if isinstance(error, Broken) else "worker" if isinstance(error, Died) else "exception"
 
 
 def bucket_of(length: int) -> int:

@@ -89,6 +89,9 @@ class NotReady(Waitable):
     status = HTTPStatus.SERVICE_UNAVAILABLE
 
 
+NOT_FINITE = "model: its answer to this input is not finite"
+
+
 class Broken(Refusal):
     """What the model computed for an input is no answer; that is not the client's fault."""
 

@@ -11,10 +11,11 @@ import numpy as np
 import structlog
 
 from contract.manifest import Generation
-from service.batch import Budget, Device
+from service.batch import Budget, Device, due, kind_of, while_wanted
+from service.errors import NOT_FINITE, Broken, Refusal
 from service.metrics import Metrics
 from service.rows import SLOTS, Rows
-from service.run import Array, Session
+from service.run import Array, DeviceLost, Session
 from service.search import ALL, Hypothesis, LogProbabilities, Search
 from service.settings import Settings
 
@@ -30,14 +31,26 @@ class Job:
     """The token that is fed first."""
     behind: int
     """How many tokens stand before it."""
-    search: Search
+    fresh: Callable[[], Search]
     limit: int
     future: "asyncio.Future[Hypothesis]"
     grew: Callable[[Hypothesis], None] | None
+    due: float = field(default_factory=due)
     since: float = field(default_factory=time.monotonic)
     failure: Exception | None = None
+    told: bool = False
+    """Has `grew` been called, so that it cannot begin anew."""
+    alone: bool = False
+    """Must it run alone, because a batch that it was in has failed."""
     rows: list[int] = field(default_factory=list)
     """Which rows of the running batch are its own."""
+
+    def __post_init__(self) -> None:
+        self.search = self.fresh()
+
+    def begin_alone(self) -> None:
+        """Forget what was found, to be found again without neighbours."""
+        self.search, self.rows, self.alone = self.fresh(), [], True
 
     @property
     def ended(self) -> bool:
@@ -78,11 +91,16 @@ class Decoding:
         self._arrived = asyncio.Event()
 
     async def generate(
-        self, source: Sequence[int], search: Search, limit: int, grew: Callable[[Hypothesis], None] | None = None
+        self,
+        source: Sequence[int],
+        search: Callable[[], Search],
+        limit: int,
+        grew: Callable[[Hypothesis], None] | None = None,
     ) -> Hypothesis:
-        """Return the target that `search` finds in at most `limit` tokens; cancelling frees its rows at the next step.
+        """Return the target that a search finds in at most `limit` tokens; cancelling frees its rows at the next step.
 
-        `grew`, if given, is called after every step with the first live hypothesis.
+        `grew`, if given, is called after every step with the first live hypothesis. When a batch fails, each of its
+        targets begins anew, alone, but for those that were told of already.
         """
         start, future = self._generation.start, asyncio.get_running_loop().create_future()
         first, behind = (source[-1], len(source) - 1) if start is None else (start, 0)
@@ -101,32 +119,46 @@ class Decoding:
                     self._drop([job for job in self._running if job.future.done()])
                     joining = self._admit()
                     if joining:
-                        await self._attempt(run(self._join, joining), joining)
+                        await self._attempt(run(self._join, joining), joining, self._encode.stop)
                     if self._running:
-                        await self._attempt(run(self._steps), self._running)
+                        await self._attempt(run(self._steps), self._running, self._decode.stop)
                 self._answer()
                 if not self._waiting and not self._running:
                     self._arrived.clear()
+        except Exception as error:  # whatever it is: nobody waits for what never comes
+            for job in (*self._running, *self._waiting):
+                self._fail(job, error)
+            self._drop(self._running)
+            raise
         finally:
             self._stopping = True
 
-    async def _attempt(self, work: "asyncio.Future[int]", jobs: list[Job]) -> None:
-        """Wait for work on the device, which returns how many tokens it was; if it fails, so do its jobs, only they."""
+    async def _attempt(self, work: "asyncio.Future[int]", jobs: list[Job], stop: Callable[[], None]) -> None:
+        """Wait for work on the device, which returns how many tokens it was; what fails together is tried alone."""
         start = time.monotonic()
         try:
-            cost = await work
+            with while_wanted([job.future for job in jobs], stop):
+                cost = await work
         except Exception as error:
-            for job in jobs:
-                self._fail(job, error)
             self._drop([job for job in jobs if job in self._running])
+            for job in jobs:
+                if len(jobs) > 1 and not job.told and not isinstance(error, DeviceLost):
+                    job.begin_alone()
+                    self._waiting.append(job)
+                else:
+                    self._fail(job, error)
+            if len(jobs) > 1:
+                log.warning("a batch failed, its targets begin anew", model=self._name, size=len(jobs), exc_info=error)
         else:
             self._budget.spent(cost, time.monotonic() - start)
 
     def _admit(self) -> list[Job]:
-        """Take from the queue, in order, what fits beside what is running and is encoded in one batch."""
+        """Take from the queue, what is due first, what fits beside what is running and is encoded in one batch."""
         joining: list[Job] = []
         longest = 0
-        self._waiting = deque(job for job in self._waiting if not job.future.done())
+        alive = sorted((job for job in self._waiting if not job.future.done()), key=lambda job: job.due)
+        self._metrics.cancelled.labels("queued").inc(len(self._waiting) - len(alive))
+        self._waiting = deque(alive)
         while self._waiting and self._fits([*self._running, *joining, self._waiting[0]]):
             longest = max(longest, len(self._waiting[0].source))
             if joining and longest * (len(joining) + 1) > self._settings.batch_tokens:
@@ -138,6 +170,8 @@ class Decoding:
 
     def _fits(self, jobs: list[Job]) -> bool:
         """Say whether jobs may run together: a single one always, more up to so many rows and bytes of caches."""
+        if len(jobs) > 1 and any(job.alone for job in jobs):
+            return False
         rows = sum(job.width for job in jobs)
         size = rows * self._capacity(jobs) * sum(self._bytes_a_token(cache.past) for cache in self._generation.caches)
         return len(jobs) == 1 or (rows <= self._settings.batch_rows and size <= self._settings.batch_cache_bytes)
@@ -222,6 +256,7 @@ class Decoding:
             return
         moved = self._rows.leave([row for job in jobs for row in job.rows])
         self._running = [job for job in self._running if job not in jobs]
+        self._metrics.cancelled.labels("running").inc(sum(job.future.cancelled() for job in jobs))
         for job in self._running:
             job.rows = [moved.get(row, row) for row in job.rows]
 
@@ -232,21 +267,25 @@ class Decoding:
                 self._fail(job, job.failure)
                 continue
             if job.grew:
+                job.told = True
                 job.grew(job.search.live[0])
             if job.search.done and not job.future.done():
                 job.future.set_result(job.search.best())
         self._drop([job for job in self._running if job.ended])
 
     def _fail(self, job: Job, error: Exception) -> None:
+        if job.future.done():
+            return
+        self._metrics.faults.labels(self._name, kind_of(error)).inc()
         log.error("decoding failed", model=self._name, exc_info=error)
-        if not job.future.done():
-            job.future.set_exception(RuntimeError(f"{self._name}: decoding failed"))
+        failure = error if isinstance(error, Refusal) else RuntimeError(f"{self._name}: decoding failed")
+        job.future.set_exception(failure)
 
 
 def finite(logs: LogProbabilities) -> LogProbabilities:
-    """Return the same. Raises ArithmeticError for NaN, of which no token can be chosen."""
+    """Return the same. Raises Broken for NaN, of which no token can be chosen."""
     if np.isnan(logs).any():
-        raise ArithmeticError("the decoder's output is not a number")
+        raise Broken(NOT_FINITE)
     return logs
 
 

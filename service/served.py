@@ -13,7 +13,7 @@ from contract.artifact import MANIFEST, Artifact, ArtifactError, find_artifacts,
 from contract.manifest import Manifest, Port, Role
 from service.attention import Ask, Explained, Map, Reading, select
 from service.batch import Budget, Device, Lane, bucket_of, together
-from service.errors import Unacceptable
+from service.errors import NOT_FINITE, Broken, Refusal, Unacceptable
 from service.generate import Decoding
 from service.images import Picture, decode_image
 from service.metrics import Metrics
@@ -25,6 +25,8 @@ from service.texts import Pair, Text, Texts, Token
 
 Prediction: TypeAlias = npt.NDArray[np.float32]
 """What a head says of one input: logits (classes), an embedding (width), or logits (masks, vocabulary)."""
+Seen: TypeAlias = tuple[Prediction, dict[str, Array]]
+"""The prediction of one input, and what was computed of its attention."""
 
 MOST_MASKS = 64
 """Gaps of one text."""
@@ -103,14 +105,19 @@ class Served:
 
     def workers(self, device: Device, metrics: Metrics) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """Make the lanes; return the coroutine functions that serve them."""
-        limit = self.settings.batch_map_bytes
-        self._look: Lane[Look, tuple[Prediction, dict[str, Array]]] = Lane(
-            f"{self.manifest.name}/attention", device, self._look_at, limit, self.looking, metrics
+        limit, name = self.settings.batch_map_bytes, self.manifest.name
+        stop = self.sessions["attention"].stop
+        self._look: Lane[Look, Seen] = Lane(
+            f"{name}/attention", device, self._look_at, limit, self.looking, metrics, stop
         )
-        self._explain: Lane[Explain, tuple[Prediction, dict[str, Array]]] = Lane(
-            f"{self.manifest.name}/relevance", device, self._explain_all, limit, self.looking, metrics
-        )
-        return [self._look.work, self._explain.work]
+        works = [self._look.work]
+        if "relevance" in self.sessions:
+            stop = self.sessions["relevance"].stop
+            self._explain: Lane[Explain, Seen] = Lane(
+                f"{name}/relevance", device, self._explain_all, limit, self.looking, metrics, stop
+            )
+            works.append(self._explain.work)
+        return works
 
     async def warm_up(self, device: Device) -> None:
         """Run every session once."""
@@ -152,16 +159,14 @@ class Served:
         kinds = [one.kind.kind for one in ask.wanted]
         return found[0][0], {kind: [maps[kind] for _, maps in found] for kind in kinds}
 
-    def _look_at(self, looks: Sequence[Look]) -> list[tuple[Prediction, dict[str, Array]]]:
+    def _look_at(self, looks: Sequence[Look]) -> list[Seen | Refusal]:
         items, reading = [look.item for look in looks], looks[0].reading
         special = {name: padded([item.special[name] for item in items]) for name in items[0].special}
         longest = {name: max(item.lengths[name] for item in items) for name in items[0].lengths}
         out = self._run("attention", items, reading.feed(longest, special))
-        return [self._read(item, row, reading, out) for row, item in enumerate(items)]
+        return [checked(self._read(item, row, reading, out)) for row, item in enumerate(items)]
 
-    def _read(
-        self, item: Item, row: int, reading: Reading, out: Mapping[str, Array]
-    ) -> tuple[Prediction, dict[str, Array]]:
+    def _read(self, item: Item, row: int, reading: Reading, out: Mapping[str, Array]) -> Seen:
         """Return one input's prediction, and its maps without the padding that its neighbours brought."""
         answer = self.manifest.graphs["attention"].outputs[0]
         stacks = {}
@@ -173,7 +178,7 @@ class Served:
                 stacks[f"{name}.diagnostics"] = out[f"{name}.diagnostics"][row, :, :, :queries]
         return crop(out[answer.name][row], answer, item.lengths), stacks
 
-    def _explain_all(self, asked: Sequence[Explain]) -> list[tuple[Prediction, dict[str, Array]]]:
+    def _explain_all(self, asked: Sequence[Explain]) -> list[Seen | Refusal]:
         items = [one.item for one in asked]
         controls: dict[str, Array] = {
             "explained": np.array([one.explained.token for one in asked]),
@@ -184,9 +189,11 @@ class Served:
         out = self._run("relevance", items, controls)
         answer, *maps = self.manifest.graphs["relevance"].outputs
         return [
-            (
-                crop(out[answer.name][row], answer, item.lengths),
-                {port.name: crop(out[port.name][row], port, item.lengths) for port in maps},
+            checked(
+                (
+                    crop(out[answer.name][row], answer, item.lengths),
+                    {port.name: crop(out[port.name][row], port, item.lengths) for port in maps},
+                )
             )
             for row, item in enumerate(items)
         ]
@@ -232,6 +239,7 @@ class Predictor(Served):
             self.settings.batch_tokens,
             self.predicting,
             metrics,
+            self.sessions["predict"].stop,
         )
         return [self._predict.work, *super().workers(device, metrics)]
 
@@ -301,10 +309,11 @@ class Predictor(Served):
         size = cost_of(item.lengths)
         return await self._predict.submit(item, size, bucket_of(size))
 
-    def _predict_all(self, items: Sequence[Item]) -> list[Prediction]:
+    def _predict_all(self, items: Sequence[Item]) -> list[Prediction | Refusal]:
         (port,) = self.manifest.graphs["predict"].outputs
         out = self._run("predict", items)[port.name]
-        return [crop(out[row], port, item.lengths) for row, item in enumerate(items)]
+        found = [crop(out[row], port, item.lengths) for row, item in enumerate(items)]
+        return [one if np.isfinite(one).all() else Broken(NOT_FINITE) for one in found]
 
     def words(self, index: int) -> str:
         """Return the text of one token."""
@@ -422,7 +431,7 @@ class Generator(Served):
         """Return the target of a source."""
         indices = [token.index for token in source]
         return await self._decoding.generate(
-            indices, self.search(options, indices), self.limit(options, len(indices)), grew
+            indices, lambda: self.search(options, indices), self.limit(options, len(indices)), grew
         )
 
     def finished(self, source: Sequence[Token], target: Sequence[int], ask: Ask) -> Item:
@@ -487,6 +496,13 @@ def load(settings: Settings) -> dict[str, Served]:
             raise
         log.warning("no GPU after all, serving on the CPU", reason=str(error))
         return serve("cpu")
+
+
+def checked(seen: Seen) -> Seen | Refusal:
+    """Return the same, or the refusal of what is not finite."""
+    prediction, maps = seen
+    finite = all(np.isfinite(array).all() for array in (prediction, *maps.values()))
+    return seen if finite else Broken(NOT_FINITE)
 
 
 def specials(tokens: Sequence[Token]) -> Array:

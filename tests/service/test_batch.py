@@ -1,11 +1,15 @@
 import asyncio
+import contextlib
+import ctypes
 import threading
 
 import pytest
 
+from service import batch
 from service.batch import Budget, Device, Lane, bucket_of
-from service.errors import Busy
+from service.errors import Broken, Busy
 from service.metrics import Metrics
+from service.run import OutOfMemory
 
 
 class Recorder:
@@ -120,6 +124,162 @@ def test_a_failed_batch_is_answered_and_the_next_one_runs():
         assert await lane.submit(2, 1) == 2
 
     play(scenario, run=run)
+
+
+def test_one_bad_item_of_a_batch_fails_alone():
+    def run(items):
+        if 2 in items:
+            raise ValueError("secret words")
+        return [item * 10 for item in items]
+
+    recorder = Recorder()
+
+    async def scenario(lane, _):
+        first, second, third = await while_busy(lane, recorder, *(lane.submit(item, 1) for item in (1, 2, 3)))
+        assert (first, third) == (10, 30)
+        assert str(second) == "toy: the batch failed"
+
+    play(scenario, run=lambda items: run(recorder(items) and items))
+    assert recorder.batches == [[0], [1, 2, 3], [1], [2], [3]]
+
+
+def test_a_result_that_is_a_refusal_is_that_items_alone():
+    recorder = Recorder()
+
+    async def scenario(lane, _):
+        good, bad = await while_busy(lane, recorder, lane.submit(1, 1), lane.submit(2, 1))
+        assert good == 1
+        assert isinstance(bad, Broken)
+        assert lane._metrics.faults.labels("toy", "not_finite")._value.get() == 1
+
+    play(scenario, run=lambda items: recorder(items) and [Broken("toy") if item == 2 else item for item in items])
+
+
+def test_out_of_memory_makes_batches_smaller():
+    def run(items):
+        if len(items) > 2:
+            raise OutOfMemory("no room")
+        return items
+
+    recorder = Recorder()
+
+    async def scenario(lane, _):
+        for _ in range(2):
+            assert await while_busy(lane, recorder, *(lane.submit(item, 1) for item in range(1, 5))) == [1, 2, 3, 4]
+
+    play(scenario, limit=5, run=lambda items: run(recorder(items) and items))
+    assert recorder.batches == [[0], [1, 2, 3, 4], [1], [2], [3], [4], [0], [1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize("death", [SystemExit, KeyboardInterrupt, type("PanicException", (BaseException,), {})])
+def test_what_ends_a_thread_ends_one_batch(death):
+    calls = []
+
+    def run(items):
+        calls.append(items)
+        if len(calls) == 1:
+            raise death("secret words")
+        return items
+
+    async def scenario(lane, recorder):
+        with pytest.raises(RuntimeError, match=r"^toy: the batch failed$"):
+            await lane.submit(1, 1)
+        assert await lane.submit(2, 1) == 2
+        assert lane._metrics.faults.labels("toy", "worker")._value.get() == 1
+
+    play(scenario, run=run)
+
+
+def test_an_exception_thrown_into_the_devices_thread_loses_nobody():
+    async def main():
+        device = Device()
+        (thread,) = [one for one in threading.enumerate() if one.name == "device"]
+        for _ in range(20):
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))
+            async with device.turn() as run:
+                with contextlib.suppress(RuntimeError):
+                    assert await asyncio.wait_for(run(lambda: 7), 5) == 7
+        async with device.turn() as run:
+            assert await asyncio.wait_for(run(lambda: 7), 5) == 7
+        assert thread.is_alive()
+        device.close()
+
+    asyncio.run(main())
+
+
+def test_a_batch_that_nobody_waits_for_is_stopped_and_the_next_one_runs():
+    stopped = threading.Event()
+
+    def run(items):
+        if items == [1]:
+            assert stopped.wait(5)
+            raise ValueError("terminated")
+        return items
+
+    async def main():
+        device, metrics = Device(), Metrics()
+        lane = Lane("toy", device, run, 100, Budget("toy", 1000), metrics, stopped.set)
+        worker = asyncio.create_task(lane.work())
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(lane.submit(1, 1), 0.1)
+        assert await asyncio.wait_for(lane.submit(2, 1), 5) == 2
+        assert metrics.faults.labels("toy", "exception")._value.get() == 0
+        worker.cancel()
+        device.close()
+
+    asyncio.run(main())
+
+
+def test_the_device_is_nobodys_until_what_was_left_behind_has_returned():
+    running = threading.Event()
+    go_on = threading.Event()
+
+    def slow():
+        running.set()
+        go_on.wait(5)
+
+    async def main():
+        device = Device()
+
+        async def leave():
+            async with device.turn() as run:
+                await run(slow)
+
+        leaving = asyncio.create_task(leave())
+        await asyncio.to_thread(running.wait, 5)
+        leaving.cancel()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(device.turn().__aenter__(), 0.1)
+        assert device.busy_seconds() > 0.1
+        go_on.set()
+        async with device.turn() as run:
+            assert await run(lambda: 7) == 7
+        device.close()
+
+    asyncio.run(main())
+
+
+def test_interactive_work_goes_first_and_batch_work_does_not_starve(monkeypatch):
+    async def scenario(lane, recorder):
+        async def submit(item, priority, patience):
+            monkeypatch.setattr(batch, "PATIENCE", patience)
+            batch.PRIORITY.set(priority)
+            return await lane.submit(item, 100)
+
+        order = [(1, "batch", 60), (2, "batch", 0), (3, "interactive", 60), (4, "interactive", 60)]
+        await while_busy(lane, recorder, *(submit(*one) for one in order))
+
+    assert play(scenario).batches == [[0], [2], [3], [4], [1]]
+
+
+def test_batch_work_leaves_room_for_what_is_interactive():
+    budget = Budget("queue", 100)
+    budget.take(45)
+    batch.PRIORITY.set("batch")
+    with pytest.raises(Busy, match="queue: at most 50 may wait, given 10 more on top of 45"):
+        budget.take(10)
+    batch.PRIORITY.set("interactive")
+    budget.take(55)
 
 
 def test_two_lanes_take_turns_on_one_device_and_never_run_at_once():

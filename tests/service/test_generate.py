@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from service.batch import Device
-from service.generate import log_softmax
+from service.errors import Broken
+from service.generate import Decoding, log_softmax
 from service.metrics import Metrics
 from service.options import GenerateOptions
 from service.rows import Rows
@@ -155,10 +156,32 @@ def test_an_output_that_is_not_a_number_fails_the_one_it_belongs_to(dates, alone
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     *good, poor = play(dates, scenario)
-    assert isinstance(poor, RuntimeError)
+    assert isinstance(poor, Broken)
     if not options:
         assert [mine.tokens for mine in good] == [theirs.tokens for theirs in alone[::4][:-1]]
     assert len(good) == 5
+
+
+@pytest.mark.parametrize("where", ["_join", "_steps"])
+def test_of_a_batch_that_fails_each_is_generated_again_alone(dates, alone, monkeypatch, where):
+    method = getattr(Decoding, where)
+
+    def failing(decoding, *jobs):
+        if any(job.source == poison for job in (jobs[0] if jobs else decoding._running)):
+            raise ValueError("secret words")
+        return method(decoding, *jobs)
+
+    poison = [token.index for token in dates.texts.encode(TEXTS[1])]
+    monkeypatch.setattr(Decoding, where, failing)
+
+    async def scenario():
+        tasks = [one(dates, text) for text in TEXTS]
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    first, poor, *good = play(dates, scenario)
+    assert isinstance(poor, RuntimeError)
+    assert "secret" not in str(poor)
+    assert [mine.tokens for mine in (first, *good)] == [alone[0].tokens, *(theirs.tokens for theirs in alone[8::4])]
 
 
 def test_one_that_was_cancelled_while_it_waited_does_not_hold_up_those_behind_it(dates):
