@@ -6,21 +6,21 @@ model cannot run.
 
 import contextlib
 import json
+import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 
 import structlog
-import uvicorn
 
-from contract.artifact import ArtifactError
-from service.app import create_app
+from contract.artifact import ArtifactError, find_artifacts
 from service.kept import open_store
 from service.logs import configure
-from service.run import ProviderError, SessionError
-from service.served import Predictor, Served, load
+from service.models import load
+from service.served import Predictor, Served
 from service.settings import Settings, SettingsError, read_settings
+from service.trial import Trial
 
 log = structlog.get_logger()
 
@@ -32,22 +32,12 @@ EXAMPLES = {
 """Texts to try, by task."""
 
 
-class Server(uvicorn.Server):
-    """A server for which being told to stop is no failure: uvicorn would raise the signal again once it has stopped."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Stop on SIGINT and SIGTERM; the second one does not wait."""
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-
 def main() -> int:
     """Serve until stopped; return the exit status."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(0))  # until there is a server to stop
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         settings = read_settings()
         store = open_store(settings)
@@ -56,41 +46,49 @@ def main() -> int:
         return 2
     configure(settings)
     log.info("settings", **settings.model_dump(mode="json"))
+    trial = None
     try:
-        models = load(settings)
-    except ArtifactError as error:
-        log.error("artifact cannot be used", file=str(error.file), reason=error.reason)
-        return 3
-    except (ProviderError, SessionError) as error:
-        log.error("device or graph cannot be used", reason=str(error))
-        return 4
-    try:
-        listening = _listen(settings)
-    except OSError as error:
-        log.error("port cannot be had", host=settings.host, port=settings.port, reason=error.strerror)
-        return 5
-    with listening:
-        url = "http://{}:{}".format(*listening.getsockname()[:2])
-        log.info("listening", url=url)
-        app = create_app(settings, models, store, lambda: _welcome(settings, url, models))
-        server = Server(
-            uvicorn.Config(
-                app,
-                loop="uvloop" if sys.platform != "win32" else "asyncio",
-                http="httptools",
-                lifespan="on",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_graceful_shutdown=settings.shutdown_grace_seconds,
-            )
-        )
-        server.run(sockets=[listening])
-    if failure := app.state.regard.failure:
-        log.error("model cannot run", reason=failure)
+        with contextlib.suppress(ArtifactError):  # loading finds the same
+            trial = Trial(find_artifacts(settings.artifacts), settings, "fork")
+        from service.server import serve  # FastAPI takes a while, in which artifacts are tried
+
+        models = load(settings, trial)
+    except ExceptionGroup as group:
+        return _refuse(group.exceptions)
+    finally:
+        if trial:
+            trial.close()
+    ports = [settings.port] if settings.admin_port is None else [settings.port, settings.admin_port]
+    with contextlib.ExitStack() as opened:
+        listening = []
+        for port in ports:
+            try:
+                listening.append(opened.enter_context(_listen(settings.host, port)))
+            except OSError as error:
+                log.error("port cannot be had", host=settings.host, port=port, reason=error.strerror)
+                return 5
+        url = "http://{}:{}".format(*listening[0].getsockname()[:2])
+        log.info("listening", url=url, admin_port=listening[1].getsockname()[1] if listening[1:] else None)
+        stopped = serve(settings, models, store, listening, lambda: _welcome(settings, url, models))
+    if stopped.failure:
+        log.error("model cannot run", reason=stopped.failure)
         return 6
+    if stopped.at_once:
+        sys.stdout.flush()
+        os._exit(0)  # threads that are at something would be waited for
     return 0
+
+
+def _refuse(faults: Sequence[Exception]) -> int:
+    """Log all that is wrong; return the exit status of the first."""
+    statuses = []
+    for fault in faults:
+        if isinstance(fault, ArtifactError):
+            log.error("artifact cannot be used", file=str(fault.file), reason=fault.reason)
+        else:
+            log.error("device or graph cannot be used", reason=str(fault))
+        statuses.append(3 if isinstance(fault, ArtifactError) else 4)
+    return statuses[0]
 
 
 def _welcome(settings: Settings, url: str, models: Mapping[str, Served]) -> None:
@@ -113,12 +111,15 @@ def _command(served: Served, url: str) -> str:
     return f"curl -H 'Content-Type: application/json' -d '{body}' {endpoint}"
 
 
-def _listen(settings: Settings) -> socket.socket:
+def _listen(host: str, port: int) -> socket.socket:
     """Bind before anything is announced, so that a taken port is one clear line."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listening.bind((settings.host, settings.port))
+    try:
+        listening.bind((host, port))
+    except OSError:
+        listening.close()
+        raise
     return listening
 
 

@@ -3,10 +3,8 @@
 import asyncio
 import contextlib
 import gc
-import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import structlog
 from fastapi import FastAPI, Request
@@ -20,11 +18,14 @@ from service.errors import Refusal, problem, refused
 from service.hot import Hot
 from service.kept import Store
 from service.metrics import Metrics
-from service.routes import State, router
+from service.models import Models
+from service.routes import State, admin, health, router, watching
 from service.served import Served
 from service.settings import Settings
 
 log = structlog.get_logger()
+
+WATCH_SECONDS = 1.0
 
 
 def create_app(
@@ -42,16 +43,13 @@ def create_app(
         decoders = ThreadPoolExecutor(settings.decode_threads, thread_name_prefix="decode")
         tokenizers = ThreadPoolExecutor(1, thread_name_prefix="tokenize")
         presenters = ThreadPoolExecutor(2, thread_name_prefix="present")
-        app.state.regard = state = State(
-            settings, dict(models), metrics, device, store, decoders, tokenizers, presenters
-        )
-        workers = [work for served in models.values() for work in served.workers(device, metrics)]
-        tasks = [asyncio.create_task(_supervised(work)) for work in workers]
-        tasks.append(asyncio.create_task(_warm_up(state, when_ready)))
+        fleet = Models(models, settings, device, metrics)
+        app.state.regard = state = State(settings, fleet, metrics, device, store, decoders, tokenizers, presenters)
+        task = asyncio.create_task(_warm_up(state, when_ready))
         yield
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await fleet.close()
         device.close()
         await store.close()
         for threads in (decoders, tokenizers, presenters):
@@ -65,44 +63,63 @@ def create_app(
         docs_url="/docs",
         redoc_url=None,
     )
+    app.state.metrics = metrics
+    app.include_router(health)
     app.include_router(router)
+    if settings.admin_port is None:
+        app.include_router(watching)
+    app.add_middleware(Hot, routes=router.routes)
+    return _edged(app, settings)
+
+
+def create_admin(app: FastAPI, settings: Settings) -> FastAPI:
+    """Return the application of the admin port, which shares the state of the one that serves."""
+    beside = FastAPI(title="regard admin", version=VERSION, docs_url=None, redoc_url=None)
+    beside.state = app.state
+    for routes in (health, watching, admin):
+        beside.include_router(routes)
+    return _edged(beside, settings)
+
+
+def _edged(app: FastAPI, settings: Settings) -> FastAPI:
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(HTTPException, _not_routed)
-    app.add_middleware(Hot, routes=router.routes)
     app.add_middleware(
-        Edge, metrics=metrics, max_body_bytes=settings.max_body_bytes, queue_body_bytes=settings.queue_body_bytes
+        Edge,
+        metrics=app.state.metrics,
+        max_body_bytes=settings.max_body_bytes,
+        queue_body_bytes=settings.queue_body_bytes,
     )
     return app
 
 
-async def _supervised(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Start a worker again should it ever fail: one request must not end the service for the next."""
-    while True:
-        try:
-            await work()
-        except Exception:
-            log.exception("worker failed, and is started again")
-            await asyncio.sleep(1)  # one that fails at once must not fill the log
-
-
 async def _warm_up(state: State, when_ready: Callable[[], None]) -> None:
-    """Run every session once, then say so; should one fail, end the process rather than wait for a first request."""
+    """Run every session, then say so; should one fail, end the process rather than wait for a first request."""
     try:
-        for served in state.models.values():
-            await served.warm_up(state.device)
-            session = next(iter(served.sessions.values()))
-            log.info(
-                "model ready", model=served.manifest.name, version=served.manifest.version, provider=session.provider
-            )
+        await state.models.warm_up()
     except Exception as error:
-        state.failure = str(error)
-        signal.raise_signal(signal.SIGTERM)
+        state.fail(str(error))
         return
     gc.collect()
     gc.freeze()  # what stays until the end is not looked through again: pauses of tens of milliseconds
     state.metrics.ready.set(1)
     log.info("ready", models=list(state.models))
     when_ready()
+    await _watch(state)
+
+
+async def _watch(state: State) -> None:
+    """Look after the device and the models until cancelled."""
+    while True:
+        await asyncio.sleep(WATCH_SECONDS)
+        if state.device.lost:
+            state.fail(f"the device is lost: {state.device.lost}")
+            return
+        if state.hung:
+            log.error("device hangs", seconds=round(state.device.busy_seconds()))
+        else:
+            await state.models.check()
+        state.metrics.ready.set(state.ready)
 
 
 async def _refused(request: Request, refusal: Exception) -> Response:

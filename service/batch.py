@@ -198,6 +198,8 @@ class Lane(Generic[T, R]):
         self._budget = budget
         self._metrics = metrics
         self._stop = stop
+        self.failures = 0
+        """Runs in a row of which nothing came."""
         self._queue: deque[Waiting[T, R]] = deque()
         self._arrived = asyncio.Event()
 
@@ -270,12 +272,14 @@ class Lane(Generic[T, R]):
                 results: Sequence[R | Refusal] = await run(self._run, [waiting.item for waiting in batch])
         except Exception as error:
             if not all(future.done() for future in futures):
+                self.failures += 1
                 self._metrics.faults.labels(self.name, kind_of(error)).inc()
                 log.error("batch failed", lane=self.name, size=len(batch), exc_info=error)
             return error
         return results
 
     def _answer(self, batch: list[Waiting[T, R]], results: Sequence[R | Refusal]) -> None:
+        self.failures = self.failures + 1 if all(isinstance(result, Broken) for result in results) else 0
         for waiting, result in zip(batch, results, strict=True):
             if isinstance(result, Broken):
                 self._metrics.faults.labels(self.name, "not_finite").inc()

@@ -12,6 +12,7 @@ from service.options import (
     FillMaskOptions,
     GenerateOptions,
     Options,
+    RequestOptions,
     TextOptions,
 )
 from service.sight import TYPES
@@ -153,12 +154,13 @@ _REFUSALS: dict[int | str, Json] = {
     for status, what in {
         400: "the body cannot be read",
         404: "no such model or id, or the model's task does not serve this endpoint",
+        409: "not while something else goes on",
         406: "an answer of a type that is not made",
         413: "larger than a limit",
         415: "a content type that is not read, or no image",
         422: "not to be answered; errors lists why",
         429: "the queue is full; see Retry-After",
-        503: "warming up; see Retry-After",
+        503: "warming up or stopping; see Retry-After",
         504: "the deadline passed",
     }.items()
 }
@@ -226,16 +228,21 @@ def _query(*kinds: type[Options]) -> list[Json]:
 
 def _prediction(answer: type[Answer], content: Json, parameters: list[Json]) -> Json:
     return {
-        "responses": {200: {"model": answer}, **_REFUSALS},
+        "responses": {200: {"model": answer}, **{status: _REFUSALS[status] for status in _REFUSALS if status != 409}},
         "openapi_extra": {"parameters": parameters, "requestBody": {"required": True, "content": content}},
     }
 
 
 _OBJECT = {"content": {"application/json": {"schema": {"type": "object"}}}}
 
-LIVE: dict[int | str, Json] = {200: {"description": "the process answers", **_OBJECT}}
+LIVE: dict[int | str, Json] = {200: {"description": "the process answers", **_OBJECT}, 503: _REFUSALS[503]}
 READY: dict[int | str, Json] = {200: {"description": "every session has run once", **_OBJECT}, 503: _REFUSALS[503]}
 METRICS: dict[int | str, Json] = {200: {"description": "metrics", "content": {"text/plain": {}}}}
+RELOAD: dict[int | str, Json] = {
+    200: {"description": "what became of each model", **_OBJECT},
+    409: _REFUSALS[409],
+    422: _REFUSALS[422],
+}
 MODELS: dict[int | str, Json] = {200: {"description": "the models", **_OBJECT}}
 MODEL: dict[int | str, Json] = {200: {"description": "the model", **_OBJECT}, 404: _REFUSALS[404]}
 CLASSIFY = _prediction(
@@ -243,19 +250,21 @@ CLASSIFY = _prediction(
     _either(ClassifyOptions, _texts(ClassifyTextOptions, pairs=True)),
     _query(ClassifyOptions, AttentionOptions),
 )
-EMBED = _prediction(Embedded, _either(Options, _texts(TextOptions)), _query(AttentionOptions))
+EMBED = _prediction(Embedded, _either(RequestOptions, _texts(TextOptions)), _query(RequestOptions, AttentionOptions))
 FILL_MASK = _prediction(Filled, _texts(FillMaskOptions), [])
 GENERATE = _prediction(Generated, _texts(GenerateOptions), [])
 GENERATE["responses"][200]["content"] = {"application/json": {}, "text/event-stream": {"schema": {"type": "string"}}}
 ATTENTION = _prediction(
-    Attended, _either(Options, _texts(TextOptions, pairs=True), _texts(GenerateOptions)), _query(AttentionOptions)
+    Attended,
+    _either(RequestOptions, _texts(TextOptions, pairs=True), _texts(GenerateOptions)),
+    _query(RequestOptions, AttentionOptions),
 )
 ATTENTION["responses"][200]["content"] = {media: {} for media in TYPES.values()}
 KEPT: Json = {
     "responses": {status: ATTENTION["responses"][status] for status in (200, 404, 406, 413, 422, 429, 503, 504)},
     "openapi_extra": {
         "parameters": [
-            *_query(AttentionOptions),
+            *_query(RequestOptions, AttentionOptions),
             {"name": "model", "in": "query", "required": False, "schema": {"type": "string"}},
         ]
     },

@@ -74,6 +74,7 @@ class Exchange:
         self.method = scope["method"] if scope["method"] in self.METHODS else "other"
         self.status = 0
         self.received = self.sent = 0
+        self._app = scope["app"]
         self._receive, self._send, self._limit, self._bodies = receive, send, limit, bodies
         self._body_read = asyncio.Event()
         scope["state"] = {**scope.get("state", {}), "id": self.id, "body_read": self._body_read}
@@ -96,6 +97,8 @@ class Exchange:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
+            if self._app.state.regard.draining:
+                headers["Connection"] = "close"  # whoever keeps connections makes the next one elsewhere
             headers["X-Request-Id"] = self.id
             headers["X-Content-Type-Options"] = "nosniff"
         else:

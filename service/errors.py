@@ -4,6 +4,7 @@ Refusal
 ├── Malformed        400  the body cannot be read
 ├── NotFound         404  no such model, or the model does not serve this endpoint
 ├── NotAcceptable    406  an answer of a type that is not made
+├── Conflict         409  not while something else goes on
 ├── TooLarge         413  more bytes, pixels or tokens than the limit
 ├── Unsupported      415  a content type that is not read, or no image at all
 ├── Unacceptable     422  read, but not to be answered
@@ -90,6 +91,12 @@ class NotReady(Waitable):
 
 
 NOT_FINITE = "model: its answer to this input is not finite"
+
+
+class Conflict(Refusal):
+    """Not while something else goes on."""
+
+    status = HTTPStatus.CONFLICT
 
 
 class Broken(Refusal):

@@ -89,6 +89,8 @@ class Decoding:
         self._rows = Rows(decode, generation)
         self._stopping = False
         self._arrived = asyncio.Event()
+        self.failures = 0
+        """Targets in a row of which nothing came."""
 
     async def generate(
         self,
@@ -270,12 +272,14 @@ class Decoding:
                 job.told = True
                 job.grew(job.search.live[0])
             if job.search.done and not job.future.done():
+                self.failures = 0
                 job.future.set_result(job.search.best())
         self._drop([job for job in self._running if job.ended])
 
     def _fail(self, job: Job, error: Exception) -> None:
         if job.future.done():
             return
+        self.failures += 1
         self._metrics.faults.labels(self._name, kind_of(error)).inc()
         log.error("decoding failed", model=self._name, exc_info=error)
         failure = error if isinstance(error, Refusal) else RuntimeError(f"{self._name}: decoding failed")

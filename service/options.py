@@ -77,13 +77,21 @@ class Options(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class ClassifyOptions(Options):
+class RequestOptions(Options):
+    """Options of any request."""
+
+    priority: Literal["interactive", "batch"] = Field(
+        "interactive", description="batch lets what is interactive go first, for two seconds, and may fill half a queue"
+    )
+
+
+class ClassifyOptions(RequestOptions):
     """Options of `classify`."""
 
     top_k: int = Field(5, ge=1, le=1000, description="labels a result, best first")
 
 
-class TextOptions(Options):
+class TextOptions(RequestOptions):
     """Options of any prediction of a text."""
 
     truncate: bool = Field(False, description="cut off the end of a text that is too long, rather than refuse it")
@@ -107,7 +115,7 @@ class FillMaskOptions(TextOptions):
             )
 
 
-class GenerateOptions(Options):
+class GenerateOptions(RequestOptions):
     """Options of `generate`. A temperature above 0, top_k or top_p draws; otherwise the model's default holds."""
 
     max_new_tokens: int | None = Field(None, ge=1, description="tokens to generate at most; the model's by default")

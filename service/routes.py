@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import functools
+import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -16,12 +17,20 @@ from starlette.types import Receive, Scope, Send
 
 from service import documents, faithful, present
 from service.attention import Ask, resolve
-from service.batch import Device, together
+from service.batch import PRIORITY, Device, together
 from service.errors import NotFound, NotReady, Refusal, TooSlow, Unacceptable
 from service.images import Picture
 from service.kept import Kept, Store
 from service.metrics import Metrics
-from service.options import ClassifyOptions, ClassifyTextOptions, FillMaskOptions, GenerateOptions, Options, TextOptions
+from service.models import Models
+from service.options import (
+    ClassifyOptions,
+    ClassifyTextOptions,
+    FillMaskOptions,
+    GenerateOptions,
+    RequestOptions,
+    TextOptions,
+)
 from service.requests import Sent, negotiate, query, read_images, read_texts
 from service.search import Hypothesis
 from service.see import row_of, see, see_generated
@@ -33,7 +42,8 @@ from service.texts import Token
 S = TypeVar("S", bound=Served)
 T = TypeVar("T")
 log = structlog.get_logger()
-router = APIRouter()
+router, health, watching, admin = APIRouter(), APIRouter(), APIRouter(), APIRouter()
+HANG_SECONDS = 30.0
 PAGE = Path(__file__).parent / "page" / "index.html"
 
 
@@ -42,26 +52,49 @@ class State:
     """What lives as long as the application."""
 
     settings: Settings
-    models: dict[str, Served]
+    models: Models
     metrics: Metrics
     device: Device
     store: Store
     decoders: ThreadPoolExecutor
     tokenizers: ThreadPoolExecutor
     presenters: ThreadPoolExecutor
+    draining: bool = False
+    """Is the service to end soon, so that nobody should send it more."""
     failure: str | None = None
     """Why the service cannot go on, once it cannot."""
 
     @property
     def ready(self) -> bool:
-        """Has every session run once."""
+        """Can every model run, as far as is known."""
         return all(served.ready for served in self.models.values())
+
+    @property
+    def hung(self) -> bool:
+        """Has the device been at one run for longer than any request may take, and a while."""
+        return self.device.busy_seconds() > self.settings.request_seconds + HANG_SECONDS
+
+    def drain(self) -> None:
+        """Say from now on that the service is to end."""
+        self.draining = True
+        self.metrics.draining.set(1)
+
+    def fail(self, reason: str) -> None:
+        """End the process, which cannot go on."""
+        self.failure = reason
+        signal.raise_signal(signal.SIGTERM)
 
     async def decode(self, served: Served, function: Callable[..., T], *arguments: object) -> T:
         """Run a decoding function on one of the service's own threads; texts do not queue behind images."""
         threads = self.decoders if served.manifest.image else self.tokenizers
         with self.metrics.decode_seconds.labels(served.manifest.name).time():
-            return await asyncio.get_running_loop().run_in_executor(threads, function, *arguments)
+            try:
+                return await asyncio.get_running_loop().run_in_executor(threads, function, *arguments)
+            except (Exception, asyncio.CancelledError):
+                raise
+            except BaseException as error:  # a tokenizer's panic is no Exception, and would end more than a request
+                log.error("decoding panicked", model=served.manifest.name, kind=type(error).__name__)
+                raise Unacceptable("input: cannot be decoded") from None
 
     async def present(self, served: Served, function: Callable[..., T], *arguments: object) -> T:
         """Run a function that makes an answer of maps, or many numbers, on threads that nothing is decoded on."""
@@ -81,24 +114,34 @@ StateDep = Annotated[State, Depends(state)]
 # Health, discovery, documents
 
 
-@router.get("/health/live", tags=["health"], responses=documents.LIVE)
-async def live() -> Response:
-    """Answer while the process answers."""
+@health.get("/health/live", tags=["health"], responses=documents.LIVE)
+async def live(state: StateDep) -> Response:
+    """Answer 200 while the process answers and its device comes back from what it runs."""
+    if state.hung:
+        raise NotReady("device: does not come back from a run", seconds=1)
     return present.respond({"live": True})
 
 
-@router.get("/health/ready", tags=["health"], responses=documents.READY)
+@health.get("/health/ready", tags=["health"], responses=documents.READY)
 async def ready(state: StateDep) -> Response:
-    """Answer 200 once every session has run once."""
+    """Answer 200 once every session has run once, until the service is told to stop."""
+    if state.draining:
+        raise NotReady("service: is stopping", seconds=1)
     if not state.ready:
         raise NotReady("service: is warming up", seconds=1)
     return present.respond({"ready": True})
 
 
-@router.get("/metrics", tags=["health"], responses=documents.METRICS)
+@watching.get("/metrics", tags=["health"], responses=documents.METRICS)
 async def metrics(state: StateDep) -> Response:
     """Return all metrics in Prometheus' text format."""
     return state.metrics.exposition()
+
+
+@admin.post("/admin/reload", tags=["admin"], responses=documents.RELOAD)
+async def reload(state: StateDep) -> Response:
+    """Read the folder of artifacts again: load what is new beside what is served, swap, let the old finish."""
+    return present.respond({"models": await state.models.reload()})
 
 
 @router.get("/", include_in_schema=False)
@@ -126,41 +169,49 @@ async def one_model(model: str, state: StateDep) -> Response:
 async def classify(model: str, request: Request, state: StateDep) -> Response:
     """Return the likeliest labels of every image or text."""
     served = _serving(state, model, "classify", Predictor)
-    return await _answer(request, state, _classify(request, state, served))
+    return await _answer(request, state, served, _classify(request, state, served))
 
 
 @router.post("/v1/models/{model}/embed", tags=["predictions"], **documents.EMBED)
 async def embed(model: str, request: Request, state: StateDep) -> Response:
     """Return a vector for every text or image, near those of its like."""
     served = _serving(state, model, "embed", Predictor)
-    return await _answer(request, state, _embed(request, state, served))
+    return await _answer(request, state, served, _embed(request, state, served))
 
 
 @router.post("/v1/models/{model}/fill-mask", tags=["predictions"], **documents.FILL_MASK)
 async def fill_mask(model: str, request: Request, state: StateDep) -> Response:
     """Return what every mask in every text may stand for."""
     served = _serving(state, model, "fill-mask", Predictor)
-    return await _answer(request, state, _fill_mask(request, state, served))
+    return await _answer(request, state, served, _fill_mask(request, state, served))
 
 
 @router.post("/v1/models/{model}/generate", tags=["predictions"], **documents.GENERATE)
 async def generate(model: str, request: Request, state: StateDep) -> Response:
     """Turn every text into another, or continue it; with `stream`, send its tokens as they come."""
     served = _serving(state, model, "generate", Generator)
-    return await _answer(request, state, _generate(request, state, served))
+    return await _answer(request, state, served, _generate(request, state, served))
 
 
 @router.post("/v1/models/{model}/attention", tags=["attention"], **documents.ATTENTION)
 async def attention(model: str, request: Request, state: StateDep) -> Response:
     """Return what the model looked at, for the same input as its prediction."""
     served = _serving(state, model, "attention", Served)
-    return await _answer(request, state, _attend(request, state, served))
+    return await _answer(request, state, served, _attend(request, state, served))
 
 
 @router.get("/v1/attention/{id}", tags=["attention"], **documents.KEPT)
 async def kept_attention(id: str, request: Request, state: StateDep) -> Response:  # noqa: A002 # the path's name
     """Return what a model looked at for an earlier request, without its input being sent again."""
-    return await _answer(request, state, _attend_to_kept(request, state, id))
+    kept = await state.store.get(id)
+    served = state.models.get(kept.model) if kept else None
+    model = request.query_params.get("model")
+    if kept is None or served is None or served.manifest.version != kept.version or model not in (None, kept.model):
+        seconds = f"{state.settings.keep_seconds:g}"
+        raise NotFound(f"id: must be of a request that was answered, at most {seconds} seconds ago, given another")
+    if not served.ready:
+        raise NotReady("model: is warming up", seconds=1)
+    return await _answer(request, state, served, _attend_to_kept(request, state, served, kept))
 
 
 async def _classify(request: Request, state: State, served: Predictor) -> Response:
@@ -171,7 +222,7 @@ async def _classify(request: Request, state: State, served: Predictor) -> Respon
 
 async def _embed(request: Request, state: State, served: Predictor) -> Response:
     sent = await _read(request, state, served)
-    options = sent.options(Options if served.manifest.image else TextOptions)
+    options = sent.options(RequestOptions if served.manifest.image else TextOptions)
     return await _predict(request, state, served, sent, options, lambda row: present.embedding(served, row))
 
 
@@ -186,29 +237,32 @@ async def _fill_mask(request: Request, state: State, served: Predictor) -> Respo
 async def _attend(request: Request, state: State, served: Served) -> Response:
     sent = await _read(request, state, served)
     if isinstance(served, Predictor):
-        options = sent.options(Options if served.manifest.image else TextOptions)
+        options = sent.options(RequestOptions if served.manifest.image else TextOptions)
         return await _predict(request, state, served, sent, options, asked=True)
     return await _generate_all(request, state, _as(served, Generator), sent, sent.options(GenerateOptions), asked=True)
 
 
-async def _attend_to_kept(request: Request, state: State, id: str) -> Response:  # noqa: A002 # as above
+async def _attend_to_kept(request: Request, state: State, served: Served, kept: Kept) -> Response:
     given = query(request)
-    model = given.pop("model", None)
-    kept = await state.store.get(id)
-    served = state.models.get(kept.model) if kept else None
-    if kept is None or served is None or served.manifest.version != kept.version or model not in (None, kept.model):
-        seconds = f"{state.settings.keep_seconds:g}"
-        raise NotFound(f"id: must be of a request that was answered, at most {seconds} seconds ago, given another")
-    if not served.ready:
-        raise NotReady("model: is warming up", seconds=1)
+    given.pop("model", None)
     await request.body()  # there is none; what notices that the client has left waits for its end
     sent = Sent(list(kept.inputs), given, strings=True)  # type: ignore[arg-type] # all are bytes, or all texts
-    sent.options(Options)
+    priority = sent.options(RequestOptions).priority
     if isinstance(served, Predictor):
-        options = Options() if served.manifest.image else TextOptions(truncate=kept.truncate)
+        options = (
+            RequestOptions(priority=priority)
+            if served.manifest.image
+            else TextOptions(truncate=kept.truncate, priority=priority)
+        )
         return await _predict(request, state, served, sent, options, asked=True)
     return await _generate_all(
-        request, state, _as(served, Generator), sent, GenerateOptions(), asked=True, targets=kept.targets
+        request,
+        state,
+        _as(served, Generator),
+        sent,
+        GenerateOptions(priority=priority),
+        asked=True,
+        targets=kept.targets,
     )
 
 
@@ -221,7 +275,7 @@ async def _predict(
     state: State,
     served: Predictor,
     sent: Sent,
-    options: Options,
+    options: RequestOptions,
     show: Callable[[Prediction], dict[str, object]] | None = None,
     *,
     asked: bool = False,
@@ -230,6 +284,7 @@ async def _predict(
 
     `show` runs on a thread of its own where it reads logits over a vocabulary.
     """
+    PRIORITY.set(options.priority)
     ask = _ask(request, sent, served, asked=asked)
     truncate = isinstance(options, TextOptions) and options.truncate
     ready: list[Item] = []
@@ -298,6 +353,7 @@ async def _generate_all(
     targets: Sequence[Sequence[int]] | None = None,
 ) -> Response:
     """Answer with what is generated from every text, or was (`targets`), and its attention if that is asked for."""
+    PRIORITY.set(options.priority)
     served.search(options)  # refuses what cannot be searched before anything is done
     ask = _ask(request, sent, served, asked=asked)
     if options.stream and asked:
@@ -325,6 +381,7 @@ async def _generate_all(
     permits = contextlib.ExitStack()
     permits.enter_context(_permit(state, served, prompts, ask, options))
     if options.stream:
+        permits.enter_context(served.used())
         return Stream(_events(request, state, served, prompts[0], ask), permits)
     with permits:
         results = await together(_generate_one(served, prompt, ask, asked=asked) for prompt in prompts)
@@ -414,11 +471,11 @@ class Stream(StreamingResponse):
 
     def __init__(self, events: AsyncIterator[bytes], held: contextlib.ExitStack) -> None:
         super().__init__(events, media_type="text/event-stream")
-        self._held = held
+        self.held = held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the events."""
-        with self._held:
+        with self.held:
             await super().__call__(scope, receive, send)
 
 
@@ -428,6 +485,7 @@ async def _events(
     """Yield an event a token, then the whole answer; leaving the loop early cancels the generation."""
     grown: asyncio.Queue[Hypothesis | None] = asyncio.Queue()
     steps = ask if ask and ask.options.steps else None
+    PRIORITY.set(prompt.options.priority)  # this is another task than the one that read the request
     try:
         async with asyncio.timeout(state.settings.request_seconds):
             task = asyncio.ensure_future(served.generate(prompt.tokens, prompt.options, grown.put_nowait))
@@ -468,22 +526,31 @@ def _event(name: str, body: dict[str, object]) -> bytes:
 # What every prediction shares
 
 
-async def _answer(request: Request, state: State, work: Coroutine[Any, Any, Response]) -> Response:
+async def _answer(request: Request, state: State, served: Served, work: Coroutine[Any, Any, Response]) -> Response:
     """Wait for the work until the deadline, or until the client has gone; either way nothing of it stays behind."""
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_gone(request, task))
     try:
-        async with asyncio.timeout(state.settings.request_seconds):
-            return await task
+        with served.used():
+            async with asyncio.timeout(state.settings.request_seconds):
+                return await task
     except TimeoutError as error:
+        _let_go(task)
         raise TooSlow(_too_slow(state)) from error
     except asyncio.CancelledError:
+        _let_go(task)
         if gone.done() and not gone.cancelled():
             return Response(status_code=499)  # nobody will read it; the log does
         raise
     finally:
         gone.cancel()
         task.cancel()
+
+
+def _let_go(task: "asyncio.Task[Response]") -> None:
+    """Give back what an answer holds that came too late to be sent."""
+    if task.done() and not task.cancelled() and not task.exception() and isinstance(stream := task.result(), Stream):
+        stream.held.close()
 
 
 async def _gone(request: Request, task: "asyncio.Task[Response]") -> None:

@@ -160,7 +160,7 @@ class Session:
             device = "cpu" if device == "openvino" else device
             provider = (PROVIDERS[device], {})
         try:
-            self._session = ort.InferenceSession(artifact.path(self.graph.file), options, [provider])
+            self._session: Any = ort.InferenceSession(artifact.path(self.graph.file), options, [provider])
         except Exception as error:  # onnxruntime's exceptions have no common base of their own
             raise SessionError(f"{self.name}: cannot be loaded: {error}") from error
         self.provider: str = self._session.get_providers()[0]
@@ -195,6 +195,10 @@ class Session:
         if running := self._running:
             running.terminate = True
 
+    def close(self) -> None:
+        """Give back the memory of the graph, which cannot be run any more."""
+        self._session = None
+
     @contextlib.contextmanager
     def _stoppable(self) -> Iterator[ort.RunOptions]:
         self._running = options = ort.RunOptions()
@@ -210,11 +214,14 @@ class Session:
         """Return runs on arrays that are held: inputs by name, and outputs in the memory of inputs (`same`)."""
         return Binding(self._session, self._stoppable, held, same, wanted)
 
-    def warm_up(self) -> None:
-        """Run once on visible zeros, named axes at size 1. Raises SessionError if an output is not finite."""
+    def warm_up(self, lengths: Mapping[str, int] | None = None) -> None:
+        """Run once on visible zeros, named axes of these lengths, or 1. Raises SessionError for what is not finite."""
+        lengths = lengths or {}
         feed = {
             port.name: np.full(
-                [axis if isinstance(axis, int) else 1 for axis in port.axes], port.dtype == "bool", np.dtype(port.dtype)
+                [axis if isinstance(axis, int) else lengths.get(axis, 1) for axis in port.axes],
+                port.dtype == "bool",
+                np.dtype(port.dtype),
             )
             for port in self.graph.inputs
         }

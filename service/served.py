@@ -1,5 +1,6 @@
 """A loaded artifact at work: its sessions, its lanes, and what its task answers."""
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import structlog
 
-from contract.artifact import MANIFEST, Artifact, ArtifactError, find_artifacts, read_artifact
+from contract.artifact import MANIFEST, Artifact, ArtifactError
 from contract.manifest import Manifest, Port, Role
 from service.attention import Ask, Explained, Map, Reading, select
 from service.batch import Budget, Device, Lane, bucket_of, together
@@ -18,7 +19,8 @@ from service.generate import Decoding
 from service.images import Picture, decode_image
 from service.metrics import Metrics
 from service.options import GenerateOptions
-from service.run import Array, ProviderError, choose_device, open_sessions
+from service.rows import SLOTS
+from service.run import Array, open_sessions
 from service.search import Beams, Constraints, Greedy, Hypothesis, Sampler, Search, Walk
 from service.settings import Settings
 from service.texts import Pair, Text, Texts, Token
@@ -28,6 +30,8 @@ Prediction: TypeAlias = npt.NDArray[np.float32]
 Seen: TypeAlias = tuple[Prediction, dict[str, Array]]
 """The prediction of one input, and what was computed of its attention."""
 
+MOST_FAILURES = 3
+"""Of runs in a row, before a model is warmed up again to see whether it can run at all."""
 MOST_MASKS = 64
 """Gaps of one text."""
 MASK_TOKENS = 64
@@ -95,6 +99,12 @@ class Served:
         explains: tuple[Role, ...] = ("relevance",) if "relevance" in artifact.manifest.graphs else ()
         self.sessions = open_sessions(artifact, (*self.roles, *explains), device, settings)
         self.ready = False
+        self.unused = asyncio.Event()
+        """Set while no request is being answered."""
+        self.unused.set()
+        self._users = 0
+        self._lanes: list[Lane[Any, Any] | Decoding] = []
+        self._device = device
         self.predicting = Budget("queue of predictions", settings.queue_tokens)
         self.looking = Budget("queue of attention", settings.queue_map_bytes)
 
@@ -103,6 +113,34 @@ class Served:
         """What the artifact says of itself."""
         return self.artifact.manifest
 
+    @property
+    def provider(self) -> str:
+        """Which execution provider runs it."""
+        return next(iter(self.sessions.values())).provider
+
+    @property
+    def budgets(self) -> dict[str, Budget]:
+        """The bounds of its queues by name."""
+        name = self.manifest.name
+        return {f"{name}/predictions": self.predicting, f"{name}/attention": self.looking}
+
+    @property
+    def failing(self) -> bool:
+        """Have the last few runs of any lane all failed."""
+        return any(lane.failures >= MOST_FAILURES for lane in self._lanes)
+
+    @contextlib.contextmanager
+    def used(self) -> Iterator[None]:
+        """Count a request that is being answered."""
+        self._users += 1
+        self.unused.clear()
+        try:
+            yield
+        finally:
+            self._users -= 1
+            if not self._users:
+                self.unused.set()
+
     def workers(self, device: Device, metrics: Metrics) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """Make the lanes; return the coroutine functions that serve them."""
         limit, name = self.settings.batch_map_bytes, self.manifest.name
@@ -110,21 +148,43 @@ class Served:
         self._look: Lane[Look, Seen] = Lane(
             f"{name}/attention", device, self._look_at, limit, self.looking, metrics, stop
         )
-        works = [self._look.work]
+        self._lanes = [self._look]
         if "relevance" in self.sessions:
             stop = self.sessions["relevance"].stop
             self._explain: Lane[Explain, Seen] = Lane(
                 f"{name}/relevance", device, self._explain_all, limit, self.looking, metrics, stop
             )
-            works.append(self._explain.work)
-        return works
+            self._lanes.append(self._explain)
+        return [lane.work for lane in self._lanes]
 
     async def warm_up(self, device: Device) -> None:
-        """Run every session once."""
+        """Run every session on every shape that is like no other. Raises SessionError for one that cannot run."""
         for session in self.sessions.values():
-            async with device.turn() as run:
-                await run(session.warm_up)
+            for lengths in self._shapes():
+                async with device.turn() as run:
+                    await run(session.warm_up, lengths)
+        for lane in self._lanes:
+            lane.failures = 0
         self.ready = True
+
+    def _shapes(self) -> list[dict[str, int]]:
+        """Return lengths of the axes that vary: the buckets, or on a CPU, which treats all alike, the least and most.
+
+        Attention that is too large to be batched is left out.
+        """
+        most = self.longest()
+        top = bucket_of(max(most.values(), default=1))
+        buckets = [1 << power for power in range(top.bit_length())] if self._device != "cpu" else [1, top]
+        shapes = [{axis: min(bucket, limit) for axis, limit in most.items()} for bucket in buckets]
+        return [one for one in shapes if max(one.values(), default=1) == 1 or self._fits(one)]
+
+    def _fits(self, lengths: Mapping[str, int]) -> bool:
+        axes = {kind.query: 1 for kind in self.manifest.attention} | {kind.key: 1 for kind in self.manifest.attention}
+        return self.map_bytes({**axes, **lengths}) <= self.settings.batch_map_bytes
+
+    def longest(self) -> dict[str, int]:
+        """Return the most tokens along each axis of an input that varies."""
+        return {}
 
     def map_bytes(self, lengths: Mapping[str, int]) -> int:
         """Return the bytes of all maps that the attention graph computes for one input."""
@@ -232,6 +292,7 @@ class Predictor(Served):
 
     def workers(self, device: Device, metrics: Metrics) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """Make the lanes of predictions and of attention."""
+        works = super().workers(device, metrics)
         self._predict: Lane[Item, Prediction] = Lane(
             f"{self.manifest.name}/predict",
             device,
@@ -241,7 +302,12 @@ class Predictor(Served):
             metrics,
             self.sessions["predict"].stop,
         )
-        return [self._predict.work, *super().workers(device, metrics)]
+        self._lanes.append(self._predict)
+        return [self._predict.work, *works]
+
+    def longest(self) -> dict[str, int]:
+        """Return the most tokens of a text, none for images."""
+        return {"source": self.manifest.text.max_tokens} if self.manifest.text else {}
 
     @property
     def image_lengths(self) -> dict[str, int]:
@@ -345,6 +411,12 @@ class Generator(Served):
         other = generation.tokenizer
         self.targets = Texts(artifact, other, generation.max_new_tokens) if other else self.texts
 
+    def longest(self) -> dict[str, int]:
+        """Return the most tokens of a source and of a target."""
+        source = self.manifest.text.max_tokens if self.manifest.text else 1
+        target = self.generation.max_new_tokens
+        return {"source": source, "capacity": -(-target // SLOTS) * SLOTS, "target": target, "target_input": target}
+
     @property
     def continues(self) -> bool:
         """Do targets continue their source, in one sequence with it."""
@@ -352,6 +424,7 @@ class Generator(Served):
 
     def workers(self, device: Device, metrics: Metrics) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """Make the decode loop and the attention lane."""
+        works = super().workers(device, metrics)
         self._decoding = Decoding(
             self.sessions["encode"],
             self.sessions["decode"],
@@ -361,7 +434,8 @@ class Generator(Served):
             self.predicting,
             metrics,
         )
-        return [self._decoding.work, *super().workers(device, metrics)]
+        self._lanes.append(self._decoding)
+        return [self._decoding.work, *works]
 
     def limit(self, options: GenerateOptions, source: int, spare: int = 0) -> int:
         """Return how many tokens may be generated from a source of that length, with room to spare for some more.
@@ -472,30 +546,6 @@ TASKS: dict[str, type[Served]] = {
     **dict.fromkeys(Predictor.own_endpoint, Predictor),
     **dict.fromkeys(("text-generation", "text2text-generation"), Generator),
 }
-
-
-def load(settings: Settings) -> dict[str, Served]:
-    """Check and load the newest version of every artifact, by name.
-
-    Raises ArtifactError, ProviderError or SessionError for the first that cannot be served.
-    """
-    device = choose_device(settings.device)
-    artifacts = [read_artifact(folder) for folder in find_artifacts(settings.artifacts)]
-    for artifact in artifacts:
-        if artifact.manifest.task not in TASKS:
-            reason = f"task {artifact.manifest.task} is not served, only {', '.join(TASKS)}"
-            raise ArtifactError(artifact.path(MANIFEST), reason)
-
-    def serve(device: str) -> dict[str, Served]:
-        return {one.manifest.name: TASKS[one.manifest.task](one, device, settings) for one in artifacts}
-
-    try:
-        return serve(device)
-    except ProviderError as error:
-        if settings.device != "auto":
-            raise
-        log.warning("no GPU after all, serving on the CPU", reason=str(error))
-        return serve("cpu")
 
 
 def checked(seen: Seen) -> Seen | Refusal:

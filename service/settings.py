@@ -60,8 +60,17 @@ class Settings(BaseSettings):
         None, description="where replicas keep them together, such as redis://cache:6379; in memory by default"
     )
     request_seconds: float = Field(30.0, gt=0, le=3600, description="seconds until a request is given up with 504")
+    drain_seconds: float = Field(
+        5.0,
+        ge=0,
+        le=3600,
+        description="seconds after SIGTERM in which requests are still taken, while /health/ready answers 503",
+    )
     shutdown_grace_seconds: int = Field(
-        20, ge=0, le=3600, description="seconds what is in flight may take after SIGTERM"
+        20, ge=0, le=3600, description="seconds what is in flight may take after that, or after SIGINT"
+    )
+    admin_port: int | None = Field(
+        None, ge=0, le=65535, description="port of /metrics and /admin alone; without it, /metrics is on the main port"
     )
 
     log_format: Literal["json", "console"] = Field("json", description="one JSON object a line, or lines for people")

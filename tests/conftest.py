@@ -104,6 +104,7 @@ def lines(log):
 def start(artifacts, log=subprocess.PIPE, **settings):
     """Start `python -m service` with settings from keyword arguments and no others."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REGARD_")}
+    settings = {"drain_seconds": 0, **settings}  # nothing routes to it that would have to be told
     environment |= {f"REGARD_{name}".upper(): str(value) for name, value in settings.items()}
     return subprocess.Popen(
         [sys.executable, "-m", "service"],

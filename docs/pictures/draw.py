@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from service.app import create_app
 from service.kept import open_store
-from service.served import load
+from service.models import load
 from service.settings import Settings
 
 HERE = Path(__file__).parent

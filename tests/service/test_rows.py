@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from service.generate import log_softmax
+from service.models import load
 from service.rows import Rows
-from service.served import load
 from service.settings import Settings
 
 WANTED = 5

@@ -9,9 +9,9 @@ from fastapi.routing import APIRoute
 
 from service import run
 from service.hot import PREFIX, Hot
+from service.models import load
 from service.routes import router
 from service.run import ProviderError, Session, choose_device, open_sessions
-from service.served import load
 from service.settings import Settings
 
 ROLES = ("predict", "attention", "relevance")

@@ -16,8 +16,8 @@ from fastapi.testclient import TestClient
 from contract.artifact import describe
 from service.app import create_app
 from service.kept import open_store
+from service.models import load
 from service.run import Session
-from service.served import load
 from service.settings import Settings
 from tests.conftest import ROOT, served, start
 
@@ -199,7 +199,7 @@ sys.meta_path.insert(0, Absent())
 from fastapi.testclient import TestClient
 from service.app import create_app
 from service.kept import open_store
-from service.served import load
+from service.models import load
 from service.settings import Settings
 settings = Settings(artifacts={str(artifacts)!r})
 with TestClient(create_app(settings, load(settings), open_store(settings))) as client:

@@ -1,0 +1,138 @@
+"""Listen: the HTTP server, how it is told to stop or to read its artifacts again, and the port of admins beside it."""
+
+import asyncio
+import contextlib
+import math
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Literal
+
+import structlog
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.loops.auto import auto_loop_factory
+
+from service.app import create_admin, create_app
+from service.errors import Refusal
+from service.kept import Store
+from service.served import Served
+from service.settings import Settings
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """How serving ended."""
+
+    failure: str | None
+    """Why it could not go on."""
+    at_once: bool
+    """Was it told twice."""
+
+
+def serve(
+    settings: Settings,
+    models: Mapping[str, Served],
+    store: Store,
+    listening: Sequence[socket.socket],
+    when_ready: Callable[[], None],
+) -> Stopped:
+    """Serve on a socket, and on a second one for admins if there is one, until told to stop."""
+    main, *beside = listening
+    app = create_app(settings, models, store, when_ready)
+    server = Server(_config(app, settings, "on"), app, settings.drain_seconds)
+    admin = AdminServer(_config(create_admin(app, settings), settings, "off"))
+
+    async def both() -> None:
+        watched = asyncio.create_task(admin.serve(sockets=beside)) if beside else None
+        await server.serve(sockets=[main])
+        admin.should_exit = True
+        if watched:
+            await watched
+
+    with asyncio.Runner(loop_factory=auto_loop_factory(use_subprocess=False)) as runner:
+        runner.run(both())
+    return Stopped(app.state.regard.failure, server.force_exit)
+
+
+def _config(app: FastAPI, settings: Settings, lifespan: Literal["on", "off"]) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="httptools",
+        lifespan=lifespan,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=settings.shutdown_grace_seconds,
+    )
+
+
+class Server(uvicorn.Server):
+    """A server that is taken out of rotation before it stops, and for which being told to stop is no failure.
+
+    SIGTERM lets it drain; SIGINT, from a person, does not; a second one of either ends it at once.
+    """
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI, drain_seconds: float) -> None:
+        super().__init__(config)
+        self._app, self._drain_seconds = app, drain_seconds
+        self._told = 0
+        """The signal to stop."""
+        self._stop_at = math.inf
+        self._reload: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen, and to SIGHUP."""
+        await super().startup(sockets)
+        if hasattr(signal, "SIGHUP"):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._begin_reload)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop on SIGINT and SIGTERM. (uvicorn would raise the signal again once it has stopped.)"""
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take a signal to stop: only note it, whatever it interrupts may hold any lock."""
+        if self._told:
+            self.should_exit = self.force_exit = True
+        self._told = self._told or sig
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look ten times a second whether it is time to stop."""
+        state = self._app.state.regard
+        if self._told == signal.SIGTERM and not state.failure and not state.draining:
+            log.info("draining", seconds=self._drain_seconds)
+            state.drain()
+            self._stop_at = time.monotonic() + self._drain_seconds
+        elif self._told and not state.draining:
+            self._stop_at = 0.0
+        self.should_exit = self.should_exit or time.monotonic() >= self._stop_at
+        return await super().on_tick(counter)
+
+    def _begin_reload(self) -> None:
+        self._reload = asyncio.create_task(self._reload_all())
+
+    async def _reload_all(self) -> None:
+        with contextlib.suppress(Refusal):  # the log has it
+            await self._app.state.regard.models.reload()
+
+
+class AdminServer(uvicorn.Server):
+    """A server beside another, which alone is told by signals."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone."""
+        yield
