@@ -86,6 +86,7 @@ def served(artifacts, **settings):
         else:
             raise TimeoutError("the service is not ready after 30 seconds")
         client.process = process
+        client.lines = lambda: lines(log)
         yield client
     finally:
         client.close()

@@ -162,7 +162,7 @@ def test_a_model_that_cannot_run_ends_the_service_instead_of_becoming_ready(arti
 def test_until_every_session_has_run_the_service_is_live_and_not_ready(artifacts, monkeypatch):
     held = threading.Event()
     run = Session.warm_up
-    monkeypatch.setattr(Session, "warm_up", lambda session: (held.wait(20), run(session)))
+    monkeypatch.setattr(Session, "warm_up", lambda session, lengths: (held.wait(20), run(session, lengths)))
     settings = Settings(artifacts=artifacts)
     with TestClient(create_app(settings, load(settings), open_store(settings))) as client:
         try:
