@@ -1,4 +1,4 @@
-"""Lower precisions: half floats by casting the definition, 8 bits by rewriting its graph."""
+"""Lower precisions: half floats of both kinds by casting the definition, 8 bits by rewriting its graph."""
 
 import copy
 import dataclasses
@@ -8,25 +8,29 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import helper, numpy_helper
+import torch
+from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
-from contract.manifest import Port
+from contract.manifest import Dtype, Port
 from export.build import Builder
-from export.plan import Plan
+from export.plan import DTYPES, Plan
 
-Precision: TypeAlias = Literal["fp32", "fp16", "int8"]
+Precision: TypeAlias = Literal["fp32", "fp16", "bf16", "int8"]
+
+HALVES: Mapping[str, Dtype] = {"fp16": "float16", "bf16": "bfloat16"}
+"""What a graph of half floats computes in."""
 
 OWN = ("past.", "present.", "decoder.blocks.", "encoder.blocks.")
 """What caches, memory, weights and values are called: they stay in the precision that the graph computes in."""
 
 
 class Half(nn.Module):
-    """A module that computes in half floats; what is not `kept` is returned as float32."""
+    """A module that computes in half floats of one kind; what is not `kept` is returned as float32."""
 
-    def __init__(self, module: nn.Module, kept: tuple[bool, ...]) -> None:
+    def __init__(self, module: nn.Module, dtype: torch.dtype, kept: tuple[bool, ...]) -> None:
         super().__init__()
-        self.module = copy.deepcopy(module).half()
+        self.module = copy.deepcopy(module).to(dtype)
         self.kept = kept
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
@@ -37,22 +41,54 @@ class Half(nn.Module):
 
 
 def lowered(plan: Plan, precision: Precision) -> Plan:
-    """Return the plan whose graph is to be made: in half floats for fp16, and else the same."""
-    if precision != "fp16":
+    """Return the plan whose graph is to be made: in half floats for fp16 and bf16, and else the same."""
+    if precision not in HALVES:
         return plan
     outputs = ports(plan.outputs, precision)
-    module = Half(plan.module, tuple(port.dtype == "float16" for port in outputs))
+    module = Half(plan.module, DTYPES[HALVES[precision]], tuple(port.dtype == HALVES[precision] for port in outputs))
     return dataclasses.replace(plan, module=module, inputs=ports(plan.inputs, precision), outputs=outputs)
 
 
 def ports(given: tuple[Port, ...], precision: Precision) -> tuple[Port, ...]:
     """Return the ports of a graph of that precision."""
     return tuple(
-        port.model_copy(update={"dtype": "float16"})
-        if precision == "fp16" and port.dtype == "float32" and port.name.startswith(OWN)
+        port.model_copy(update={"dtype": HALVES[precision]})
+        if precision in HALVES and port.dtype == "float32" and port.name.startswith(OWN)
         else port
         for port in given
     )
+
+
+def widened(graph: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the graph with every bfloat16 as a float32, node by node the same, weights as they were rounded.
+
+    No CPU runs the other; this one says whether the graph computes what it should, with the weights that it will have.
+    """
+    wide = onnx.ModelProto.FromString(graph.SerializeToString())
+    _widen(wide.graph)
+    return wide
+
+
+def _widen(graph: onnx.GraphProto) -> None:
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        kind = value.type.tensor_type
+        kind.elem_type = TensorProto.FLOAT if kind.elem_type == TensorProto.BFLOAT16 else kind.elem_type
+    for tensor in graph.initializer:
+        _wide(tensor)
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _widen(attribute.g)
+            elif attribute.HasField("t"):
+                _wide(attribute.t)
+            elif attribute.name == "to" and attribute.i == TensorProto.BFLOAT16:
+                attribute.i = TensorProto.FLOAT
+
+
+def _wide(tensor: onnx.TensorProto) -> None:
+    if tensor.data_type == TensorProto.BFLOAT16:
+        array = numpy_helper.to_array(tensor).astype(np.float32)
+        tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
 
 
 def quantize(graph: onnx.ModelProto) -> onnx.ModelProto:
