@@ -23,6 +23,7 @@ import onnxruntime as ort
 from torch import nn
 
 from contract.manifest import NAME, Role
+from export.bfloat16 import widened, with_kernels
 from export.bundled import SOURCES
 from export.checkpoint import CheckpointError, open_checkpoint
 from export.families import FAMILIES
@@ -35,7 +36,7 @@ from export.loss import BOUNDS, drawn, hold, losses, sampled
 from export.optimize import ExportError, optimize, part
 from export.pack import Graphs, write_manifest
 from export.plan import Plan, Source
-from export.precision import HALVES, Precision, lowered, quantize, widened
+from export.precision import HALVES, Precision, lowered, quantize
 from export.reading import attention_graph, relevance_graph
 from export.tasks import TARGET_TOKENIZER
 from export.trace import OPSET, OPSETS, trace
@@ -261,7 +262,8 @@ def write_graphs(source: Source, graphs: Graphs, precision: Precision = "fp32", 
     base = _graph(source.base, source, precision, opset, "base")
     graphs.store(base)
     for plan in source.plans:
-        graphs.write(plan.role, _made(plan, base, source, precision, opset))
+        graph = _made(plan, base, source, precision, opset)
+        graphs.write(plan.role, with_kernels(graph) if precision == "bf16" else graph)
 
 
 def _graph(plan: Plan, source: Source, precision: Precision, opset: int, what: str) -> onnx.ModelProto:

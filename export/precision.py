@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import torch
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 from torch import Tensor, nn
 
 from contract.manifest import Dtype, Port
@@ -57,38 +57,6 @@ def ports(given: tuple[Port, ...], precision: Precision) -> tuple[Port, ...]:
         else port
         for port in given
     )
-
-
-def widened(graph: onnx.ModelProto) -> onnx.ModelProto:
-    """Return the graph with every bfloat16 as a float32, node by node the same, weights as they were rounded.
-
-    No CPU runs the other; this one says whether the graph computes what it should, with the weights that it will have.
-    """
-    wide = onnx.ModelProto.FromString(graph.SerializeToString())
-    _widen(wide.graph)
-    return wide
-
-
-def _widen(graph: onnx.GraphProto) -> None:
-    for value in (*graph.input, *graph.output, *graph.value_info):
-        kind = value.type.tensor_type
-        kind.elem_type = TensorProto.FLOAT if kind.elem_type == TensorProto.BFLOAT16 else kind.elem_type
-    for tensor in graph.initializer:
-        _wide(tensor)
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                _widen(attribute.g)
-            elif attribute.HasField("t"):
-                _wide(attribute.t)
-            elif attribute.name == "to" and attribute.i == TensorProto.BFLOAT16:
-                attribute.i = TensorProto.FLOAT
-
-
-def _wide(tensor: onnx.TensorProto) -> None:
-    if tensor.data_type == TensorProto.BFLOAT16:
-        array = numpy_helper.to_array(tensor).astype(np.float32)
-        tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
 
 
 def quantize(graph: onnx.ModelProto) -> onnx.ModelProto:

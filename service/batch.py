@@ -178,7 +178,8 @@ class Lane(Generic[T, R]):
             if waiting.future.done():
                 continue
             if isinstance(outcome, BaseException):
-                waiting.future.set_exception(RuntimeError(f"{self.name}: the batch failed"))
+                failed = outcome if isinstance(outcome, Refusal) else RuntimeError(f"{self.name}: the batch failed")
+                waiting.future.set_exception(failed)
             elif isinstance(result := outcome[index], Refusal):
                 waiting.future.set_exception(result)
             else:

@@ -88,6 +88,12 @@ class NotReady(Waitable):
     status = HTTPStatus.SERVICE_UNAVAILABLE
 
 
+class DeviceFull(Waitable):
+    """The device has no memory left for what was asked."""
+
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+
+
 class TooSlow(Refusal):
     """The deadline passed before there was an answer."""
 

@@ -12,9 +12,10 @@ import structlog
 
 from contract.manifest import Generation
 from service.batch import Budget, Device
+from service.errors import Refusal
 from service.metrics import Metrics
 from service.rows import SLOTS, Rows
-from service.run import Array, Session
+from service.run import Array, Session, storage
 from service.search import ALL, Hypothesis, LogProbabilities, Search
 from service.settings import Settings
 
@@ -147,7 +148,7 @@ class Decoding:
 
     def _bytes_a_token(self, cache: str) -> int:
         port = self._shapes[cache]
-        return math.prod(axis for axis in port.axes if isinstance(axis, int)) * np.dtype(port.dtype).itemsize
+        return math.prod(axis for axis in port.axes if isinstance(axis, int)) * storage(port.dtype).itemsize
 
     def _join(self, jobs: list[Job]) -> int:
         """Encode new sources in one batch and add their rows to the running ones; return how many tokens that was."""
@@ -240,7 +241,8 @@ class Decoding:
     def _fail(self, job: Job, error: Exception) -> None:
         log.error("decoding failed", model=self._name, exc_info=error)
         if not job.future.done():
-            job.future.set_exception(RuntimeError(f"{self._name}: decoding failed"))
+            failed = error if isinstance(error, Refusal) else RuntimeError(f"{self._name}: decoding failed")
+            job.future.set_exception(failed)
 
 
 def finite(logs: LogProbabilities) -> LogProbabilities:
