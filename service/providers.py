@@ -90,7 +90,8 @@ def _tensorrt(role: Role, manifest: Manifest, settings: Settings) -> dict[str, s
     if settings.engine_cache:
         # an engine's file is named for the graph alone, and holds weights: other weights need another folder
         whole = hashlib.sha256("".join(file.sha256 for file in manifest.all_files()).encode()).hexdigest()
-        folder = str(settings.engine_cache / f"{manifest.name}-{whole[:16]}")
-        given |= {"trt_engine_cache_enable": "1", "trt_engine_cache_path": folder}
-        given |= {"trt_timing_cache_enable": "1", "trt_timing_cache_path": folder}
+        folder = settings.engine_cache / f"{manifest.name}-{whole[:16]}"
+        folder.mkdir(parents=True, exist_ok=True)
+        given |= {"trt_engine_cache_enable": "1", "trt_engine_cache_path": str(folder)}
+        given |= {"trt_timing_cache_enable": "1", "trt_timing_cache_path": str(folder)}
     return given

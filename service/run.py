@@ -1,6 +1,8 @@
 """The only file that knows onnxruntime: providers, threads, sessions, warm-up."""
 
+import contextlib
 import copy
+import importlib
 import itertools
 import os
 import time
@@ -42,6 +44,9 @@ def choose_device(wished: str) -> str:
     available = ort.get_available_providers()
     if hasattr(ort, "preload_dlls") and PROVIDERS["cuda"] in available:
         ort.preload_dlls()  # finds CUDA and cuDNN where pip installed them
+    if wished == "tensorrt":
+        with contextlib.suppress(ImportError):
+            importlib.import_module("tensorrt")  # loads its libraries, where pip installed them
     if wished == "auto":
         return "cuda" if PROVIDERS["cuda"] in available and Path("/proc/driver/nvidia/version").exists() else "cpu"
     if PROVIDERS[wished] not in available:
