@@ -143,9 +143,9 @@ CHECKPOINTS = {"marian": marian, "gpt2": gpt2}
 class Ours:
     """An artifact at work in this process, as the service has it."""
 
-    def __init__(self, artifact):
+    def __init__(self, artifact, device="cpu"):
         settings = Settings(batch_rows=ROWS)
-        self.served = TASKS[artifact.manifest.task](artifact, choose_device("cpu"), settings)
+        self.served = TASKS[artifact.manifest.task](artifact, choose_device(device), settings)
         self._loop = asyncio.new_event_loop()
         self._device = Device()
         self._tasks = [self._loop.create_task(work()) for work in self.served.workers(self._device, Metrics())]

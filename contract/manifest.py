@@ -18,6 +18,7 @@ Role = Literal["predict", "attention", "relevance", "encode", "decode"]
 KindName = Literal["encoder", "decoder", "cross"]
 Scores = Literal["softmax", "sigmoid"]
 Method = Literal["raw", "rollout", "norm", "relevance"]
+Dtype = Literal["float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool"]
 READ = ("raw", "rollout", "norm")
 """The methods of the attention graph, in the order of the numbers by which its input `method` asks for them."""
 FUSIONS = ("each", "mean", "max", "min")
@@ -49,7 +50,7 @@ class Port(Part):
     """An input or output of a graph; an axis is a fixed size or the name of one that varies."""
 
     name: str
-    dtype: Literal["float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool"]
+    dtype: Dtype
     axes: tuple[Size | str, ...]
 
 

@@ -6,6 +6,9 @@ import onnx
 
 from export.plan import Plan
 
+ATTENDING = ("Softmax", "Attention")
+"""One node of these is one attention: its weights, or all of it where it has been fused."""
+
 
 class ExportError(Exception):
     """An artifact cannot be made; the message says what was found."""
@@ -86,6 +89,6 @@ def _hold(graph: onnx.ModelProto, plan: Plan) -> None:
                     raise ExportError(
                         f"{plan.role}: {port.name} must have an axis of {axis}, the graph has {dimension}"
                     )
-    attentions = sum(node.op_type == "Softmax" for node in graph.graph.node)
+    attentions = sum(node.op_type in ATTENDING for node in graph.graph.node)
     if attentions != plan.attentions:
-        raise ExportError(f"{plan.role}: must attend {plan.attentions} times, the graph has {attentions} Softmax nodes")
+        raise ExportError(f"{plan.role}: must attend {plan.attentions} times, the graph does {attentions} times")

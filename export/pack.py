@@ -104,6 +104,7 @@ def write_manifest(
             **{what: float(f"{worst:.3g}") for what, worst in sorted(verified.items())},
             "shapes": "; ".join(words(sizes) for sizes in source.tried),
             "traced": words(source.traced),
+            **({"run in": "fp32, weights as rounded to bf16"} if precision == "bf16" else {}),
         },
     )
     (folder / MANIFEST).write_text(json.dumps(manifest.model_dump(mode="json"), indent=1) + "\n")

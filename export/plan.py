@@ -24,6 +24,7 @@ def words(sizes: Mapping[str, int]) -> str:
 DTYPES = {
     "float32": torch.float32,
     "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
     "int64": torch.int64,
     "uint8": torch.uint8,
     "bool": torch.bool,
@@ -62,7 +63,7 @@ class Plan:
             lengths = torch.randint(_least(shape[1]), shape[1] + 1, (shape[0], 1), generator=generator)
             lengths[0] = shape[1]
             return torch.arange(shape[1]) < lengths
-        if port.dtype in ("float32", "float16"):
+        if port.dtype in ("float32", "float16", "bfloat16"):
             return torch.randn(shape, generator=generator).to(DTYPES[port.dtype])
         limit = self.below.get(port.name, 256)
         return torch.randint(

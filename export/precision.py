@@ -1,4 +1,4 @@
-"""Lower precisions: half floats by casting the definition, 8 bits by rewriting its graph."""
+"""Lower precisions: half floats of both kinds by casting the definition, 8 bits by rewriting its graph."""
 
 import copy
 import dataclasses
@@ -8,25 +8,29 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import onnx
+import torch
 from onnx import helper, numpy_helper
 from torch import Tensor, nn
 
-from contract.manifest import Port
+from contract.manifest import Dtype, Port
 from export.build import Builder
-from export.plan import Plan
+from export.plan import DTYPES, Plan
 
-Precision: TypeAlias = Literal["fp32", "fp16", "int8"]
+Precision: TypeAlias = Literal["fp32", "fp16", "bf16", "int8"]
+
+HALVES: Mapping[str, Dtype] = {"fp16": "float16", "bf16": "bfloat16"}
+"""What a graph of half floats computes in."""
 
 OWN = ("past.", "present.", "decoder.blocks.", "encoder.blocks.")
 """What caches, memory, weights and values are called: they stay in the precision that the graph computes in."""
 
 
 class Half(nn.Module):
-    """A module that computes in half floats; what is not `kept` is returned as float32."""
+    """A module that computes in half floats of one kind; what is not `kept` is returned as float32."""
 
-    def __init__(self, module: nn.Module, kept: tuple[bool, ...]) -> None:
+    def __init__(self, module: nn.Module, dtype: torch.dtype, kept: tuple[bool, ...]) -> None:
         super().__init__()
-        self.module = copy.deepcopy(module).half()
+        self.module = copy.deepcopy(module).to(dtype)
         self.kept = kept
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
@@ -37,19 +41,19 @@ class Half(nn.Module):
 
 
 def lowered(plan: Plan, precision: Precision) -> Plan:
-    """Return the plan whose graph is to be made: in half floats for fp16, and else the same."""
-    if precision != "fp16":
+    """Return the plan whose graph is to be made: in half floats for fp16 and bf16, and else the same."""
+    if precision not in HALVES:
         return plan
     outputs = ports(plan.outputs, precision)
-    module = Half(plan.module, tuple(port.dtype == "float16" for port in outputs))
+    module = Half(plan.module, DTYPES[HALVES[precision]], tuple(port.dtype == HALVES[precision] for port in outputs))
     return dataclasses.replace(plan, module=module, inputs=ports(plan.inputs, precision), outputs=outputs)
 
 
 def ports(given: tuple[Port, ...], precision: Precision) -> tuple[Port, ...]:
     """Return the ports of a graph of that precision."""
     return tuple(
-        port.model_copy(update={"dtype": "float16"})
-        if precision == "fp16" and port.dtype == "float32" and port.name.startswith(OWN)
+        port.model_copy(update={"dtype": HALVES[precision]})
+        if precision in HALVES and port.dtype == "float32" and port.name.startswith(OWN)
         else port
         for port in given
     )

@@ -23,10 +23,15 @@ Array = npt.NDArray[np.generic]
 Open = Callable[[Role], ort.InferenceSession]
 """Opens the session of a role, which is held only while it is compared: each holds the weights once more."""
 
-TOLERANCE: Mapping[Precision, tuple[float, float]] = {"fp32": (1e-4, 1e-4), "fp16": (0.02, 0.02), "int8": (0.5, 0.3)}
+TOLERANCE: Mapping[Precision, tuple[float, float]] = {
+    "fp32": (1e-4, 1e-4),
+    "fp16": (0.02, 0.02),
+    "bf16": (0.1, 0.1),
+    "int8": (0.5, 0.3),
+}
 """Largest difference from float64: of attention weights; and of all else, times the largest value where that is over 1.
 
-The second and third are bounds against breakage. What a model loses by its precision is recorded; whether it matters is
+All but the first are bounds against breakage. What a model loses by its precision is recorded; whether it matters is
 for its user to judge.
 """
 

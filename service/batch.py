@@ -14,9 +14,9 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import structlog
 
-from service.errors import Broken, Busy, Refusal
+from service.errors import Broken, Busy, DeviceFull, Refusal
 from service.metrics import Metrics
-from service.run import DeviceLost, OutOfMemory
+from service.run import DeviceLost
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -253,14 +253,17 @@ class Lane(Generic[T, R]):
             self._budget.spent(sum(waiting.size for waiting in batch), seconds)
             self._answer(batch, outcome)
             return
-        if isinstance(outcome, OutOfMemory) and len(batch) > 1:
+        if isinstance(outcome, DeviceFull) and len(batch) > 1:
             self._limit = max(self._limit // 2, 1)
             log.warning("batches are made smaller", lane=self.name, limit=self._limit)
-        for waiting in batch if len(batch) > 1 and not isinstance(outcome, DeviceLost) else ():
+        again = len(batch) > 1 and not isinstance(outcome, DeviceLost)
+        for waiting in batch:
             if not waiting.future.done():
-                alone = await self._attempt([waiting], run)
+                alone = await self._attempt([waiting], run) if again else outcome
                 if not isinstance(alone, Exception):
                     self._answer([waiting], alone)
+                elif isinstance(alone, Refusal) and not waiting.future.done():
+                    waiting.future.set_exception(alone)
 
     async def _attempt(
         self, batch: list[Waiting[T, R]], run: Callable[..., "asyncio.Future[Any]"]

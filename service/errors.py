@@ -105,6 +105,12 @@ class Broken(Refusal):
     status = HTTPStatus.INTERNAL_SERVER_ERROR
 
 
+class DeviceFull(Waitable):
+    """The device has no memory left for what was asked."""
+
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+
+
 class TooSlow(Refusal):
     """The deadline passed before there was an answer."""
 

@@ -12,10 +12,11 @@ import structlog
 
 from contract.manifest import Generation
 from service.batch import Budget, Device, due, kind_of, while_wanted
+from service.binding import Array, storage
 from service.errors import NOT_FINITE, Broken, Refusal
 from service.metrics import Metrics
 from service.rows import SLOTS, Rows
-from service.run import Array, DeviceLost, Session
+from service.run import DeviceLost, Session
 from service.search import ALL, Hypothesis, LogProbabilities, Search
 from service.settings import Settings
 
@@ -183,7 +184,7 @@ class Decoding:
 
     def _bytes_a_token(self, cache: str) -> int:
         port = self._shapes[cache]
-        return math.prod(axis for axis in port.axes if isinstance(axis, int)) * np.dtype(port.dtype).itemsize
+        return math.prod(axis for axis in port.axes if isinstance(axis, int)) * storage(port.dtype).itemsize
 
     def _join(self, jobs: list[Job]) -> int:
         """Encode new sources in one batch and add their rows to the running ones; return how many tokens that was."""

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from contract.manifest import COUNT, LIKELIEST, TOKENS, Generation, Port
-from service.run import Array, Binding, Session
+from service.binding import Array, Binding, storage
+from service.run import Session
 
 SLOTS = 16
 """Lengths of caches and sources are multiples of this, so that the runtime sees few shapes."""
@@ -125,7 +126,7 @@ class Rows:
                 self._capacity = shape[2]
 
     def _grown(self, port: Port, shape: Sequence[int], old: Array | None) -> Array:
-        buffer = np.zeros(shape, np.dtype(port.dtype))
+        buffer = np.zeros(shape, storage(port.dtype))
         if old is not None:
             kept = tuple(slice(min(had, has)) for had, has in zip(old.shape[1:], shape[1:], strict=True))
             buffer[(slice(self.count), *kept)] = old[(slice(self.count), *kept)]

@@ -1,35 +1,30 @@
-"""The only file that knows onnxruntime: providers, threads, sessions, warm-up."""
+"""Devices and sessions: providers, threads, runs, warm-up. With `binding.py` all that knows onnxruntime."""
 
 import contextlib
 import copy
-import json
+import importlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnxruntime as ort
 import structlog
 
 from contract.artifact import Artifact
 from contract.manifest import Graph, Role
+from service.binding import Array, Binding, Captured, run_bits, storage
+from service.errors import DeviceFull
+from service.providers import EXTRAS, PROVIDERS, RUNS, captured, device_of, largest_batch, options
 from service.settings import Settings
 
-Array: TypeAlias = npt.NDArray[Any]
 log = structlog.get_logger()
 
 LIGHT = 16 << 20
 """Bytes of weights."""
-
-PROVIDERS = {
-    "cpu": "CPUExecutionProvider",
-    "cuda": "CUDAExecutionProvider",
-    "openvino": "OpenVINOExecutionProvider",
-}
-EXTRAS = {"cuda": "gpu", "openvino": "openvino"}
 
 
 class ProviderError(Exception):
@@ -40,30 +35,26 @@ class SessionError(Exception):
     """A graph cannot be loaded or run: which, and why."""
 
 
-class OutOfMemory(SessionError):
-    """A run needs more memory than the device has."""
-
-
 class DeviceLost(SessionError):
     """The device has failed in a way from which only a new process recovers."""
 
 
-FAILURES = (
-    # illegal address, launch failure, ECC, device gone: every later call fails too
-    (
-        re.compile(r"CU(DA|DNN)\w* (failure|error) (46|214|70\d|71\d|72\d|999)\b|device.*(lost|unavailable)", re.I),
-        DeviceLost,
-    ),
-    (re.compile(r"out of memory|failed to allocate|bad_?alloc|CUDA failure 2\b", re.I), OutOfMemory),
+LOST = re.compile(r"CU(DA|DNN)\w* (failure|error) (46|214|70\d|71\d|72\d|999)\b|device.*(lost|unavailable)", re.I)
+"""What onnxruntime says when every later call will fail too: an illegal address, a failed launch, a broken memory."""
+NO_MEMORY = re.compile(
+    r"failed to allocate memory|available memory of|out of memory|CUBLAS_STATUS_ALLOC_FAILED|bad_?alloc", re.I
 )
-"""What onnxruntime says when a run fails, and what that means."""
+"""What it says, and CUDA below it, where there is no room: it has no exception of its own for that."""
 
 
 def choose_device(wished: str) -> str:
-    """Return `cpu`, `cuda` or `openvino`. Raises ProviderError for one that this onnxruntime does not have."""
+    """Return `cpu`, `cuda`, `openvino` or `tensorrt`. Raises ProviderError for what this onnxruntime does not have."""
     available = ort.get_available_providers()
     if hasattr(ort, "preload_dlls") and PROVIDERS["cuda"] in available:
         ort.preload_dlls()  # finds CUDA and cuDNN where pip installed them
+    if wished == "tensorrt":
+        with contextlib.suppress(ImportError):
+            importlib.import_module("tensorrt")  # loads its libraries, where pip installed them
     if wished == "auto":
         return "cuda" if PROVIDERS["cuda"] in available and Path("/proc/driver/nvidia/version").exists() else "cpu"
     if PROVIDERS[wished] not in available:
@@ -134,33 +125,31 @@ class Session:
         self.graph: Graph = artifact.manifest.graphs[role]
         self.name = f"{artifact.manifest.name}/{role}"
         self._fixed: dict[str, Array] = {}
-        options = ort.SessionOptions()
+        self._captured: Captured | None = None
+        manifest, device = artifact.manifest, device_of(device, role, artifact.manifest)
+        if manifest.precision not in RUNS[device]:
+            *others, last = RUNS[device]
+            runs = f"{', '.join(others)} or {last}" if others else last
+            raise ProviderError(f"{self.name}: {device} runs artifacts in {runs}, given {manifest.precision}")
+        given = ort.SessionOptions()
         # what a light model multiplies is too small to share: waking a second thread takes longer
-        options.intra_op_num_threads = settings.threads or (1 if light(artifact) else usable_cores())
-        options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
-        options.execution_order = (
-            ort.ExecutionOrder.PRIORITY_BASED
-        )  # as soon as it can: what is read frees what it reads
+        given.intra_op_num_threads = settings.threads or (1 if light(artifact) else usable_cores())
+        given.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
+        given.execution_order = ort.ExecutionOrder.PRIORITY_BASED  # as soon as it can: what is read frees what it reads
         # the server needs the cores too; but a step is many small products, and waking a thread for each takes as long
-        options.add_session_config_entry("session.intra_op.allow_spinning", "1" if role == "decode" else "0")
-        options.add_session_config_entry("session.force_spinning_stop", "1")
-        options.add_session_config_entry("session.disable_prepacking", "0" if packed else "1")
-        options.log_severity_level = 3
-        threads = options.intra_op_num_threads
-        if device == "openvino" and role == "predict":
-            if artifact.manifest.precision != "fp32":
-                given = artifact.manifest.precision
-                raise ProviderError(
-                    f"{self.name}: openvino runs artifacts in fp32, and computes in bf16, given {given}"
-                )
-            provider = (PROVIDERS[device], _openvino(threads))
-            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL  # it does its own
-            options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")  # all of a graph, or an error
-        else:  # what is looked at is computed in full precision
-            device = "cpu" if device == "openvino" else device
-            provider = (PROVIDERS[device], {})
+        given.add_session_config_entry("session.intra_op.allow_spinning", "1" if role == "decode" else "0")
+        given.add_session_config_entry("session.force_spinning_stop", "1")
+        given.add_session_config_entry("session.disable_prepacking", "0" if packed else "1")
+        given.log_severity_level = 3
+        if device == "openvino":
+            given.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL  # it does its own
+            given.add_session_config_entry("session.disable_cpu_ep_fallback", "1")  # all of a graph, or an error
+        providers = options(device, role, manifest, settings, given.intra_op_num_threads)
+        start = time.monotonic()
+        if device == "tensorrt":
+            log.info("building engines, which takes minutes where they are not kept", model=self.name)
         try:
-            self._session: Any = ort.InferenceSession(artifact.path(self.graph.file), options, [provider])
+            self._session: Any = ort.InferenceSession(artifact.path(self.graph.file), given, providers)
         except Exception as error:  # onnxruntime's exceptions have no common base of their own
             raise SessionError(f"{self.name}: cannot be loaded: {error}") from error
         self.provider: str = self._session.get_providers()[0]
@@ -168,6 +157,10 @@ class Session:
             raise ProviderError(
                 f"{self.name}: must run on {PROVIDERS[device]}, onnxruntime fell back to {self.provider}"
             )
+        if device == "tensorrt":
+            log.info("engines are built", model=self.name, seconds=round(time.monotonic() - start, 1))
+        if captured(device, role, manifest, settings):
+            self._captured = Captured(self._session, self.graph, device, largest_batch(manifest, settings))
         self._outputs = [port.name for port in self.graph.outputs]
         self._running: ort.RunOptions | None = None
 
@@ -178,17 +171,24 @@ class Session:
         session.name = f"{self.name.partition('/')[0]}/predict"
         session._outputs = [port.name for port in graph.outputs]
         session._fixed = {
-            port.name: np.zeros([axis if isinstance(axis, int) else 0 for axis in port.axes], port.dtype)
+            port.name: np.zeros([axis if isinstance(axis, int) else 0 for axis in port.axes], storage(port.dtype))
             for port in self.graph.inputs
             if port not in graph.inputs
         }
         return session
 
     def run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
-        """Run the graph: arrays by input name -> arrays by output name. Raises SessionError, also when stopped."""
+        """Run the graph: arrays by input name -> arrays by output name.
+
+        Raises SessionError, also when stopped, and DeviceFull.
+        """
+        given = {**feed, **self._fixed}
         with self._stoppable() as options:
-            found = self._session.run(self._outputs, {**feed, **self._fixed}, options)
-        return dict(zip(self._outputs, found, strict=True))
+            if self._captured:
+                return self._captured.run(given)
+            if any(port.dtype == "bfloat16" for port in (*self.graph.inputs, *self.graph.outputs)):
+                return run_bits(self._session, self.graph, given, options)
+            return dict(zip(self._outputs, self._session.run(self._outputs, given, options), strict=True))
 
     def stop(self) -> None:
         """End what runs, before its next node; from any thread."""
@@ -197,7 +197,7 @@ class Session:
 
     def close(self) -> None:
         """Give back the memory of the graph, which cannot be run any more."""
-        self._session = None
+        self._session = self._captured = None
 
     @contextlib.contextmanager
     def _stoppable(self) -> Iterator[ort.RunOptions]:
@@ -205,64 +205,39 @@ class Session:
         try:
             yield options
         except Exception as error:  # onnxruntime's exceptions have no common base of their own
-            kind = next((kind for words, kind in FAILURES if words.search(str(error))), SessionError)
+            if NO_MEMORY.search(str(error)):
+                raise DeviceFull(f"{self.name}: the memory of the device has no room for this batch", 1) from error
+            kind = DeviceLost if LOST.search(str(error)) else SessionError
             raise kind(f"{self.name}: cannot be run: {error}") from error
         finally:
             self._running = None
 
-    def bind(self, held: Mapping[str, Array], same: Mapping[str, str], wanted: Sequence[str]) -> "Binding":
+    def bind(self, held: Mapping[str, Array], same: Mapping[str, str], wanted: Sequence[str]) -> Binding:
         """Return runs on arrays that are held: inputs by name, and outputs in the memory of inputs (`same`)."""
         return Binding(self._session, self._stoppable, held, same, wanted)
 
     def warm_up(self, lengths: Mapping[str, int] | None = None) -> None:
-        """Run once on visible zeros, named axes of these lengths, or 1. Raises SessionError for what is not finite."""
-        lengths = lengths or {}
-        feed = {
-            port.name: np.full(
-                [axis if isinstance(axis, int) else lengths.get(axis, 1) for axis in port.axes],
-                port.dtype == "bool",
-                np.dtype(port.dtype),
-            )
-            for port in self.graph.inputs
-        }
-        for name, array in self.run(feed).items():
-            if not np.isfinite(array).all():
-                raise SessionError(f"{self.name}: {name} is not finite on an input of zeros")
+        """Run once on visible zeros, named axes of these lengths, or 1, or at every batch size that is captured.
 
-
-def _openvino(threads: int) -> dict[str, str]:
-    """Return the options of a provider that computes in bfloat16, where the processor can."""
-    hints = {"INFERENCE_PRECISION_HINT": "bf16", "INFERENCE_NUM_THREADS": threads}
-    return {"device_type": "CPU", "load_config": json.dumps({"CPU": hints})}
-
-
-class Binding:
-    """Runs of a session whose large inputs stay where they are, and which writes some outputs over inputs."""
-
-    def __init__(
-        self,
-        session: ort.InferenceSession,
-        stoppable: Callable[[], contextlib.AbstractContextManager[ort.RunOptions]],
-        held: Mapping[str, Array],
-        same: Mapping[str, str],
-        wanted: Sequence[str],
-    ) -> None:
-        self._session, self._stoppable, self._wanted = session, stoppable, wanted
-        self._held = dict(held)  # the runtime knows their addresses, and does not keep them alive
-        self._binding = session.io_binding()
-        for name, array in held.items():
-            place = ("cpu", 0, array.dtype, array.shape, array.ctypes.data)
-            self._binding.bind_input(name, *place)
-            if name in same:
-                self._binding.bind_output(same[name], *place)
-        for name in wanted:
-            self._binding.bind_output(name)
-
-    def run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
-        """Run with the other inputs; return what was wanted."""
-        for name, array in feed.items():
-            self._binding.bind_cpu_input(name, array)
-        with self._stoppable() as options:
-            self._session.run_with_iobinding(self._binding, options)
-        found = self._binding.get_outputs()[-len(self._wanted) :]
-        return {name: value.numpy() for name, value in zip(self._wanted, found, strict=True)}
+        Raises SessionError if an output is not finite, or a batch has no room on the device.
+        """
+        for size in self._captured.sizes if self._captured else (1,):
+            sizes = {**(lengths or {}), "batch": size}
+            feed = {
+                port.name: np.full(
+                    [axis if isinstance(axis, int) else sizes.get(axis, 1) for axis in port.axes],
+                    port.dtype == "bool",
+                    storage(port.dtype),
+                )
+                for port in self.graph.inputs
+            }
+            try:
+                out = self.run(feed)
+            except DeviceFull as error:
+                raise SessionError(
+                    f"{self.name}: a batch of {size} has no room in the memory of the device; raise "
+                    "REGARD_DEVICE_MEMORY_BYTES or lower REGARD_BATCH_TOKENS"
+                ) from error
+            for port in self.graph.outputs:
+                if port.dtype != "bfloat16" and not np.isfinite(out[port.name]).all():
+                    raise SessionError(f"{self.name}: {port.name} is not finite on an input of zeros")

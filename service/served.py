@@ -14,13 +14,14 @@ from contract.artifact import MANIFEST, Artifact, ArtifactError
 from contract.manifest import Manifest, Port, Role
 from service.attention import Ask, Explained, Map, Reading, select
 from service.batch import Budget, Device, Lane, bucket_of, together
+from service.binding import Array
 from service.errors import NOT_FINITE, Broken, Refusal, Unacceptable
 from service.generate import Decoding
 from service.images import Picture, decode_image
 from service.metrics import Metrics
 from service.options import GenerateOptions
 from service.rows import SLOTS
-from service.run import Array, open_sessions
+from service.run import open_sessions
 from service.search import Beams, Constraints, Greedy, Hypothesis, Sampler, Search, Walk
 from service.settings import Settings
 from service.texts import Pair, Text, Texts, Token

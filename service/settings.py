@@ -23,10 +23,22 @@ class Settings(BaseSettings):
     artifacts: Path = Field(Path("artifacts"), description="folder of artifacts, `<name>/<version>/` each")
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
-    device: Literal["auto", "cpu", "cuda", "openvino"] = Field(
+    device: Literal["auto", "cpu", "cuda", "openvino", "tensorrt"] = Field(
         "auto",
         description="`cuda` refuses to start where CUDA is not to be had, `auto` then takes the CPU and says so; "
-        "`openvino` (an extra) predicts in bfloat16 on a CPU, and computes attention in full precision",
+        "`openvino` (an extra) predicts in bfloat16 on a CPU, and computes attention in full precision; "
+        "`tensorrt` predicts of images with engines that it builds at start, and does all else with CUDA",
+    )
+    device_memory_bytes: int = Field(
+        0,
+        ge=0,
+        description="bytes of a GPU's memory that one graph of a model may take, its weights included; 0 is no limit",
+    )
+    cuda_graphs: bool = Field(
+        True, description="with `cuda`, record what a batch of image predictions launches, and play it back"
+    )
+    engine_cache: Path | None = Field(
+        None, description="folder where engines of `tensorrt` are kept from start to start; building one takes minutes"
     )
     threads: int = Field(
         0,

@@ -7,9 +7,8 @@ import pytest
 
 from service import batch
 from service.batch import Budget, Device, Lane, bucket_of
-from service.errors import Broken, Busy
+from service.errors import Broken, Busy, DeviceFull
 from service.metrics import Metrics
-from service.run import OutOfMemory
 
 
 class Recorder:
@@ -158,7 +157,7 @@ def test_a_result_that_is_a_refusal_is_that_items_alone():
 def test_out_of_memory_makes_batches_smaller():
     def run(items):
         if len(items) > 2:
-            raise OutOfMemory("no room")
+            raise DeviceFull("no room", 1)
         return items
 
     recorder = Recorder()

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from contract.artifact import read_artifact
+from service.run import ProviderError, open_sessions
+from service.settings import Settings
 from tests.conftest import ROOT, served
 
 EXPORTS = {
@@ -16,6 +18,7 @@ EXPORTS = {
     "bert-int8": ("bert", "--precision", "int8"),
     "bert-18": ("bert", "--opset", "18"),
     "gpt2-24": ("gpt2", "--opset", "24"),
+    "gpt2-fp16-24": ("gpt2", "--precision", "fp16", "--opset", "24"),
 }
 
 
@@ -74,6 +77,22 @@ def test_answers_are_near_those_of_full_precision(client, name):
         probabilities = {label["index"]: label["probability"] for label in exact["labels"]}
         for label in lower["labels"]:
             assert label["probability"] == pytest.approx(probabilities[label["index"]], abs=near)
+
+
+def test_bfloat16_is_exported_as_far_as_a_cpu_can_verify_it_and_refused_by_a_cpu(families, tmp_path):
+    given = ["--precision", "bf16", "--opset", "24", "--name", "low", "--to", str(tmp_path)]
+    command = [sys.executable, "-m", "export", str(families / "checkpoints" / "bart"), *given]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "not verified: rounding of what bf16 computes" in done.stdout
+    assert "6 of 6 attentions" in done.stdout
+    artifact = read_artifact(tmp_path / "low" / "1")
+    assert artifact.manifest.precision == "bf16"
+    assert artifact.manifest.verified["run in"] == "fp32, weights as rounded to bf16"
+    ports = {port.name: port.dtype for port in artifact.manifest.graphs["decode"].inputs}
+    assert {dtype for name, dtype in ports.items() if name.startswith("past.")} == {"bfloat16"}
+    with pytest.raises(ProviderError, match=r"^low/predict: cpu runs artifacts in fp32, fp16 or int8, given bf16$"):
+        open_sessions(artifact, ("predict", "attention"), "cpu", Settings())
 
 
 def test_half_precision_generates_the_same_text(client):

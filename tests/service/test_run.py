@@ -1,17 +1,20 @@
 """Sessions: what shares weights, and which device runs what."""
 
+import threading
 import types
 
 import numpy as np
 import onnxruntime as ort
 import pytest
 from fastapi.routing import APIRoute
+from onnx import TensorProto, helper
 
-from service import run
+from service import providers, run
+from service.errors import DeviceFull
 from service.hot import PREFIX, Hot
 from service.models import load
 from service.routes import router
-from service.run import ProviderError, Session, choose_device, open_sessions
+from service.run import DeviceLost, ProviderError, Session, SessionError, choose_device, open_sessions
 from service.settings import Settings
 
 ROLES = ("predict", "attention", "relevance")
@@ -65,7 +68,7 @@ def test_a_provider_that_is_missing_is_said_with_what_installs_it():
 def test_openvino_takes_artifacts_in_full_precision_only(digits):
     lower = digits.manifest.model_copy(update={"precision": "int8"})
     artifact = types.SimpleNamespace(manifest=lower, path=digits.path)
-    with pytest.raises(ProviderError, match=r"^digits/predict: openvino runs artifacts in fp32, .* given int8$"):
+    with pytest.raises(ProviderError, match=r"^digits/predict: openvino runs artifacts in fp32, given int8$"):
         Session(artifact, "predict", "openvino", Settings())
 
 
@@ -86,3 +89,140 @@ def test_every_route_of_a_models_endpoint_is_taken_past_the_router():
         if isinstance(route, APIRoute) and "POST" in route.methods
     }
     assert posted == set(Hot(None, router.routes).routes) == {"classify", "embed", "fill-mask", "generate", "attention"}
+
+
+# Failures
+
+
+class Full:
+    """A session whose device has no room for more than one row."""
+
+    def __init__(self, session):
+        self._session = session
+
+    def run(self, wanted, given, options):
+        if len(given["pixels"]) > 1:
+            raise RuntimeError("bfc_arena.cc: Failed to allocate memory for requested buffer of size 12345")
+        return self._session.run(wanted, given)
+
+
+def test_a_run_is_stopped_before_its_next_node(digits):
+    """A loop without an end."""
+    i, go, x, on, y = (
+        helper.make_tensor_value_info(name, kind, [])
+        for name, kind in zip(("i", "go", "x", "on", "y"), (TensorProto.INT64, *[TensorProto.BOOL] * 4), strict=True)
+    )
+    same = [helper.make_node("Identity", [given], [made]) for given, made in (("go", "on"), ("x", "y"))]
+    body = helper.make_graph(same, "body", [i, go, x], [on, y])
+    true = helper.make_tensor("true", TensorProto.BOOL, [], [True])
+    logits = helper.make_tensor("zeros", TensorProto.FLOAT, [1, 10], [0.0] * 10)
+    nodes = [
+        helper.make_node("Constant", [], ["begin"], value=true),
+        helper.make_node("Loop", ["", "begin", "begin"], ["end"], body=body),
+        helper.make_node("Constant", [], ["logits"], value=logits),
+    ]
+    pixels = helper.make_tensor_value_info("pixels", TensorProto.UINT8, ["batch", 28, 28, 1])
+    out = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", 10])
+    graph = helper.make_graph(nodes, "endless", [pixels], [out])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    session = Session(digits, "predict", "cpu", Settings())
+    session._session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    threading.Timer(0.3, session.stop).start()
+    with pytest.raises(SessionError, match=r"^digits/predict: cannot be run: .*terminate"):
+        session.run({"pixels": np.zeros((1, 28, 28, 1), np.uint8)})
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("CUDA failure 700: an illegal memory access was encountered", DeviceLost),
+        ("CUDA failure 719: unspecified launch failure", DeviceLost),
+        ("CUDA failure 2: out of memory", DeviceFull),
+        ("std::bad_alloc", DeviceFull),
+        ("Non-zero status code returned while running Add node", SessionError),
+    ],
+)
+def test_what_a_failure_means_is_told_by_its_words(digits, words, kind):
+    session = Session(digits, "predict", "cpu", Settings())
+
+    def fail(*_):
+        raise RuntimeError(words)
+
+    session._session = types.SimpleNamespace(run=fail)
+    with pytest.raises(kind) as found:
+        session.run({"pixels": np.zeros((1, 28, 28, 1), np.uint8)})
+    assert type(found.value) is kind
+
+
+def test_no_room_on_the_device_is_a_refusal_that_says_nothing_of_what_was_sent(digits):
+    session = Session(digits, "predict", "cpu", Settings())
+    session._session = Full(session._session)
+    with pytest.raises(DeviceFull, match=r"^digits/predict: the memory of the device has no room for this batch$"):
+        session.run({"pixels": np.zeros((2, 28, 28, 1), np.uint8)})
+    session.run({"pixels": np.zeros((1, 28, 28, 1), np.uint8)})
+
+
+def test_a_captured_batch_without_room_is_said_at_start(digits):
+    session = Session(digits, "predict", "cpu", Settings())
+    full = Full(session._session)
+    session._captured = types.SimpleNamespace(
+        sizes=(1, 2, 4), run=lambda feed: {"logits": full.run(None, feed, None)[0]}
+    )
+    with pytest.raises(SessionError, match=r"^digits/predict: a batch of 2 has no room .* lower REGARD_BATCH_TOKENS$"):
+        session.warm_up()
+
+
+# Providers
+
+
+@pytest.mark.parametrize(
+    ("device", "precision", "words"),
+    [
+        ("cpu", "bf16", "cpu runs artifacts in fp32, fp16 or int8, given bf16"),
+        ("cuda", "int8", "cuda runs artifacts in fp32, fp16 or bf16, given int8"),
+        ("tensorrt", "int8", "tensorrt runs artifacts in fp32, fp16 or bf16, given int8"),
+    ],
+)
+def test_a_precision_that_a_device_does_not_run_is_said_at_start(digits, device, precision, words):
+    lower = digits.manifest.model_copy(update={"precision": precision})
+    artifact = types.SimpleNamespace(manifest=lower, path=digits.path)
+    with pytest.raises(ProviderError, match=f"^digits/predict: {words}$"):
+        Session(artifact, "predict", device, Settings())
+
+
+def test_a_provider_that_onnxruntime_replaces_is_an_error(digits):
+    if "CUDAExecutionProvider" in ort.get_available_providers():
+        pytest.skip("this onnxruntime has CUDA")
+    with (
+        pytest.warns(UserWarning, match="CUDAExecutionProvider"),
+        pytest.raises(ProviderError, match=r"^digits/predict: must run on CUDAExecutionProvider, .* fell back to CPU"),
+    ):
+        Session(digits, "predict", "cuda", Settings())
+
+
+def test_options_of_cuda_follow_the_settings(digits):
+    def found(role, **settings):
+        ((name, given),) = providers.options("cuda", role, digits.manifest, Settings(**settings), 1)
+        assert name == "CUDAExecutionProvider"
+        return given
+
+    assert found("predict")["enable_cuda_graph"] == "1"
+    assert found("predict")["use_tf32"] == "0"
+    assert "enable_cuda_graph" not in found("predict", cuda_graphs=False) | found("attention")
+    assert "gpu_mem_limit" not in found("predict")
+    assert found("attention", device_memory_bytes=1 << 30)["gpu_mem_limit"] == str(1 << 30)
+
+
+def test_tensorrt_predicts_of_images_and_cuda_does_the_rest(digits, tmp_path):
+    manifest, settings = digits.manifest, Settings(engine_cache=tmp_path, batch_tokens=200)
+    where = {role: providers.device_of("tensorrt", role, manifest) for role in ROLES}
+    assert where == {"predict": "tensorrt", "attention": "cuda", "relevance": "cuda"}
+    assert providers.device_of("tensorrt", "predict", manifest.model_copy(update={"image": None})) == "cuda"
+    (first, given), (second, _) = providers.options("tensorrt", "predict", manifest, settings, 1)
+    assert (first, second) == ("TensorrtExecutionProvider", "CUDAExecutionProvider")
+    assert given["trt_profile_min_shapes"] == "pixels:1x28x28x1"
+    assert given["trt_profile_max_shapes"] == "pixels:4x28x28x1"  # of 50 tokens each
+    assert given["trt_engine_cache_path"].startswith(str(tmp_path / "digits-"))
+    other = manifest.model_copy(update={"files": manifest.files[:-1]})
+    ((_, changed), _) = providers.options("tensorrt", "predict", other, settings, 1)
+    assert changed["trt_engine_cache_path"] != given["trt_engine_cache_path"]

@@ -1,0 +1,144 @@
+"""Runs on memory that is held: in place, on a device, as bits. With `run.py` all that knows onnxruntime."""
+
+import contextlib
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime as ort
+
+from contract.manifest import Dtype, Graph
+
+Array: TypeAlias = npt.NDArray[Any]
+
+BFLOAT16 = 16
+"""What ONNX calls it. Numpy has no such numbers: they are held as the bits of uint16, which no port has otherwise."""
+
+
+def storage(dtype: Dtype) -> "np.dtype[Any]":
+    """Return how numpy holds the numbers of a port."""
+    return np.dtype(np.uint16 if dtype == "bfloat16" else dtype)
+
+
+def run_bits(
+    session: ort.InferenceSession, graph: Graph, feed: Mapping[str, Array], options: ort.RunOptions
+) -> dict[str, Array]:
+    """Run a graph some of whose ports are in bfloat16, which numpy takes and returns as bits."""
+    lengths = {axis: size for port in graph.inputs for axis, size in zip(port.axes, feed[port.name].shape, strict=True)}
+    held = {
+        port.name: np.empty([lengths.get(axis, axis) for axis in port.axes], np.uint16)
+        for port in graph.outputs
+        if port.dtype == "bfloat16"
+    }
+    bits = {name for name, array in feed.items() if array.dtype == np.uint16}
+    wanted = [port.name for port in graph.outputs if port.name not in held]
+    given = {name: np.ascontiguousarray(feed[name]) for name in bits}
+    binding = Binding(session, lambda: contextlib.nullcontext(options), given, {}, wanted, held)
+    return {**binding.run({name: array for name, array in feed.items() if name not in bits}), **held}
+
+
+class Captured:
+    """Runs in batches of 1, 2, 4, 8, ... rows, whose inputs and outputs stay at their addresses of a device.
+
+    So CUDA records what a batch size launches the first time, and plays it back from then on. What is longer than the
+    largest is run in pieces.
+    """
+
+    def __init__(self, session: ort.InferenceSession, graph: Graph, place: str, most: int) -> None:
+        self._session, self._graph, self._place = session, graph, place
+        powers = itertools.takewhile(lambda size: size < most, (1 << power for power in itertools.count()))
+        self.sizes = (*powers, most)
+        self._batches: dict[int, _Batch] = {}
+
+    def run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
+        """Run rows of inputs -> rows of outputs."""
+        count, most = len(next(iter(feed.values()))), self.sizes[-1]
+        pieces = [
+            self._run({name: array[start : start + most] for name, array in feed.items()})
+            for start in range(0, count, most)
+        ]
+        return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+
+    def _run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
+        count = len(next(iter(feed.values())))
+        size = next(size for size in self.sizes if size >= count)
+        if size not in self._batches:
+            # 0 is what runs without a number are captured as, and -1 is not captured
+            self._batches[size] = _Batch(self._session, self._graph, self._place, size, self.sizes.index(size) + 1)
+        found = self._batches[size].run(feed)  # it may be a view of what is written again
+        return {name: array[:count].copy() for name, array in found.items()}
+
+
+class _Batch:
+    """The buffers of one batch size, on the host and on the device, and the number of what was captured with them."""
+
+    def __init__(self, session: ort.InferenceSession, graph: Graph, place: str, size: int, number: int) -> None:
+        def shape(axes: Sequence[int | str]) -> list[int]:
+            return [axis if isinstance(axis, int) else size for axis in axes]
+
+        self._session = session
+        self._host = {port.name: np.zeros(shape(port.axes), storage(port.dtype)) for port in graph.inputs}
+        self._given = {name: ort.OrtValue.ortvalue_from_numpy(array, place, 0) for name, array in self._host.items()}
+        self._found = {
+            port.name: ort.OrtValue.ortvalue_from_shape_and_type(shape(port.axes), storage(port.dtype), place, 0)
+            for port in graph.outputs
+        }
+        self._binding = session.io_binding()
+        for name, value in self._given.items():
+            self._binding.bind_ortvalue_input(name, value)
+        for name, value in self._found.items():
+            self._binding.bind_ortvalue_output(name, value)
+        self._options = ort.RunOptions()
+        self._options.add_run_config_entry("gpu_graph_id", str(number))
+
+    def run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
+        """Run with these rows first; what stands behind them is of an earlier run, and read by nobody."""
+        for name, array in feed.items():
+            self._host[name][: len(array)] = array
+            self._given[name].update_inplace(self._host[name])
+        self._session.run_with_iobinding(self._binding, self._options)
+        return {name: value.numpy() for name, value in self._found.items()}
+
+
+class Binding:
+    """Runs of a session whose large inputs stay where they are, and which writes some outputs over inputs.
+
+    `into`, if given, is where other outputs are written.
+    """
+
+    def __init__(
+        self,
+        session: ort.InferenceSession,
+        stoppable: Callable[[], contextlib.AbstractContextManager[ort.RunOptions]],
+        held: Mapping[str, Array],
+        same: Mapping[str, str],
+        wanted: Sequence[str],
+        into: Mapping[str, Array] | None = None,
+    ) -> None:
+        self._session, self._stoppable, self._wanted, into = session, stoppable, wanted, into or {}
+        self._held = [*held.values(), *into.values()]  # the runtime knows their addresses, and does not keep them alive
+        self._binding = session.io_binding()
+        for name, array in held.items():
+            self._binding.bind_input(name, *_place(array))
+            if name in same:
+                self._binding.bind_output(same[name], *_place(array))
+        for name, array in into.items():
+            self._binding.bind_output(name, *_place(array))
+        for name in wanted:
+            self._binding.bind_output(name)
+
+    def run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
+        """Run with the other inputs; return what was wanted."""
+        for name, array in feed.items():
+            self._binding.bind_cpu_input(name, array)
+        with self._stoppable() as options:
+            self._session.run_with_iobinding(self._binding, options)
+        found = self._binding.get_outputs()[-len(self._wanted) :] if self._wanted else []
+        return {name: value.numpy() for name, value in zip(self._wanted, found, strict=True)}
+
+
+def _place(array: Array) -> tuple[str, int, Any, tuple[int, ...], int]:
+    kind = BFLOAT16 if array.dtype == np.uint16 else array.dtype
+    return "cpu", 0, kind, array.shape, array.ctypes.data
