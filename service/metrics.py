@@ -12,12 +12,16 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
 
+        def counter(name: str, what: str, *labels: str) -> Counter:
+            return Counter(f"regard_{name}", what, labels, registry=self.registry)
+
+        def gauge(name: str, what: str, *labels: str) -> Gauge:
+            return Gauge(f"regard_{name}", what, labels, registry=self.registry)
+
         def histogram(name: str, what: str, *labels: str, buckets: tuple[float, ...] = SECONDS) -> Histogram:
             return Histogram(f"regard_{name}", what, labels, registry=self.registry, buckets=buckets)
 
-        self.requests = Counter(
-            "regard_requests", "Requests answered.", ("route", "method", "status"), registry=self.registry
-        )
+        self.requests = counter("requests", "Requests answered.", "route", "method", "status")
         self.request_seconds = histogram("request_seconds", "From first byte read to last byte sent.", "route")
         self.decode_seconds = histogram(
             "decode_seconds", "Waiting for a thread, and image to pixels or text to tokens on it.", "model"
@@ -30,9 +34,19 @@ class Metrics:
         self.batch_size = histogram(
             "batch_size", "Items of a batch.", "lane", buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256)
         )
-        self.in_flight = Gauge("regard_requests_in_flight", "Requests being answered.", registry=self.registry)
-        self.ready = Gauge("regard_ready", "1 once every session has run.", registry=self.registry)
-        self.generated = Counter("regard_generated_tokens", "Tokens generated.", ("model",), registry=self.registry)
+        self.in_flight = gauge("requests_in_flight", "Requests being answered.")
+        self.ready = gauge("ready", "1 once every session has run.")
+        self.draining = gauge("draining", "1 from the signal to stop until the end.")
+        self.generated = counter("generated_tokens", "Tokens generated.", "model")
+        self.queue_cost = gauge("queue_cost", "Tokens of predictions, or bytes of maps, that are held.", "queue")
+        self.queue_limit = gauge("queue_cost_limit", "What a queue may hold, in the unit of its cost.", "queue")
+        self.refusals = counter("refusals", "Requests refused.", "reason")
+        self.cancelled = counter("cancelled", "Requests given up: the client left or the deadline passed.", "stage")
+        self.faults = counter("faults", "Batches or items that failed though they should not.", "lane", "kind")
+        self.reloads = counter("reloads", "Models looked at by a reload.", "outcome")
+        self.decoders_replaced = counter("decoders_replaced", "Children that decode images, started anew.", "cause")
+        self.model_info = gauge("model_info", "1 for what is served.", "model", "version", "provider", "precision")
+        self.device_memory = gauge("device_memory_bytes", "Bytes held on a device other than the CPU.", "device")
 
     def exposition(self) -> Response:
         """Return every metric in Prometheus' text format."""
