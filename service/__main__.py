@@ -21,6 +21,7 @@ from service.logs import configure
 from service.run import ProviderError, SessionError
 from service.served import Predictor, Served, load
 from service.settings import Settings, SettingsError, read_settings
+from service.tracing import close_tracing, open_tracing
 
 log = structlog.get_logger()
 
@@ -51,6 +52,7 @@ def main() -> int:
     try:
         settings = read_settings()
         store = open_store(settings)
+        open_tracing(settings)
     except (SettingsError, ValueError, ImportError) as error:
         print(f"settings cannot be used:\n{error}", file=sys.stderr)  # noqa: T201 # there is no log yet
         return 2
@@ -87,6 +89,7 @@ def main() -> int:
             )
         )
         server.run(sockets=[listening])
+    close_tracing()
     if failure := app.state.regard.failure:
         log.error("model cannot run", reason=failure)
         return 6

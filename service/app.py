@@ -64,6 +64,7 @@ def create_app(
         lifespan=lifespan,
         docs_url="/docs",
         redoc_url=None,
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},  # it tells what is sent
     )
     app.include_router(router)
     app.add_exception_handler(Refusal, _refused)

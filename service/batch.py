@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
+from service import tracing
 from service.errors import Busy, Refusal
 from service.metrics import Metrics
 
@@ -98,6 +99,7 @@ class Waiting(Generic[T, R]):
     bucket: Hashable
     future: "asyncio.Future[R]"
     since: float = field(default_factory=time.monotonic)
+    context: Any = field(default_factory=tracing.here)
 
 
 class Lane(Generic[T, R]):
@@ -151,6 +153,7 @@ class Lane(Generic[T, R]):
                     self._budget.spent(sum(waiting.size for waiting in batch), seconds)
                     self._metrics.run_seconds.labels(self.name).observe(seconds)
                     self._metrics.batch_size.labels(self.name).observe(len(batch))
+                    tracing.ran(self.name, batch, start, failed=isinstance(outcome[0], BaseException))
                     self._answer(batch, outcome[0])
             if not self._queue:
                 self._arrived.clear()

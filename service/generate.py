@@ -11,6 +11,7 @@ import numpy as np
 import structlog
 
 from contract.manifest import Generation
+from service import tracing
 from service.batch import Budget, Device
 from service.metrics import Metrics
 from service.rows import SLOTS, Rows
@@ -89,7 +90,8 @@ class Decoding:
         job = Job(source, first, behind, search, limit, future, grew)
         self._waiting.append(job)
         self._arrived.set()
-        return await job.future
+        with tracing.span("generate", lane=self._name):
+            return await job.future
 
     async def work(self) -> None:
         """Take steps until cancelled; between two of them the device serves others."""
