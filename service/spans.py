@@ -74,6 +74,8 @@ class Spans:
                         "regard.request": exchange.id,
                     }
                 )
+                if "model" in scope.get("path_params", {}) and 200 <= exchange.status < 400:  # it is one of ours then
+                    begun.set_attribute("regard.model", scope["path_params"]["model"])
                 if exchange.status >= 500:
                     begun.set_status(trace.StatusCode.ERROR)
 

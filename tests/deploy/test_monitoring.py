@@ -72,6 +72,17 @@ def test_prometheus_accepts_the_configuration_that_compose_mounts(tmp_path):
     assert f"{len(RULES)} rules found" in done.stdout
 
 
+@needs_promtool
+def test_every_query_of_the_dashboard_is_understood(tmp_path):
+    queries = [target["expr"] for panel in PANELS for target in panel["targets"]]
+    plain = [query.replace("$job", "regard").replace("$__rate_interval", "5m") for query in queries]
+    assert not any("$" in query for query in plain)
+    rules = [{"record": f"query:{index}", "expr": query} for index, query in enumerate(plain)]
+    (tmp_path / "queries.yaml").write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}))
+    done = promtool("check", "rules", "queries.yaml", folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("name", ALERTS)
 def test_an_alert_has_a_summary_and_a_runbook(name):
     assert ALERTS[name]["annotations"].keys() == {"summary", "runbook"}

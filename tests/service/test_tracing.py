@@ -82,6 +82,7 @@ def test_a_request_is_traced_within_its_callers_trace_stage_by_stage(traced):
     request = mine.pop("POST /v1/models/{model}/classify")
     assert request.parent_span_id.hex() == CALLER
     assert attributes(request)["http.response.status_code"] == 200
+    assert attributes(request)["regard.model"] == "digits"
     assert set(mine) == {"decode", "queue", "run", "batch", "present"}
     assert {span.parent_span_id for span in mine.values()} == {request.span_id}
     assert attributes(mine["decode"]) == attributes(mine["present"]) == {"regard.model": "digits"}
