@@ -23,7 +23,7 @@ QUEUE = 2048
 """Spans that may wait to be sent; of more, the oldest are dropped."""
 SEND_SECONDS = 2
 CLOSE_SECONDS = 3
-UNTRACED = ("/health", "/metrics")
+UNTRACED = ("/health", "/metrics", "/admin")
 CALLER = TraceContextTextMapPropagator()
 
 
@@ -50,7 +50,7 @@ class Spans:
 
     @contextlib.contextmanager
     def request(self, scope: Scope, exchange: Exchange) -> Iterator[None]:
-        """Trace a request, but for probes and scrapes; nothing that the client sent is told but its trace's id."""
+        """Trace a request, unless it is a probe's or an operator's; of what was sent, only the trace's id is told."""
         if scope["path"].startswith(UNTRACED):
             yield
             return
