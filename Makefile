@@ -75,7 +75,7 @@ bench-gpu: .venv/.dev-$(EXTRA) ## predictions, attention and generation on a GPU
 	@$(BIN)/python -m benchmarks.gpu $(ARGS)
 
 lock: .venv/.dev-$(EXTRA) ## resolve the images' dependencies anew, with hashes (ARGS=--upgrade renews the pins)
-	@for extras in "redis cpu" "redis gpu" "cpu export"; do $(BIN)/uv pip compile pyproject.toml $(LOCK) $(ARGS) \
+	@for extras in "redis tracing cpu" "redis tracing gpu" "cpu export"; do $(BIN)/uv pip compile pyproject.toml $(LOCK) $(ARGS) \
 	  $$(printf -- '--extra %s ' $$extras) --output-file requirements/$${extras##* }.lock || exit 1; done
 
 picture: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## draw the pictures of docs/ from the running models' answers

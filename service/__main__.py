@@ -20,6 +20,7 @@ from service.logs import configure
 from service.models import load
 from service.served import Predictor, Served
 from service.settings import Settings, SettingsError, read_settings
+from service.tracing import close_tracing, open_tracing
 from service.trial import Trial
 
 log = structlog.get_logger()
@@ -42,17 +43,19 @@ def main() -> int:
         settings = read_settings()
         store = open_store(settings)
     except (SettingsError, ValueError, ImportError) as error:
-        print(f"settings cannot be used:\n{error}", file=sys.stderr)  # noqa: T201 # there is no log yet
-        return 2
+        return _unusable(error)
     configure(settings)
     log.info("settings", **settings.model_dump(mode="json"))
     trial = None
     try:
         with contextlib.suppress(ArtifactError):  # loading finds the same
             trial = Trial(find_artifacts(settings.artifacts), settings, "fork")
+        open_tracing(settings)  # which starts a thread, so only now
         from service.server import serve  # FastAPI takes a while, in which artifacts are tried
 
         models = load(settings, trial)
+    except ImportError as error:
+        return _unusable(error)
     except ExceptionGroup as group:
         return _refuse(group.exceptions)
     finally:
@@ -70,6 +73,7 @@ def main() -> int:
         url = "http://{}:{}".format(*listening[0].getsockname()[:2])
         log.info("listening", url=url, admin_port=listening[1].getsockname()[1] if listening[1:] else None)
         stopped = serve(settings, models, store, listening, lambda: _welcome(settings, url, models))
+    close_tracing()
     if stopped.failure:
         log.error("model cannot run", reason=stopped.failure)
         return 6
@@ -79,16 +83,21 @@ def main() -> int:
     return 0
 
 
+def _unusable(error: Exception) -> int:
+    print(f"settings cannot be used:\n{error}", file=sys.stderr)  # noqa: T201 # there may be no log yet
+    return 2
+
+
 def _refuse(faults: Sequence[Exception]) -> int:
     """Log all that is wrong; return the exit status of the first."""
-    statuses = []
     for fault in faults:
         if isinstance(fault, ArtifactError):
             log.error("artifact cannot be used", file=str(fault.file), reason=fault.reason)
         else:
             log.error("device or graph cannot be used", reason=str(fault))
-        statuses.append(3 if isinstance(fault, ArtifactError) else 4)
-    return statuses[0]
+    if isinstance(faults[0], ArtifactError):
+        return 3
+    return 4
 
 
 def _welcome(settings: Settings, url: str, models: Mapping[str, Served]) -> None:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 from fastapi import FastAPI, Request
+from fastapi.telemetry import TelemetryConfig
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -26,6 +27,8 @@ from service.settings import Settings
 log = structlog.get_logger()
 
 WATCH_SECONDS = 1.0
+SILENT: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+"""FastAPI's own telemetry tells what is sent."""
 
 
 def create_app(
@@ -62,6 +65,7 @@ def create_app(
         lifespan=lifespan,
         docs_url="/docs",
         redoc_url=None,
+        telemetry=SILENT,
     )
     app.state.metrics = metrics
     app.include_router(health)
@@ -74,7 +78,7 @@ def create_app(
 
 def create_admin(app: FastAPI, settings: Settings) -> FastAPI:
     """Return the application of the admin port, which shares the state of the one that serves."""
-    beside = FastAPI(title="regard admin", version=VERSION, docs_url=None, redoc_url=None)
+    beside = FastAPI(title="regard admin", version=VERSION, docs_url=None, redoc_url=None, telemetry=SILENT)
     beside.state = app.state
     for routes in (health, watching, admin):
         beside.include_router(routes)

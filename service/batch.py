@@ -14,6 +14,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import structlog
 
+from service import tracing
 from service.errors import Broken, Busy, DeviceFull, Refusal
 from service.metrics import Metrics
 from service.run import DeviceLost
@@ -169,6 +170,7 @@ class Waiting(Generic[T, R]):
     future: "asyncio.Future[R]"
     due: float = field(default_factory=due)
     since: float = field(default_factory=time.monotonic)
+    context: Any = field(default_factory=tracing.here)
 
 
 class Lane(Generic[T, R]):
@@ -249,6 +251,7 @@ class Lane(Generic[T, R]):
         seconds = time.monotonic() - start
         self._metrics.run_seconds.labels(self.name).observe(seconds)
         self._metrics.batch_size.labels(self.name).observe(len(batch))
+        tracing.ran(self.name, batch, start, failed=isinstance(outcome, Exception))
         if not isinstance(outcome, Exception):
             self._budget.spent(sum(waiting.size for waiting in batch), seconds)
             self._answer(batch, outcome)

@@ -10,6 +10,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service import tracing
 from service.batch import Budget
 from service.errors import TooLarge, problem
 from service.metrics import Metrics
@@ -34,7 +35,11 @@ class Edge:
             return
         exchange = Exchange(scope, receive, send, self.limit, self.bodies)
         start = time.monotonic()
-        with self.metrics.in_flight.track_inprogress(), structlog.contextvars.bound_contextvars(request=exchange.id):
+        with (
+            self.metrics.in_flight.track_inprogress(),
+            structlog.contextvars.bound_contextvars(request=exchange.id),
+            tracing.request(scope, exchange),
+        ):
             try:
                 await self.app(scope, exchange.receive, exchange.send)
             except ClientDisconnect:  # in the middle of its body

@@ -11,6 +11,7 @@ import numpy as np
 import structlog
 
 from contract.manifest import Generation
+from service import tracing
 from service.batch import Budget, Device, due, kind_of, while_wanted
 from service.binding import Array, storage
 from service.errors import NOT_FINITE, Broken, Refusal
@@ -110,7 +111,8 @@ class Decoding:
         job = Job(source, first, behind, search, limit, future, grew)
         self._waiting.append(job)
         self._arrived.set()
-        return await job.future
+        with tracing.span("generate", lane=self._name):
+            return await job.future
 
     async def work(self) -> None:
         """Take steps until cancelled; between two of them the device serves others."""

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from service import documents, faithful, present
+from service import documents, faithful, present, tracing
 from service.attention import Ask, resolve
 from service.batch import PRIORITY, Device, together
 from service.errors import NotFound, NotReady, Refusal, TooSlow, Unacceptable
@@ -87,7 +87,10 @@ class State:
     async def decode(self, served: Served, function: Callable[..., T], *arguments: object) -> T:
         """Run a decoding function on one of the service's own threads; texts do not queue behind images."""
         threads = self.decoders if served.manifest.image else self.tokenizers
-        with self.metrics.decode_seconds.labels(served.manifest.name).time():
+        with (
+            self.metrics.decode_seconds.labels(served.manifest.name).time(),
+            tracing.span("decode", model=served.manifest.name),
+        ):
             try:
                 return await asyncio.get_running_loop().run_in_executor(threads, function, *arguments)
             except (Exception, asyncio.CancelledError):
@@ -98,7 +101,10 @@ class State:
 
     async def present(self, served: Served, function: Callable[..., T], *arguments: object) -> T:
         """Run a function that makes an answer of maps, or many numbers, on threads that nothing is decoded on."""
-        with self.metrics.present_seconds.labels(served.manifest.name).time():
+        with (
+            self.metrics.present_seconds.labels(served.manifest.name).time(),
+            tracing.span("present", model=served.manifest.name),
+        ):
             return await asyncio.get_running_loop().run_in_executor(self.presenters, function, *arguments)
 
 

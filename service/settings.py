@@ -87,6 +87,12 @@ class Settings(BaseSettings):
 
     log_format: Literal["json", "console"] = Field("json", description="one JSON object a line, or lines for people")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least level that is logged")
+    otlp_endpoint: str | None = Field(
+        None,
+        pattern=r"^https?://[^\s@]+$",
+        description="OpenTelemetry collector that traces are sent to, such as http://collector:4318 (an extra)",
+    )
+    trace_ratio: float = Field(0.1, ge=0, le=1, description="share of requests that are traced")
 
 
 def read_settings() -> Settings:

@@ -95,6 +95,12 @@ def test_a_card_says_how_many_parameters_there_are(name):
     assert f"{count:,} parameters".replace(",", " ") in (BUNDLED / name / "README.md").read_text()
 
 
+def test_every_exit_status_is_explained():
+    statuses = set(re.findall(r"^ +return (\d)$", (ROOT / "service/__main__.py").read_text(), re.MULTILINE))
+    table = (ROOT / "docs/operations.md").read_text().partition("## Exit statuses")[2]
+    assert statuses == set(re.findall(r"^\| (\d) \|", table, re.MULTILINE))
+
+
 def test_links_between_the_papers_lead_somewhere():
     for paper in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\((?!http)([^)#]+)\)", paper.read_text()):

@@ -1,5 +1,6 @@
 """docker-compose.yml: its schema, and what every container of it is denied."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,10 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
+from service.settings import Settings
+
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 API = ["api-cpu", "api-gpu"]
+REPLICAS = ["api-one", "api-two"]
+BUILT = [name for name in SERVICES if "build" in SERVICES[name]]
 
 
 def seconds(text: str) -> int:
@@ -43,12 +48,25 @@ def test_every_container_is_read_only_without_capabilities_and_bounded(name):
     assert set(service["deploy"]["resources"]["limits"]) == {"memory", "pids"}
 
 
-@pytest.mark.parametrize("name", API)
-def test_the_api_is_published_on_this_machine_alone(name):
-    assert SERVICES[name]["ports"] == ["127.0.0.1:8000:8000"]
+@pytest.mark.parametrize("name", SERVICES)
+def test_what_is_published_is_so_on_this_machine_alone(name):
+    assert all(port.startswith("127.0.0.1:") for port in SERVICES[name].get("ports", []))
+    assert bool(SERVICES[name].get("ports")) == (name not in {"export", *REPLICAS})
 
 
-@pytest.mark.parametrize("name", API)
+def test_the_proxy_is_what_its_configuration_names():
+    text = (ROOT / "proxy/haproxy.cfg").read_text()
+    proxy = SERVICES["proxy"]
+    assert set(re.findall(r"presetenv PROXY_(?:FIRST|SECOND) +(\S+):8000", text)) == set(REPLICAS)
+    assert {port.rsplit(":", 1)[1] for port in proxy["ports"]} == set(
+        re.findall(r"presetenv PROXY_LISTEN\S* +:(\d+)", text)
+    )
+    assert "./proxy/haproxy.cfg:/usr/local/etc/haproxy/haproxy.cfg:ro" in proxy["volumes"]
+    assert seconds(proxy["stop_grace_period"]) > int(re.search(r"hard-stop-after (\d+)s", text)[1])
+    assert set(proxy["environment"]) <= set(re.findall(r"PROXY_[A-Z]+", text))
+
+
+@pytest.mark.parametrize("name", API + REPLICAS)
 def test_the_api_waits_for_the_export_and_cannot_write_what_it_wrote(name):
     assert SERVICES[name]["depends_on"]["export"]["condition"] == "service_completed_successfully"
     assert SERVICES[name]["volumes"] == ["artifacts:/artifacts:ro"]
@@ -56,15 +74,17 @@ def test_the_api_waits_for_the_export_and_cannot_write_what_it_wrote(name):
     assert set(SERVICES[name]["profiles"]) <= set(SERVICES["export"]["profiles"])
 
 
-@pytest.mark.parametrize("name", API)
+@pytest.mark.parametrize("name", API + REPLICAS)
 def test_a_container_is_healthy_once_it_is_ready(name):
     assert "/health/ready" in SERVICES[name]["healthcheck"]["test"][-1]
 
 
-@pytest.mark.parametrize("name", API)
+@pytest.mark.parametrize("name", API + REPLICAS)
 def test_compose_waits_longer_for_a_container_to_stop_than_the_service_takes(name):
-    grace = int(SERVICES[name]["environment"]["REGARD_SHUTDOWN_GRACE_SECONDS"])
-    assert seconds(SERVICES[name]["stop_grace_period"]) >= grace + 10
+    environment = SERVICES[name]["environment"]
+    drain = int(environment.get("REGARD_DRAIN_SECONDS", Settings().drain_seconds))
+    grace = int(environment["REGARD_SHUTDOWN_GRACE_SECONDS"])
+    assert seconds(SERVICES[name]["stop_grace_period"]) >= drain + grace + 10
 
 
 def test_only_the_gpu_service_reserves_a_gpu_and_demands_it():
@@ -74,8 +94,20 @@ def test_only_the_gpu_service_reserves_a_gpu_and_demands_it():
     assert SERVICES["api-gpu"]["environment"]["REGARD_DEVICE"] == "cuda"
 
 
-@pytest.mark.parametrize("name", SERVICES)
-def test_every_container_is_built_from_a_target_of_the_dockerfile(name):
+@pytest.mark.parametrize("name", BUILT)
+def test_a_container_that_is_built_is_so_from_a_target_of_the_dockerfile(name):
     target = SERVICES[name]["build"]["target"]
-    assert target == name.removeprefix("api-")
+    assert target == ("cpu" if name in REPLICAS else name.removeprefix("api-"))
     assert f" AS {target}\n" in (ROOT / "Dockerfile").read_text()
+
+
+@pytest.mark.parametrize("name", sorted(set(SERVICES) - set(BUILT)))
+def test_a_container_of_others_is_of_a_named_version_and_mounts_only_what_is_here(name):
+    assert re.search(r":v?\d+\.\d+", SERVICES[name]["image"])
+    for mount in SERVICES[name]["volumes"]:
+        source, *_, last = mount.split(":")
+        if source.startswith("./"):
+            assert last == "ro"
+            assert source == "./certificates" or (ROOT / source).is_file()
+        else:
+            assert source in COMPOSE["volumes"]

@@ -10,6 +10,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from service.settings import Settings
+
 ROOT = Path(__file__).parents[2]
 BASE = ROOT / "k8s/base"
 OVERLAYS = ["cpu", "gpu"]
@@ -100,9 +102,11 @@ def assert_bounded(workload: Document) -> None:
         assert "cpu" not in resources["limits"], container["name"]
 
 
-def assert_drains_in_time(deployment: Document, grace: int) -> None:
+def assert_drains_in_time(deployment: Document, set_: dict[str, str]) -> None:
     before = api(deployment)["lifecycle"]["preStop"]["sleep"]["seconds"]
-    assert before + grace + MARGIN_SECONDS <= pod(deployment)["terminationGracePeriodSeconds"]
+    drain = int(set_.get("REGARD_DRAIN_SECONDS", Settings().drain_seconds))
+    grace = int(set_["REGARD_SHUTDOWN_GRACE_SECONDS"])
+    assert before + drain + grace + MARGIN_SECONDS <= pod(deployment)["terminationGracePeriodSeconds"]
 
 
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
@@ -130,7 +134,7 @@ def test_the_namespace_refuses_pods_that_are_not_restricted():
 
 
 def test_a_pod_has_the_time_to_finish_what_is_in_flight():
-    assert_drains_in_time(DEPLOYMENT, int(settings()["REGARD_SHUTDOWN_GRACE_SECONDS"]))
+    assert_drains_in_time(DEPLOYMENT, settings())
 
 
 @needs_kubectl
@@ -149,7 +153,7 @@ def test_an_overlay_loosens_nothing(overlay):
         {"secretRef": {"name": "regard", "optional": True}},
     ]
     assert config["data"] == settings() | settings(overlay)
-    assert_drains_in_time(deployment, int(config["data"]["REGARD_SHUTDOWN_GRACE_SECONDS"]))
+    assert_drains_in_time(deployment, config["data"])
 
 
 @pytest.mark.parametrize("folder", [BASE, *(ROOT / "k8s/overlays" / name for name in OVERLAYS)], ids=lambda it: it.name)

@@ -12,7 +12,7 @@ from packaging.version import Version
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # Each lock with the extras it is made from.
-EXTRAS_OF = {"cpu": ["cpu", "redis"], "gpu": ["gpu", "redis"], "export": ["cpu", "export"]}
+EXTRAS_OF = {"cpu": ["cpu", "redis", "tracing"], "gpu": ["gpu", "redis", "tracing"], "export": ["cpu", "export"]}
 IMAGE = {
     "python_version": "3.12",
     "python_full_version": "3.12.0",
