@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from service import VERSION
 from service.batch import Device
+from service.decoders import Decoders
 from service.edge import Edge
 from service.errors import Refusal, problem, refused
 from service.hot import Hot
@@ -39,7 +40,9 @@ def create_app(
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         device = Device()
-        decoders = ThreadPoolExecutor(settings.decode_threads, thread_name_prefix="decode")
+        decoders = Decoders(settings, metrics)
+        if any(served.manifest.image for served in models.values()):
+            decoders.start()
         tokenizers = ThreadPoolExecutor(1, thread_name_prefix="tokenize")
         presenters = ThreadPoolExecutor(2, thread_name_prefix="present")
         app.state.regard = state = State(
@@ -54,7 +57,8 @@ def create_app(
         await asyncio.gather(*tasks, return_exceptions=True)
         device.close()
         await store.close()
-        for threads in (decoders, tokenizers, presenters):
+        await decoders.close()
+        for threads in (tokenizers, presenters):
             threads.shutdown(wait=False, cancel_futures=True)
 
     app = FastAPI(

@@ -20,7 +20,7 @@ class Metrics:
         )
         self.request_seconds = histogram("request_seconds", "From first byte read to last byte sent.", "route")
         self.decode_seconds = histogram(
-            "decode_seconds", "Waiting for a thread, and image to pixels or text to tokens on it.", "model"
+            "decode_seconds", "Waiting for a decoder or a thread, and image to pixels or text to tokens on it.", "model"
         )
         self.present_seconds = histogram(
             "present_seconds", "Waiting for a thread, and maps to JSON, npz or png on it.", "model"
@@ -29,6 +29,12 @@ class Metrics:
         self.run_seconds = histogram("run_seconds", "One batch on the device.", "lane")
         self.batch_size = histogram(
             "batch_size", "Items of a batch.", "lane", buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256)
+        )
+        self.decoders_replaced = Counter(
+            "regard_decoders_replaced",
+            "Processes that images were decoded in, and why they were replaced.",
+            ("cause",),
+            registry=self.registry,
         )
         self.in_flight = Gauge("regard_requests_in_flight", "Requests being answered.", registry=self.registry)
         self.ready = Gauge("regard_ready", "1 once every session has run.", registry=self.registry)
