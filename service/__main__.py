@@ -16,6 +16,7 @@ import uvicorn
 
 from contract.artifact import ArtifactError
 from service.app import create_app
+from service.decoders import Nursery
 from service.kept import open_store
 from service.logs import configure
 from service.run import ProviderError, SessionError
@@ -56,6 +57,9 @@ def main() -> int:
         return 2
     configure(settings)
     log.info("settings", **settings.model_dump(mode="json"))
+    nursery = Nursery(settings)
+    with contextlib.suppress(OSError):  # the first image tries again
+        nursery.start()  # meanwhile
     try:
         models = load(settings)
     except ArtifactError as error:
@@ -72,7 +76,7 @@ def main() -> int:
     with listening:
         url = "http://{}:{}".format(*listening.getsockname()[:2])
         log.info("listening", url=url)
-        app = create_app(settings, models, store, lambda: _welcome(settings, url, models))
+        app = create_app(settings, models, store, lambda: _welcome(settings, url, models), nursery)
         server = Server(
             uvicorn.Config(
                 app,

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from service import VERSION
 from service.batch import Device
-from service.decoders import Decoders
+from service.decoders import Decoders, Nursery
 from service.edge import Edge
 from service.errors import Refusal, problem, refused
 from service.hot import Hot
@@ -29,20 +29,26 @@ log = structlog.get_logger()
 
 
 def create_app(
-    settings: Settings, models: Mapping[str, Served], store: Store, when_ready: Callable[[], None] = lambda: None
+    settings: Settings,
+    models: Mapping[str, Served],
+    store: Store,
+    when_ready: Callable[[], None] = lambda: None,
+    nursery: Nursery | None = None,
 ) -> FastAPI:
     """Return the application that serves these models and keeps requests; `load` and `open_store` make them.
 
-    `when_ready` is called once every session has run.
+    `when_ready` is called once every session has run. A nursery may have been started while the models were loaded.
     """
     metrics = Metrics()
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         device = Device()
-        decoders = Decoders(settings, metrics)
+        decoders = Decoders(settings, metrics, nursery)
         if any(served.manifest.image for served in models.values()):
             decoders.start()
+        elif nursery:
+            nursery.end_all()
         tokenizers = ThreadPoolExecutor(1, thread_name_prefix="tokenize")
         presenters = ThreadPoolExecutor(2, thread_name_prefix="present")
         app.state.regard = state = State(

@@ -144,7 +144,7 @@ class _Decoder:
         return filled
 
 
-class _Nursery:
+class Nursery:
     """What decoders are forked by: started when it is needed, again should it end, and asked one thing at a time."""
 
     def __init__(self, settings: Settings) -> None:
@@ -155,10 +155,33 @@ class _Nursery:
         self._not_before = -math.inf
         self.closed = False
 
+    def start(self) -> "subprocess.Popen[bytes]":
+        """Start it; it is ready when it has imported, which takes as long as loading a small model."""
+        if time.monotonic() < self._not_before:
+            raise _NurseryError
+        self._answered = False
+        control, theirs = socket.socketpair()
+        control.setblocking(False)
+        with theirs, contextlib.ExitStack() as failed:
+            failed.callback(control.close)
+            environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+            self._process = subprocess.Popen(  # noqa: S603 # the interpreter and a module of ours
+                [sys.executable, "-m", NURSERY, str(theirs.fileno()), *self._arguments],
+                cwd=Path(__file__).parents[1],
+                env=environment | ADDED,
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
+            failed.pop_all()
+        self._control = control
+        return self._process
+
     async def fork(self) -> _Decoder:
         """Return a fresh decoder. Raises _NurseryError where there can be none."""
         async with self._turn:
-            process = self._process or self._start()
+            if self.closed:
+                raise _NurseryError
+            process = self._process or self.start()
             ours, theirs = socket.socketpair()
             ours.setblocking(False)
             try:
@@ -177,23 +200,6 @@ class _Nursery:
             if decoder.nursery is not self._process:
                 raise _NurseryError
             return await self._order(decoder.number)
-
-    def _start(self) -> "subprocess.Popen[bytes]":
-        if self.closed or time.monotonic() < self._not_before:
-            raise _NurseryError
-        self._answered = False
-        self._control, theirs = socket.socketpair()
-        self._control.setblocking(False)
-        with theirs:
-            environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-            self._process = subprocess.Popen(  # noqa: S603 # the interpreter and a module of ours
-                [sys.executable, "-m", NURSERY, str(theirs.fileno()), *self._arguments],
-                cwd=Path(__file__).parents[1],
-                env=environment | ADDED,
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-            )
-        return self._process
 
     async def _order(self, number: int, connection: socket.socket | None = None) -> int:
         answer = b""
@@ -227,10 +233,10 @@ class _Nursery:
 class Decoders:
     """The processes that images are decoded in, each one at a time; who comes when all are busy waits in order."""
 
-    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, settings: Settings, metrics: Metrics, nursery: Nursery | None = None) -> None:
         self._settings = settings
         self._replaced = metrics.decoders_replaced
-        self._nursery = _Nursery(settings)
+        self._nursery = nursery or Nursery(settings)
         self._idle: asyncio.LifoQueue[_Decoder | None] = asyncio.LifoQueue()  # None stands for one that cannot be had
         self._drawn = asyncio.Semaphore(settings.decode_processes)
         self._tasks: set[asyncio.Task[Any]] = set()
