@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 import structlog
 
 from contract.artifact import ArtifactError, find_artifacts
+from service.decoders import Nursery
 from service.kept import open_store
 from service.logs import configure
 from service.models import load
@@ -46,10 +47,12 @@ def main() -> int:
         return _unusable(error)
     configure(settings)
     log.info("settings", **settings.model_dump(mode="json"))
-    trial = None
+    trial, nursery = None, Nursery(settings)
     try:
         with contextlib.suppress(ArtifactError):  # loading finds the same
             trial = Trial(find_artifacts(settings.artifacts), settings, "fork")
+        with contextlib.suppress(OSError):  # the first image tries again
+            nursery.start()  # meanwhile
         open_tracing(settings)  # which starts a thread, so only now
         from service.server import serve  # FastAPI takes a while, in which artifacts are tried
 
@@ -72,7 +75,7 @@ def main() -> int:
                 return 5
         url = "http://{}:{}".format(*listening[0].getsockname()[:2])
         log.info("listening", url=url, admin_port=listening[1].getsockname()[1] if listening[1:] else None)
-        stopped = serve(settings, models, store, listening, lambda: _welcome(settings, url, models))
+        stopped = serve(settings, models, store, listening, lambda: _welcome(settings, url, models), nursery)
     close_tracing()
     if stopped.failure:
         log.error("model cannot run", reason=stopped.failure)

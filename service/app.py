@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from service import VERSION
 from service.batch import Device
+from service.decoders import Decoders, Nursery
 from service.edge import Edge
 from service.errors import Refusal, problem, refused
 from service.hot import Hot
@@ -32,18 +33,26 @@ SILENT: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "a
 
 
 def create_app(
-    settings: Settings, models: Mapping[str, Served], store: Store, when_ready: Callable[[], None] = lambda: None
+    settings: Settings,
+    models: Mapping[str, Served],
+    store: Store,
+    when_ready: Callable[[], None] = lambda: None,
+    nursery: Nursery | None = None,
 ) -> FastAPI:
     """Return the application that serves these models and keeps requests; `load` and `open_store` make them.
 
-    `when_ready` is called once every session has run.
+    `when_ready` is called once every session has run. A nursery may have been started while the models were loaded.
     """
     metrics = Metrics()
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         device = Device()
-        decoders = ThreadPoolExecutor(settings.decode_threads, thread_name_prefix="decode")
+        decoders = Decoders(settings, metrics, nursery)
+        if any(served.manifest.image for served in models.values()):
+            decoders.start()
+        elif nursery:
+            nursery.end_all()
         tokenizers = ThreadPoolExecutor(1, thread_name_prefix="tokenize")
         presenters = ThreadPoolExecutor(2, thread_name_prefix="present")
         fleet = Models(models, settings, device, metrics)
@@ -55,7 +64,8 @@ def create_app(
         await fleet.close()
         device.close()
         await store.close()
-        for threads in (decoders, tokenizers, presenters):
+        await decoders.close()
+        for threads in (tokenizers, presenters):
             threads.shutdown(wait=False, cancel_futures=True)
 
     app = FastAPI(

@@ -103,6 +103,8 @@ def open_image(data: bytes, max_pixels: int, side: int | None = None) -> Image.I
         upright.info[SIZE] = (height, width) if turned else (width, height)
         upright.info[ORIENTATION] = orientation if orientation in range(1, 9) else 1
         return upright
+    except MemoryError:  # which is the decoder's to say
+        raise
     except Exception as error:  # as above
         raise Unacceptable(f"image: must be whole, given {len(data)} bytes of which not all can be decoded") from error
 

@@ -24,7 +24,7 @@ class Metrics:
         self.requests = counter("requests", "Requests answered.", "route", "method", "status")
         self.request_seconds = histogram("request_seconds", "From first byte read to last byte sent.", "route")
         self.decode_seconds = histogram(
-            "decode_seconds", "Waiting for a thread, and image to pixels or text to tokens on it.", "model"
+            "decode_seconds", "Waiting for a decoder or a thread, and image to pixels or text to tokens on it.", "model"
         )
         self.present_seconds = histogram(
             "present_seconds", "Waiting for a thread, and maps to JSON, npz or png on it.", "model"
@@ -44,7 +44,9 @@ class Metrics:
         self.cancelled = counter("cancelled", "Requests given up: the client left or the deadline passed.", "stage")
         self.faults = counter("faults", "Batches or items that failed though they should not.", "lane", "kind")
         self.reloads = counter("reloads", "Models looked at by a reload.", "outcome")
-        self.decoders_replaced = counter("decoders_replaced", "Children that decode images, started anew.", "cause")
+        self.decoders_replaced = counter(
+            "decoders_replaced", "Processes that images were decoded in, and why they were replaced.", "cause"
+        )
         self.model_info = gauge("model_info", "1 for what is served.", "model", "version", "provider", "precision")
         self.device_memory = gauge("device_memory_bytes", "Bytes held on a device other than the CPU.", "device")
 

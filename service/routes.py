@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from service import documents, faithful, present, tracing
 from service.attention import Ask, resolve
 from service.batch import PRIORITY, Device, together
+from service.decoders import Decoders
 from service.errors import NotFound, NotReady, Refusal, TooSlow, Unacceptable
 from service.images import Picture
 from service.kept import Kept, Store
@@ -56,7 +57,7 @@ class State:
     metrics: Metrics
     device: Device
     store: Store
-    decoders: ThreadPoolExecutor
+    decoders: Decoders
     tokenizers: ThreadPoolExecutor
     presenters: ThreadPoolExecutor
     draining: bool = False
@@ -85,19 +86,29 @@ class State:
         signal.raise_signal(signal.SIGTERM)
 
     async def decode(self, served: Served, function: Callable[..., T], *arguments: object) -> T:
-        """Run a decoding function on one of the service's own threads; texts do not queue behind images."""
-        threads = self.decoders if served.manifest.image else self.tokenizers
+        """Run a function that makes tokens of a text on the thread that does nothing else."""
         with (
             self.metrics.decode_seconds.labels(served.manifest.name).time(),
             tracing.span("decode", model=served.manifest.name),
         ):
             try:
-                return await asyncio.get_running_loop().run_in_executor(threads, function, *arguments)
+                return await asyncio.get_running_loop().run_in_executor(self.tokenizers, function, *arguments)
             except (Exception, asyncio.CancelledError):
                 raise
             except BaseException as error:  # a tokenizer's panic is no Exception, and would end more than a request
-                log.error("decoding panicked", model=served.manifest.name, kind=type(error).__name__)
-                raise Unacceptable("input: cannot be decoded") from None
+                log.error("tokenizing panicked", model=served.manifest.name, kind=type(error).__name__)
+                raise Unacceptable("input: must be a text that can be tokenized, given one that cannot") from None
+
+    async def decode_image(self, served: Predictor, data: bytes) -> Item:
+        """Decode an image in a process that it may end. Raises what `Decoders.decode` does."""
+        rule = served.manifest.image
+        assert rule  # noqa: S101 # the caller looked
+        with (
+            self.metrics.decode_seconds.labels(served.manifest.name).time(),
+            tracing.span("decode", model=served.manifest.name),
+        ):
+            picture = await self.decoders.decode(data, rule)
+        return served.image_item(picture.pixels, picture)
 
     async def present(self, served: Served, function: Callable[..., T], *arguments: object) -> T:
         """Run a function that makes an answer of maps, or many numbers, on threads that nothing is decoded on."""
@@ -308,7 +319,7 @@ async def _predict(
 
     async def one(index: int) -> tuple[dict[str, object], Sight | None]:
         given = sent.inputs[index]
-        item = ready[index] if ready else await state.decode(served, served.decode_image, given)
+        item = await state.decode_image(served, given) if isinstance(given, bytes) else ready[index]
         if ask is None:
             return await shown(await served.predict(item)), None
         if ask.options.format == "png":
@@ -462,9 +473,8 @@ async def _respond(
         answer = present.answer(identity, served, [])
         return Response(await state.present(served, npz, answer, sights), media_type=TYPES["npz"])
     sent = kept.inputs[0]
-    picture = await state.present(
-        served, sights[0].png, sent if isinstance(sent, bytes) else None, state.settings.max_image_pixels
-    )
+    async with state.decoders.upright(sent) if isinstance(sent, bytes) else contextlib.nullcontext() as pixels:
+        picture = await state.present(served, sights[0].png, pixels, state.settings.max_image_pixels)
     return Response(picture, media_type=TYPES["png"])
 
 

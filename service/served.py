@@ -17,7 +17,7 @@ from service.batch import Budget, Device, Lane, bucket_of, together
 from service.binding import Array
 from service.errors import NOT_FINITE, Broken, Refusal, Unacceptable
 from service.generate import Decoding
-from service.images import Picture, decode_image
+from service.images import Picture
 from service.metrics import Metrics
 from service.options import GenerateOptions
 from service.rows import SLOTS
@@ -321,13 +321,6 @@ class Predictor(Served):
     def mask(self) -> str | None:
         """Return the token that stands for what is to be found, where there is one."""
         return None if self._texts is None or self._mask is None else self._texts.piece(self._mask)
-
-    def decode_image(self, data: bytes) -> Item:
-        """Decode an image. Raises what `images.decode_image` does."""
-        rule = self.manifest.image
-        assert rule  # noqa: S101 # the caller looked
-        picture = decode_image(data, rule, self.settings.max_image_pixels)
-        return self.image_item(picture.pixels, picture)
 
     def image_item(self, pixels: Array, picture: Picture) -> Item:
         """Return pixels as an input."""

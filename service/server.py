@@ -17,6 +17,7 @@ from fastapi import FastAPI
 from uvicorn.loops.auto import auto_loop_factory
 
 from service.app import create_admin, create_app
+from service.decoders import Nursery
 from service.errors import Refusal
 from service.kept import Store
 from service.served import Served
@@ -41,10 +42,11 @@ def serve(
     store: Store,
     listening: Sequence[socket.socket],
     when_ready: Callable[[], None],
+    nursery: Nursery,
 ) -> Stopped:
     """Serve on a socket, and on a second one for admins if there is one, until told to stop."""
     main, *beside = listening
-    app = create_app(settings, models, store, when_ready)
+    app = create_app(settings, models, store, when_ready, nursery)
     server = Server(_config(app, settings, "on"), app, settings.drain_seconds)
     admin = AdminServer(_config(create_admin(app, settings), settings, "off"))
 

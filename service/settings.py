@@ -46,7 +46,15 @@ class Settings(BaseSettings):
         le=1024,
         description="threads of one inference on a CPU; 0 takes the cores it may use, one for models below 16 MiB",
     )
-    decode_threads: int = Field(2, ge=1, le=64, description="threads that decode images")
+    decode_processes: int = Field(2, ge=1, le=64, description="processes that decode images, each one at a time")
+    decode_seconds: float = Field(
+        5.0, gt=0, le=3600, description="seconds that decoding one image may take, before it is refused with 422"
+    )
+    decode_bytes: int = Field(
+        1 << 30,
+        ge=64 << 20,
+        description="bytes of memory that decoding one image may take; raise it with `REGARD_MAX_IMAGE_PIXELS`",
+    )
 
     max_body_bytes: Count = Field(16 << 20, description="bytes of a request's body")
     queue_body_bytes: Count = Field(256 << 20, description="bytes of all bodies being answered before 429")

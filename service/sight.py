@@ -7,11 +7,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import orjson
+from PIL import Image
 
 from service import pictures, words
 from service.attention import Array, Ask, Map
 from service.errors import TooLarge, Unacceptable
-from service.images import Picture, open_image
+from service.images import Picture, Pixels
 from service.texts import Token
 
 Form: TypeAlias = Literal["json", "npz", "png"]
@@ -96,8 +97,8 @@ class Sight:
             maps.append(entry)
         return {**seen._frame(), "maps": maps}, arrays
 
-    def png(self, sent: bytes | None, max_pixels: int) -> bytes:
-        """Draw the maps over the image as it was sent, or as a matrix of tokens. Raises TooLarge, Unacceptable."""
+    def png(self, sent: Pixels | None, max_pixels: int) -> bytes:
+        """Draw the maps over the image as it was sent, upright, or as a matrix of tokens. Raises TooLarge."""
         style = pictures.Style(self.ask.options.colormap, self.ask.options.opacity)
         seen = self.rest().merged()
         if self.image and sent is not None:
@@ -110,7 +111,8 @@ class Sight:
                 for head in range(one.values.shape[0])
                 for row, place in enumerate(one.rows)
             ]
-            return pictures.overlay(open_image(sent, max_pixels), self.image.box, panels, style, max_pixels)
+            image = Image.fromarray(sent[:, :, 0] if sent.shape[2] == 1 else sent)
+            return pictures.overlay(image, self.image.box, panels, style, max_pixels)
         first, kind = seen.maps[0], seen.maps[0].kind
         targets = first.entry.get("targets")  # tokens, whatever words they are in
         queries = (

@@ -1,9 +1,14 @@
+import contextlib
 import io
+import struct
 import time
+import tracemalloc
+import zipfile
+import zlib
 
 import numpy as np
 import pytest
-from PIL import ExifTags, Image, ImageDraw
+from PIL import ExifTags, Image, ImageDraw, ImageFile
 
 from contract.manifest import ImageRule
 from service import images
@@ -340,6 +345,113 @@ def test_a_truncated_image_is_refused_wherever_it_ends(kind):
         with pytest.raises((Unsupported, Unacceptable)) as refused:
             decode_image(whole[:length], INK, LIMIT)
         assert "0x" not in str(refused.value)
+
+
+def chunk(kind, content):
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+def png_header(width, height, depth=8, colour=2):
+    """A PNG that announces a size, and holds a line of it at most."""
+    announced = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + announced + chunk(b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b"")
+
+
+def jpeg_header(width, height):
+    """A JPEG whose frame says it is of another size than it is."""
+    data = bytearray(encoded(bar(), "JPEG"))
+    frame = data.index(b"\xff\xc0")
+    data[frame + 5 : frame + 9] = struct.pack(">HH", height, width)
+    return bytes(data)
+
+
+def webp_header(width, height):
+    """A lossless WebP that announces a size, and holds nothing of it."""
+    announced = b"\x2f" + struct.pack("<I", (width - 1) | (height - 1) << 14) + bytes(99)
+    return (
+        b"RIFF" + struct.pack("<I", len(announced) + 12) + b"WEBPVP8L" + struct.pack("<I", len(announced)) + announced
+    )
+
+
+BOMBS = {
+    "a bit a pixel": png_header(20000, 20000, 1, 0),
+    "the widest line": png_header(2**31 - 1, 1),
+    "the largest": png_header(2**31 - 1, 2**31 - 1, 16, 6),
+    "the largest JPEG": jpeg_header(65500, 65500),
+    "the largest WebP": webp_header(16383, 16383),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_is_refused_by_its_header_and_takes_no_memory(name, monkeypatch):
+    monkeypatch.setattr(ImageFile.ImageFile, "load", lambda self: pytest.fail("its pixels were decoded"))
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLarge, match="image: at most 1000000 pixels, given "):
+            decode_image(BOMBS[name], INK, LIMIT)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("data", [png_header(0, 5), png_header(5, 0), png_header(0, 0)])
+def test_an_image_without_pixels_is_none(data):
+    with pytest.raises((Unsupported, Unacceptable)):
+        decode_image(data, INK, LIMIT)
+
+
+def test_a_text_that_inflates_is_not_inflated():
+    data = encoded(bar())
+    text = chunk(b"zTXt", b"title\0\0" + zlib.compress(bytes(80 << 20), 9))
+    profile = chunk(b"iCCP", b"profile\0\0" + zlib.compress(bytes(80 << 20), 9))
+    for bomb in (text, profile):
+        tracemalloc.start()
+        try:
+            with contextlib.suppress(Unsupported, Unacceptable):
+                decode_image(data[:33] + bomb + data[33:], INK, LIMIT)
+            assert tracemalloc.get_traced_memory()[1] < 8 << 20
+        finally:
+            tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+def test_flipped_bits_are_refused_or_decoded(kind):
+    whole, random = encoded(bar(60, 40, 20, 10, 30, 30), kind), np.random.default_rng(0)
+    for _ in range(300):
+        data = bytearray(whole)
+        for place in random.integers(0, len(data) * 8, random.integers(1, 4)):
+            data[place // 8] ^= 1 << place % 8
+        with contextlib.suppress(TooLarge, Unsupported, Unacceptable):
+            assert decode_image(bytes(data), INK, LIMIT).pixels.shape == (28, 28, 1)
+
+
+@pytest.mark.parametrize(
+    "kind", ["GIF", "TIFF", "BMP", "ICO", "PPM", "JPEG2000", "PDF", "EPS", "TGA", "PCX", "ICNS", "SGI"]
+)
+def test_other_formats_are_refused_whether_or_not_pillow_knows_them(kind):
+    data = encoded(bar(64, 64, 20, 20, 40, 40).convert("RGB"), kind)
+    with pytest.raises(Unsupported, match="image: must be one of JPEG, PNG, WEBP"):
+        decode_image(data, INK, LIMIT)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+def test_what_stands_behind_an_image_is_not_looked_at(kind):
+    whole = encoded(bar(), kind)
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("page.html", "<script>")
+    plain = decode_image(whole, INK, LIMIT)
+    for more in (archive.getvalue(), b"<?php", encoded(bar(left=0), kind)):
+        assert np.array_equal(decode_image(whole + more, INK, LIMIT).pixels, plain.pixels)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "WEBP"])
+def test_of_an_animation_the_first_picture_is_taken(kind):
+    first, second = bar(), bar(left=20, right=40)
+    moving = encoded(first, kind, save_all=True, append_images=[second] * 20, lossless=True)
+    assert Image.open(io.BytesIO(moving)).n_frames > 1
+    found = decode_image(moving, INK, LIMIT)
+    assert found.box == pytest.approx(decode_image(encoded(first), INK, LIMIT).box, abs=1)
 
 
 def photograph(size, *, exif=None):
