@@ -17,10 +17,12 @@ import uvicorn
 from contract.artifact import ArtifactError
 from service.app import create_app
 from service.kept import open_store
+from service.keys import Keys
 from service.logs import configure
 from service.run import ProviderError, SessionError
 from service.served import Predictor, Served, load
 from service.settings import Settings, SettingsError, read_settings
+from service.wire import wire
 
 log = structlog.get_logger()
 
@@ -51,6 +53,7 @@ def main() -> int:
     try:
         settings = read_settings()
         store = open_store(settings)
+        Keys(settings)
     except (SettingsError, ValueError, ImportError) as error:
         print(f"settings cannot be used:\n{error}", file=sys.stderr)  # noqa: T201 # there is no log yet
         return 2
@@ -77,7 +80,7 @@ def main() -> int:
             uvicorn.Config(
                 app,
                 loop="uvloop" if sys.platform != "win32" else "asyncio",
-                http="httptools",
+                http=wire(settings),
                 lifespan="on",
                 log_config=None,
                 access_log=False,

@@ -19,6 +19,7 @@ from service.edge import Edge
 from service.errors import Refusal, problem, refused
 from service.hot import Hot
 from service.kept import Store
+from service.keys import keys_of
 from service.metrics import Metrics
 from service.routes import State, router
 from service.served import Served
@@ -69,9 +70,8 @@ def create_app(
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(HTTPException, _not_routed)
     app.add_middleware(Hot, routes=router.routes)
-    app.add_middleware(
-        Edge, metrics=metrics, max_body_bytes=settings.max_body_bytes, queue_body_bytes=settings.queue_body_bytes
-    )
+    app.state.keys = keys_of(app, settings)
+    app.add_middleware(Edge, metrics=metrics, settings=settings, keys=app.state.keys)
     return app
 
 
