@@ -24,7 +24,12 @@ def configure(settings: Settings) -> None:
     last: list[structlog.typing.Processor] = (
         [TRACEBACKS, structlog.processors.JSONRenderer(serializer=_dump)]
         if settings.log_format == "json"
-        else [structlog.dev.ConsoleRenderer(colors=sys.stdout.isatty())]
+        else [
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stdout.isatty(),
+                exception_formatter=structlog.dev.plain_traceback,  # the one that colours shows locals
+            )
+        ]
     )
     structlog.configure(
         processors=[*shared, *last],
