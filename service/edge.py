@@ -56,7 +56,9 @@ class Edge:
                 await self.app(scope, exchange.receive, exchange.send)
             except ClientDisconnect:  # in the middle of its body
                 exchange.status = exchange.status or 499
-            except Exception:
+            except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException:  # a panic of a tokenizer is no Exception
                 log.exception("request failed")
                 if not exchange.status:
                     answer = problem(500, "service: failed; the log has the request's id")
