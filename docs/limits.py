@@ -1,4 +1,4 @@
-"""Write docs/limits.md from the rows below and the settings they name: `python docs/limits.py`."""
+"""Write docs/limits.md from the rows below and the settings they name: `python -m docs.limits`."""
 
 from pathlib import Path
 

@@ -91,7 +91,7 @@ def test_the_settings_table_is_that_of_the_settings():
 
 
 def test_the_limits_table_is_that_of_the_settings_and_names_every_one_that_bounds_a_client():
-    assert (ROOT / "docs/limits.md").read_text() == limits.table(), "run: python docs/limits.py"
+    assert (ROOT / "docs/limits.md").read_text() == limits.table(), "run: python -m docs.limits"
     named = {limit for row in limits.ROWS for limit in row[2:] if limit in Settings.model_fields}
     bounding = {name for name in Settings.model_fields if name.startswith("max_") or name.endswith("_seconds")}
     theirs = {"keep_seconds", "shutdown_grace_seconds", "drain_seconds"}  # the service's own
