@@ -16,14 +16,18 @@ def table():
         "|---|---|---|---|",
     ]
     for name, field in Settings.model_fields.items():
-        schema = Settings.model_json_schema()["properties"][name]
-        low = schema.get("minimum", schema.get("exclusiveMinimum"))
-        bounds = ", ".join(schema["enum"]) if "enum" in schema else ""
-        if low is not None:
-            more = "from" if "minimum" in schema else "above"
-            bounds = f"{more} {low}" + (f" to {schema['maximum']}" if "maximum" in schema else "")
-        lines.append(f"| `{PREFIX}{name.upper()}` | `{field.default}` | {bounds} | {field.description} |")
+        lines.append(f"| `{PREFIX}{name.upper()}` | `{field.default}` | {bounds(name)} | {field.description} |")
     return "\n".join(lines) + "\n"
+
+
+def bounds(name):
+    """Return the values that a setting may have, nothing where any will do."""
+    schema = Settings.model_json_schema()["properties"][name]
+    low = schema.get("minimum", schema.get("exclusiveMinimum"))
+    if low is None:
+        return ", ".join(schema.get("enum", ()))
+    more = "from" if "minimum" in schema else "above"
+    return f"{more} {low}" + (f" to {schema['maximum']}" if "maximum" in schema else "")
 
 
 if __name__ == "__main__":

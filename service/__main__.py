@@ -17,6 +17,7 @@ import structlog
 from contract.artifact import ArtifactError, find_artifacts
 from service.decoders import Nursery
 from service.kept import open_store
+from service.keys import Keys
 from service.logs import configure
 from service.models import load
 from service.served import Predictor, Served
@@ -37,12 +38,13 @@ EXAMPLES = {
 def main() -> int:
     """Serve until stopped; return the exit status."""
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: sys.exit(0))  # until there is a server to stop
+        signal.signal(number, lambda *_: os._exit(0))  # until there is a server to stop, nothing is lost by it
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         settings = read_settings()
         store = open_store(settings)
+        Keys(settings)
     except (SettingsError, ValueError, ImportError) as error:
         return _unusable(error)
     configure(settings)

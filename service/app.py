@@ -19,6 +19,7 @@ from service.edge import Edge
 from service.errors import Refusal, problem, refused
 from service.hot import Hot
 from service.kept import Store
+from service.keys import Keys, keys_of
 from service.metrics import Metrics
 from service.models import Models
 from service.routes import State, admin, health, router, watching
@@ -80,10 +81,13 @@ def create_app(
     app.state.metrics = metrics
     app.include_router(health)
     app.include_router(router)
+    keys = keys_of(app, settings)
     if settings.admin_port is None:
         app.include_router(watching)
+        if keys.needed:
+            app.include_router(admin)
     app.add_middleware(Hot, routes=router.routes)
-    return _edged(app, settings)
+    return _edged(app, settings, keys)
 
 
 def create_admin(app: FastAPI, settings: Settings) -> FastAPI:
@@ -92,18 +96,14 @@ def create_admin(app: FastAPI, settings: Settings) -> FastAPI:
     beside.state = app.state
     for routes in (health, watching, admin):
         beside.include_router(routes)
-    return _edged(beside, settings)
+    return _edged(beside, settings, app.state.keys)
 
 
-def _edged(app: FastAPI, settings: Settings) -> FastAPI:
+def _edged(app: FastAPI, settings: Settings, keys: Keys) -> FastAPI:
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(HTTPException, _not_routed)
-    app.add_middleware(
-        Edge,
-        metrics=app.state.metrics,
-        max_body_bytes=settings.max_body_bytes,
-        queue_body_bytes=settings.queue_body_bytes,
-    )
+    app.state.keys = keys
+    app.add_middleware(Edge, metrics=app.state.metrics, settings=settings, keys=keys)
     return app
 
 
@@ -138,7 +138,7 @@ async def _watch(state: State) -> None:
 
 async def _refused(request: Request, refusal: Exception) -> Response:
     assert isinstance(refusal, Refusal)  # noqa: S101 # registered for it
-    return refused(refusal)
+    return refused(refusal, request.scope)
 
 
 async def _not_routed(request: Request, error: Exception) -> Response:

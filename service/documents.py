@@ -253,7 +253,7 @@ CLASSIFY = _prediction(
 EMBED = _prediction(Embedded, _either(RequestOptions, _texts(TextOptions)), _query(RequestOptions, AttentionOptions))
 FILL_MASK = _prediction(Filled, _texts(FillMaskOptions), [])
 GENERATE = _prediction(Generated, _texts(GenerateOptions), [])
-GENERATE["responses"][200]["content"] = {"application/json": {}, "text/event-stream": {"schema": {"type": "string"}}}
+GENERATE["responses"][200]["content"] = {"application/json": {}, "text/event-stream": {}}
 ATTENTION = _prediction(
     Attended,
     _either(RequestOptions, _texts(TextOptions, pairs=True), _texts(GenerateOptions)),

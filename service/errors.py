@@ -1,27 +1,36 @@
 """Every refusal of the service, and the one shape it is answered in (RFC 9457, problem details).
 
 Refusal
-├── Malformed        400  the body cannot be read
+├── Malformed        400  the body, or the request around it, cannot be read
+├── Unauthorized     401  no API key, or one that is not known
+├── Forbidden        403  an API key that may not do this
 ├── NotFound         404  no such model, or the model does not serve this endpoint
 ├── NotAcceptable    406  an answer of a type that is not made
-├── Conflict         409  not while something else goes on
+├── Timeout          408  the head or the body of a request took too long to arrive
+├── Conflict         409  not while another of its kind is under way
 ├── TooLarge         413  more bytes, pixels or tokens than the limit
+├── TooLong          414  a URL of more bytes than the limit
 ├── Unsupported      415  a content type that is not read, or no image at all
 ├── Unacceptable     422  read, but not to be answered
 ├── Busy             429  the queue is full; Retry-After says when it will have room
+├── HeadersTooLarge  431  more headers, or bytes of them, than the limit
 ├── Broken           500  what the model computed is no answer
+├── Full             503  as many connections as there may be
+├── DeviceFull       503  the device has no memory left
 ├── NotReady         503  still warming up
 └── TooSlow          504  the deadline passed
 
 `detail` reads subject, limit, given. It never holds a text, a name or bytes that the client sent, nor a path.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import ClassVar
 
 import orjson
 from starlette.responses import Response
+from starlette.types import Scope
 
 
 class Refusal(Exception):
@@ -37,7 +46,23 @@ class Refusal(Exception):
 
 
 class Malformed(Refusal):
-    """The body cannot be read."""
+    """The body, or the request around it, cannot be read."""
+
+
+class Unauthorized(Refusal):
+    """No API key, or one that is not known."""
+
+    status = HTTPStatus.UNAUTHORIZED
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.headers["WWW-Authenticate"] = "Bearer"
+
+
+class Forbidden(Refusal):
+    """An API key that may not do this."""
+
+    status = HTTPStatus.FORBIDDEN
 
 
 class NotFound(Refusal):
@@ -52,10 +77,38 @@ class NotAcceptable(Refusal):
     status = HTTPStatus.NOT_ACCEPTABLE
 
 
+class Timeout(Refusal):
+    """The head or the body of a request took too long to arrive; the connection is closed with the answer."""
+
+    status = HTTPStatus.REQUEST_TIMEOUT
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.headers["Connection"] = "close"
+
+
+class Conflict(Refusal):
+    """Not while another of its kind is under way."""
+
+    status = HTTPStatus.CONFLICT
+
+
 class TooLarge(Refusal):
     """More than the limit; the detail holds both numbers."""
 
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+
+
+class TooLong(Refusal):
+    """A URL of more bytes than the limit."""
+
+    status = HTTPStatus.REQUEST_URI_TOO_LONG
+
+
+class HeadersTooLarge(Refusal):
+    """More headers, or bytes of them, than the limit."""
+
+    status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
 
 
 class Unsupported(Refusal):
@@ -84,6 +137,12 @@ class Busy(Waitable):
     status = HTTPStatus.TOO_MANY_REQUESTS
 
 
+class Full(Waitable):
+    """As many connections as there may be."""
+
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+
+
 class NotReady(Waitable):
     """The models are still warming up."""
 
@@ -91,12 +150,6 @@ class NotReady(Waitable):
 
 
 NOT_FINITE = "model: its answer to this input is not finite"
-
-
-class Conflict(Refusal):
-    """Not while something else goes on."""
-
-    status = HTTPStatus.CONFLICT
 
 
 class Broken(Refusal):
@@ -132,6 +185,12 @@ def problem(
     return Response(orjson.dumps(body), int(status), dict(headers or {}), "application/problem+json")
 
 
-def refused(refusal: Refusal) -> Response:
-    """Return the answer that a refusal says of itself."""
+def refused(refusal: Refusal, scope: Scope) -> Response:
+    """Return the answer that a refusal says of itself, and leave its reason in the request's state."""
+    scope["state"]["refused"] = reason(refusal)
     return problem(refusal.status, refusal.detail, refusal.errors, refusal.headers)
+
+
+def reason(refusal: Refusal) -> str:
+    """Return what a refusal is called in metrics and logs: `too_large`."""
+    return re.sub("(?<=[a-z])(?=[A-Z])", "_", type(refusal).__name__).lower()

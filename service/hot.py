@@ -40,5 +40,5 @@ class Hot:
         try:
             response = await route.endpoint(model, request, request.app.state.regard)
         except Refusal as refusal:
-            response = refused(refusal)
+            response = refused(refusal, scope)
         await response(scope, receive, send)

@@ -1,5 +1,6 @@
 """Logs: one JSON object a line on standard output, or lines for people on a terminal."""
 
+import contextlib
 import logging
 import sys
 
@@ -13,6 +14,20 @@ TRACEBACKS = structlog.processors.ExceptionRenderer(
 )
 
 
+class Output:
+    """Standard output as it is when a line is written; where it takes no more, a line is lost and nothing else is."""
+
+    def write(self, text: str) -> None:
+        """Write a text."""
+        with contextlib.suppress(OSError):
+            sys.stdout.write(text)
+
+    def flush(self) -> None:
+        """Pass on what was written."""
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+
+
 def configure(settings: Settings) -> None:
     """Send structlog's events, and the warnings of other libraries, to standard output in the format asked for."""
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
@@ -24,15 +39,20 @@ def configure(settings: Settings) -> None:
     last: list[structlog.typing.Processor] = (
         [TRACEBACKS, structlog.processors.JSONRenderer(serializer=_dump)]
         if settings.log_format == "json"
-        else [structlog.dev.ConsoleRenderer(colors=sys.stdout.isatty())]
+        else [
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stdout.isatty(),
+                exception_formatter=structlog.dev.plain_traceback,  # the one that colours shows locals
+            )
+        ]
     )
     structlog.configure(
         processors=[*shared, *last],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stdout),
+        logger_factory=structlog.PrintLoggerFactory(Output()),  # type: ignore[arg-type] # what it calls is there
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(sys.stdout)
+    handler = logging.StreamHandler(Output())
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=[_unwrap, *last]))
     root = logging.getLogger()
     root.handlers = [handler]

@@ -138,7 +138,7 @@ class Models(Mapping[str, Served]):
         for task in self._retiring:
             task.cancel()
         for served in list(self._workers):
-            await self._end(served)
+            await self._stop(served)
 
     async def _renew(self, folder: Path) -> dict[str, str]:
         name, version = folder.parent.name, folder.name
@@ -203,12 +203,15 @@ class Models(Mapping[str, Served]):
         asyncio.get_running_loop().call_soon(_tidy)  # once nothing here holds it
 
     async def _end(self, served: Served) -> None:
+        await self._stop(served)
+        for session in served.sessions.values():
+            session.close()
+
+    async def _stop(self, served: Served) -> None:
         tasks = self._workers.pop(served)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for session in served.sessions.values():
-            session.close()
 
 
 async def _supervised(work: Callable[[], Coroutine[Any, Any, None]]) -> None:

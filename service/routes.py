@@ -156,8 +156,12 @@ async def metrics(state: StateDep) -> Response:
 
 
 @admin.post("/admin/reload", tags=["admin"], responses=documents.RELOAD)
-async def reload(state: StateDep) -> Response:
-    """Read the folder of artifacts again: load what is new beside what is served, swap, let the old finish."""
+async def reload(request: Request, state: StateDep) -> Response:
+    """Read the folder of artifacts again: load what is new beside what is served, swap, let the old finish.
+
+    The file of API keys is read again too; one that cannot be used changes nothing.
+    """
+    request.app.state.keys.reload()
     return present.respond({"models": await state.models.reload()})
 
 

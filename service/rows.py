@@ -31,8 +31,8 @@ class Rows:
         self._buffers: dict[str, Array] = {}
         self._capacity = 0
         self._binding: Binding | None = None
-        self._bound = (0, False)
-        """How many rows the binding is of, and whether of their logits too."""
+        self._bound = (0, 0, False)
+        """How many rows the binding is of, how many likeliest tokens of each, and whether their logits too."""
 
     @property
     def names(self) -> list[str]:
@@ -92,13 +92,14 @@ class Rows:
         """
         if max(positions) >= self._capacity:
             self._make_room(self.count, {"capacity": max(positions) + 1})
-        now = (self.count, everything)
+        wanted = min(wanted, self.vocabulary)
+        now = (self.count, wanted, everything)  # the runtime writes outputs where it did before, whatever their shape
         if self._binding is None or self._bound != now:
             self._binding, self._bound = self._bind(everything=everything), now
         feed = {
             "token": np.array(tokens, np.int64),
             "position": np.array(positions, np.int64),
-            COUNT: np.array([min(wanted, self.vocabulary)], np.int64),
+            COUNT: np.array([wanted], np.int64),
         }
         out = self._binding.run(feed)
         return out[LIKELIEST], out[TOKENS], out.get(self._logits)

@@ -140,7 +140,7 @@ class Session:
         given.add_session_config_entry("session.intra_op.allow_spinning", "1" if role == "decode" else "0")
         given.add_session_config_entry("session.force_spinning_stop", "1")
         given.add_session_config_entry("session.disable_prepacking", "0" if packed else "1")
-        given.log_severity_level = 3
+        given.log_severity_level = 4  # what fails is raised, and logged as one line of ours
         if device == "openvino":
             given.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL  # it does its own
             given.add_session_config_entry("session.disable_cpu_ep_fallback", "1")  # all of a graph, or an error

@@ -22,6 +22,7 @@ from service.errors import Refusal
 from service.kept import Store
 from service.served import Served
 from service.settings import Settings
+from service.wire import wire
 
 log = structlog.get_logger()
 
@@ -65,7 +66,7 @@ def serve(
 def _config(app: FastAPI, settings: Settings, lifespan: Literal["on", "off"]) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="httptools",
+        http=wire(settings, app.state.metrics),
         lifespan=lifespan,
         log_config=None,
         access_log=False,
@@ -127,6 +128,7 @@ class Server(uvicorn.Server):
         self._reload = asyncio.create_task(self._reload_all())
 
     async def _reload_all(self) -> None:
+        self._app.state.keys.reload()
         with contextlib.suppress(Refusal):  # the log has it
             await self._app.state.regard.models.reload()
 

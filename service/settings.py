@@ -87,11 +87,52 @@ class Settings(BaseSettings):
         description="seconds after SIGTERM in which requests are still taken, while /health/ready answers 503",
     )
     shutdown_grace_seconds: int = Field(
-        20, ge=0, le=3600, description="seconds what is in flight may take after that, or after SIGINT"
+        35,
+        ge=0,
+        le=3600,
+        description="seconds what is in flight may take after that, or after SIGINT; more than a request may take",
     )
     admin_port: int | None = Field(
         None, ge=0, le=65535, description="port of /metrics and /admin alone; without it, /metrics is on the main port"
     )
+
+    header_seconds: float = Field(
+        10.0, gt=0, le=3600, description="seconds for the head of a request, from the connection or its first byte"
+    )
+    keep_alive_seconds: float = Field(
+        65.0,
+        gt=0,
+        le=3600,
+        description="seconds that an idle connection stays open; more than the 60 of most proxies, or these would now "
+        "and then send a request into one that is closing",
+    )
+    max_connections: Count = Field(
+        1024, description="connections to a port before 503; the limit of open files must be above it"
+    )
+    max_url_bytes: Count = Field(8 << 10, description="bytes of a URL")
+    max_header_bytes: Count = Field(16 << 10, description="bytes of a request's headers together")
+    max_headers: Count = Field(100, description="headers of a request")
+    body_seconds: float = Field(30.0, gt=0, le=3600, description="seconds until the whole body must have arrived")
+    body_bytes_a_second: Count = Field(
+        1000,
+        description="bytes a second that a body must bring after its first 5 seconds, and that a client must read "
+        "of an answer",
+    )
+    max_body_pieces: Count = Field(65536, description="pieces (chunks) of a body")
+    write_seconds: float = Field(
+        30.0, gt=0, le=3600, description="seconds after which a client that does not read its answer is cut off"
+    )
+    allowed_hosts: str | None = Field(
+        None, description="host names that are answered to, comma separated; any by default. Health is always answered"
+    )
+    cors_origins: str | None = Field(
+        None,
+        description="origins whose pages may read answers, comma separated, such as https://a.example; none by default",
+    )
+    api_keys: Path | None = Field(
+        None, description="file of API keys, as `python -m service.keys` makes them; none are asked for by default"
+    )
+    key_in_flight: int = Field(0, ge=0, description="requests of one key being answered before 429; 0 sets no limit")
 
     log_format: Literal["json", "console"] = Field("json", description="one JSON object a line, or lines for people")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least level that is logged")

@@ -7,8 +7,9 @@ import subprocess
 
 import pytest
 
-from docs.settings import table
+from docs import limits, settings
 from model.catalogue import BUNDLED, build
+from service.settings import Settings
 from tests.conftest import ROOT, served
 
 README = (ROOT / "README.md").read_text()
@@ -86,7 +87,15 @@ def test_the_sentences_that_the_readme_sends_become_the_date(client):
 
 
 def test_the_settings_table_is_that_of_the_settings():
-    assert (ROOT / "docs/settings.md").read_text() == table(), "run: python docs/settings.py"
+    assert (ROOT / "docs/settings.md").read_text() == settings.table(), "run: python docs/settings.py"
+
+
+def test_the_limits_table_is_that_of_the_settings_and_names_every_one_that_bounds_a_client():
+    assert (ROOT / "docs/limits.md").read_text() == limits.table(), "run: python -m docs.limits"
+    named = {limit for row in limits.ROWS for limit in row[2:] if limit in Settings.model_fields}
+    bounding = {name for name in Settings.model_fields if name.startswith("max_") or name.endswith("_seconds")}
+    theirs = {"keep_seconds", "shutdown_grace_seconds", "drain_seconds"}  # the service's own
+    assert bounding - theirs <= named
 
 
 @pytest.mark.parametrize("name", ["digits", "dates"])

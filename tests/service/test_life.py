@@ -59,10 +59,10 @@ def deadly():
     ours = helper.make_opsetid("ours", 1)
     functions = [
         helper.make_function("ours", f"f{depth}", ["x"], ["y"], [
-            helper.make_node(f"f{depth + 1}", ["x"], ["y"], domain="ours") if depth < 20_000
+            helper.make_node(f"f{depth + 1}", ["x"], ["y"], domain="ours") if depth < 3000
             else helper.make_node("Identity", ["x"], ["y"])
         ], [*OPSET, ours])
-        for depth in range(20_001)
+        for depth in range(3001)
     ]  # fmt: skip
     value = helper.make_tensor("value", TensorProto.FLOAT, [1, 10], [0.0] * 10)
     nodes = [

@@ -120,3 +120,12 @@ def test_what_left_is_not_seen_by_what_comes_after(dates):
     joined(dates, rows, [[9, 9]], {0: Alone(dates, [5, 6, 7])})
     likeliest, _, _ = rows.step([dates.generation.start] * 2, [0, 0], 1, everything=False)
     assert np.isfinite(likeliest).all()
+
+
+def test_a_step_may_want_more_or_fewer_tokens_than_the_one_before(dates):
+    """A beam search leaves as a greedy one joins."""
+    rows = Rows(dates.sessions["decode"], dates.generation)
+    joined(dates, rows, [[3, 4, 5]], {})
+    few, many = (rows.step([1], [0], wanted, everything=False) for wanted in (1, 8))
+    assert (few[0].shape, many[0].shape) == ((1, 1), (1, 8))
+    assert rows.step([1], [0], 1, everything=False)[1] == many[1][:, :1]
