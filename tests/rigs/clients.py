@@ -89,8 +89,7 @@ def _work(
         nonlocal stopping
         tasks = [asyncio.create_task(client(index)) for index in range(count)]
         sending.send("started")
-        while not stop.is_set():
-            await asyncio.sleep(0.1)
+        await asyncio.to_thread(stop.wait)
         stopping = True
         await asyncio.gather(*tasks)
 

@@ -149,13 +149,15 @@ class Prober:
         return reply
 
 
-def run(artifacts: Path, requests: int, seed: int = 0, *, conformance: bool = True) -> Fuzzed:
+def run(
+    artifacts: Path, requests: int, seed: int = 0, *, attacks: Sequence[Attack] = ATTACKS, conformance: bool = True
+) -> Fuzzed:
     """Send so many requests, of all kinds; `conformance` runs schemathesis too, which takes some seconds to begin."""
     result = Fuzzed(seed=seed)
     with Replica(artifacts, log_level="warning") as replica:
         every = 1 if requests <= 2000 else 20
         prober = Prober(replica.port, result, every)
-        for name, share in SHARES.items():
+        for name, share in SHARES.items() if requests else ():
             many = int(requests * share)
             report.progress("fuzz", f"{name}: {many} requests, seed {seed}")
             with _noting(result):
@@ -163,7 +165,7 @@ def run(artifacts: Path, requests: int, seed: int = 0, *, conformance: bool = Tr
                     hunt(lambda sent: prober.send_spoilt("spoilt", sent), mutate.SPOILT_WHOLE, many // 12, seed)
                 else:
                     hunt(lambda sent, name=name: prober.send(name, sent), mutate.REQUESTS[name], many, seed)
-        for one in ATTACKS:
+        for one in attacks:
             with _noting(result):
                 prober.attack(one)
         if conformance:
@@ -171,8 +173,8 @@ def run(artifacts: Path, requests: int, seed: int = 0, *, conformance: bool = Tr
             report.progress("fuzz", f"schemathesis: about {left} requests, seed {seed}")
             _conform(replica, max(left // 60, 3), seed, result)
         prober.close()
-        result.live_median_ms = round(statistics.median(prober.live) * 1000, 2)
-        result.live_most_ms = round(max(prober.live) * 1000, 1)
+        result.live_median_ms = round(statistics.median(prober.live or [0]) * 1000, 2)
+        result.live_most_ms = round(max(prober.live, default=0) * 1000, 1)
         if replica.process.poll() is not None:
             result.faults.append("the service has ended")
     if result.live_median_ms > LIVE_MEDIAN * 1000 or result.live_most_ms > LIVE_MOST * 1000:

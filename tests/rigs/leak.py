@@ -7,7 +7,6 @@ With `--seeded-leak` the service leaks a kilobyte a request, and the rig must fi
 """
 
 import asyncio
-import os
 import random
 import sys
 import time
@@ -48,9 +47,7 @@ def run(artifacts: Path, requests: int, seed: int = 0, leaked: int = 0) -> Leak:
     before = ("env", f"LEAKED_BYTES={leaked}") if leaked else ()
     program = ("-m", "tests.rigs.leaking") if leaked else ("-m", "service")
     settings = {"keep_count": KEPT, "log_level": "warning"}
-    # as many arenas as an image is told to use: with one for every thread, memory is spread thin before it is used again
-    arenas = ("env", "MALLOC_ARENA_MAX=2")
-    with Replica(artifacts, before=(*arenas, *before), program=program, **settings) as replica:
+    with Replica(artifacts, before=before, program=program, **settings) as replica:
         return asyncio.run(_run(replica, requests, seed))
 
 
@@ -139,13 +136,22 @@ def main() -> int:
     """Run from the command line."""
     parser = report.arguments("Look for what grows with the number of requests.", 100_000)
     parser.add_argument(
-        "--seeded-leak", type=int, nargs="?", const=1024, default=0, metavar="BYTES", help="a request, left behind"
+        "--seeded-leak",
+        type=int,
+        nargs="?",
+        const=1024,
+        default=0,
+        metavar="BYTES",
+        help="a request, left behind: the exit status is 0 if they are found",
     )
     given = parser.parse_args()
     with report.only_bundled(given.artifacts) as artifacts:
-        return report.finish("leak", run(artifacts, given.requests, given.seed, given.seeded_leak))
+        found = run(artifacts, given.requests, given.seed, given.seeded_leak)
+    if not given.seeded_leak:
+        return report.finish("leak", found)
+    report.finish("seeded leak", found)
+    return 0 if any(fault.startswith("memory") for fault in found.faults) else 1
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("PYTHONUNBUFFERED", "1")
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""The service as a process under watch: on cores of its own; its memory, files, threads and gauges seen from outside."""
+"""The service as a process under watch: its memory, files, threads and gauges, seen from outside."""
 
 import os
 import signal
