@@ -3,8 +3,6 @@
 python -m tests.rigs.drain --rounds 50
 """
 
-import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -78,14 +76,7 @@ def count(result: Drained, asked: list[Asked]) -> None:
 
 def _stop(replica: Replica) -> tuple[int, float]:
     begun = time.monotonic()
-    replica.process.send_signal(signal.SIGTERM)
-    try:
-        status = replica.process.wait(EXIT_SECONDS)
-    except subprocess.TimeoutExpired:
-        replica.kill()
-        status = -9
-    replica.http.close()
-    return status, time.monotonic() - begun
+    return replica.stop(EXIT_SECONDS), time.monotonic() - begun
 
 
 def main() -> int:

@@ -43,7 +43,6 @@ def run(artifacts: Path, rounds: int, seed: int = 0, clients: int = 200, pause: 
                 replica = running[turn % 2]
                 before = time.monotonic()
                 replica.kill()
-                replica.http.close()
                 deaths.append((before, time.monotonic(), f"replica{replica.port}"))
                 running[turn % 2] = start(artifacts, replica.port).wait_ready()
                 taken = time.monotonic() - deaths[-1][1]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.rigs import report
 from tests.rigs.clients import Clients
-from tests.rigs.replica import Replica
+from tests.rigs.replica import Replica, free_port
 from tests.rigs.report import Verdict
 
 MIX = {"classify": 6.0, "rollout": 2, "several": 2}
@@ -48,7 +48,10 @@ def run(artifacts: Path, swaps: int, seed: int = 0, clients: int = 20, *, by_sig
     good = {"1"}
     newest = artifacts / MODEL / "1"
     write_version(newest, "1")
-    with Replica(artifacts, log_level="warning") as replica, Clients(replica.port, MIX, clients, 0.1, seed) as asking:
+    with (
+        Replica(artifacts, admin_port=free_port(), log_level="warning") as replica,
+        Clients(replica.port, MIX, clients, 0.1, seed) as asking,
+    ):
         time.sleep(2)
         for number in range(2, swaps + 2):
             spoilt = number % 5 == 0
@@ -84,7 +87,7 @@ def reload(replica: Replica, *, by_signal: bool = False, version: str | None = N
     After a signal that is known only by `version` being served within a minute, or still not after some seconds.
     """
     if not by_signal:
-        answer = replica.http.post("/admin/reload")
+        answer = replica.admin.post("/admin/reload")
         if answer.status_code in (404, 405):
             raise NotServed(f"/admin/reload: status {answer.status_code}")
         return next(one["outcome"] for one in answer.json()["models"] if one["model"] == MODEL)

@@ -33,21 +33,23 @@ class Replica:
         **settings: object,
     ) -> None:
         self.port = port or free_port()
+        self.admin_port = settings.get("admin_port", self.port)
         given = {"artifacts": artifacts, "port": self.port, **settings}
         unknown = given.keys() - Settings.model_fields.keys()
         assert not unknown, f"{', '.join(unknown)}: are no settings"
         environment = {name: value for name, value in os.environ.items() if not name.startswith("REGARD_")}
         environment |= {f"REGARD_{name}".upper(): str(value) for name, value in given.items()}
-        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 # read after the process has ended
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 # closed once the process has ended
         self.process = subprocess.Popen(
             [*before, sys.executable, *program],
             cwd=ROOT,
             env=environment,
-            stdout=self.log,
+            stdout=self._log,
             stderr=subprocess.STDOUT,
             preexec_fn=(lambda: os.sched_setaffinity(0, cores)) if cores else None,
         )
         self.http = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=60)
+        self.admin = httpx.Client(base_url=f"http://127.0.0.1:{self.admin_port}", timeout=60)
 
     def __enter__(self) -> "Replica":
         return self.wait_ready()
@@ -70,24 +72,33 @@ class Replica:
 
     def said(self) -> str:
         """Return what was logged."""
-        self.log.seek(0)
-        return self.log.read()
+        if not self._log.closed:
+            self._log.seek(0)
+            self._said = self._log.read()
+        return self._said
 
     def stop(self, seconds: float = 40) -> int:
         """Tell it to stop, and kill it should it not; return its exit status."""
-        self.http.close()
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(seconds)
+            self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            return self.process.wait()
+        self._close()
+        return self.process.returncode
 
     def kill(self) -> None:
         """End it as a crash would."""
         self.process.kill()
+        self._close()
+
+    def _close(self) -> None:
         self.process.wait()
+        self.http.close()
+        self.admin.close()
+        self.said()
+        self._log.close()
 
     def rss(self) -> int:
         """Return the bytes of memory that it and its children hold."""
@@ -103,7 +114,7 @@ class Replica:
 
     def gauges(self) -> dict[str, float]:
         """Return every gauge of its own, by name and labels."""
-        families = text_string_to_metric_families(self.http.get("/metrics").text)
+        families = text_string_to_metric_families(self.admin.get("/metrics").text)
         return {
             f"{sample.name}{sorted(sample.labels.items())}": sample.value
             for family in families
@@ -113,7 +124,7 @@ class Replica:
 
     def counted(self, name: str, **labels: str) -> float:
         """Return the sum of a counter or of a histogram's part over all labels but those given."""
-        families = text_string_to_metric_families(self.http.get("/metrics").text)
+        families = text_string_to_metric_families(self.admin.get("/metrics").text)
         return sum(
             sample.value
             for family in families
