@@ -65,7 +65,9 @@ class Replica:
                 if self.http.get("/health/ready").status_code == 200:
                     return self
             except httpx.TransportError:
-                assert self.process.poll() is None, self.said()
+                if self.process.poll() is not None:
+                    self.kill()
+                    raise RuntimeError(f"the service has ended: {self.said()[-2000:]}") from None
             time.sleep(0.05)
         self.kill()
         raise TimeoutError(f"the service is not ready after {START_SECONDS} seconds")
