@@ -116,7 +116,7 @@ def test_versions_are_swapped_under_load_and_a_spoilt_one_changes_nothing(change
 
 
 def test_an_overload_is_refused_and_every_answer_is_right(artifacts):
-    found = overload.run(artifacts, seconds=3, times=(5,))
+    found = overload.run(artifacts, seconds=2, times=(5,))
     assert not found.faults
     assert found.loads[0].refused > 0
 
