@@ -13,7 +13,9 @@ LOCK := --python-version 3.12 --python-platform x86_64-manylinux_2_28 --only-bin
   --no-emit-index-url --quiet --custom-compile-command "make lock"
 export REGARD_LOG_FORMAT ?= console
 
-.PHONY: help serve models train test lint types pytest gpu-test bench bench-attention bench-peers bench-generation bench-runtimes bench-gpu lock picture clean
+.PHONY: help serve models train test lint types pytest gpu-test bench bench-attention bench-peers bench-generation \
+  bench-runtimes bench-gpu soak soak-load soak-fuzz soak-drain soak-kill soak-reload soak-overload soak-leak soak-faults \
+  soak-atheris lock picture clean
 .DELETE_ON_ERROR:
 
 help: ## list the verbs
@@ -51,7 +53,7 @@ types: .venv/.dev-$(EXTRA) ## mypy, strict
 	@$(BIN)/mypy
 
 pytest: .venv/.dev-$(EXTRA) ## the tests (ARGS=... is passed on)
-	@$(BIN)/python -m pytest -m "not gpu and not slow" $(ARGS)
+	@$(BIN)/python -m pytest -m "not gpu and not slow" -n 2 --dist loadfile $(ARGS)
 
 gpu-test: .venv/.dev-$(EXTRA) ## the tests that need a GPU
 	@$(BIN)/python -m pytest -m gpu $(ARGS)
@@ -73,6 +75,39 @@ bench-runtimes: .venv/.bench-$(EXTRA) ## onnxruntime as regard runs it beside Py
 
 bench-gpu: .venv/.dev-$(EXTRA) ## predictions, attention and generation on a GPU, beside PyTorch and CTranslate2
 	@$(BIN)/python -m benchmarks.gpu $(ARGS)
+
+RIG = $(BIN)/python -m tests.rigs.$(@:soak-%=%)
+
+soak: soak-load soak-fuzz soak-drain soak-kill soak-reload soak-overload soak-leak soak-faults ## every reliability rig, whole (hours; -k goes on after one that fails)
+
+soak-load: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## 10^4 requests at a fixed rate
+	@$(RIG) --requests 10000 --rate 25 $(ARGS)
+
+soak-fuzz: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## 10^5 hostile requests
+	@$(RIG) --requests 100000 $(ARGS)
+
+soak-drain: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## planned stops behind a proxy (needs haproxy)
+	@$(RIG) --rounds 50 $(ARGS)
+
+soak-kill: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## crashes behind a proxy (needs haproxy)
+	@$(RIG) --rounds 20 $(ARGS)
+
+soak-reload: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## new versions under load
+	@$(RIG) --swaps 100 $(ARGS)
+
+soak-overload: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## 2, 5 and 10 times what the service can do, a minute each
+	@$(RIG) --seconds 60 $(ARGS)
+
+soak-leak: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## 10^5 mixed requests, and that a leak which is made is found
+	@$(RIG) --requests 100000 $(ARGS)
+	@$(RIG) --requests 20000 --seeded-leak $(ARGS)
+
+soak-faults: .venv/.dev-$(EXTRA) ## what the service does when something fails
+	@$(BIN)/python -m pytest -m "not gpu" tests/rigs/test_faults.py $(ARGS)
+
+soak-atheris: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## ten minutes of atheris on each parser, where it is installed
+	@for parser in image request text; do mkdir -p build/$$parser && \
+	  $(BIN)/python -m tests.rigs.targets.$$parser -max_total_time=600 build/$$parser tests/data/digits || exit 1; done
 
 lock: .venv/.dev-$(EXTRA) ## resolve the images' dependencies anew, with hashes (ARGS=--upgrade renews the pins)
 	@for extras in "redis tracing cpu" "redis tracing gpu" "cpu export"; do $(BIN)/uv pip compile pyproject.toml $(LOCK) $(ARGS) \

@@ -13,29 +13,46 @@ from pathlib import Path
 
 import httpx
 import pytest
+from filelock import FileLock
 
 ROOT = Path(__file__).parent.parent
 
 
+def once(tmp_path_factory, name, make):
+    """Return a folder that `make` fills, in one of the processes that tests run in, for all of them."""
+    root = tmp_path_factory.getbasetemp()
+    folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / name
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            made = folder.with_name(f"{name}.made")
+            made.mkdir()
+            make(made)
+            made.rename(folder)
+    return folder
+
+
+def export(*names):
+    """Return what makes artifacts by the command that users type."""
+
+    def make(folder):
+        done = subprocess.run(
+            [sys.executable, "-m", "export", *names, "--to", folder], cwd=ROOT, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+
+    return make
+
+
 @pytest.fixture(scope="session")
 def artifacts(tmp_path_factory):
-    """A folder with the artifacts of both bundled models, made by the command that users type."""
-    folder = tmp_path_factory.mktemp("artifacts")
-    done = subprocess.run(
-        [sys.executable, "-m", "export", "digits", "dates", "--to", folder], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return folder
+    """A folder with the artifacts of both bundled models."""
+    return once(tmp_path_factory, "artifacts", export("digits", "dates"))
 
 
 @pytest.fixture(scope="session")
 def minilm(tmp_path_factory):
-    """A folder with the artifact of minilm, made by the command that users type."""
-    folder = tmp_path_factory.mktemp("minilm")
-    command = [sys.executable, "-m", "export", "minilm", "--to", folder]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return folder
+    """A folder with the artifact of minilm."""
+    return once(tmp_path_factory, "minilm", export("minilm"))
 
 
 @pytest.fixture(scope="session")
@@ -43,27 +60,26 @@ def families(tmp_path_factory):
     """A folder with a small checkpoint of every family, and with the artifacts that the command makes of them."""
     from tests.export.checkpoints import CASES  # needs the reference libraries, which take seconds to import
 
-    folder = tmp_path_factory.mktemp("families")
-    command = [sys.executable, "-m", "tests.export.checkpoints", str(folder)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    names = sorted(
-        CASES, key=lambda name: ("generation" in CASES[name].task, name)
-    )  # the longest last, dealt out evenly
-    working = [
-        subprocess.Popen(
-            [*command, *names[start::2]],
-            cwd=ROOT,
-            env=environment,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        for start in range(2)
-    ]
-    for process in working:
-        said, _ = process.communicate()
-        assert process.returncode == 0, said
-    return folder
+    def make(folder):
+        names = sorted(
+            CASES, key=lambda name: ("generation" in CASES[name].task, name)
+        )  # the longest last, dealt out evenly
+        working = [
+            subprocess.Popen(
+                [sys.executable, "-m", "tests.export.checkpoints", str(folder), *names[start::2]],
+                cwd=ROOT,
+                env=os.environ | {"OMP_NUM_THREADS": "1"},
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
+            for start in range(2)
+        ]
+        for process in working:
+            said, _ = process.communicate()
+            assert process.returncode == 0, said
+
+    return once(tmp_path_factory, "families", make)
 
 
 @contextmanager

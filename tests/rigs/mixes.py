@@ -1,0 +1,143 @@
+"""What is sent: good requests of every kind and length, hostile ones, and those of clients that do not wait."""
+
+import base64
+import io
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from PIL import Image
+
+from tests.conftest import ROOT
+from tests.rigs.client import request
+
+DIGITS, DATES = "/v1/models/digits", "/v1/models/dates"
+SCANS = [path.read_bytes() for path in sorted((ROOT / "tests/data/digits").iterdir())]
+SIZES = [1 / len(scan) for scan in SCANS]
+"""How often each is drawn: a photograph costs ten times a scan, and ten thousand of them are to be sent."""
+DATE = "the twenty-third of March 2021"
+LENGTHS = (1, 2, 3, 5, 8, 9, 16, 17, 30, 32, 33, 60, 64, 65, 90, 96)
+JSON = "application/json"
+MARK = "kestrel7c1f"
+"""A word that hostile requests hold, and that no refusal may repeat."""
+
+GOOD = {"classify": 40.0, "generate": 20, "rollout": 10, "stream": 8, "several": 6, "beams": 4, "relevance": 2}
+ATTENTION = {"rollout": 3.0, "relevance": 1, "maps": 1, "generated maps": 1}
+MIXED = {
+    **{name: weight * 0.75 for name, weight in GOOD.items()},
+    **{name: 5 * weight / 6 for name, weight in ATTENTION.items()},
+    "hostile": 10,
+    "cancelled": 10,
+}
+"""A tenth hostile, a tenth cancelled, more than a twentieth attention, texts of every length."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A request, the statuses that answer it rightly, and after how many seconds its client leaves, if it does."""
+
+    name: str
+    request: bytes
+    right: frozenset[int] = frozenset({200})
+    leaves: float | None = None
+
+
+def draw(mix: Mapping[str, float], chance: random.Random) -> Case:
+    """Return a request of the mix."""
+    (name,) = chance.choices(list(mix), list(mix.values()))
+    return MAKERS[name](chance)
+
+
+def image(path: str, data: bytes) -> bytes:
+    """Return a request with an image as its body."""
+    return request("POST", DIGITS + path, data, "image/png" if data[:4] == b"\x89PNG" else "image/jpeg")
+
+
+def document(path: str, **content: object) -> bytes:
+    """Return a request with a JSON document as its body."""
+    return request("POST", path, json.dumps(content).encode(), JSON)
+
+
+def scan(chance: random.Random) -> bytes:
+    """Return an image, a small one more often."""
+    return chance.choices(SCANS, SIZES)[0]
+
+
+def text(chance: random.Random) -> str:
+    """Return a text of some length up to the model's limit."""
+    return "".join(chance.choices("0123456789/ abcdefghijMarchJune,", k=chance.choice(LENGTHS)))
+
+
+def bomb() -> bytes:
+    """Return a small PNG of 400 million pixels."""
+    file = io.BytesIO()
+    Image.new("1", (20000, 20000)).save(file, "PNG")
+    return file.getvalue()
+
+
+BOMB = bomb()
+HOSTILE = [
+    image("/classify", BOMB),
+    image("/classify", SCANS[0][: len(SCANS[0]) // 2]),
+    image("/classify", MARK.encode() * 20),
+    image(f"/classify?{MARK}=1", SCANS[0]),
+    image("/classify?top_k=100000000000000000000", SCANS[0]),
+    image("/attention?layers=all&heads=all&queries=all&digits=99", SCANS[0]),
+    request("POST", DIGITS + "/classify", MARK.encode(), "text/html"),
+    request("POST", DIGITS + "/classify", b"--x\r\n" + MARK.encode(), "multipart/form-data; boundary=x"),
+    request("POST", DATES + "/generate", b"[" * 100_000, JSON),
+    request("POST", DATES + "/generate", b'{"inputs": "' + MARK.encode(), JSON),
+    request("POST", DATES + "/generate", b'{"inputs": "x", "temperature": NaN}', JSON),
+    request("POST", DATES + "/generate", b'{"inputs": "\\ud800"}', JSON),
+    document(DATES + "/generate", inputs=MARK * 20_000),
+    document(DATES + "/generate", inputs=MARK * 9),
+    document(DATES + "/generate", inputs="x", max_new_tokens=10**9),
+    document(DATES + "/generate", inputs=[MARK] * 33),
+    document(DATES + "/generate", inputs={MARK: MARK}),
+    document(DATES + "/attention", inputs="x", attention={"layers": list(range(5000))}),
+    document(DIGITS + "/classify", images=[MARK]),
+    document(f"/v1/models/{MARK}/generate", inputs="x"),
+    request("GET", f"/{MARK}"),
+    request("DELETE", DATES + "/generate"),
+    request("GET", f"/v1/attention/{MARK}"),
+]
+REFUSED = frozenset({400, 404, 405, 406, 408, 413, 414, 415, 422, 431})
+
+
+def _hostile(chance: random.Random) -> Case:
+    return Case("hostile", chance.choice(HOSTILE), REFUSED)
+
+
+def _cancelled(chance: random.Random) -> Case:
+    kinds = ("classify", "several", "generate", "beams", "stream", "maps", "relevance", "hostile")
+    return Case("cancelled", MAKERS[chance.choice(kinds)](chance).request, leaves=chance.expovariate(200))
+
+
+def _several(chance: random.Random) -> Case:
+    images = [base64.b64encode(one).decode() for one in chance.sample(SCANS, 4)]
+    return Case("several", document(DIGITS + "/classify", images=images, top_k=chance.randint(1, 10)))
+
+
+def heavy(texts: int = 16, beams: int = 4) -> bytes:
+    """Return a request that costs far more to answer than to refuse."""
+    return document(DATES + "/generate", inputs=[DATE] * texts, num_beams=beams)
+
+
+MAKERS = {
+    "live": lambda chance: Case("live", request("GET", "/health/live")),
+    "classify": lambda chance: Case("classify", image("/classify", scan(chance))),
+    "several": _several,
+    "rollout": lambda chance: Case("rollout", image("/classify?attention=rollout", scan(chance))),
+    "relevance": lambda chance: Case("relevance", image("/attention?method=relevance", scan(chance))),
+    "maps": lambda chance: Case("maps", image("/attention?layers=all&heads=all&queries=all&digits=3", scan(chance))),
+    "generate": lambda chance: Case("generate", document(DATES + "/generate", inputs=text(chance))),
+    "beams": lambda chance: Case("beams", document(DATES + "/generate", inputs=text(chance), num_beams=4)),
+    "heavy": lambda chance: Case("heavy", heavy()),
+    "generated maps": lambda chance: Case(
+        "generated maps", document(DATES + "/attention", inputs=text(chance), attention={"kind": "cross"})
+    ),
+    "stream": lambda chance: Case("stream", document(DATES + "/generate", inputs=text(chance), stream=True)),
+    "hostile": _hostile,
+    "cancelled": _cancelled,
+}

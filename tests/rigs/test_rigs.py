@@ -1,0 +1,118 @@
+"""A short slice of every rig: that the rig works, and what must hold on any machine. `make soak` runs them whole."""
+
+import shutil
+
+import hypothesis.strategies as st
+import pytest
+
+from tests.rigs import drain, fuzz, haproxy, kill, leak, load, mixes, overload, reload, sockets
+from tests.rigs.client import Reply
+from tests.rigs.fuzz import Fuzzed, Prober, Unexpected, hunt
+from tests.rigs.replica import Replica, two_cores
+
+needs_haproxy = pytest.mark.skipif(not haproxy.installed(), reason="haproxy is not installed")
+LEAKED = 1 << 18
+
+
+@pytest.fixture
+def changeable(artifacts, tmp_path):
+    """A copy of the artifacts that a test may add versions to."""
+    return shutil.copytree(artifacts, tmp_path / "artifacts")
+
+
+@pytest.fixture(scope="module")
+def replica(artifacts):
+    """A service that several tests ask."""
+    with Replica(artifacts, log_level="warning") as replica:
+        yield replica
+        replica.stop()
+
+
+@pytest.mark.slow
+def test_requests_of_every_kind_sent_at_a_rate_are_answered_rightly(artifacts):
+    found = load.run(artifacts, requests=120, rate=40, mix=mixes.MIXED)
+    assert not found.faults
+    assert found.sent > 80
+
+
+def test_every_kind_of_request_is_what_it_is_called(replica):
+    with load.Apart(two_cores()[1]) as apart:
+        for kind in mixes.MAKERS:
+            samples = apart.start(load.Plan(replica.port, {kind: 1}, [load.Phase(30, 0.3)])).result()
+            assert samples
+            assert not [sample.fault for sample in samples if sample.fault]
+
+
+def test_hostile_input_of_every_kind_is_refused_in_words_that_give_nothing_away(artifacts):
+    found = fuzz.run(artifacts, 400, seed=1, conformance=False, attacks=[])
+    assert not found.faults, f"seed {found.seed}: {found.faults}"
+    assert found.total >= 250
+
+
+def test_what_openapi_promises_holds(artifacts):
+    found = fuzz.run(artifacts, 0, seed=1, attacks=[])
+    assert not found.faults, f"seed {found.seed}: {found.faults}"
+    assert found.sent["schemathesis"] > 20
+
+
+@pytest.mark.parametrize("attack", sockets.ATTACKS, ids=lambda one: one.name)
+def test_what_no_client_would_send_is_refused_or_left(replica, attack):
+    prober = Prober(replica.port, Fuzzed(), every=1)
+    prober.attack(attack)
+    prober.close()
+
+
+def test_an_answer_that_tells_too_much_is_found(replica):
+    prober = Prober(replica.port, Fuzzed(), every=1)
+    for body in (b"at 0x7f0011223344", b"<Thing object at", b"Traceback (most", mixes.MARK.encode()):
+        with pytest.raises(Unexpected, match="tells"):
+            prober._check("", Reply(400, {}, body))
+    with pytest.raises(Unexpected, match="status 500"):
+        prober._check("", Reply(500, {}, b""))
+    prober.close()
+
+
+def test_an_input_that_is_answered_wrongly_is_made_small():
+    def answer(sent):
+        if len(sent) > 2:
+            raise Unexpected(repr(sent))
+
+    with pytest.raises(Unexpected) as found:
+        hunt(answer, st.binary(), 2000, seed=0)
+    assert found.value.args == (repr(bytes(3)),)
+
+
+@needs_haproxy
+@pytest.mark.slow
+def test_a_planned_stop_behind_a_proxy_loses_nothing(artifacts):
+    found = drain.run(artifacts, rounds=1, clients=40, pause=0.2)
+    assert not found.faults
+    assert found.sent > 200
+
+
+@needs_haproxy
+def test_a_crash_behind_a_proxy_costs_what_was_in_flight(artifacts):
+    found = kill.run(artifacts, rounds=1, clients=40, pause=0.2)
+    assert not found.faults
+    assert found.failed <= found.in_flight
+
+
+@pytest.mark.parametrize("by_signal", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_versions_are_swapped_under_load_and_a_spoilt_one_changes_nothing(changeable, by_signal):
+    found = reload.run(changeable, swaps=3, clients=6, by_signal=by_signal)
+    assert not [fault for fault in found.faults if not fault.startswith("memory")], "of few swaps memory says nothing"
+    assert found.versions > 1
+
+
+def test_an_overload_is_refused_and_every_answer_is_right(artifacts):
+    found = overload.run(artifacts, seconds=2, times=(5,))
+    assert not found.faults
+    assert found.loads[0].refused > 0
+
+
+def test_requests_leave_nothing_behind_and_a_leak_that_is_made_is_found(artifacts):
+    clean, leaking = leak.run(artifacts, 400), leak.run(artifacts, 400, leaked=LEAKED)
+    assert not [fault for fault in clean.faults if not fault.startswith(("memory", "threads"))], "too few for these"
+    assert clean.bytes_a_request < LEAKED / 2
+    assert leaking.bytes_a_request > LEAKED / 2
+    assert [fault for fault in leaking.faults if fault.startswith("memory")]
