@@ -99,7 +99,7 @@ def test_a_crash_behind_a_proxy_costs_what_was_in_flight(artifacts):
 
 @pytest.mark.parametrize("by_signal", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_versions_are_swapped_under_load_and_a_spoilt_one_changes_nothing(changeable, by_signal):
-    found = reload.run(changeable, swaps=3, clients=6, by_signal=by_signal)
+    found = reload.run(changeable, swaps=5, clients=6, by_signal=by_signal)
     assert not [fault for fault in found.faults if not fault.startswith("memory")], "of few swaps memory says nothing"
     assert found.versions > 1
 
