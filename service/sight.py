@@ -1,5 +1,6 @@
 """What an answer shows of attention, and the forms it is sent in: JSON, npz, png."""
 
+import base64
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,16 +13,17 @@ from service import pictures, words
 from service.attention import Array, Ask, Map
 from service.errors import TooLarge, Unacceptable
 from service.images import Picture, open_image
+from service.options import AttentionOptions
 from service.texts import Token
 
 Form: TypeAlias = Literal["json", "npz", "png"]
 TYPES: dict[Form, str] = {"json": "application/json", "npz": "application/x-npz", "png": "image/png"}
 UNSHOWN: dict[Form, set[str]] = {
     "json": {"dtype", "colormap", "opacity"},
-    "npz": {"colormap", "opacity"},
-    "png": {"dtype", "diagnostics", "evaluate", "hard"},
+    "npz": {"encoding", "colormap", "opacity"},
+    "png": {"encoding", "dtype", "diagnostics", "evaluate", "hard"},
 }
-"""Options of which an answer in that form would show nothing."""
+"""Options of which an answer in that form would show nothing; base64 in JSON shows its dtype."""
 MOST_PANELS = 144
 """Of one picture."""
 
@@ -74,10 +76,9 @@ class Sight:
         return replace(self, maps=maps)
 
     def json(self) -> dict[str, object]:
-        """Return the answer, numbers rounded."""
-        seen, digits = self.merged(), self.ask.options.digits
-        maps = [{**seen._entry(one), "values": np.ascontiguousarray(one.values.round(digits))} for one in seen.maps]
-        return {**seen._frame(), "maps": maps}
+        """Return the answer, numbers rounded but for those in base64."""
+        seen = self.merged()
+        return {**seen._frame(), "maps": [{**seen._entry(one), **seen._values(one)} for one in seen.maps]}
 
     def arrays(self, prefix: str) -> tuple[dict[str, object], dict[str, Array]]:
         """Return the answer with the names of arrays in place of values, and the arrays."""
@@ -86,14 +87,8 @@ class Sight:
         maps = []
         for index, one in enumerate(seen.maps):
             name = f"{prefix}/maps/{index}"
-            entry = {**seen._entry(one), "array": name}
-            if self.ask.options.dtype == "uint8":
-                scale = max(float(one.values.max(initial=0)), 1e-30) / 255
-                arrays[name] = (one.values / scale).round().astype(np.uint8)
-                entry["scale"] = scale
-            else:
-                arrays[name] = np.ascontiguousarray(one.values)
-            maps.append(entry)
+            arrays[name], scale = seen._packed(one)
+            maps.append({**seen._entry(one), "array": name, **scale})
         return {**seen._frame(), "maps": maps}, arrays
 
     def png(self, sent: bytes | None, max_pixels: int) -> bytes:
@@ -142,6 +137,20 @@ class Sight:
             entry["aligned"] = one.values.argmax(-1)
         return entry
 
+    def _values(self, one: Map) -> dict[str, object]:
+        options = self.ask.options
+        if options.encoding == "list":
+            return {"values": np.ascontiguousarray(one.values.round(options.digits))}
+        array, scale = self._packed(one)
+        return {"dtype": options.dtype, **scale, "values": base64.b64encode(array.data).decode()}
+
+    def _packed(self, one: Map) -> tuple[Array, dict[str, object]]:
+        """Return values as the dtype that was asked for, and with bytes their scale."""
+        if self.ask.options.dtype == "uint8":
+            scale = max(float(one.values.max(initial=0)), 1e-30) / 255
+            return (one.values / scale).round().astype(np.uint8), {"scale": scale}
+        return np.ascontiguousarray(one.values, "<f4"), {}
+
     def _frame(self) -> dict[str, object]:
         frame: dict[str, object] = {"method": self.ask.method, "maps": []}
         if self.image:
@@ -162,6 +171,12 @@ class Sight:
         if self.evaluation is not None:
             frame["evaluation"] = self.evaluation
         return frame
+
+
+def unshown(options: AttentionOptions, form: Form) -> list[str]:
+    """Return the options that were given of which an answer in that form would show nothing."""
+    packed = form == "json" and options.encoding == "base64"
+    return sorted(options.model_fields_set & UNSHOWN[form] - ({"dtype"} if packed else set()))
 
 
 def check_picture(ask: Ask, sizes: Mapping[str, int], size: tuple[int, int] | None, targets: int, limit: int) -> None:

@@ -154,6 +154,27 @@ def test_the_estimated_size_is_an_upper_bound_of_the_answer_and_not_far_above_it
     assert size <= estimated <= 3 * size + 256
 
 
+@pytest.mark.parametrize("method", ["raw", "norm"])
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+@pytest.mark.parametrize("tokens", [TOKENS, 197])
+def test_the_estimated_size_of_base64_is_that_of_its_bytes(method, dtype, tokens):
+    heads = {"heads": "all"} if method == "raw" else {}
+    ask = asked(method=method, layers="all", queries="all", encoding="base64", dtype=dtype, **heads)
+    stack = np.random.default_rng(0).random((HEADS if heads else 1, LAYERS, tokens, tokens), np.float32)
+    sight = Sight(ask, read(stack, ask, image=tokens), axes={})
+    size, estimated = len(orjson.dumps(sight.json())), ask.size({"image": tokens})
+    assert size <= estimated <= 1.02 * size + LAYERS * 384
+
+
+def test_the_estimated_size_of_an_npz_is_that_of_its_bytes():
+    for dtype in ("float32", "uint8"):
+        ask = asked(layers="all", heads="all", queries="all", format="npz", dtype=dtype)
+        stack = np.random.default_rng(0).random((HEADS, LAYERS, 197, 197), np.float32)
+        arrays = Sight(ask, read(stack, ask, image=197), axes={}).arrays("")[1]
+        size = sum(array.nbytes for array in arrays.values())
+        assert size <= ask.size({"image": 197}) <= size + LAYERS * 384
+
+
 def test_digits_are_the_decimals_of_a_value():
     ask = asked(digits=2)
     (shown,) = Sight(ask, read(np.full((1, 1, 1, TOKENS), 1 / 3, np.float32), ask), axes={}).json()["maps"]
