@@ -30,6 +30,7 @@ REASONS: dict[Method, str] = {
 }
 MAP_BYTES = 384  # of an answer, a map without its values
 ROW_BYTES = 2  # brackets
+ARRAY_BYTES = 384  # of an npz, an array's own headers
 TOKEN_BYTES = 64  # of a text's axis, each token with its span
 CURVE_BYTES = 2048  # of an evaluation
 
@@ -236,7 +237,7 @@ class Ask:
         options = self.options
         size = rows * keys * (1 if options.dtype == "uint8" else 4)
         if options.format == "npz":
-            return size
+            return size + ARRAY_BYTES
         if options.encoding == "base64":
             return 4 * -(-size // 3)
         number = options.digits + 3  # "0.", the digits and a comma
