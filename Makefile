@@ -13,7 +13,7 @@ LOCK := --python-version 3.12 --python-platform x86_64-manylinux_2_28 --only-bin
   --no-emit-index-url --quiet --custom-compile-command "make lock"
 export REGARD_LOG_FORMAT ?= console
 
-.PHONY: help serve models train test lint types pytest gpu-test bench bench-attention bench-peers bench-generation bench-runtimes lock picture clean
+.PHONY: help serve models train test lint types pytest gpu-test bench bench-attention bench-peers bench-generation bench-runtimes bench-maps bench-shapes lock picture clean
 .DELETE_ON_ERROR:
 
 help: ## list the verbs
@@ -70,6 +70,12 @@ bench-generation: .venv/.bench-$(EXTRA) ## regard beside transformers and CTrans
 
 bench-runtimes: .venv/.bench-$(EXTRA) ## onnxruntime as regard runs it beside PyTorch and OpenVINO, without HTTP
 	@$(BIN)/python -m benchmarks.runtimes $(ARGS)
+
+bench-maps: .venv/.bench-$(EXTRA) ## regard beside transformers with FastAPI: attention over HTTP, and what writing maps takes (needs wrk or hey)
+	@$(BIN)/python -m benchmarks.maps $(ARGS)
+
+bench-shapes: .venv/.bench-$(EXTRA) ## what a prediction takes by batch and length, and attention by layers
+	@$(BIN)/python -m benchmarks.shapes $(ARGS)
 
 lock: .venv/.dev-$(EXTRA) ## resolve the images' dependencies anew, with hashes (ARGS=--upgrade renews the pins)
 	@for extras in "redis cpu" "redis gpu" "cpu export"; do $(BIN)/uv pip compile pyproject.toml $(LOCK) $(ARGS) \

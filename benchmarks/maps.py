@@ -33,7 +33,7 @@ import transformers
 from benchmarks.attention import seconds
 from benchmarks.peers import log
 from benchmarks.runtimes import command, middle, prepare
-from benchmarks.servers import HERE, JPEG, computed, family, jpegs, load, loader, paused, rounded, spread, tell
+from benchmarks.servers import HERE, JPEG, computed, family, jpegs, load, loader, paused, ratio, rounded, spread, tell
 from benchmarks.service import heading
 from contract.artifact import read_artifact
 from service import present
@@ -50,7 +50,7 @@ ASKS = {
     "rollout": {"attention": "rollout"},
     "class-token": {"attention": "raw"},
     "everything": {"attention": "raw", **EVERYTHING},
-    "everything, base64": {"attention": "raw", **EVERYTHING, "encoding": "base64"},
+    "everything,base64": {"attention": "raw", **EVERYTHING, "encoding": "base64"},
 }
 SETTINGS = [
     {"workers": workers, "threads": threads, "pool": pool}
@@ -185,7 +185,7 @@ def duel(ask, at, file, servers, seconds, rounds):
             found[name].append(cell(servers[name][0], urls[name], file, at, long))
     for name, cells in found.items():
         rates = [one["rate"] for one in cells]
-        ratios = [our / their["rate"] for our, their in zip(rates, found["transformers"], strict=True)]
+        ratios = [ratio(pair) for pair in zip(cells, found["transformers"], strict=True)]
         marks = " / ".join(f"{statistics.median(one[mark] for one in cells):.0f}" for mark in ("p50", "p99"))
         wrong = sum(sum(one["wrong"].values()) for one in cells)
         print(

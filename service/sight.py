@@ -211,7 +211,7 @@ def check_picture(ask: Ask, sizes: Mapping[str, int], size: tuple[int, int] | No
 def npz(answer: Mapping[str, object], sights: Sequence[Sight]) -> bytes:
     """Return all arrays as numpy's npz; its `meta` is the answer as JSON, arrays by name.
 
-    Not compressed: that takes half as long as the prediction of a large model, for a tenth of the bytes of floats.
+    Not compressed: of a large model that takes longer than the prediction, for a tenth of the bytes of floats.
     """
     file = io.BytesIO()
     results = [sight.arrays(f"results/{index}") for index, sight in enumerate(sights)]
