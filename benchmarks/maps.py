@@ -185,12 +185,13 @@ def duel(ask, at, file, servers, seconds, rounds):
             found[name].append(cell(servers[name][0], urls[name], file, at, long))
     for name, cells in found.items():
         rates = [one["rate"] for one in cells]
-        ratios = [ratio(pair) for pair in zip(cells, found["transformers"], strict=True)]
+        pairs = zip(cells, found["transformers"], strict=True)
+        ratios = [ratio(pair) for pair in pairs if pair[1]["count"]]  # of a cell without an answer there is none
         marks = " / ".join(f"{statistics.median(one[mark] for one in cells):.0f}" for mark in ("p50", "p99"))
         wrong = sum(sum(one["wrong"].values()) for one in cells)
         print(
             f"| {ask} | {at} | {name} | {spread(rates, rounded)} "
-            f"| {'' if name == 'transformers' else spread(ratios, '{:.2f}x'.format)} | {marks} "
+            f"| {'' if name == 'transformers' or not ratios else spread(ratios, '{:.2f}x'.format)} | {marks} "
             f"| {statistics.median(one['cpu'] for one in cells):.0f} |{f' {wrong} failed' if wrong else ''}",
             flush=True,
         )
