@@ -190,7 +190,7 @@ def duel(ask, at, file, servers, seconds, rounds):
         marks = " / ".join(f"{statistics.median(one[mark] for one in cells):.0f}" for mark in ("p50", "p99"))
         wrong = sum(sum(one["wrong"].values()) for one in cells)
         print(
-            f"| {ask} | {at} | {name} | {spread(rates, rounded)} "
+            f"| {ask} | {at} | {name} | {spread(rates, '{:.3g}'.format)} "
             f"| {'' if name == 'transformers' or not ratios else spread(ratios, '{:.2f}x'.format)} | {marks} "
             f"| {statistics.median(one['cpu'] for one in cells):.0f} |{f' {wrong} failed' if wrong else ''}",
             flush=True,
