@@ -14,8 +14,8 @@ LOCK := --python-version 3.12 --python-platform x86_64-manylinux_2_28 --only-bin
 export REGARD_LOG_FORMAT ?= console
 
 .PHONY: help serve models train test lint types pytest gpu-test bench bench-attention bench-peers bench-generation \
-  bench-runtimes bench-gpu soak soak-load soak-fuzz soak-drain soak-kill soak-reload soak-overload soak-leak soak-faults \
-  soak-atheris lock picture clean
+  bench-runtimes bench-maps bench-shapes bench-gpu soak soak-load soak-fuzz soak-drain soak-kill soak-reload \
+  soak-overload soak-leak soak-faults soak-atheris lock picture clean
 .DELETE_ON_ERROR:
 
 help: ## list the verbs
@@ -108,6 +108,12 @@ soak-faults: .venv/.dev-$(EXTRA) ## what the service does when something fails
 soak-atheris: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## ten minutes of atheris on each parser, where it is installed
 	@for parser in image request text; do mkdir -p build/$$parser && \
 	  $(BIN)/python -m tests.rigs.targets.$$parser -max_total_time=600 build/$$parser tests/data/digits || exit 1; done
+
+bench-maps: .venv/.bench-$(EXTRA) ## regard beside transformers with FastAPI: attention over HTTP, and what writing maps takes (needs wrk or hey)
+	@$(BIN)/python -m benchmarks.maps $(ARGS)
+
+bench-shapes: .venv/.bench-$(EXTRA) ## what a prediction takes by batch and length, and attention by layers
+	@$(BIN)/python -m benchmarks.shapes $(ARGS)
 
 lock: .venv/.dev-$(EXTRA) ## resolve the images' dependencies anew, with hashes (ARGS=--upgrade renews the pins)
 	@for extras in "redis tracing cpu" "redis tracing gpu" "cpu export"; do $(BIN)/uv pip compile pyproject.toml $(LOCK) $(ARGS) \

@@ -564,15 +564,23 @@ def draw(results):
             panel.set_xscale("log", base=2)
             panel.set_xticks(list(line), [str(at) for at in line])
             panel.set_xlabel("requests at a time")
-            panel.legend()
+            panel.legend(fontsize=8, loc="lower right")
         panel.axhline(limit, color="gray", linestyle="--", linewidth=1)
-        panel.text(0.01, limit, "one process, no HTTP", transform=panel.get_yaxis_transform(), va="top", color="gray")
-        panel.set_ylim(bottom=0)
+        panel.text(
+            0.99,
+            limit,
+            "one process, no HTTP",
+            transform=panel.get_yaxis_transform(),
+            va="bottom",
+            ha="right",
+            color="gray",
+        )
+        panel.set_ylim(0, 1.1 * panel.get_ylim()[1])
         panel.set_ylabel("answers a second")
         panel.set_title(name)
     PLOT.parent.mkdir(exist_ok=True)
     figure.tight_layout()
-    figure.savefig(PLOT, dpi=110)
+    figure.savefig(PLOT, dpi=80)
 
 
 def measure(name, peers, asked, arguments):

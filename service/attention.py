@@ -30,6 +30,7 @@ REASONS: dict[Method, str] = {
 }
 MAP_BYTES = 384  # of an answer, a map without its values
 ROW_BYTES = 2  # brackets
+ARRAY_BYTES = 384  # of an npz, an array's own headers
 TOKEN_BYTES = 64  # of a text's axis, each token with its span
 CURVE_BYTES = 2048  # of an evaluation
 
@@ -216,9 +217,6 @@ class Ask:
     def size(self, lengths: Mapping[str, int], targets: int = 1) -> int:
         """Return the bytes that the answer for one input will have at most, from the lengths of its axes."""
         total = TOKEN_BYTES * sum(length for name, length in lengths.items() if name != "image")
-        number = 4 if self.options.format == "npz" else self.options.digits + 3  # "0.", the digits and a comma
-        if self.method in ("norm", "relevance"):
-            number += 3  # larger than one
         for one in self.wanted:
             maps = len(one.layers) if self.method in ("raw", "norm") else targets
             heads = 1 if isinstance(one.heads, str) else len(one.heads)
@@ -229,10 +227,23 @@ class Ask:
             )
             if self.options.hard:
                 total += maps * heads * rows * 6
-            total += maps * (MAP_BYTES + heads * rows * (ROW_BYTES + lengths[one.kind.key] * number))
+            total += maps * (MAP_BYTES + self._values_bytes(heads * rows, lengths[one.kind.key]))
         if self.options.diagnostics:
             total += sum(len(kind.maps) * kind.heads * len(FIGURES) * (self.options.digits + 6) for kind in self.every)
         return total + CURVE_BYTES * len(self.options.evaluate)
+
+    def _values_bytes(self, rows: int, keys: int) -> int:
+        """Return the bytes that the values of one map will have at most."""
+        options = self.options
+        size = rows * keys * (1 if options.dtype == "uint8" else 4)
+        if options.format == "npz":
+            return size + ARRAY_BYTES
+        if options.encoding == "base64":
+            return 4 * -(-size // 3)
+        number = options.digits + 3  # "0.", the digits and a comma
+        if self.method in ("norm", "relevance"):
+            number += 3  # larger than one
+        return rows * (ROW_BYTES + keys * number)
 
     def check_size(self, sizes: Sequence[int], limit: int) -> None:
         """Raise TooLarge if the answer for inputs of these sizes would pass the limit."""

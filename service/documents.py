@@ -1,6 +1,6 @@
 """What OpenAPI says of bodies that the routes read and write themselves."""
 
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -64,7 +64,9 @@ class Map(BaseModel):
     heads: str | list[int]
     normalized: bool = Field(description="do rows sum to one")
     shape: list[int] = Field(description="heads, queries, keys")
-    values: list[list[list[float]]]
+    dtype: Literal["float32", "uint8"] | None = Field(None, description="of values in base64")
+    scale: float | None = Field(None, description="what values of uint8 are multiples of")
+    values: list[list[list[float]]] | str = Field(description="lists, or base64 of an array of that shape and dtype")
 
 
 class Attention(BaseModel):

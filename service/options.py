@@ -174,7 +174,10 @@ class AttentionOptions(Options):
     steps: bool = Field(False, description="with stream: each token's event holds its row of cross")
     format: Literal["json", "npz", "png"] | None = Field(None, description="by Accept, by default; else json")
     digits: int = Field(5, ge=1, le=9, description="decimals of a number in JSON")
-    dtype: Literal["float32", "uint8"] = Field("float32", description="of npz; uint8 with a scale a map")
+    encoding: Literal["list", "base64"] = Field(
+        "list", description="of values in JSON: lists, or base64 of the bytes of an array, little-endian, row by row"
+    )
+    dtype: Literal["float32", "uint8"] = Field("float32", description="of npz and base64; uint8 with a scale a map")
     colormap: Literal["viridis", "magma", "inferno", "turbo", "gray"] = Field("viridis", description="of png")
     opacity: Number = Field(0.6, ge=0, le=1, description="of a png's heat over the image, where it is hottest")
 

@@ -37,7 +37,7 @@ from service.search import Hypothesis
 from service.see import row_of, see, see_generated
 from service.served import Generator, Item, Prediction, Predictor, Served
 from service.settings import Settings
-from service.sight import TYPES, UNSHOWN, Sight, check_picture, npz
+from service.sight import TYPES, Sight, check_picture, npz, unshown
 from service.texts import Token
 
 S = TypeVar("S", bound=Served)
@@ -594,7 +594,7 @@ def _ask(request: Request, sent: Sent, served: Served, *, asked: bool = False) -
     if not asked and options.format not in (None, "json"):
         raise Unacceptable(f"format: a prediction is answered in json; for {options.format}, ask .../attention")
     form = options.format or (negotiate(request.headers.getlist("accept")) if asked else "json")
-    for name in sorted(options.model_fields_set & UNSHOWN[form]):
+    for name in unshown(options, form):
         raise Unacceptable(f"{name}: has no effect on {form}, leave it out")
     if form == "png" and len(sent.inputs) > 1:
         raise Unacceptable(f"format: a png shows one input, given {len(sent.inputs)}")

@@ -1,5 +1,6 @@
 """What an answer shows of attention, and the forms it is sent in: JSON, npz, png."""
 
+import base64
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,16 +14,17 @@ from service import pictures, words
 from service.attention import Array, Ask, Map
 from service.errors import TooLarge, Unacceptable
 from service.images import Picture, Pixels
+from service.options import AttentionOptions
 from service.texts import Token
 
 Form: TypeAlias = Literal["json", "npz", "png"]
 TYPES: dict[Form, str] = {"json": "application/json", "npz": "application/x-npz", "png": "image/png"}
 UNSHOWN: dict[Form, set[str]] = {
     "json": {"dtype", "colormap", "opacity"},
-    "npz": {"colormap", "opacity"},
-    "png": {"dtype", "diagnostics", "evaluate", "hard"},
+    "npz": {"encoding", "colormap", "opacity"},
+    "png": {"encoding", "dtype", "diagnostics", "evaluate", "hard"},
 }
-"""Options of which an answer in that form would show nothing."""
+"""Options of which an answer in that form would show nothing; base64 in JSON shows its dtype."""
 MOST_PANELS = 144
 """Of one picture."""
 
@@ -75,10 +77,9 @@ class Sight:
         return replace(self, maps=maps)
 
     def json(self) -> dict[str, object]:
-        """Return the answer, numbers rounded."""
-        seen, digits = self.merged(), self.ask.options.digits
-        maps = [{**seen._entry(one), "values": np.ascontiguousarray(one.values.round(digits))} for one in seen.maps]
-        return {**seen._frame(), "maps": maps}
+        """Return the answer, numbers rounded but for those in base64."""
+        seen = self.merged()
+        return {**seen._frame(), "maps": [{**seen._entry(one), **seen._values(one)} for one in seen.maps]}
 
     def arrays(self, prefix: str) -> tuple[dict[str, object], dict[str, Array]]:
         """Return the answer with the names of arrays in place of values, and the arrays."""
@@ -87,14 +88,8 @@ class Sight:
         maps = []
         for index, one in enumerate(seen.maps):
             name = f"{prefix}/maps/{index}"
-            entry = {**seen._entry(one), "array": name}
-            if self.ask.options.dtype == "uint8":
-                scale = max(float(one.values.max(initial=0)), 1e-30) / 255
-                arrays[name] = (one.values / scale).round().astype(np.uint8)
-                entry["scale"] = scale
-            else:
-                arrays[name] = np.ascontiguousarray(one.values)
-            maps.append(entry)
+            arrays[name], scale = seen._packed(one)
+            maps.append({**seen._entry(one), "array": name, **scale})
         return {**seen._frame(), "maps": maps}, arrays
 
     def png(self, sent: Pixels | None, max_pixels: int) -> bytes:
@@ -144,6 +139,20 @@ class Sight:
             entry["aligned"] = one.values.argmax(-1)
         return entry
 
+    def _values(self, one: Map) -> dict[str, object]:
+        options = self.ask.options
+        if options.encoding == "list":
+            return {"values": np.ascontiguousarray(one.values.round(options.digits))}
+        array, scale = self._packed(one)
+        return {"dtype": options.dtype, **scale, "values": base64.b64encode(array.data).decode()}
+
+    def _packed(self, one: Map) -> tuple[Array, dict[str, object]]:
+        """Return values as the dtype that was asked for, and with bytes their scale."""
+        if self.ask.options.dtype == "uint8":
+            scale = max(float(one.values.max(initial=0)), 1e-30) / 255
+            return (one.values / scale).round().astype(np.uint8), {"scale": scale}
+        return np.ascontiguousarray(one.values, "<f4"), {}
+
     def _frame(self) -> dict[str, object]:
         frame: dict[str, object] = {"method": self.ask.method, "maps": []}
         if self.image:
@@ -164,6 +173,12 @@ class Sight:
         if self.evaluation is not None:
             frame["evaluation"] = self.evaluation
         return frame
+
+
+def unshown(options: AttentionOptions, form: Form) -> list[str]:
+    """Return the options that were given of which an answer in that form would show nothing."""
+    packed = form == "json" and options.encoding == "base64"
+    return sorted(options.model_fields_set & UNSHOWN[form] - ({"dtype"} if packed else set()))
 
 
 def check_picture(ask: Ask, sizes: Mapping[str, int], size: tuple[int, int] | None, targets: int, limit: int) -> None:
@@ -196,11 +211,14 @@ def check_picture(ask: Ask, sizes: Mapping[str, int], size: tuple[int, int] | No
 
 
 def npz(answer: Mapping[str, object], sights: Sequence[Sight]) -> bytes:
-    """Return all arrays as numpy's npz; its `meta` is the answer as JSON, arrays by name."""
+    """Return all arrays as numpy's npz; its `meta` is the answer as JSON, arrays by name.
+
+    Not compressed: of a large model that takes longer than the prediction, for a tenth of the bytes of floats.
+    """
     file = io.BytesIO()
     results = [sight.arrays(f"results/{index}") for index, sight in enumerate(sights)]
     meta = {**answer, "results": [{"attention": shown} for shown, _ in results]}
     arrays: dict[str, Any] = {name: array for _, own in results for name, array in own.items()}
     text = orjson.dumps(meta, option=orjson.OPT_SERIALIZE_NUMPY)
-    np.savez_compressed(file, meta=np.frombuffer(text, np.uint8), **arrays)
+    np.savez(file, meta=np.frombuffer(text, np.uint8), **arrays)
     return file.getvalue()

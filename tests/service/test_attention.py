@@ -6,7 +6,7 @@ from contract.manifest import Kind, Port
 from service.attention import resolve, select
 from service.errors import TooLarge, Unacceptable
 from service.options import AttentionOptions, parse
-from service.sight import Sight
+from service.sight import Sight, npz
 from tests.service.test_served import manifest_of
 
 LAYERS, HEADS, TOKENS = 3, 2, 5
@@ -152,6 +152,27 @@ def test_the_estimated_size_is_an_upper_bound_of_the_answer_and_not_far_above_it
     shown = Sight(ask, read(stack if ask.method == "raw" else stack[:, :1], ask), axes={}).json()
     size, estimated = len(orjson.dumps(shown, option=orjson.OPT_SERIALIZE_NUMPY)), ask.size({"image": TOKENS})
     assert size <= estimated <= 3 * size + 256
+
+
+@pytest.mark.parametrize("method", ["raw", "norm"])
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+@pytest.mark.parametrize("tokens", [TOKENS, 197])
+def test_the_estimated_size_of_base64_is_that_of_its_bytes(method, dtype, tokens):
+    heads = {"heads": "all"} if method == "raw" else {}
+    ask = asked(method=method, layers="all", queries="all", encoding="base64", dtype=dtype, **heads)
+    stack = np.random.default_rng(0).random((HEADS if heads else 1, LAYERS, tokens, tokens), np.float32)
+    sight = Sight(ask, read(stack, ask, image=tokens), axes={})
+    size, estimated = len(orjson.dumps(sight.json())), ask.size({"image": tokens})
+    assert size <= estimated <= 1.02 * size + LAYERS * 384
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+@pytest.mark.parametrize("tokens", [TOKENS, 197])
+def test_the_estimated_size_of_an_npz_is_that_of_its_bytes(dtype, tokens):
+    ask = asked(layers="all", heads="all", queries="all", format="npz", dtype=dtype)
+    stack = np.random.default_rng(0).random((HEADS, LAYERS, tokens, tokens), np.float32)
+    size = len(npz({}, [Sight(ask, read(stack, ask, image=tokens), axes={})]))
+    assert size <= ask.size({"image": tokens}) <= size + LAYERS * 384
 
 
 def test_digits_are_the_decimals_of_a_value():

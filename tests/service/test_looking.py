@@ -270,6 +270,52 @@ def test_bytes_with_a_scale_are_within_half_a_step(client):
     assert np.abs(found * shown["scale"] - values(digit(client, **asked, digits=9))).max() <= shown["scale"] / 2 + 1e-6
 
 
+def unpacked(shown):
+    array = np.frombuffer(base64.b64decode(shown["values"], validate=True), np.dtype(shown["dtype"]).newbyteorder("<"))
+    return array.reshape(shown["shape"])
+
+
+@pytest.mark.parametrize("options", [{"layers": "all", "heads": "all", "queries": "all"}, {"method": "relevance"}])
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_base64_holds_the_bytes_of_npz_and_all_else_of_json(client, options, dtype):
+    arrays = np.load(io.BytesIO(post(client, **options, format="npz", dtype=dtype).content))
+    meta = json.loads(bytes(arrays["meta"]))["results"][0]["attention"]
+    plain, packed = digit(client, **options), digit(client, **options, encoding="base64", dtype=dtype)
+    for shown, listed, saved in zip(packed["maps"], plain["maps"], meta["maps"], strict=True):
+        assert np.array_equal(unpacked(shown), arrays[saved["array"]])
+        assert shown.get("scale") == saved.get("scale")
+        assert unpacked(shown) * shown.get("scale", 1) == pytest.approx(np.array(listed["values"]), abs=3e-3)
+        assert {name: one for name, one in shown.items() if name not in ("dtype", "scale", "values")} == {
+            name: one for name, one in listed.items() if name != "values"
+        }
+    assert {**packed, "maps": []} == {**plain, "maps": []}
+
+
+def test_predictions_words_and_streamed_rows_come_in_base64_too(client):
+    asked = {"kind": "cross", "layers": 1, "encoding": "base64"}
+    merged = date(client, "/generate", merge="words", **asked)
+    listed = values(date(client, "/generate", merge="words", kind="cross", layers=1, digits=9))
+    assert unpacked(merged["maps"][0]) == pytest.approx(listed, abs=1e-6)
+    body = {"inputs": TEXT, "stream": True, "attention": {**asked, "steps": True}}
+    with client.stream("POST", f"{DATES}/generate", json=body) as answer:
+        *tokens, done = [json.loads(line[6:]) for line in answer.iter_lines() if line.startswith("data: ")]
+    whole = unpacked(done["results"][0]["attention"]["maps"][0])
+    for token in tokens:
+        assert unpacked(token["attention"][0])[0, 0] == pytest.approx(whole[0, token["index"]], abs=1e-5)
+
+
+def test_an_answer_in_base64_is_refused_by_its_own_size(artifacts):
+    everything = {"layers": "all", "heads": "all", "queries": "all", "digits": 9}  # 4 layers, 4 heads, 50 x 50
+    with served(artifacts, max_answer_bytes=250_000) as client:
+        assert post(client, **everything).status_code == 413
+        assert post(client, **everything, encoding="base64").status_code == 200
+        assert post(client, **everything, encoding="base64", dtype="uint8").status_code == 200
+    with served(artifacts, max_answer_bytes=100_000) as client:
+        refused = post(client, **everything, encoding="base64")
+        assert (refused.status_code, refused.json()["detail"][:33]) == (413, "attention: at most 100000 bytes a")
+        assert post(client, **everything, encoding="base64", dtype="uint8").status_code == 200
+
+
 @pytest.mark.parametrize("accept", ["image/png", "text/html;q=0.9, image/*", "image/png;q=1, */*;q=0.5"])
 def test_a_png_is_the_image_that_was_sent_with_the_map_on_it(client, accept):
     answer = post(client, headers={"Accept": accept}, method="rollout")
@@ -387,7 +433,7 @@ def test_the_size_of_relevance_is_known_with_all_its_rows(artifacts):
     [
         ("json", {"dtype": "uint8"}), ("json", {"colormap": "magma"}), ("json", {"opacity": 0.5}),
         ("npz", {"opacity": 0.5}), ("png", {"diagnostics": True}), ("png", {"evaluate": "deletion"}),
-        ("png", {"dtype": "uint8"}),
+        ("png", {"dtype": "uint8"}), ("npz", {"encoding": "base64"}), ("png", {"encoding": "list"}),
     ],
 )  # fmt: skip
 def test_an_option_of_which_the_form_shows_nothing_is_refused(client, form, options):
