@@ -22,7 +22,9 @@ from service.kept import Store
 from service.keys import Keys, keys_of
 from service.metrics import Metrics
 from service.models import Models
+from service.providers import PROVIDERS
 from service.routes import State, admin, health, router, watching
+from service.run import device_memory
 from service.served import Served
 from service.settings import Settings
 
@@ -134,6 +136,9 @@ async def _watch(state: State) -> None:
         else:
             await state.models.check()
         state.metrics.ready.set(state.ready)
+        if any(served.provider != PROVIDERS["cpu"] for served in state.models.values()):
+            for device, held in device_memory().items():
+                state.metrics.device_memory.labels(device).set(held)
 
 
 async def _refused(request: Request, refusal: Exception) -> Response:

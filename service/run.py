@@ -89,6 +89,17 @@ def _quota_v1() -> float | None:
     return None if quota < 0 else quota / int((folder / "cpu.cfs_period_us").read_text())
 
 
+def device_memory() -> dict[str, int]:
+    """Return the bytes in use of each GPU's memory, whoever uses them; nothing where there is none to ask."""
+    try:
+        nvml = importlib.import_module("pynvml")
+        nvml.nvmlInit()
+        devices = range(nvml.nvmlDeviceGetCount())
+        return {str(one): nvml.nvmlDeviceGetMemoryInfo(nvml.nvmlDeviceGetHandleByIndex(one)).used for one in devices}
+    except Exception:  # no module, no driver, no device; its exceptions are its own
+        return {}
+
+
 def open_sessions(artifact: Artifact, roles: Sequence[Role], device: str, settings: Settings) -> dict[Role, "Session"]:
     """Load a graph a role, with the weights in memory once.
 

@@ -1,5 +1,6 @@
 """Sessions: what shares weights, and which device runs what."""
 
+import sys
 import threading
 import types
 
@@ -89,6 +90,20 @@ def test_every_route_of_a_models_endpoint_is_taken_past_the_router():
         if isinstance(route, APIRoute) and "POST" in route.methods
     }
     assert posted == set(Hot(None, router.routes).routes) == {"classify", "embed", "fill-mask", "generate", "attention"}
+
+
+def test_the_memory_of_gpus_is_asked_of_the_driver_where_there_is_one(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert run.device_memory() == {}
+    used = [types.SimpleNamespace(used=7), types.SimpleNamespace(used=9)]
+    driver = types.SimpleNamespace(
+        nvmlInit=lambda: None,
+        nvmlDeviceGetCount=lambda: 2,
+        nvmlDeviceGetHandleByIndex=lambda index: index,
+        nvmlDeviceGetMemoryInfo=lambda handle: used[handle],
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", driver)
+    assert run.device_memory() == {"0": 7, "1": 9}
 
 
 # Failures
