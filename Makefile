@@ -53,7 +53,7 @@ types: .venv/.dev-$(EXTRA) ## mypy, strict
 	@$(BIN)/mypy
 
 pytest: .venv/.dev-$(EXTRA) ## the tests (ARGS=... is passed on)
-	@$(BIN)/python -m pytest -m "not gpu and not slow" -n 2 --dist loadfile $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not gpu and not slow" -n 2 --dist loadfile $(ARGS)
 
 gpu-test: .venv/.dev-$(EXTRA) ## the tests that need a GPU
 	@$(BIN)/python -m pytest -m gpu $(ARGS)

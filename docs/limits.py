@@ -32,6 +32,7 @@ ROWS = [
     ("many images or texts in a request", "422", "max_inputs"),
     ("a long text, of one word or many", "413 before it is read as tokens, 422 after", "max_text_bytes", "the model's tokens"),
     ("an image of many pixels, or many scans", "413, or 422, from its header", "max_image_pixels", "200 scans"),
+    ("an image that crashes, hangs or fills whoever decodes it", "422; its decoder is replaced, nothing else notices", "decode_seconds", "decode_bytes"),
     ("many tokens to generate, many beams", "422", "the model's tokens", "max_beams"),
     ("attention of a thousand times the request's size", "413 with the size, before anything runs", "max_answer_bytes"),
     ("more requests than the device can do", "429 with Retry-After", "queue_tokens", "queue_map_bytes", "key_in_flight"),

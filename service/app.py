@@ -128,6 +128,7 @@ async def _watch(state: State) -> None:
     """Look after the device and the models until cancelled."""
     while True:
         await asyncio.sleep(WATCH_SECONDS)
+        state.device.revive()
         if state.device.lost:
             state.fail(f"the device is lost: {state.device.lost}")
             return

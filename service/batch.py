@@ -50,7 +50,8 @@ class Device:
         """How many wait for their turn."""
         self.lost: Exception | None = None
         """Why nothing can run here any more, once nothing can."""
-        threading.Thread(target=self._work, name="device", daemon=True).start()
+        self._thread: threading.Thread | None = None
+        self.revive()
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[Callable[..., "asyncio.Future[R]"]]:
@@ -82,6 +83,12 @@ class Device:
             else:
                 self._turn.release()
 
+    def revive(self) -> None:
+        """See that there is a thread: what is thrown into it between two lines may end it after all."""
+        if not self._closed and not (self._thread and self._thread.is_alive()):
+            self._thread = threading.Thread(target=self._work, name="device", daemon=True)
+            self._thread.start()
+
     def busy_seconds(self) -> float:
         """Return for how long what runs now has been running; 0 when nothing does."""
         since = self._since
@@ -93,7 +100,7 @@ class Device:
         self._wake.release()
 
     def _work(self) -> None:
-        """Run what is given, one after the other. Nothing that is raised here ends the thread, or loses a caller."""
+        """Run what is given, one after the other. What it raises ends neither the thread nor its caller's wait."""
         while not self._closed:
             future: Future[Any] | None = None
             try:

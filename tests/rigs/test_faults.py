@@ -253,6 +253,7 @@ def test_3_05_a_run_that_does_not_end_does_not_keep_the_service_from_stopping(st
 # 3.6 Clients that leave
 
 
+@pytest.mark.slow
 def test_3_06_what_clients_that_have_left_were_waiting_for_is_not_run(replica):
     many = 100
     lane = f"{NAME}/predict"

@@ -91,13 +91,15 @@ def test_a_planned_stop_behind_a_proxy_loses_nothing(artifacts):
 
 
 @needs_haproxy
+@pytest.mark.slow
 def test_a_crash_behind_a_proxy_costs_what_was_in_flight(artifacts):
     found = kill.run(artifacts, rounds=1, clients=40, pause=0.2)
     assert not found.faults
     assert found.failed <= found.in_flight
 
 
-@pytest.mark.parametrize("by_signal", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("by_signal", [False, True])
 def test_versions_are_swapped_under_load_and_a_spoilt_one_changes_nothing(changeable, by_signal):
     found = reload.run(changeable, swaps=5, clients=6, by_signal=by_signal)
     assert not [fault for fault in found.faults if not fault.startswith("memory")], "of few swaps memory says nothing"

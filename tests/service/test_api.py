@@ -98,7 +98,7 @@ def test_the_page_and_the_documents_are_served(client):
     content = paths["/v1/models/{model}/classify"]["post"]["requestBody"]["content"]
     assert {"image/png", "multipart/form-data", "application/json"} <= content.keys()
     named = {parameter["name"] for parameter in paths["/v1/models/{model}/classify"]["post"]["parameters"]}
-    assert named == {"model", "attention", "top_k", *AttentionOptions.model_fields}
+    assert named == {"model", "attention", "priority", "top_k", *AttentionOptions.model_fields}
 
 
 # Classification
@@ -433,3 +433,16 @@ def test_the_held_out_scans_are_read_through_the_service_as_well_as_by_the_recip
         found = [result["labels"][0]["index"] for result in answer["results"]]
         right += int((np.array(found) == wanted[start : start + 30]).sum())
     assert right / len(held) >= 0.985
+
+
+def test_a_request_may_say_that_it_can_wait(client):
+    for priority, status in (("interactive", 200), ("batch", 200), ("urgent", 422)):
+        image = client.post(
+            "/v1/models/digits/classify",
+            content=DIGITS[0].read_bytes(),
+            headers=PNG,
+            params={"priority": priority, "attention": "rollout"},
+        )
+        document = {"inputs": TEXTS[0], "priority": priority}
+        text = client.post("/v1/models/dates/generate", json=document)
+        assert (image.status_code, text.status_code) == (status, status)

@@ -70,7 +70,16 @@ async def outcome(work):
 def children(number):
     """Return all processes below one, those that have ended and are not waited for among them."""
     found = [int(one) for one in Path(f"/proc/{number}/task/{number}/children").read_text().split()]
-    return [one for child in found for one in (child, *children(child))]
+    return [one for child in found for one in (child, *children(child)) if one not in OTHERS]
+
+
+OTHERS = set()
+"""Processes below this one that other tests have left running."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _others():
+    OTHERS.update(children(os.getpid()))
 
 
 def descriptors():
