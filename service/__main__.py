@@ -53,11 +53,11 @@ def main() -> int:
     try:
         with contextlib.suppress(ArtifactError):  # loading finds the same
             trial = Trial(find_artifacts(settings.artifacts), settings, "fork")
-        with contextlib.suppress(OSError):  # the first image tries again
-            nursery.start()  # meanwhile
         open_tracing(settings)  # which starts a thread, so only now
         from service.server import serve  # FastAPI takes a while, in which artifacts are tried
 
+        with contextlib.suppress(OSError):  # the first image tries again
+            nursery.start()  # while models are loaded
         models = load(settings, trial)
     except ImportError as error:
         return _unusable(error)
