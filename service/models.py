@@ -92,13 +92,13 @@ class Models(Mapping[str, Served]):
 
     async def warm_up(self) -> None:
         """Make every model ready. Raises SessionError for one that cannot run."""
-        for served in self.values():
+        for served in list(self.values()):
             await served.warm_up(self._device)
             _log_ready(served)
 
     async def check(self) -> None:
         """Warm up those again that failed several times in a row; while one cannot run, it is not ready."""
-        for served in self.values():
+        for served in list(self.values()):  # a reload may change what is served meanwhile
             if not served.failing:
                 continue
             try:
@@ -125,7 +125,7 @@ class Models(Mapping[str, Served]):
             found = [await self._renew(folder) for folder in folders]
             gone = self.keys() - {folder.parent.name for folder in folders}
             for name in sorted(gone):
-                served = self._served.pop(name)
+                served = self._hide(name)
                 found.append({"model": name, "version": served.manifest.version, "outcome": "removed"})
                 self._retire(served)
             for one in found:
@@ -185,6 +185,15 @@ class Models(Mapping[str, Served]):
             metrics.queue_cost.labels(queue).set_function(partial(getattr, budget, "held"))
             metrics.queue_limit.labels(queue).set(budget.limit)
 
+    def _hide(self, name: str) -> Served:
+        """Serve a model no more."""
+        served = self._served.pop(name)
+        self._metrics.model_info.remove(*_info(served))
+        for queue in served.budgets:
+            self._metrics.queue_cost.remove(queue)
+            self._metrics.queue_limit.remove(queue)
+        return served
+
     def _retire(self, served: Served) -> None:
         """Let a model that has no name any more answer its last requests, then end it."""
         task = asyncio.create_task(self._end_when_unused(served))
@@ -194,11 +203,6 @@ class Models(Mapping[str, Served]):
     async def _end_when_unused(self, served: Served) -> None:
         await served.unused.wait()
         await self._end(served)
-        if served.manifest.name not in self._served:
-            self._metrics.model_info.remove(*_info(served))
-            for queue in served.budgets:
-                self._metrics.queue_cost.remove(queue)
-                self._metrics.queue_limit.remove(queue)
         log.info("model retired", model=served.manifest.name, version=served.manifest.version)
         asyncio.get_running_loop().call_soon(_tidy)  # once nothing here holds it
 

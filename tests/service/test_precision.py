@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -25,11 +26,16 @@ EXPORTS = {
 @pytest.fixture(scope="module")
 def folder(families, tmp_path_factory):
     folder = tmp_path_factory.mktemp("precision")
-    for name, (checkpoint, *options) in EXPORTS.items():
+
+    def export(name):
+        checkpoint, *options = EXPORTS[name]
         given = ["--name", name, "--to", str(folder), *options]
         command = [sys.executable, "-m", "export", str(families / "checkpoints" / checkpoint), *given]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+
+    with ThreadPoolExecutor(2) as two:
+        list(two.map(export, EXPORTS))
     for name in ("bart", "deit", "bert", "gpt2"):
         (folder / name).symlink_to(families / "artifacts" / name)
     return folder
