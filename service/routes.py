@@ -383,6 +383,8 @@ async def _generate_all(
         raise Unacceptable(f"stream: takes one input, given {len(sent.inputs)}")
     if ask and ask.options.steps and not options.stream:
         raise Unacceptable("steps: is for stream")
+    if targets is None:  # a refusal must cost little: texts are not made tokens in vain
+        served.predicting.check(len(sent.inputs) * served.least_cost(options))
 
     async def prompt(index: int) -> Prompt:
         text = sent.inputs[index]

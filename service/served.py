@@ -473,6 +473,15 @@ class Generator(Served):
             raise Unacceptable("stream: needs num_beams 1, since a beam search knows its first token last")
         return Beams(beams, end, limit, self.penalty(options), generation.early_stopping, constrain)
 
+    def cost(self, source: int, limit: int, options: GenerateOptions) -> int:
+        """Return what a source and a target of at most so many tokens cost."""
+        return source + limit * (options.num_beams or self.generation.num_beams)
+
+    def least_cost(self, options: GenerateOptions) -> int:
+        """Return what a source costs at least, whatever it is."""
+        limit = options.max_new_tokens or 1 if self.continues else self.limit(options, 1)
+        return self.cost(1, limit, options)
+
     def penalty(self, options: GenerateOptions) -> float:
         """Return the power of the length by which scores are divided."""
         return self.generation.length_penalty if options.length_penalty is None else options.length_penalty
@@ -483,10 +492,7 @@ class Generator(Served):
 
         Raises Busy before any work is spent if either queue is full.
         """
-        tokens = sum(
-            len(source) + self.limit(options, len(source)) * (options.num_beams or self.generation.num_beams)
-            for source, options in sources
-        )
+        tokens = sum(self.cost(len(one), self.limit(options, len(one)), options) for one, options in sources)
         with contextlib.ExitStack() as held:
             for budget, cost in ((self.predicting, tokens), (self.looking, maps)):
                 if cost:
