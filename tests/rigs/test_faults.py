@@ -322,6 +322,7 @@ def test_3_07_a_stop_while_models_are_loaded_or_warmed_up_ends_the_process(artif
 # 3.10 A herd at the start
 
 
+@pytest.mark.slow
 def test_3_10_requests_that_come_before_the_service_is_ready_are_told_to_come_again(misbehaving):
     replica = Replica(misbehaving, log_level="error")
     statuses = []
@@ -441,6 +442,7 @@ def test_3_17_a_device_that_is_lost_ends_the_service():
     pass
 
 
+@pytest.mark.slow
 def test_3_18_a_store_that_never_answers_delays_no_prediction_for_long(artifacts):
     with socket.socket() as hole:
         hole.bind(("127.0.0.1", 0))

@@ -106,12 +106,14 @@ def test_versions_are_swapped_under_load_and_a_spoilt_one_changes_nothing(change
     assert found.versions > 1
 
 
+@pytest.mark.slow
 def test_an_overload_is_refused_and_every_answer_is_right(artifacts):
     found = overload.run(artifacts, seconds=2, times=(5,))
     assert not found.faults
     assert found.loads[0].refused > 0
 
 
+@pytest.mark.slow
 def test_requests_leave_nothing_behind_and_a_leak_that_is_made_is_found(artifacts):
     clean, leaking = leak.run(artifacts, 400), leak.run(artifacts, 400, leaked=LEAKED)
     assert not [fault for fault in clean.faults if not fault.startswith(("memory", "threads"))], "too few for these"
