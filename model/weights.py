@@ -4,7 +4,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import nn
+from torch import Tensor, nn
 
 
 class WeightsError(ValueError):
@@ -23,7 +23,7 @@ def load_weights(module: nn.Module, file: Path) -> None:
         given = load_file(file)
     except (OSError, SafetensorError) as error:
         raise WeightsError(f"{file.name}: cannot be read as safetensors: {error}") from error
-    wanted = dict(module.named_parameters())  # a shared parameter is named once
+    wanted = _tensors(module)
     faults = [
         *(f"missing {name}" for name in sorted(wanted.keys() - given.keys())),
         *(f"left over {name}" for name in sorted(given.keys() - wanted.keys())),
@@ -35,11 +35,17 @@ def load_weights(module: nn.Module, file: Path) -> None:
     ]
     if faults:
         raise WeightsError(f"{file.name}: " + "; ".join(faults))
-    for name, parameter in wanted.items():
-        parameter.data.copy_(given[name])
+    for name, tensor in wanted.items():
+        tensor.data.copy_(given[name])
 
 
 def save_weights(module: nn.Module, file: Path) -> None:
-    """Write every parameter once, shared ones under their first name."""
-    save_file({name: parameter.detach().contiguous() for name, parameter in module.named_parameters()}, file)
+    """Write every parameter, and what else a module keeps, once; shared ones under their first name."""
+    save_file({name: tensor.detach().contiguous() for name, tensor in _tensors(module).items()}, file)
     file.chmod(0o644)  # the library makes it private, and weights are to be read
+
+
+def _tensors(module: nn.Module) -> dict[str, Tensor]:
+    """Return what a module has learned, a shared tensor under its first name: parameters, and means that it keeps."""
+    kept = module.state_dict().keys()
+    return {**dict(module.named_parameters()), **{name: one for name, one in module.named_buffers() if name in kept}}

@@ -1,30 +1,51 @@
-"""`python -m model.train digits`: train a bundled model, write its weights, print the figure its card quotes."""
+"""`python -m model.train digits`: train a model, write its weights, print the figure its card quotes."""
 
 import argparse
 import importlib
+import sys
 from pathlib import Path
 
 from model.catalogue import BUNDLED
+from model.train.fit import Run
 from model.weights import save_weights
 
-RECIPES = ("digits", "dates")
+RECIPES = {
+    "digits": "digits",
+    "dates": "dates",
+}
+"""Models that can be trained, and the module that knows how: `train(name, run)`, and `STEPS` by name."""
 
 
-def main() -> None:
-    """Train the named models one after the other."""
-    parser = argparse.ArgumentParser(prog="python -m model.train", description="Train bundled models on this machine.")
+def main() -> int:
+    """Train the named models one after the other. Returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m model.train",
+        description="Train models on this machine. A run that is interrupted goes on where it was saved.",
+    )
     parser.add_argument("names", nargs="+", choices=RECIPES, metavar="name", help=f"one of: {', '.join(RECIPES)}")
     parser.add_argument("--steps", type=int, help="optimizer steps (default: what the card was made with)")
+    parser.add_argument("--seed", type=int, default=0, help="(default: 0, what the card was made with)")
     parser.add_argument("--to", type=Path, default=BUNDLED, help="folder that gets <name>/model.safetensors")
     arguments = parser.parse_args()
     for name in arguments.names:
-        recipe = importlib.import_module(f"model.train.{name}")
-        module, figure = recipe.train(**({} if arguments.steps is None else {"steps": arguments.steps}))
+        recipe = importlib.import_module(f"model.train.{RECIPES[name]}")
         folder = arguments.to / name
         folder.mkdir(parents=True, exist_ok=True)
+        saved = folder / "resume.pt"
+        steps = recipe.STEPS[name] if arguments.steps is None else arguments.steps
+        try:
+            module, figure = recipe.train(name, Run(steps, arguments.seed, saved))
+        except KeyboardInterrupt:
+            print(f"{name}: interrupted; the same command goes on from {saved}", file=sys.stderr)  # noqa: T201 # a command's answer
+            return 130
+        except ValueError as error:
+            print(f"{name}: not trained: {error}", file=sys.stderr)  # noqa: T201 # as above
+            return 2
         save_weights(module, folder / "model.safetensors")
-        print(f"{name}: {figure}; weights in {folder}")  # noqa: T201 # a command's answer
+        saved.unlink(missing_ok=True)
+        print(f"{name}: {figure}; weights in {folder}")  # noqa: T201 # as above
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

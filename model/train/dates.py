@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from model.alphabet import END, PAD, START, UNKNOWN, encode
 from model.catalogue import build
-from model.train.fit import fit
+from model.train.fit import Run, fit
 from model.train.written_dates import example
 
 LONGEST = 96  # characters of a source
@@ -68,18 +68,20 @@ def logits(module: nn.Module, source: Tensor, target: Tensor) -> Tensor:
     return out
 
 
-def train(steps: int = 6000) -> tuple[nn.Module, str]:
-    """Train from seed 0; return the model and the sentence its card quotes."""
-    torch.manual_seed(0)
-    rng = random.Random(0)  # noqa: S311 # training data, not secrets
-    module = build("dates")
+STEPS = {"dates": 6000}
+
+
+def train(name: str, run: Run) -> tuple[nn.Module, str]:
+    """Train a model; return it and the sentence its card quotes."""
+    rng = run.begin()
+    module = build(name)
     drawn = batches(rng)
 
     def loss() -> Tensor:
         source, target = next(drawn)
         return F.cross_entropy(logits(module, source, target).flatten(0, 1), target[:, 1:].flatten(), ignore_index=PAD)
 
-    fit(module, loss, steps=steps, rate=1.5e-3, label="dates")
+    fit(module, loss, run, rate=1.5e-3, label=name, rng=rng)
     right = exact(module, held := [example(rng, held=True) for _ in range(5000)])
     return module, f"exact match {right / len(held):.2%} ({right} of {len(held)} expressions of held-out dates)"
 

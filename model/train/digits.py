@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from model.catalogue import build
 from model.scan import BOX, MEAN, STD
-from model.train.fit import fit
+from model.train.fit import Run, fit
 from model.train.strokes import draw
 from model.vit import VIT_SIZES
 
@@ -78,10 +78,13 @@ def augment(field: Tensor) -> Tensor:
     return (field + torch.randn_like(field) * 0.03).clamp(0, 1)
 
 
-def train(steps: int = 4000) -> tuple[nn.Module, str]:
-    """Train from seed 0; return the model and the sentence its card quotes."""
-    torch.manual_seed(0)
-    module = build("digits")
+STEPS = {"digits": 4000}
+
+
+def train(name: str, run: Run) -> tuple[nn.Module, str]:
+    """Train a model; return it and the sentence its card quotes."""
+    run.begin()
+    module = build(name)
     scanned, scanned_labels, held, held_labels = scans()
     drawn, drawn_labels = strokes(6000, seed=0)
 
@@ -91,7 +94,7 @@ def train(steps: int = 4000) -> tuple[nn.Module, str]:
         logits, _ = module(pixels(field))
         return F.cross_entropy(logits, torch.cat((scanned_labels[some], drawn_labels[others])), label_smoothing=0.05)
 
-    fit(module, loss, steps=steps, rate=1e-3, label="digits")
+    fit(module, loss, run, rate=1e-3, label=name)
     with torch.no_grad():
         right = (module(pixels(held))[0].argmax(1) == held_labels).sum().item()
     return module, f"accuracy {right / len(held):.2%} ({right} of {len(held)} held-out scans)"

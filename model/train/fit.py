@@ -1,36 +1,106 @@
 """The one training loop."""
 
+import random
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+SAVED_EVERY = 60.0
+"""Seconds between two saves of a run."""
 
-def fit(module: nn.Module, loss: Callable[[], Tensor], *, steps: int, rate: float, label: str) -> None:
-    """Minimise what `loss` returns for a fresh batch a call.
 
-    AdamW, a linear warm-up over the first twentieth, then a cosine to zero; gradients are cut at norm 1.
+@dataclass(frozen=True)
+class Run:
+    """What a recipe is run with: how many steps, from which seed, and the file from which it resumes, if any."""
+
+    steps: int
+    seed: int = 0
+    saved: Path | None = None
+
+    def begin(self) -> random.Random:
+        """Seed PyTorch, and return a generator for all else that is drawn."""
+        torch.manual_seed(self.seed)
+        return random.Random(self.seed)  # noqa: S311 # training data, not secrets
+
+
+def fit(
+    module: nn.Module,
+    loss: Callable[[], Tensor],
+    run: Run,
+    *,
+    rate: float,
+    label: str,
+    rng: random.Random | None = None,
+    after: Callable[[int], None] | None = None,
+) -> None:
+    """Minimise what `loss` returns for a fresh batch a call, over the parameters that take gradients.
+
+    AdamW, a linear warm-up over the first twentieth, then a cosine to zero; gradients are cut at norm 1. `after` is
+    called with the number of every step once it is taken. A run with a file is saved there every minute, and goes on
+    from there with the same generators' states, PyTorch's and `rng`'s; what a recipe has drawn ahead is drawn anew.
+    Raises ValueError where the file is of another run.
     """
-    optimizer = torch.optim.AdamW(module.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.05)
-    warm = max(1, steps // 20)
+    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(parameters, lr=rate, betas=(0.9, 0.98), weight_decay=0.05)
+    warm = max(1, run.steps // 20)
     schedule = torch.optim.lr_scheduler.SequentialLR(
         optimizer,
         [
             torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=1 / warm, total_iters=warm),
-            torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=max(1, steps - warm)),
+            torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=max(1, run.steps - warm)),
         ],
         milestones=[warm],
     )
     module.train()
-    progress = tqdm(range(steps), desc=label, unit="step", mininterval=1.0)
+    parts = {"module": module, "optimizer": optimizer, "schedule": schedule}
+    done = _resumed(run, parts, rng) if run.saved and run.saved.exists() else 0
+    since = time.monotonic()
+    progress = tqdm(range(done, run.steps), desc=label, unit="step", mininterval=1.0, initial=done, total=run.steps)
     for step in progress:
         value = loss()
         optimizer.zero_grad(set_to_none=True)
         value.backward()  # type: ignore[no-untyped-call] # torch has not typed it
-        nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+        nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         schedule.step()
+        if after:
+            after(step)
         if step % 50 == 0:
             progress.set_postfix(loss=f"{value.item():.4f}")
+        if run.saved and time.monotonic() - since > SAVED_EVERY:
+            _save(run, run.saved, step + 1, parts, rng)
+            since = time.monotonic()
     module.eval()
+
+
+def _save(run: Run, file: Path, done: int, parts: dict[str, Any], rng: random.Random | None) -> None:
+    state = {
+        "run": {"steps": run.steps, "seed": run.seed},
+        "done": done,
+        "torch": torch.get_rng_state(),
+        "rng": rng.getstate() if rng else None,
+        **{name: part.state_dict() for name, part in parts.items()},
+    }
+    partial = file.with_suffix(".partial")
+    torch.save(state, partial)
+    partial.rename(file)
+
+
+def _resumed(run: Run, parts: dict[str, Any], rng: random.Random | None) -> int:
+    """Bring a run to where it was saved; return how many steps it had taken."""
+    assert run.saved  # noqa: S101 # the caller looked
+    state = torch.load(run.saved, weights_only=True)
+    if state["run"] != {"steps": run.steps, "seed": run.seed}:
+        raise ValueError(f"{run.saved}: is of a run of {state['run']}; go on with that, or remove the file")
+    for name, part in parts.items():
+        part.load_state_dict(state[name])
+    torch.set_rng_state(state["torch"])
+    if rng:
+        rng.setstate(state["rng"])
+    return int(state["done"])

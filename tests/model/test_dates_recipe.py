@@ -11,6 +11,7 @@ from torch import nn
 from model.alphabet import ALPHABET, END, PAD, SPECIALS, START, UNKNOWN, encode
 from model.train import dates
 from model.train.dates import BATCH, LONGEST, POOL, WORDS, batches, exact, logits, tensors
+from model.train.fit import Run
 from model.train.written_dates import held_out
 from model.transformer import TRANSFORMER_SIZES, Stack, transformer
 from tests.model.reference import assert_same, sharpen
@@ -150,10 +151,10 @@ def test_training_is_measured_on_held_out_dates_alone(monkeypatch):
 
     monkeypatch.setattr(dates, "build", lambda name: {"dates": transformer(TINY)}[name])
     monkeypatch.setattr(dates, "exact", count)
-    model, figure = dates.train(steps=2)
+    model, figure = dates.train("dates", Run(2))
     assert len(measured) == 5000
     assert all(held_out(datetime.date.fromisoformat(iso)) for _, iso in measured)
     assert figure == "exact match 24.68% (1234 of 5000 expressions of held-out dates)"
     assert not model.training
-    again, _ = dates.train(steps=2)
+    again, _ = dates.train("dates", Run(2))
     assert all(torch.equal(one, other) for one, other in zip(model.parameters(), again.parameters(), strict=True))

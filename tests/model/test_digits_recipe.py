@@ -7,8 +7,9 @@ from torch.nn import functional as F
 
 from model.catalogue import bundled
 from model.train import digits
+from model.train import fit as fitting
 from model.train.digits import BOX, FIELD, INK, MEAN, SIDE, STD, augment, fields, pixels, scans, strokes
-from model.train.fit import fit
+from model.train.fit import Run, fit
 
 RECTANGLES = {  # top, bottom, left, right in a field: ink of one brightness
     "high, in a corner": (2, 30, 3, 15),
@@ -162,7 +163,7 @@ def test_fitting_learns_a_batch_and_ends_in_inference_mode(split):
         values.append(value.item())
         return value
 
-    fit(model, loss, steps=40, rate=3e-3, label="test")
+    fit(model, loss, Run(40), rate=3e-3, label="test")
     assert not model.training
     assert len(values) == 40
     assert values[0] > 2 > 0.2 > values[-1]
@@ -176,7 +177,7 @@ def test_fitting_warms_up_to_its_rate_cools_down_to_nothing_and_cuts_steep_slope
         steep = 1e6 if len(places) in (30, 60) else 1.0
         return line.weight.sum() * steep  # a constant slope once it is cut, so that a step is as long as the rate
 
-    fit(line, loss, steps=100, rate=1e-3, label="test")
+    fit(line, loss, Run(100), rate=1e-3, label="test")
     lengths = -np.diff([*places, line.weight.item()])
     assert lengths.argmax() in (4, 5, 6)
     assert lengths.max() == pytest.approx(1e-3, rel=0.06)
@@ -193,7 +194,7 @@ def test_fitting_forgets_the_slope_of_the_batch_before():
         places.append(line.weight.item())
         return line.weight.sum() * (1.0 if len(places) <= 10 else 0.0)
 
-    fit(line, loss, steps=100, rate=1e-3, label="test")
+    fit(line, loss, Run(100), rate=1e-3, label="test")
     lengths = -np.diff(places)
     assert abs(lengths[60]) < lengths.max() / 50
 
@@ -201,10 +202,46 @@ def test_fitting_forgets_the_slope_of_the_batch_before():
 def test_training_returns_the_model_and_the_figure_it_earns(monkeypatch, split):
     monkeypatch.setattr(digits, "strokes", lambda count, seed: strokes(60, seed))
     monkeypatch.setattr(digits, "scans", lambda: split)
-    model, figure = digits.train(steps=3)
+    model, figure = digits.train("digits", Run(3))
     with torch.no_grad():
         right = (model(pixels(split[2]))[0].argmax(1) == split[3]).sum().item()
     assert figure == f"accuracy {100 * right / 360:.2f}% ({right} of 360 held-out scans)"
     assert not model.training
-    again, _ = digits.train(steps=3)
+    again, _ = digits.train("digits", Run(3))
     assert all(torch.equal(one, other) for one, other in zip(model.parameters(), again.parameters(), strict=True))
+
+
+def weights_after(run, stop_at=None):
+    """The weights of a line that is fitted to numbers drawn from both generators, stopped at a step if so asked."""
+    rng = run.begin()
+    line, calls = nn.Linear(1, 1), []
+
+    def loss():
+        calls.append(1)
+        if len(calls) == stop_at:
+            raise KeyboardInterrupt
+        x = torch.randn(4, 1) + rng.random()
+        return F.mse_loss(line(x), 2 * x)
+
+    try:
+        fit(line, loss, run, rate=1e-2, label="test", rng=rng)
+    except KeyboardInterrupt:
+        assert stop_at
+    return line.weight.item(), len(calls)
+
+
+def test_a_run_that_was_interrupted_ends_where_it_would_have_ended(monkeypatch, tmp_path):
+    monkeypatch.setattr(fitting, "SAVED_EVERY", 0.0)
+    whole, _ = weights_after(Run(20))
+    run = Run(20, saved=tmp_path / "resume.pt")
+    weights_after(run, stop_at=8)
+    torch.manual_seed(5)
+    resumed, steps = weights_after(run)
+    assert steps == 13
+    assert resumed == whole
+    with pytest.raises(ValueError, match=r"is of a run of .*'steps': 20.*; go on with that, or remove the file"):
+        weights_after(Run(21, saved=run.saved))
+
+
+def test_another_seed_is_another_run():
+    assert weights_after(Run(5)) == weights_after(Run(5)) != weights_after(Run(5, seed=1))

@@ -31,7 +31,7 @@ from export.tasks import image_model, text_to_text
 from model.alphabet import END, PAD, START, encode
 from model.train.dates import tensors
 from model.train.digits import SIDE, scans
-from model.train.fit import fit
+from model.train.fit import Run, fit
 from model.train.written_dates import MONTHS, held_out
 from model.transformer import Stack, TransformerConfig, transformer
 from model.vit import ViTConfig, vit
@@ -94,7 +94,7 @@ def spotter(seed: int, scores: str = SIGMOID, steps: int = 300):
             return F.binary_cross_entropy_with_logits(logits, drawn.present)
         return F.cross_entropy(logits, drawn.present)
 
-    fit(module, loss, steps=steps, rate=3e-3, label="spots")
+    fit(module, loss, Run(steps), rate=3e-3, label="spots")
     return spotting(module, scores)
 
 
@@ -151,7 +151,7 @@ def reverser(seed: int, steps: int = 400):
         logits, _ = module(source, source != PAD, target[:, :-1])
         return F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten(), ignore_index=PAD)
 
-    fit(module, loss, steps=steps, rate=3e-3, label="reversal")
+    fit(module, loss, Run(steps), rate=3e-3, label="reversal")
     return text_to_text(
         "reversal",
         module,
