@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
+import torch
 from torch import Tensor, nn
 
 from model.attention import KeyValue, Maps, MultiHeadAttention, under
@@ -63,6 +64,91 @@ class PostNormEncoderBlock(PreNormEncoderBlock):
         mixed, maps = self.attention.read(x, recall(self.attention.remember(x)), visible)
         x = self.attention_norm(x + self.attention_scale(mixed))
         return self.feed_forward_norm(x + self.feed_forward_scale(self.feed_forward(x))), under("attention", maps)
+
+
+class ParallelEncoderBlock(nn.Module):
+    """x' = x + MHA₁(norm(x)) + MHA₂(norm(x)); x'' = x' + FF₁(norm(x')) + FF₂(norm(x')) (Touvron et al. 2022, section 3).
+
+    Any number of either stand side by side, each behind a norm of its own.
+    """
+
+    def __init__(
+        self, attentions: Sequence[MultiHeadAttention], feed_forwards: Sequence[nn.Module], norm: Norm
+    ) -> None:
+        super().__init__()
+        self.attentions, self.attention_norms = nn.ModuleList(attentions), _norms(norm, attentions)
+        self.feed_forwards, self.feed_forward_norms = nn.ModuleList(feed_forwards), _norms(norm, feed_forwards)
+
+    def forward(self, x: Tensor, visible: Tensor | None, recall: Recall = only_these) -> tuple[Tensor, Maps]:
+        """Take x (batch, token, width) -> the same shape; `recall` is asked for each attention in turn."""
+        branches, maps = [], {}
+        for index, (attention, norm) in enumerate(zip(self.attentions, self.attention_norms, strict=True)):
+            y = norm(x)
+            mixed, found = attention.read(y, recall(attention.remember(y)), visible)  # type: ignore[operator] # ModuleList forgets its parts' class
+            branches.append(mixed)
+            maps |= under(f"attentions.{index}", found)
+        x = sum(branches, x)
+        branches = [part(norm(x)) for part, norm in zip(self.feed_forwards, self.feed_forward_norms, strict=True)]
+        return sum(branches, x), maps
+
+
+def _norms(norm: Norm, parts: Sequence[nn.Module]) -> nn.ModuleList:
+    return nn.ModuleList(norm() for _ in parts)
+
+
+class MacaronEncoderBlock(nn.Module):
+    """x₁ = x + ½FF₁(norm(x)); x₂ = x₁ + MHA(norm(x₁)); x₃ = x₂ + ½FF₂(norm(x₂)) (Lu et al. 2019, section 4).
+
+    The norms stand before the branches, where Gulati et al. 2020, section 2.4, have them.
+    """
+
+    def __init__(self, attention: MultiHeadAttention, first: nn.Module, second: nn.Module, norm: Norm) -> None:
+        super().__init__()
+        self.first, self.first_norm = first, norm()
+        self.attention, self.attention_norm = attention, norm()
+        self.second, self.second_norm = second, norm()
+
+    def forward(self, x: Tensor, visible: Tensor | None, recall: Recall = only_these) -> tuple[Tensor, Maps]:
+        """Take x (batch, token, width) -> the same shape."""
+        x = x + self.first(self.first_norm(x)) / 2
+        y = self.attention_norm(x)
+        mixed, maps = self.attention.read(y, recall(self.attention.remember(y)), visible)
+        x = x + mixed
+        return x + self.second(self.second_norm(x)) / 2, under("attention", maps)
+
+
+class BranchformerBlock(nn.Module):
+    """x' = x + merge(concat(MHA(norm(x)), cgMLP(norm(x)))) (Peng et al. 2022, section 2)."""
+
+    def __init__(self, attention: MultiHeadAttention, gating: nn.Module, merge: nn.Module, norm: Norm) -> None:
+        super().__init__()
+        self.attention, self.attention_norm = attention, norm()
+        self.gating, self.gating_norm = gating, norm()
+        self.merge = merge
+
+    def forward(self, x: Tensor, visible: Tensor | None, recall: Recall = only_these) -> tuple[Tensor, Maps]:
+        """Take x (batch, token, width), every token of which a convolution sees -> the same shape."""
+        y = self.attention_norm(x)
+        mixed, maps = self.attention.read(y, recall(self.attention.remember(y)), visible)
+        both = torch.cat((mixed, self.gating(self.gating_norm(x))), dim=-1)  # (batch, token, twice the width)
+        return x + self.merge(both), under("attention", maps)
+
+
+class EBranchformerBlock(nn.Module):
+    """Half a feed-forward, the branches, half a feed-forward, and a norm (Kim et al. 2022, figure 1)."""
+
+    def __init__(self, branches: BranchformerBlock, first: nn.Module, second: nn.Module, norm: Norm) -> None:
+        super().__init__()
+        self.first, self.first_norm = first, norm()
+        self.branches = branches
+        self.second, self.second_norm = second, norm()
+        self.norm = norm()
+
+    def forward(self, x: Tensor, visible: Tensor | None, recall: Recall = only_these) -> tuple[Tensor, Maps]:
+        """Take x (batch, token, width), every token of which a convolution sees -> the same shape."""
+        x = x + self.first(self.first_norm(x)) / 2
+        x, maps = self.branches(x, visible, recall)
+        return self.norm(x + self.second(self.second_norm(x)) / 2), under("branches", maps)
 
 
 class PreNormDecoderBlock(nn.Module):

@@ -6,11 +6,13 @@ from pathlib import Path
 from torch import nn
 
 from model.transformer import TRANSFORMER_SIZES, transformer
+from model.variants import VARIANTS
 from model.vit import VIT_SIZES, vit
 from model.weights import load_weights
 
 CATALOGUE: dict[str, Callable[[], nn.Module]] = {
     **{name: lambda config=config: vit(config) for name, config in VIT_SIZES.items()},  # type: ignore[misc] # mypy cannot infer a lambda's default
+    **{name: lambda one=one: one.compose(one.config) for name, one in VARIANTS.items()},  # type: ignore[misc] # as above
     **{name: lambda config=config: transformer(config) for name, config in TRANSFORMER_SIZES.items()},  # type: ignore[misc] # as above
 }
 

@@ -47,12 +47,74 @@ class GatedFeedForward(nn.Module):
         return mixed
 
 
-class LayerScale(nn.Module):
-    """diag(w) x, on the branch beside a residual connection (Touvron et al. 2021, equation 3)."""
+class DepthwiseConvolution(nn.Conv1d):
+    """A filter of its own for every channel, along the tokens, with zeros beyond their ends.
 
-    def __init__(self, width: int) -> None:
+    Raises ValueError for a kernel that has no middle.
+    """
+
+    def __init__(self, width: int, kernel: int) -> None:
+        if kernel % 2 == 0:
+            raise ValueError(f"depth-wise convolution: kernel must be odd, given {kernel}")
+        super().__init__(width, width, kernel, padding=kernel // 2, groups=width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Take x (batch, token, width) -> the same shape."""
+        return super().forward(x.transpose(1, 2)).transpose(1, 2)
+
+
+class ConvolutionalGate(nn.Module):
+    """One half of the width gates the other: A ⊙ DwConv(Norm(B)) (Peng et al. 2022, section 2.3)."""
+
+    def __init__(self, width: int, kernel: int) -> None:
+        if width % 2:
+            raise ValueError(f"convolutional gate: width must be even, to be split in halves, given {width}")
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
+        self.half = width // 2
+        self.norm = nn.LayerNorm(self.half)
+        self.convolution = DepthwiseConvolution(self.half, kernel)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Take x (batch, token, width) -> (batch, token, width / 2)."""
+        gated: Tensor = x[..., : self.half] * self.convolution(self.norm(x[..., self.half :]))
+        return gated
+
+
+class ConvolutionalGatingMLP(nn.Sequential):
+    """Widen, bend, gate by neighbours, narrow: cgMLP (Peng et al. 2022, section 2.3)."""
+
+    def __init__(self, width: int, hidden: int, kernel: int) -> None:
+        super().__init__(
+            nn.Linear(width, hidden), nn.GELU(), ConvolutionalGate(hidden, kernel), nn.Linear(hidden // 2, width)
+        )
+
+
+class DepthwiseMerge(nn.Module):
+    """Two branches to one: y' = DwConv(y) + y, then Wy' (Kim et al. 2022, section 2.2).
+
+    Without the convolution it is the merge of a Branchformer, W alone (Peng et al. 2022, section 2.4).
+    """
+
+    def __init__(self, width: int, kernel: int) -> None:
+        super().__init__()
+        self.convolution = DepthwiseConvolution(2 * width, kernel)
+        self.output = nn.Linear(2 * width, width)
+
+    def forward(self, y: Tensor) -> Tensor:
+        """Take y (batch, token, twice the width) -> (batch, token, width)."""
+        merged: Tensor = self.output(self.convolution(y) + y)
+        return merged
+
+
+class LayerScale(nn.Module):
+    """diag(w) x, on the branch beside a residual connection (Touvron et al. 2021, equation 3).
+
+    w begins at `initial`, which the paper has small.
+    """
+
+    def __init__(self, width: int, initial: float = 1.0) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.full((width,), initial))
 
     def forward(self, x: Tensor) -> Tensor:
         """Take x (..., width) -> the same shape."""
@@ -85,6 +147,14 @@ class SinusoidalPositions(nn.Module):
     def forward(self, index: Tensor) -> Tensor:
         """Index (...) -> (..., width)."""
         return self.table[index]
+
+
+class NoPositions(nn.Module):
+    """Nothing added wherever a token stands: tokens are a set."""
+
+    def forward(self, index: Tensor) -> Tensor:
+        """Index (...) -> (..., 1), zeros."""
+        return torch.zeros(1, device=index.device).expand(*index.shape, 1)
 
 
 class Embedding(nn.Module):

@@ -1,13 +1,14 @@
 """The Vision Transformer (Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words") and those that followed it."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from model.attention import Maps, MultiHeadAttention, under
-from model.blocks import Encoder, PreNormEncoderBlock, Recall
+from model.blocks import Encoder, Norm, PreNormEncoderBlock, Recall
 from model.heads import FirstLinear, head_width
 from model.parts import ACTIVATIONS, FeedForward, GatedFeedForward, LayerScale, Patches
 
@@ -68,7 +69,7 @@ class ViT(nn.Module):
     def __init__(
         self,
         patches: Patches,
-        positions: nn.Embedding,
+        positions: nn.Module,
         encoder: Encoder,
         head: nn.Module,
         *,
@@ -80,7 +81,7 @@ class ViT(nn.Module):
         self.positions = positions
         self.encoder = encoder
         self.head = head
-        width = positions.embedding_dim
+        width = patches.projection.out_channels
         self.class_token = nn.Parameter(torch.zeros(1, 1, width))
         self.distillation_token = nn.Parameter(torch.zeros(1, 1, width)) if distilled else None
         self.registers = nn.Parameter(torch.zeros(1, registers, width)) if registers else None
@@ -88,44 +89,63 @@ class ViT(nn.Module):
     @property
     def width(self) -> int:
         """How many numbers the head returns an image."""
-        return head_width(self.head, self.positions.embedding_dim)
+        return head_width(self.head, self.class_token.shape[2])
 
     def forward(self, pixels: Tensor, recalls: Sequence[Recall] | None = None) -> tuple[Tensor, Maps]:
         """Pixels (batch, channels, height, width), normalised -> what the head returns, and the encoder's maps."""
         x = self.patches(pixels)  # (batch, patches, width)
         placed = [token for token in (self.class_token, self.distillation_token) if token is not None]
-        x = torch.cat([*(token.expand(x.shape[0], -1, -1) for token in placed), x], dim=1) + self.positions.weight
+        x = torch.cat([*(token.expand(x.shape[0], -1, -1) for token in placed), x], dim=1)
+        x = x + self.positions(torch.arange(x.shape[1], device=x.device))
         if self.registers is not None:
             x = torch.cat((x[:, :1], self.registers.expand(x.shape[0], -1, -1), x[:, 1:]), dim=1)
         x, maps = self.encoder(x, None, recalls)
         return self.head(x), under("encoder", maps)
 
 
-def vit(config: ViTConfig, head: nn.Module | None = None) -> ViT:
-    """Compose a ViT of the given sizes with freshly initialised weights; it classifies unless it has another head."""
+def norm(config: ViTConfig) -> Norm:
+    """Return what makes a norm of the width."""
+    return functools.partial(nn.LayerNorm, config.width, eps=config.epsilon)
 
-    def norm() -> nn.LayerNorm:
-        return nn.LayerNorm(config.width, eps=config.epsilon)
 
-    def feed_forward() -> nn.Module:
-        if config.gated:
-            return GatedFeedForward(config.width, config.hidden)
-        return FeedForward(config.width, config.hidden, ACTIVATIONS[config.activation]())
+def feed_forward(config: ViTConfig) -> nn.Module:
+    """Compose the feed-forward of a block."""
+    if config.gated:
+        return GatedFeedForward(config.width, config.hidden)
+    return FeedForward(config.width, config.hidden, ACTIVATIONS[config.activation]())
 
-    def scale() -> nn.Module:
-        return LayerScale(config.width) if config.scaled else nn.Identity()
 
-    def block() -> PreNormEncoderBlock:
-        attention = MultiHeadAttention(config.width, config.heads, bias=config.bias)
-        return PreNormEncoderBlock(attention, feed_forward(), norm, scale)
+def block(
+    config: ViTConfig, attention: MultiHeadAttention | None = None, scale: Callable[[], nn.Module] | None = None
+) -> PreNormEncoderBlock:
+    """Compose a block of a ViT; it attends, and scales its branches, as every ViT does unless it is given how."""
+    return PreNormEncoderBlock(
+        attention or MultiHeadAttention(config.width, config.heads, bias=config.bias),
+        feed_forward(config),
+        norm(config),
+        scale or (functools.partial(LayerScale, config.width) if config.scaled else nn.Identity),
+    )
 
+
+def vit(
+    config: ViTConfig,
+    head: nn.Module | None = None,
+    *,
+    blocks: Iterable[nn.Module] | None = None,
+    positions: nn.Module | None = None,
+) -> ViT:
+    """Compose a ViT of the given sizes with freshly initialised weights.
+
+    It classifies unless it has another head, learns its positions unless it has others, and its blocks are those of
+    every ViT unless it has others.
+    """
     rows, columns = config.grid
-    positions = nn.Embedding(1 + config.distilled + rows * columns, config.width)
-    nn.init.trunc_normal_(positions.weight, std=0.02)
+    learned = nn.Embedding(1 + config.distilled + rows * columns, config.width)
+    nn.init.trunc_normal_(learned.weight, std=0.02)
     return ViT(
         patches=Patches(config.image, config.channels, config.patch, config.width),
-        positions=positions,
-        encoder=Encoder([block() for _ in range(config.layers)], norm()),
+        positions=positions or learned,
+        encoder=Encoder(blocks or [block(config) for _ in range(config.layers)], norm(config)()),
         head=head or FirstLinear(config.width, config.classes),
         distilled=config.distilled,
         registers=config.registers,

@@ -7,11 +7,13 @@ from pathlib import Path
 
 from model.catalogue import BUNDLED
 from model.train.fit import Run
+from model.variants import VARIANTS
 from model.weights import save_weights
 
 RECIPES = {
     "digits": "digits",
     "dates": "dates",
+    **dict.fromkeys(VARIANTS, "digits"),
 }
 """Models that can be trained, and the module that knows how: `train(name, run)`, and `STEPS` by name."""
 

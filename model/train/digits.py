@@ -13,6 +13,7 @@ from model.catalogue import build
 from model.scan import BOX, MEAN, STD
 from model.train.fit import Run, fit
 from model.train.strokes import draw
+from model.variants import VARIANTS
 from model.vit import VIT_SIZES
 
 SIDE = VIT_SIZES["digits"].image[0]
@@ -78,7 +79,10 @@ def augment(field: Tensor) -> Tensor:
     return (field + torch.randn_like(field) * 0.03).clamp(0, 1)
 
 
-STEPS = {"digits": 4000}
+STEPS = {"digits": 4000, **dict.fromkeys(VARIANTS, 800)}
+BATCH = {"digits": (96, 48), **dict.fromkeys(VARIANTS, (40, 20))}
+"""Scans and strokes of a batch."""
+RATE = {"digits": 1e-3, **dict.fromkeys(VARIANTS, 2e-3)}
 
 
 def train(name: str, run: Run) -> tuple[nn.Module, str]:
@@ -87,14 +91,21 @@ def train(name: str, run: Run) -> tuple[nn.Module, str]:
     module = build(name)
     scanned, scanned_labels, held, held_labels = scans()
     drawn, drawn_labels = strokes(6000, seed=0)
+    scans_of_a_batch, strokes_of_a_batch = BATCH[name]
 
     def loss() -> Tensor:
-        some, others = torch.randint(len(scanned), (96,)), torch.randint(len(drawn), (48,))
+        some = torch.randint(len(scanned), (scans_of_a_batch,))
+        others = torch.randint(len(drawn), (strokes_of_a_batch,))
         field = augment(torch.cat((scanned[some], drawn[others])))
         logits, _ = module(pixels(field))
         return F.cross_entropy(logits, torch.cat((scanned_labels[some], drawn_labels[others])), label_smoothing=0.05)
 
-    fit(module, loss, run, rate=1e-3, label=name)
-    with torch.no_grad():
-        right = (module(pixels(held))[0].argmax(1) == held_labels).sum().item()
+    fit(module, loss, run, rate=RATE[name], label=name)
+    right = read_right(module, held, held_labels)
     return module, f"accuracy {right / len(held):.2%} ({right} of {len(held)} held-out scans)"
+
+
+@torch.no_grad()
+def read_right(module: nn.Module, held: Tensor, labels: Tensor) -> int:
+    """Count the fields that are read right."""
+    return int((module(pixels(held))[0].argmax(1) == labels).sum())
