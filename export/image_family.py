@@ -101,7 +101,7 @@ class ImageFamily(Family[C]):
         positions = tensors.get(name)
         if positions is None or before == after:
             return tensors
-        prefix = module.positions.num_embeddings - after[0] * after[1]
+        prefix = len(module.positions.get_parameter("weight")) - after[0] * after[1]
         positions = positions.reshape(-1, positions.shape[-1])
         if len(positions) != prefix + before[0] * before[1]:
             raise CheckpointError(

@@ -67,9 +67,10 @@ class PostNormEncoderBlock(PreNormEncoderBlock):
 
 
 class ParallelEncoderBlock(nn.Module):
-    """x' = x + MHA₁(norm(x)) + MHA₂(norm(x)); x'' = x' + FF₁(norm(x')) + FF₂(norm(x')) (Touvron et al. 2022, section 3).
+    """x' = x + MHA₁(norm(x)) + MHA₂(norm(x)); x'' = x' + FF₁(norm(x')) + FF₂(norm(x')).
 
-    Any number of either stand side by side, each behind a norm of its own.
+    Touvron et al. 2022, "Three things everyone should know about Vision Transformers", section 3. Any number of either
+    stand side by side, each behind a norm of its own.
     """
 
     def __init__(
@@ -81,7 +82,8 @@ class ParallelEncoderBlock(nn.Module):
 
     def forward(self, x: Tensor, visible: Tensor | None, recall: Recall = only_these) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width) -> the same shape; `recall` is asked for each attention in turn."""
-        branches, maps = [], {}
+        branches: list[Tensor] = []
+        maps: Maps = {}
         for index, (attention, norm) in enumerate(zip(self.attentions, self.attention_norms, strict=True)):
             y = norm(x)
             mixed, found = attention.read(y, recall(attention.remember(y)), visible)  # type: ignore[operator] # ModuleList forgets its parts' class

@@ -5,6 +5,11 @@ from pathlib import Path
 
 from torch import nn
 
+from model.captioner import CAPTIONER_SIZES, captioner
+from model.convolutional import CONVOLUTIONAL_SIZES, convolutional
+from model.recurrent import RECURRENT_SIZES, recurrent_text
+from model.scores import Bilinear
+from model.selects import Hard
 from model.transformer import TRANSFORMER_SIZES, transformer
 from model.variants import VARIANTS
 from model.vit import VIT_SIZES, vit
@@ -14,6 +19,11 @@ CATALOGUE: dict[str, Callable[[], nn.Module]] = {
     **{name: lambda config=config: vit(config) for name, config in VIT_SIZES.items()},  # type: ignore[misc] # mypy cannot infer a lambda's default
     **{name: lambda one=one: one.compose(one.config) for name, one in VARIANTS.items()},  # type: ignore[misc] # as above
     **{name: lambda config=config: transformer(config) for name, config in TRANSFORMER_SIZES.items()},  # type: ignore[misc] # as above
+    "captions-soft": lambda: captioner(CAPTIONER_SIZES["captions"]),
+    "captions-hard": lambda: captioner(CAPTIONER_SIZES["captions"], Hard()),
+    "dates-bilinear": lambda: transformer(TRANSFORMER_SIZES["dates-bilinear"], Bilinear),
+    **{name: lambda config=config: recurrent_text(config) for name, config in RECURRENT_SIZES.items()},  # type: ignore[misc] # as above
+    **{name: lambda config=config: convolutional(config) for name, config in CONVOLUTIONAL_SIZES.items()},  # type: ignore[misc] # as above
 }
 
 BUNDLED = Path(__file__).parent / "bundled"

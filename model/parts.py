@@ -70,13 +70,13 @@ class ConvolutionalGate(nn.Module):
         if width % 2:
             raise ValueError(f"convolutional gate: width must be even, to be split in halves, given {width}")
         super().__init__()
-        self.half = width // 2
-        self.norm = nn.LayerNorm(self.half)
-        self.convolution = DepthwiseConvolution(self.half, kernel)
+        self.width = width // 2
+        self.norm = nn.LayerNorm(self.width)
+        self.convolution = DepthwiseConvolution(self.width, kernel)
 
     def forward(self, x: Tensor) -> Tensor:
         """Take x (batch, token, width) -> (batch, token, width / 2)."""
-        gated: Tensor = x[..., : self.half] * self.convolution(self.norm(x[..., self.half :]))
+        gated: Tensor = x[..., : self.width] * self.convolution(self.norm(x[..., self.width :]))
         return gated
 
 

@@ -1,13 +1,13 @@
 """The encoder-decoder Transformer (Vaswani et al. 2017, "Attention Is All You Need")."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from model.attention import KeyValue, Maps, MultiHeadAttention, causal, under
+from model.attention import KeyValue, Maps, MultiHeadAttention, Score, causal, scaled_dot_product, under
 from model.blocks import (
     Decoder,
     Encoder,
@@ -81,6 +81,10 @@ TRANSFORMER_SIZES = {
     "dates": TransformerConfig(
         75, length=96, width=128, encoder=Stack(3, 4, 512), decoder=Stack(3, 4, 512), pre_norm=True
     ),
+    # the same work with bilinear scores (`model.scores.Bilinear`), and half the weights
+    "dates-bilinear": TransformerConfig(
+        75, length=96, width=112, encoder=Stack(2, 4, 448), decoder=Stack(2, 4, 448), pre_norm=True
+    ),
 }
 
 
@@ -150,8 +154,13 @@ def _keys(visible: Tensor) -> Tensor:
     return visible[:, None, None, :]  # (batch, head, query, key)
 
 
-def transformer(config: TransformerConfig) -> Transformer:
-    """Compose an encoder-decoder of the given sizes with freshly initialised weights."""
+def transformer(
+    config: TransformerConfig, score: Callable[[int, int], Score] = lambda heads, width: scaled_dot_product
+) -> Transformer:
+    """Compose an encoder-decoder of the given sizes with freshly initialised weights.
+
+    `score` makes what scores, of so many heads, each so wide.
+    """
     encoder_block, decoder_block = (
         (PreNormEncoderBlock, PreNormDecoderBlock) if config.pre_norm else (PostNormEncoderBlock, PostNormDecoderBlock)
     )
@@ -161,7 +170,7 @@ def transformer(config: TransformerConfig) -> Transformer:
         return nn.LayerNorm(config.width)
 
     def attention(stack: Stack) -> MultiHeadAttention:
-        return MultiHeadAttention(config.width, stack.heads)
+        return MultiHeadAttention(config.width, stack.heads, score=score(stack.heads, config.width // stack.heads))
 
     def feed_forward(stack: Stack) -> FeedForward:
         return FeedForward(config.width, stack.hidden, ACTIVATIONS[config.activation]())

@@ -66,7 +66,9 @@ def parallel(config: ViTConfig) -> ViT:
 
 def layer_scale(config: ViTConfig) -> ViT:
     """Branches are scaled a channel, by little at first (Touvron et al. 2021, CaiT)."""
-    return vit(config, blocks=[block(config, scale=lambda: LayerScale(config.width, 0.1)) for _ in range(config.layers)])
+    return vit(
+        config, blocks=[block(config, scale=lambda: LayerScale(config.width, 0.1)) for _ in range(config.layers)]
+    )
 
 
 def macaron(config: ViTConfig) -> ViT:
@@ -94,7 +96,10 @@ def e_branchformer(config: ViTConfig) -> ViT:
     half = replace(config, hidden=config.hidden // 2)
     blocks = [
         EBranchformerBlock(
-            _branches(config, DepthwiseMerge(config.width, KERNEL)), feed_forward(half), feed_forward(half), norm(config)
+            _branches(config, DepthwiseMerge(config.width, KERNEL)),
+            feed_forward(half),
+            feed_forward(half),
+            norm(config),
         )
         for _ in range(config.layers)
     ]

@@ -12,8 +12,9 @@ from model.weights import save_weights
 
 RECIPES = {
     "digits": "digits",
-    "dates": "dates",
+    **dict.fromkeys(("dates", "dates-bilinear", "dates-convolutional", "dates-recurrent"), "dates"),
     **dict.fromkeys(VARIANTS, "digits"),
+    **dict.fromkeys(("captions-soft", "captions-hard"), "captions"),
 }
 """Models that can be trained, and the module that knows how: `train(name, run)`, and `STEPS` by name."""
 

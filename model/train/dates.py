@@ -68,7 +68,8 @@ def logits(module: nn.Module, source: Tensor, target: Tensor) -> Tensor:
     return out
 
 
-STEPS = {"dates": 6000}
+STEPS = {"dates": 6000, "dates-bilinear": 3000, "dates-convolutional": 3000, "dates-recurrent": 3000}
+RATE = {"dates": 1.5e-3, "dates-bilinear": 1.5e-3, "dates-convolutional": 1.5e-3, "dates-recurrent": 2e-3}
 
 
 def train(name: str, run: Run) -> tuple[nn.Module, str]:
@@ -81,7 +82,7 @@ def train(name: str, run: Run) -> tuple[nn.Module, str]:
         source, target = next(drawn)
         return F.cross_entropy(logits(module, source, target).flatten(0, 1), target[:, 1:].flatten(), ignore_index=PAD)
 
-    fit(module, loss, run, rate=1.5e-3, label=name, rng=rng)
+    fit(module, loss, run, rate=RATE[name], label=name, rng=rng)
     right = exact(module, held := [example(rng, held=True) for _ in range(5000)])
     return module, f"exact match {right / len(held):.2%} ({right} of {len(held)} expressions of held-out dates)"
 

@@ -1,0 +1,83 @@
+"""Images to words: convolutional annotations, and a recurrent decoder that attends to them (Xu et al. 2015)."""
+
+import itertools
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from model.attention import Select, soft
+from model.recurrent import Recurrent, RecurrentConfig, recurrent
+
+
+class ImageAnnotations(nn.Module):
+    """A vector for every cell of a grid over the image, and their mean (section 3.1.1).
+
+    `layers` are convolutions that make the image as small as the grid; every cell is told where it lies.
+    """
+
+    def __init__(self, image: tuple[int, int], layers: nn.Sequential, positions: nn.Embedding) -> None:
+        super().__init__()
+        self.image = image
+        self.layers = layers
+        self.positions = positions
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """Take pixels (batch, channels, height, width), normalised -> (batch, cells in reading order, width), its mean.
+
+        Raises ValueError for an image of another size.
+        """
+        if pixels.shape[-2:] != self.image:
+            height, width = pixels.shape[-2:]
+            raise ValueError(f"image: must be {self.image[0]}x{self.image[1]} pixels, given {height}x{width}")
+        cells = self.layers(pixels).flatten(2).transpose(1, 2)
+        cells = cells + self.positions(torch.arange(cells.shape[1], device=cells.device))
+        return cells, cells.mean(dim=1)
+
+
+@dataclass(frozen=True)
+class CaptionerConfig:
+    """Sizes of a captioner: image (height, width) and the side of a cell, in pixels, and those of its decoder."""
+
+    image: tuple[int, int]
+    channels: int
+    cell: int
+    decoder: RecurrentConfig
+
+    def __post_init__(self) -> None:
+        if self.cell & (self.cell - 1) or any(side % self.cell for side in self.image):
+            height, width = self.image
+            raise ValueError(
+                f"image: sides must be multiples of the cell's {self.cell}, a power of two, given {height}x{width}"
+            )
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of cells."""
+        return self.image[0] // self.cell, self.image[1] // self.cell
+
+
+def captioner(config: CaptionerConfig, select: Select = soft) -> Recurrent:
+    """Compose a captioner with freshly initialised weights, of soft attention unless it selects otherwise."""
+    halvings, width = config.cell.bit_length() - 1, config.decoder.source
+    widths = [config.channels, *(max(16, width >> halvings - 1 - step) for step in range(halvings))]
+    layers: list[nn.Module] = []
+    for inputs, outputs in itertools.pairwise(widths):
+        layers += [nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
+    layers += [nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+    rows, columns = config.grid
+    annotations = ImageAnnotations(config.image, nn.Sequential(*layers), nn.Embedding(rows * columns, width))
+    return recurrent(config.decoder, annotations, width, select)
+
+
+CAPTIONER_SIZES = {
+    # bundled: several handwritten digits to their words
+    "captions": CaptionerConfig(
+        (64, 64),
+        1,
+        cell=8,
+        decoder=RecurrentConfig(
+            13, length=64, target_length=8, embedding=32, source=96, alignment=64, width=128, readout=48
+        ),
+    ),
+}

@@ -1,0 +1,189 @@
+"""The convolutional encoder-decoder with attention in every layer (Gehring et al. 2017)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from model.attention import KeyValue, Maps, attend, under
+from model.cache import before, put
+from model.parts import Embedding
+from model.scores import dot_product
+
+HALF = 0.5**0.5
+"""A sum of two keeps its variance (section 3.5)."""
+
+Memory: TypeAlias = tuple[Tensor, Tensor]
+"""Keys and values that every layer reads, (batch, 1, source, width) each."""
+
+
+class GatedConvolution(nn.Module):
+    """A convolution and a gate beside it: A ⊙ sigmoid(B) (section 3.2; Dauphin et al. 2017)."""
+
+    def __init__(self, width: int, kernel: int) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.convolution = nn.Conv1d(width, 2 * width, kernel)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Take x (batch, token + kernel - 1, width) -> (batch, token, width)."""
+        both = self.convolution(x.transpose(1, 2)).transpose(1, 2)
+        half = both.shape[-1] // 2
+        return both[..., :half] * torch.sigmoid(both[..., half:])
+
+
+class StepAttention(nn.Module):
+    """Which source tokens a layer's states are about: d = Wh + b + g, dot products, and a projection (section 3.3).
+
+    Keys and values are those of the source, the same for all layers.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(width, width)
+        self.output = nn.Linear(width, width)
+
+    def read(self, x: Tensor, embedded: Tensor, remembered: KeyValue, visible: Tensor | None) -> tuple[Tensor, Maps]:
+        """Let x (batch, query, width), of tokens embedded (batch, query, width), look at what was remembered."""
+        query = self.query(x) + embedded
+        mixed, weights = attend(query[:, None], *remembered, visible, dot_product)
+        return self.output(mixed[:, 0]), {"": weights}  # (batch, query, width)
+
+
+class ConvolutionalEncoder(nn.Module):
+    """Gated convolutions, each with the token and as many tokens on either side (section 3.2)."""
+
+    def __init__(self, layers: Sequence[GatedConvolution]) -> None:
+        super().__init__()
+        self.side = layers[0].kernel // 2
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, x: Tensor, visible: Tensor) -> Tensor:
+        """Take x (batch, token, width), visible (batch, token): padding is zeros, as beyond the ends."""
+        shown = visible[:, :, None]
+        for layer in self.layers:
+            padded = nn.functional.pad(torch.where(shown, x, 0), (0, 0, self.side, self.side))
+            x = (x + layer(padded)) * HALF
+        return x
+
+
+class DecoderLayer(nn.Module):
+    """A gated convolution of the tokens so far, then attention (section 3.3)."""
+
+    def __init__(self, convolution: GatedConvolution, attention: StepAttention) -> None:
+        super().__init__()
+        self.convolution = convolution
+        self.attention = attention
+
+    def forward(
+        self, x: Tensor, earlier: Tensor, embedded: Tensor, memory: KeyValue, visible: Tensor | None
+    ) -> tuple[Tensor, Maps]:
+        """Take x (batch, token, width) and the kernel - 1 tokens before it -> the same shape."""
+        h = self.convolution(torch.cat((earlier, x), dim=1))
+        mixed, maps = self.attention.read(h, embedded, memory, visible)
+        return (x + (h + mixed) * HALF) * HALF, under("attention", maps)
+
+
+class Convolutional(nn.Module):
+    """Encode a source once, then predict every target token from the source and the tokens before it."""
+
+    def __init__(
+        self,
+        source: Embedding,
+        target: Embedding,
+        encoder: ConvolutionalEncoder,
+        decoder: Sequence[DecoderLayer],
+        head: nn.Linear,
+    ) -> None:
+        super().__init__()
+        self.source = source
+        self.target = target
+        self.encoder = encoder
+        self.decoder = nn.ModuleList(decoder)
+        self.head = head
+
+    def forward(self, source: Tensor, visible: Tensor, target: Tensor) -> tuple[Tensor, Maps]:
+        """Teacher-forced pass: logits (batch, target, vocabulary) of the token after each, and all maps."""
+        return self.decode(target, self.encode(source, visible), visible)
+
+    def encode(self, source: Tensor, visible: Tensor) -> Memory:
+        """Return the keys z, and the values z + e, e the embedded source, once for all steps (section 3.3)."""
+        embedded = self.source(source, torch.arange(source.shape[1], device=source.device))
+        z = self.encoder(embedded, visible)
+        return z[:, None], (z + embedded)[:, None]
+
+    def decode(self, target: Tensor, memory: Memory, visible: Tensor) -> tuple[Tensor, Maps]:
+        """Run the decoder on whole targets (batch, target)."""
+        x = embedded = self.target(target, torch.arange(target.shape[1], device=target.device))
+        maps: Maps = {}
+        for index, layer in enumerate(self.decoder):
+            nothing = x.new_zeros(x.shape[0], self._earlier(layer), x.shape[2])
+            x, found = layer(x, nothing, embedded, memory, visible[:, None, None, :])
+            maps |= under(f"decoder.{index}", found)
+        return self.head(x), maps
+
+    def step(
+        self, token: Tensor, position: Tensor, past: Sequence[Tensor], memory: Memory, visible: Tensor
+    ) -> tuple[Tensor, list[Tensor], Maps]:
+        """Decode one token a row, every row at a position of its own: logits (batch, vocabulary), new cache, maps.
+
+        token and position (batch); past holds what each layer was given (batch, 1, capacity, width).
+        """
+        x = embedded = self.target(token[:, None], position[:, None])  # (batch, 1, width)
+        present: list[Tensor] = []
+        maps: Maps = {}
+        for index, (layer, cache) in enumerate(zip(self.decoder, past, strict=True)):
+            present.append(put(cache, position, x[:, 0]))
+            earlier = before(cache, position, self._earlier(layer))
+            x, found = layer(x, earlier, embedded, memory, visible[:, None, None, :])
+            maps |= under(f"decoder.{index}", found)
+        return self.head(x)[:, 0], present, maps
+
+    @staticmethod
+    def _earlier(layer: nn.Module) -> int:
+        return layer.convolution.kernel - 1  # type: ignore[union-attr, operator, return-value] # as above
+
+
+@dataclass(frozen=True)
+class ConvolutionalConfig:
+    """Sizes of a convolutional encoder-decoder; `length` is the most tokens on either side."""
+
+    vocabulary: int
+    length: int
+    width: int
+    encoder: int
+    decoder: int
+    kernel: int
+
+    def __post_init__(self) -> None:
+        if self.kernel % 2 == 0:
+            raise ValueError(f"convolutional encoder: kernel must be odd, given {self.kernel}")
+
+
+def convolutional(config: ConvolutionalConfig) -> Convolutional:
+    """Compose a convolutional encoder-decoder of the given sizes with freshly initialised weights."""
+
+    def embedding() -> Embedding:
+        table = Embedding(nn.Embedding(config.vocabulary, config.width), nn.Embedding(config.length, config.width))
+        nn.init.normal_(table.tokens.weight, std=0.1)  # section 3.5
+        nn.init.normal_(table.positions.weight, std=0.1)  # type: ignore[arg-type] # a module's attribute
+        return table
+
+    return Convolutional(
+        embedding(),
+        embedding(),
+        ConvolutionalEncoder([GatedConvolution(config.width, config.kernel) for _ in range(config.encoder)]),
+        [
+            DecoderLayer(GatedConvolution(config.width, config.kernel), StepAttention(config.width))
+            for _ in range(config.decoder)
+        ],
+        nn.Linear(config.width, config.vocabulary),
+    )
+
+
+CONVOLUTIONAL_SIZES = {
+    # bundled: written dates to ISO 8601, characters as tokens
+    "dates-convolutional": ConvolutionalConfig(75, length=96, width=96, encoder=4, decoder=3, kernel=5),
+}
