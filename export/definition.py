@@ -68,10 +68,12 @@ def read(look: Look, seen: Seen, controls: Controls, image: ImageRule | None) ->
 def _maps(look: Look, kind: Kind, weights: list[Tensor], values: list[Tensor], controls: Controls) -> Tensor:
     layers, rows, heads = (controls[f"{kind.kind}.{name}"] for name in ("layers", "rows", "heads"))
     method, fusion = READ[int(controls["method"])], FUSIONS[int(controls["fusion"])]
+    if method not in kind.methods:
+        return torch.zeros(0)
     if method == "raw":
         stack = torch.stack([layer[:, :, rows] for layer in weights], dim=2)[:, :, layers]
         return stack[:, heads] if fusion == "each" else _fused(stack, fusion)[:, None]
-    if method == "rollout" and method in kind.methods:
+    if method == "rollout":
         fused = [_fused(layer, fusion) for layer in weights]
         ratio = controls[f"{kind.kind}.discard"] / fused[0].shape[-1] ** 2
         if ratio:
@@ -98,7 +100,7 @@ def _diagnostics(kind: Kind, weights: list[Tensor], special: Tensor, image: Imag
             "entropy": methods.entropy(layer),
             "special": (layer * special[:, None, None]).sum(-1),
         }
-        if image and kind.grid:
+        if image and kind.grid and kind.query == kind.key:
             centres = torch.from_numpy(patch_centres(kind.grid, image))
             figures["distance"] = methods.distance(layer, centres, kind.prefix)
         layers.append(torch.stack([figures[name] for name in FIGURES if name in figures], dim=-1))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,9 @@ from torch import Tensor, nn
 from contract.manifest import Kind
 from model.attention import KeyValue, Maps
 from model.blocks import recording
+from model.convolutional import Convolutional
 from model.gpt import GPT
+from model.recurrent import Recurrent
 from model.text_encoder import TextEncoder
 from model.transformer import Transformer
 from model.vit import ViT
@@ -67,7 +69,12 @@ class Look(nn.Module):
         return [[maps[name] for name in kind.maps] for kind in self.kinds]
 
     def joining(self, kind: Kind) -> list[Tensor]:
-        """Return the projections (heads x width of a head, width) that join the heads of a kind's attentions."""
+        """Return the projections (heads x width of a head, width) that join the heads of a kind's attentions.
+
+        Where there are none, norms cannot be read.
+        """
+        if "norm" not in kind.methods:
+            return []
         return [self.model.get_submodule(name).get_parameter("output.weight").detach().T for name in kind.maps]
 
 
@@ -78,6 +85,8 @@ def _values(seen: Sequence[KeyValue]) -> list[Tensor]:
 class ImageLook(Look):
     """Pixels (batch, height, width, channels), uint8 -> what a ViT says of them."""
 
+    model: ViT
+
     def __init__(self, model: ViT, kinds: Sequence[Kind], normalize: Normalize) -> None:
         super().__init__(model, kinds)
         self.normalize = normalize
@@ -85,7 +94,7 @@ class ImageLook(Look):
     def see(self, *inputs: Tensor) -> Seen:
         """Run the model."""
         seen: list[KeyValue] = []
-        answer, maps = self.model(self.normalize(*inputs), [recording(seen)] * len(self.kinds[0].maps))
+        answer, maps = self.model(self.normalize(*inputs), [recording(seen)] * len(self.model.encoder.blocks))
         return Seen(answer, self.named(maps), [_values(seen)])
 
 
@@ -135,6 +144,70 @@ class SequenceLook(Look):
         memory, maps = self.model.encode(source, visible, [recording(own)] * len(encoder.maps))
         logits, others = self.model.decode(target, memory, visible, [recording(fed)] * len(decoder.maps))
         return Seen(logits, self.named(maps | others), [_values(own), _values(fed), _values(memory)])
+
+
+class Aligning(nn.Module):
+    """A model whose decoder alone attends, and only to its source: tokens with source_visible, or an image."""
+
+    def __init__(self, model: Recurrent | Convolutional, normalize: Normalize | None) -> None:
+        super().__init__()
+        self.model = model
+        self.normalize = normalize
+
+    def source(self, given: Sequence[Tensor]) -> tuple[Tensor, Any]:
+        """Return what the model encodes, and which of it is visible."""
+        if self.normalize:
+            return self.normalize(*given), None
+        source, visible = given
+        return source, visible
+
+
+class AlignLook(Look):
+    """A source and target -> logits of the token after each target token.
+
+    What recurs is traced step by step: as many as a target may be long, `unrolled`, of which those of its own remain.
+    """
+
+    def __init__(self, aligning: Aligning, kinds: Sequence[Kind], unrolled: int | None) -> None:
+        super().__init__(aligning.model, kinds)
+        self.aligning = aligning
+        self.unrolled = unrolled
+
+    def see(self, *inputs: Tensor) -> Seen:
+        """Run the model."""
+        *given, target = inputs
+        length = target.shape[1]
+        if self.unrolled:
+            target = nn.functional.pad(target, (0, self.unrolled - length))
+        source, visible = self.aligning.source(given)
+        memory = self.aligning.model.encode(source, visible)
+        logits, maps = self.aligning.model.decode(target, memory, visible)
+        weights = [[layer[:, :, :length] for layer in kind] for kind in self.named(maps)]
+        return Seen(logits[:, :length], weights, [[memory[1]] * len(kind) for kind in weights])
+
+
+class AlignEncode(Aligning):
+    """A source -> what every step reads of it."""
+
+    def forward(self, *given: Tensor) -> tuple[Tensor, ...]:
+        """Return keys and values, and the first state of what recurs."""
+        return self.model.encode(*self.source(given))
+
+
+class AlignDecode(Aligning):
+    """One token a row and the caches -> logits of the next token and the caches with this token in them."""
+
+    def __init__(self, model: Recurrent | Convolutional, normalize: Normalize | None, caches: int) -> None:
+        super().__init__(model, normalize)
+        self.caches = caches
+
+    def forward(self, token: Tensor, position: Tensor, *remembered: Tensor) -> tuple[Tensor, ...]:
+        """`remembered` holds source_visible where the source is text, the caches, and then the memory."""
+        visible: Any = None if self.normalize else remembered[0]
+        rest = remembered if self.normalize else remembered[1:]
+        past, memory = rest[: self.caches], rest[self.caches :]
+        logits, present, _ = self.model.step(token, position, past, memory, visible)
+        return logits, *present
 
 
 class ContinueEncode(nn.Module):

@@ -21,7 +21,7 @@ Precision: TypeAlias = Literal["fp32", "fp16", "bf16", "int8"]
 HALVES: Mapping[str, Dtype] = {"fp16": "float16", "bf16": "bfloat16"}
 """What a graph of half floats computes in."""
 
-OWN = ("past.", "present.", "decoder.blocks.", "encoder.blocks.")
+OWN = ("past.", "present.", "memory.", "decoder.blocks.", "encoder.blocks.", "decoder.attention")
 """What caches, memory, weights and values are called: they stay in the precision that the graph computes in."""
 
 

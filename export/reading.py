@@ -244,7 +244,7 @@ class Reading:
 
     def _places(self) -> str | None:
         """Return how far patches are from each other (patch, patch), in pixels of the image that the model takes."""
-        if not self.image or not self.kind.grid:
+        if not self.image or not self.kind.grid or self.kind.query != self.kind.key:
             return None
         centres = patch_centres(self.kind.grid, self.image)
         apart = np.linalg.norm(centres[:, None] - centres, axis=-1)

@@ -1,5 +1,8 @@
 """From a definition to a source: which roles a task has, and what goes into and out of their graphs."""
 
+import json
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from torch import nn
@@ -20,6 +23,10 @@ from contract.manifest import (
     TextRule,
 )
 from export.graphs import (
+    AlignDecode,
+    AlignEncode,
+    Aligning,
+    AlignLook,
     ContinueDecode,
     ContinueEncode,
     ContinueLook,
@@ -32,7 +39,11 @@ from export.graphs import (
     TextLook,
 )
 from export.plan import Below, Plan, Source
+from model.attention import MultiHeadAttention
+from model.convolutional import Convolutional
 from model.gpt import GPT, GPTConfig
+from model.recurrent import Recurrent
+from model.selects import Hard, ReAttention
 from model.text_encoder import TextEncoder, TextEncoderConfig
 from model.transformer import Transformer, TransformerConfig
 from model.vit import ViT, ViTConfig
@@ -55,7 +66,7 @@ def image_model(
     scores: Scores = "softmax",
 ) -> Source:
     """Plan the roles of a ViT that classifies images or embeds them."""
-    kind = _encoder(task, config.layers, config.heads, "image", config.prefix, config.grid)
+    kind = _vit_kind(model, config, task)
     tokens = config.prefix + config.grid[0] * config.grid[1]
     pixels = Port(name="pixels", dtype="uint8", axes=("batch", rule.height, rule.width, rule.channels))
     answer = _answer(model, task, "batch")
@@ -241,6 +252,98 @@ def text_to_text(
     )
 
 
+def aligned(
+    name: str,
+    model: Recurrent | Convolutional,
+    kind: Kind,
+    *,
+    family: str,
+    vocabulary: int,
+    memory: Mapping[str, int],
+    states: Mapping[str, int],
+    unrolled: int | None,
+    rules: Generation,
+    made_by: dict[str, Any],
+    tokenizer: str,
+    text: TextRule | None = None,
+    image: ImageRule | None = None,
+) -> Source:
+    """Plan the roles of an encoder-decoder of which the decoder alone attends, to its source: a text, or an image.
+
+    The `tokenizer` is that of targets, and of sources that are texts. The key, the value and whatever else is in
+    `memory`, and the `states` that a step leaves, are given with their widths. A model that recurs is `unrolled` to the
+    most tokens of its targets.
+    """
+    normalize = Normalize(image.mean, image.std) if image else None
+    source: tuple[Port, ...] = (_tokens("source"), _visible("source"))
+    sizes: dict[str, int] = {}
+    below: Below = {**dict.fromkeys(("target", "token"), vocabulary), "position": "capacity"}
+    long = length = 0
+    if image:
+        source = (Port(name="pixels", dtype="uint8", axes=("batch", image.height, image.width, image.channels)),)
+        rows, columns = kind.grid or (0, 0)
+        sizes["image"] = rows * columns
+    if text:
+        below["source"] = len(json.loads(tokenizer)["model"]["vocab"])
+        long, length = min(text.max_tokens, LONG), text.max_tokens
+    keys = sizes.get(kind.key, kind.key)
+    remembered = tuple(
+        _float(name, *(("batch", 1, keys, width) if name.endswith((".key", ".value")) else ("batch", width)))
+        for name, width in memory.items()
+    )
+    past, present = (
+        tuple(_float(f"{when}.{state}", "batch", 1, "capacity", width) for state, width in states.items())
+        for when in ("past", "present")
+    )
+    target, token, position = _tokens("target"), _one("token"), _one("position")
+    logits, following = _float("logits", "batch", "target", vocabulary), _float("logits", "batch", vocabulary)
+    look = AlignLook(Aligning(model, normalize), (kind,), unrolled)
+    width = next(width for name, width in memory.items() if name.endswith(".value"))
+    base = _base(look, (*source, target), logits, sizes, width, below)
+    base = replace(base, attentions=base.attentions * (unrolled or 1))
+    longest = rules.max_new_tokens
+    texts = [{"source": one} for one in (7, 1, min(13, long), long)] if text else [{}] * 4
+    return Source(
+        name=name,
+        family=family,
+        task="image-to-text" if image else "text2text-generation",
+        text=text,
+        image=image,
+        tokenizer=tokenizer if text else None,
+        target_tokenizer=tokenizer if image else None,
+        base=base,
+        plans=(
+            *_looks(base, sizes),
+            Plan("encode", AlignEncode(model, normalize), source, remembered, 0, below),
+            _step(
+                AlignDecode(model, normalize, len(past)),
+                (token, position, *source[1:], *past, *remembered),
+                (following, *present),
+                len(kind.maps),
+                below,
+            ),
+        ),
+        attention=(kind,),
+        generation=_driven(rules, tuple(states), memory=tuple(memory)).model_copy(
+            update={"tokenizer": TARGET_TOKENIZER if image else None}
+        ),
+        made_by=made_by,
+        traced={"batch": 2, "target": 5, "capacity": 9, **texts[0]},
+        tried=(
+            {"batch": 1, "target": 1, "capacity": 1, **texts[1]},
+            {"batch": 3, "target": min(7, longest), "capacity": 16, **texts[2]},
+            {"batch": 5, "target": longest, "capacity": longest, **texts[3]},
+        ),
+        longest={"batch": 1, "source": length, "target": longest} if text else None,
+    )
+
+
+def crossing(maps: tuple[str, ...], key: str, *, joined: bool, grid: tuple[int, int] | None = None) -> Kind:
+    """Return the one kind of a model that only attends to its source, with one head; `joined` by a projection."""
+    methods: tuple[Method, ...] = ("raw", "norm") if joined else ("raw",)
+    return Kind(kind="cross", maps=maps, heads=1, query="target", key=key, normalized=True, methods=methods, grid=grid)
+
+
 def _step(
     module: nn.Module, inputs: tuple[Port, ...], outputs: tuple[Port, ...], attentions: int, below: Below
 ) -> Plan:
@@ -303,6 +406,25 @@ def _looks(base: Plan, sizes: dict[str, int]) -> tuple[Plan, ...]:
 
 
 CONTROLS = ("layers", "rows", "heads")
+
+
+def _vit_kind(model: ViT, config: ViTConfig, task: Task) -> Kind:
+    """Return the attention of a ViT's encoder, whichever its parts are."""
+    parts = {name: part for name, part in model.named_modules() if isinstance(part, MultiHeadAttention)}
+    kind = _encoder(task, len(parts), config.heads, "image", config.prefix, config.grid)
+    missing: set[Method] = set()
+    if any(isinstance(part.select, ReAttention) for part in parts.values()):
+        missing.add("rollout")  # its rows do not sum to one
+    if any(isinstance(part.select, Hard) for part in parts.values()):
+        missing.add("relevance")  # a choice has no gradient
+    return kind.model_copy(
+        update={
+            "maps": tuple(parts),
+            "methods": tuple(method for method in kind.methods if method not in missing),
+            "normalized": "rollout" not in missing,
+            "abreast": len(parts) // len(model.encoder.blocks),
+        }
+    )
 
 
 def _encoder(task: Task, layers: int, heads: int, axis: str, prefix: int, grid: tuple[int, int] | None = None) -> Kind:

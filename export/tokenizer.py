@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from export.checkpoint import Checkpoint, CheckpointError
 
@@ -29,6 +29,15 @@ def characters(specials: tuple[str, ...], alphabet: str) -> str:
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
     tokenizer.decoder = decoders.Fuse()
+    return tokenizer.to_str(pretty=True)
+
+
+def words(specials: tuple[str, ...], vocabulary: tuple[str, ...]) -> str:
+    """Return a tokenizer of words with spaces between; indices are the specials in their order and then the words."""
+    known = {token: index for index, token in enumerate((*specials, *vocabulary))}
+    tokenizer = Tokenizer(models.WordLevel(known, unk_token=specials[0]))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in specials])
     return tokenizer.to_str(pretty=True)
 
 

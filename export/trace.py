@@ -56,6 +56,9 @@ def _strict() -> Iterator[None]:
             warnings.simplefilter("error")
             # torch 2.13 copying its own deprecated class
             warnings.filterwarnings("ignore", category=FutureWarning, message=r".*isinstance\(treespec, LeafSpec\)")
+            # torch.export, on its way through a recurrence
+            warnings.filterwarnings("ignore", category=UserWarning, message=r"The \.grad attribute of a Tensor that is")
+            warnings.filterwarnings("ignore", category=FutureWarning, message=r"_check_is_size will be removed")
             yield
     finally:
         registration.setLevel(level)

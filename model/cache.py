@@ -42,12 +42,12 @@ def before(past: Tensor, position: Tensor, count: int) -> Tensor:
 
     past (batch, 1, capacity, width), position (batch).
     """
-    row = torch.arange(len(past), device=past.device)[:, None]
+    row = torch.arange(past.shape[0], device=past.device)[:, None]
     slot = position[:, None] - count + torch.arange(count, device=past.device)  # (batch, count)
     return torch.where(slot[:, :, None] < 0, 0, past[row, 0, slot.clamp(min=0)])
 
 
 def put(past: Tensor, position: Tensor, new: Tensor) -> Tensor:
     """Return past (batch, 1, capacity, width) with new (batch, width) in the slot at each row's position."""
-    row = torch.arange(len(past), device=past.device)
+    row = torch.arange(past.shape[0], device=past.device)
     return past.index_put((row, torch.zeros_like(row), position), new)

@@ -15,7 +15,7 @@ from model.scores import dot_product
 HALF = 0.5**0.5
 """A sum of two keeps its variance (section 3.5)."""
 
-Memory: TypeAlias = tuple[Tensor, Tensor]
+Memory: TypeAlias = tuple[Tensor, ...]
 """Keys and values that every layer reads, (batch, 1, source, width) each."""
 
 
@@ -86,6 +86,29 @@ class DecoderLayer(nn.Module):
         return (x + (h + mixed) * HALF) * HALF, under("attention", maps)
 
 
+class ConvolutionalDecoder(nn.Module):
+    """Layers one after the other; a token sees itself and the kernel - 1 before it (section 3.3)."""
+
+    def __init__(self, blocks: Sequence[DecoderLayer]) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+        self.earlier = blocks[0].convolution.kernel - 1
+
+    def forward(
+        self, embedded: Tensor, earlier: Sequence[Tensor], memory: Memory, visible: Tensor
+    ) -> tuple[Tensor, list[Tensor], Maps]:
+        """Take tokens embedded (batch, token, width), and what each layer was given of the tokens before them.
+
+        Returns states of the same shape, what each layer was given now, and maps.
+        """
+        x, given, maps = embedded, list[Tensor](), Maps()
+        for index, (block, before_x) in enumerate(zip(self.blocks, earlier, strict=True)):
+            given.append(x)
+            x, found = block(x, before_x, embedded, (memory[0], memory[1]), visible[:, None, None, :])
+            maps |= under(f"blocks.{index}", found)
+        return x, given, maps
+
+
 class Convolutional(nn.Module):
     """Encode a source once, then predict every target token from the source and the tokens before it."""
 
@@ -94,14 +117,14 @@ class Convolutional(nn.Module):
         source: Embedding,
         target: Embedding,
         encoder: ConvolutionalEncoder,
-        decoder: Sequence[DecoderLayer],
+        decoder: ConvolutionalDecoder,
         head: nn.Linear,
     ) -> None:
         super().__init__()
         self.source = source
         self.target = target
         self.encoder = encoder
-        self.decoder = nn.ModuleList(decoder)
+        self.decoder = decoder
         self.head = head
 
     def forward(self, source: Tensor, visible: Tensor, target: Tensor) -> tuple[Tensor, Maps]:
@@ -116,13 +139,10 @@ class Convolutional(nn.Module):
 
     def decode(self, target: Tensor, memory: Memory, visible: Tensor) -> tuple[Tensor, Maps]:
         """Run the decoder on whole targets (batch, target)."""
-        x = embedded = self.target(target, torch.arange(target.shape[1], device=target.device))
-        maps: Maps = {}
-        for index, layer in enumerate(self.decoder):
-            nothing = x.new_zeros(x.shape[0], self._earlier(layer), x.shape[2])
-            x, found = layer(x, nothing, embedded, memory, visible[:, None, None, :])
-            maps |= under(f"decoder.{index}", found)
-        return self.head(x), maps
+        embedded = self.target(target, torch.arange(target.shape[1], device=target.device))
+        nothing = embedded.new_zeros(target.shape[0], self.decoder.earlier, embedded.shape[2])
+        x, _, maps = self.decoder(embedded, [nothing] * len(self.decoder.blocks), memory, visible)
+        return self.head(x), under("decoder", maps)
 
     def step(
         self, token: Tensor, position: Tensor, past: Sequence[Tensor], memory: Memory, visible: Tensor
@@ -131,19 +151,11 @@ class Convolutional(nn.Module):
 
         token and position (batch); past holds what each layer was given (batch, 1, capacity, width).
         """
-        x = embedded = self.target(token[:, None], position[:, None])  # (batch, 1, width)
-        present: list[Tensor] = []
-        maps: Maps = {}
-        for index, (layer, cache) in enumerate(zip(self.decoder, past, strict=True)):
-            present.append(put(cache, position, x[:, 0]))
-            earlier = before(cache, position, self._earlier(layer))
-            x, found = layer(x, earlier, embedded, memory, visible[:, None, None, :])
-            maps |= under(f"decoder.{index}", found)
-        return self.head(x)[:, 0], present, maps
-
-    @staticmethod
-    def _earlier(layer: nn.Module) -> int:
-        return layer.convolution.kernel - 1  # type: ignore[union-attr, operator, return-value] # as above
+        embedded = self.target(token[:, None], position[:, None])  # (batch, 1, width)
+        earlier = [before(cache, position, self.decoder.earlier) for cache in past]
+        x, given, maps = self.decoder(embedded, earlier, memory, visible)
+        present = [put(cache, position, one[:, 0]) for cache, one in zip(past, given, strict=True)]
+        return self.head(x)[:, 0], present, under("decoder", maps)
 
 
 @dataclass(frozen=True)
@@ -175,10 +187,12 @@ def convolutional(config: ConvolutionalConfig) -> Convolutional:
         embedding(),
         embedding(),
         ConvolutionalEncoder([GatedConvolution(config.width, config.kernel) for _ in range(config.encoder)]),
-        [
-            DecoderLayer(GatedConvolution(config.width, config.kernel), StepAttention(config.width))
-            for _ in range(config.decoder)
-        ],
+        ConvolutionalDecoder(
+            [
+                DecoderLayer(GatedConvolution(config.width, config.kernel), StepAttention(config.width))
+                for _ in range(config.decoder)
+            ]
+        ),
         nn.Linear(config.width, config.vocabulary),
     )
 

@@ -11,7 +11,7 @@ from model.attention import KeyValue, Maps, Select, attend, soft, under
 from model.cache import before, put
 from model.scores import Additive
 
-Memory: TypeAlias = tuple[Tensor, Tensor, Tensor]
+Memory: TypeAlias = tuple[Tensor, ...]
 """Keys and values of the annotations, (batch, 1, source, width) each, and the decoder's first state (batch, width)."""
 
 
@@ -79,7 +79,7 @@ class Maxout(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Take x (batch, inputs) -> (batch, width)."""
-        return self.pairs(x).reshape(len(x), -1, 2).amax(dim=-1)
+        return self.pairs(x).reshape(x.shape[0], -1, 2).amax(dim=-1)
 
 
 class RecurrentDecoder(nn.Module):

@@ -68,7 +68,7 @@ def logits(module: nn.Module, source: Tensor, target: Tensor) -> Tensor:
     return out
 
 
-STEPS = {"dates": 6000, "dates-bilinear": 3000, "dates-convolutional": 3000, "dates-recurrent": 3000}
+STEPS = {"dates": 6000, "dates-bilinear": 2000, "dates-convolutional": 2000, "dates-recurrent": 3000}
 RATE = {"dates": 1.5e-3, "dates-bilinear": 1.5e-3, "dates-convolutional": 1.5e-3, "dates-recurrent": 2e-3}
 
 
