@@ -10,6 +10,7 @@ import onnx
 import torch
 
 from export.plan import Plan, Sizes
+from export.recurrence import TRANSLATIONS, traceable
 
 OPSET = 20
 """The first with one `Gelu` node, and the one at which dynamic int8 quantization was fastest on a CPU."""
@@ -31,13 +32,14 @@ def trace(plan: Plan, sizes: Sizes, opset: int = OPSET) -> onnx.ModelProto:
     named = plan.module.forward.__code__.co_argcount - 1  # without self
     with _strict():
         program = torch.onnx.export(
-            plan.module.eval(),
+            traceable(plan.module.eval()),
             tuple(arguments),
             dynamo=True,
             opset_version=opset,
             input_names=[port.name for port in plan.inputs],
             output_names=[port.name for port in plan.outputs],
             dynamic_shapes=(*shapes[:named], tuple(shapes[named:])) if len(shapes) > named else tuple(shapes),
+            custom_translation_table=TRANSLATIONS,
             external_data=False,
             verbose=False,
         )
@@ -56,9 +58,6 @@ def _strict() -> Iterator[None]:
             warnings.simplefilter("error")
             # torch 2.13 copying its own deprecated class
             warnings.filterwarnings("ignore", category=FutureWarning, message=r".*isinstance\(treespec, LeafSpec\)")
-            # torch.export, on its way through a recurrence
-            warnings.filterwarnings("ignore", category=UserWarning, message=r"The \.grad attribute of a Tensor that is")
-            warnings.filterwarnings("ignore", category=FutureWarning, message=r"_check_is_size will be removed")
             yield
     finally:
         registration.setLevel(level)

@@ -15,24 +15,13 @@ Memory: TypeAlias = tuple[Tensor, ...]
 """Keys and values of the annotations, (batch, 1, source, width) each, and the decoder's first state (batch, width)."""
 
 
-class GRU(nn.GRUCell):
-    """A gated recurrent unit (Cho et al. 2014), run along a sequence."""
-
-    def forward(self, x: Tensor, state: Tensor | None = None) -> Tensor:
-        """Take x (batch, token, inputs) -> the states after each token (batch, token, width), from zeros on."""
-        first = x.new_zeros(1, x.shape[0], self.hidden_size)
-        weights = [self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh]
-        states: Tensor = torch.gru(x, first, weights, True, 1, 0.0, self.training, False, True)[0]
-        return states
-
-
 class BidirectionalGRU(nn.Module):
     """What lies before a token and what lies behind it, side by side (Bahdanau et al. 2015, section 3.2)."""
 
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__()
-        self.forwards = GRU(inputs, width)
-        self.backwards = GRU(inputs, width)
+        self.forwards = nn.GRU(inputs, width, batch_first=True)
+        self.backwards = nn.GRU(inputs, width, batch_first=True)
 
     def forward(self, x: Tensor, visible: Tensor) -> tuple[Tensor, Tensor]:
         """Take x (batch, token, inputs), visible (batch, token), padded on the right.
@@ -42,9 +31,9 @@ class BidirectionalGRU(nn.Module):
         index = torch.arange(x.shape[1], device=x.device)
         turned = visible.sum(1, keepdim=True) - 1 - index  # (batch, token): from the last visible token to the first
         turned = torch.where(visible, turned, index)[:, :, None]
-        back = self.backwards(x.gather(1, turned.expand(-1, -1, x.shape[2])))
+        back, _ = self.backwards(x.gather(1, turned.expand(-1, -1, x.shape[2])))
         back = back.gather(1, turned.expand(-1, -1, back.shape[2]))
-        return torch.cat((self.forwards(x), back), dim=-1), back[:, 0]
+        return torch.cat((self.forwards(x)[0], back), dim=-1), back[:, 0]
 
 
 class Alignment(nn.Module):

@@ -79,7 +79,7 @@ def augment(field: Tensor) -> Tensor:
     return (field + torch.randn_like(field) * 0.03).clamp(0, 1)
 
 
-STEPS = {"digits": 4000, **dict.fromkeys(VARIANTS, 800)}
+STEPS = {"digits": 4000, **dict.fromkeys(VARIANTS, 500)}
 BATCH = {"digits": (96, 48), **dict.fromkeys(VARIANTS, (40, 20))}
 """Scans and strokes of a batch."""
 RATE = {"digits": 1e-3, **dict.fromkeys(VARIANTS, 2e-3)}
