@@ -79,7 +79,7 @@ def _maps(look: Look, kind: Kind, weights: list[Tensor], values: list[Tensor], c
         if ratio:
             fused = [methods.discard(layer, ratio) for layer in fused]
         included = torch.isin(torch.arange(len(weights)), layers)
-        return methods.rollout(fused, included, rows)[:, None, None]
+        return methods.rollout(*methods.abreast(fused, included, kind.abreast), rows)[:, None, None]
     norms = [
         methods.norms(layer[:, :, rows], value, output)
         for layer, value, output in zip(weights, values, look.joining(kind), strict=True)
@@ -95,7 +95,7 @@ def _fused(weights: Tensor, fusion: str) -> Tensor:
 
 def _diagnostics(kind: Kind, weights: list[Tensor], special: Tensor, image: ImageRule | None) -> Tensor:
     layers = []
-    for layer in weights:
+    for layer in weights if kind.normalized else map(methods.shares, weights):
         figures = {
             "entropy": methods.entropy(layer),
             "special": (layer * special[:, None, None]).sum(-1),
@@ -151,8 +151,9 @@ def _relevance(look: Look, inputs: Sequence[Tensor], controls: Mapping[str, Tens
         gradients = iter(torch.autograd.grad(row.gather(1, target[:, None]).sum(), maps))
     layers = [[methods.relevance_of(layer, next(gradients)).detach() for layer in kind] for kind in seen.weights]
     if len(layers) == 1:
-        included = torch.isin(torch.arange(len(layers[0])), controls[f"{look.kinds[0].kind}.layers"])
-        return [methods.relevance(layers[0], included, controls["rows"])]
+        (kind,) = look.kinds
+        included = torch.isin(torch.arange(len(layers[0])), controls[f"{kind.kind}.layers"])
+        return [methods.relevance(*methods.abreast(layers[0], included, kind.abreast), controls["rows"])]
     encoder, decoder, cross = layers
     at = torch.arange(len(target)), controls["position"]
     return [found[at][:, None] for found in methods.bimodal_relevance(encoder, decoder, cross)]

@@ -113,13 +113,17 @@ def _axes(tape: Tape, node: onnx.NodeProto, x: str) -> list[int]:
     return [axis % rank for axis in (given or range(rank))]
 
 
-def _whole(tape: Tape, node: onnx.NodeProto, index: int, axes: slice = slice(None)) -> None:
-    """Refuse an input that was broadcast, whose gradient would have to be summed."""
-    own, out = tape.shapes[node.input[index]][axes], tape.shapes[node.output[0]][axes]
-    if len(own) != len(out) or any(one == 1 and other != 1 for one, other in zip(own, out, strict=True)):
+def _summed(tape: Tape, node: onnx.NodeProto, gradient: str, index: int, axes: slice = slice(None)) -> str:
+    """Sum a gradient over the axes along which an input was spread over the output; those of `axes` may be."""
+    own, out = tape.shapes[node.input[index]], tape.shapes[node.output[0]]
+    if len(own) != len(out):
         raise ExportError(
             f"relevance: {node.op_type} broadcasts {list(own)} to {list(out)}, which has no gradient here"
         )
+    spread = [at for at in range(len(own))[axes] if own[at] == 1 != out[at]]
+    for axis in spread:
+        gradient = tape.reduce("ReduceSum", gradient, axis)
+    return gradient
 
 
 def _other(node: onnx.NodeProto, index: int) -> str:
@@ -135,34 +139,32 @@ def _cast(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
 
 
 def _add(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
-    _whole(tape, node, index)
-    return gradient
+    return _summed(tape, node, gradient, index)
 
 
 def _subtract(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
-    _whole(tape, node, index)
-    return tape.op("Neg", gradient) if index else gradient
+    return _summed(tape, node, tape.op("Neg", gradient) if index else gradient, index)
 
 
 def _multiply(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
-    _whole(tape, node, index)
-    return tape.op("Mul", gradient, _other(node, index))
+    return _summed(tape, node, tape.op("Mul", gradient, _other(node, index)), index)
 
 
 def _divide(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
-    _whole(tape, node, index)
     share = tape.op("Div", gradient, node.input[1])
-    return tape.op("Neg", tape.op("Mul", share, node.output[0])) if index else share
+    share = tape.op("Neg", tape.op("Mul", share, node.output[0])) if index else share
+    return _summed(tape, node, share, index)
 
 
 def _matrix(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
     first, second = node.input
-    _whole(tape, node, index, slice(-2))
     if index == 0 and second in tape.weights:  # one copy of them in memory, not another that is turned
-        return tape.op("FusedMatMul", gradient, second, transB=1, domain="com.microsoft")
-    if index == 0:
-        return tape.op("MatMul", gradient, tape.swapped(second))
-    return tape.op("MatMul", tape.swapped(first), gradient)
+        product = tape.op("FusedMatMul", gradient, second, transB=1, domain="com.microsoft")
+    elif index == 0:
+        product = tape.op("MatMul", gradient, tape.swapped(second))
+    else:
+        product = tape.op("MatMul", tape.swapped(first), gradient)
+    return _summed(tape, node, product, index, slice(-2))
 
 
 def _gemm(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
@@ -191,6 +193,24 @@ def _layer_norm(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> 
     along = tape.op("Mul", normal, tape.reduce("ReduceMean", tape.op("Mul", g, normal), -1))
     rest = tape.op("Sub", tape.op("Sub", g, tape.reduce("ReduceMean", g, -1)), along)
     return tape.op("Cast", tape.op("Mul", rest, inverse), to=tape.types[node.input[0]])
+
+
+def _batch_norm(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    x, scale, _, _, variance = node.input
+    if index:
+        raise ExportError("relevance: BatchNormalization has a gradient here of its input")
+    spread = tape.op("Sqrt", tape.op("Add", variance, tape.number(_attributes(node).get("epsilon", 1e-5), variance)))
+    shape = tape.constant([-1, *[1] * (len(tape.shapes[x]) - 2)])  # a factor a channel, the second axis
+    return tape.op("Mul", gradient, tape.op("Reshape", tape.op("Div", scale, spread), shape))
+
+
+def _convolution(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    """Differentiate by the input: the convolution that is transposed."""
+    given = _attributes(node)
+    if index or set(given.get("strides", [1])) != {1} or given.get("auto_pad", b"NOTSET") != b"NOTSET":
+        raise ExportError("relevance: Conv has a gradient here of its input, step 1")
+    kept = {name: given[name] for name in ("pads", "group", "dilations", "kernel_shape") if name in given}
+    return tape.op("ConvTranspose", gradient, node.input[1], **kept)
 
 
 def _transpose(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
@@ -254,9 +274,9 @@ def _sigmoid(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str
 
 
 def _where(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
-    _whole(tape, node, index)
     zero = tape.number(0, node.input[index])
-    return tape.op("Where", node.input[0], *((gradient, zero) if index == 1 else (zero, gradient)))
+    chosen = tape.op("Where", node.input[0], *((gradient, zero) if index == 1 else (zero, gradient)))
+    return _summed(tape, node, chosen, index)
 
 
 def _gather(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
@@ -331,6 +351,8 @@ RULES: dict[str, Rule] = {
     "Gemm": _gemm,
     "Softmax": _softmax,
     "LayerNormalization": _layer_norm,
+    "BatchNormalization": _batch_norm,
+    "Conv": _convolution,
     "Transpose": _transpose,
     "Reshape": _shaped,
     "Squeeze": _shaped,

@@ -52,9 +52,8 @@ def relevance_graph(base: onnx.ModelProto, plan: Plan, look: Look) -> onnx.Model
     else:
         kind, length = look.kinds[0], b.length(look.kinds[0].maps[0], 3)
         joint = b.one_hot("rows", length)  # (batch, row, key)
-        for index, layer in reversed(list(enumerate(layers[kind.kind]))):
-            further = b.op("Add", joint, b.op("MatMul", joint, layer))
-            joint = b.op("Where", b.op("Gather", _wanted(b, kind), b.constant(index)), further, joint)
+        for wanted, layer in reversed(_abreast(b, kind, layers[kind.kind])):
+            joint = b.op("Where", wanted, b.op("Add", joint, b.op("MatMul", joint, layer)), joint)
         b.output(kind.kind, joint, FLOAT, plan.outputs[1].axes)
     return finish(graph, plan)
 
@@ -177,12 +176,11 @@ class Reading:
             lambda: fused,
         )
         joint = b.op("Unsqueeze", b.one_hot(self.rows, length), b.constant([0]))  # (1, row, key)
-        wanted = _wanted(b, self.kind)
-        for index, layer in reversed(list(enumerate(cut))):
+        for wanted, layer in reversed(_abreast(b, self.kind, cut)):
             total = b.op("Add", b.reduce("ReduceSum", layer, 2, keep=False), b.constant(1, np.float32))
             share = b.op("Div", joint, b.op("Unsqueeze", total, b.constant([1])))
             further = b.op("Add", share, b.op("MatMul", share, layer))  # joint @ rownorm(layer + I)
-            joint = b.op("Where", b.op("Gather", wanted, b.constant(index)), further, joint)
+            joint = b.op("Where", wanted, further, joint)
         return b.op("Unsqueeze", joint, b.constant([1, 2]))
 
     def norm(self) -> str:
@@ -228,10 +226,10 @@ class Reading:
 
         def figures() -> list[str]:
             special = b.op("Unsqueeze", b.op("Cast", self.special, to=FLOAT), b.constant([1, 3]))
-            places = self._places()
+            places, tiny = self._places(), b.constant(1e-30, np.float32)
             layers = []
-            for weights in self.weights:
-                log = b.op("Log", b.op("Max", weights, b.constant(1e-30, np.float32)))
+            for weights in map(self._shares, self.weights):
+                log = b.op("Log", b.op("Max", weights, tiny))
                 found = [
                     b.op("Neg", b.reduce("ReduceSum", b.op("Mul", weights, log), 3)),
                     b.op("MatMul", weights, special),
@@ -241,6 +239,13 @@ class Reading:
             return [b.op("Concat", *layers, axis=1)]
 
         return b.branch("diagnose", figures, lambda: [b.nothing(0, 0, 0, 0, 0)])[0]
+
+    def _shares(self, weights: str) -> str:
+        """Return weights as distributions: as they are, or `methods.shares` of them."""
+        if self.kind.normalized:
+            return weights
+        b, size = self.b, self.b.op("Abs", weights)
+        return b.op("Div", size, b.op("Max", b.reduce("ReduceSum", size, 3), b.constant(1e-30, np.float32)))
 
     def _places(self) -> str | None:
         """Return how far patches are from each other (patch, patch), in pixels of the image that the model takes."""
@@ -326,6 +331,21 @@ def _wanted(b: Builder, kind: Kind) -> str:
         b.constant(np.arange(len(kind.maps))[None]),
     )
     return b.op("Cast", b.reduce("ReduceMax", b.op("Cast", among, to=INT64), 0, keep=False), to=BOOL)
+
+
+def _abreast(b: Builder, kind: Kind, maps: Sequence[str]) -> list[tuple[str, str]]:
+    """`methods.abreast`: return the layers that maps add up to, each behind whether any map of it is asked for."""
+    wanted = _wanted(b, kind)
+    asked = [b.op("Gather", wanted, b.constant(index)) for index in range(len(maps))]
+    if kind.abreast == 1:
+        return list(zip(asked, maps, strict=True))
+    zero = b.constant(0, np.float32)
+    counted = [b.op("Where", one, name, zero) for one, name in zip(asked, maps, strict=True)]
+    groups = [slice(first, first + kind.abreast) for first in range(0, len(maps), kind.abreast)]
+    return [
+        (functools.reduce(functools.partial(b.op, "Or"), asked[group]), b.op("Sum", *counted[group]))
+        for group in groups
+    ]
 
 
 def _seed(b: Builder, plan: Plan, answer: str, scale: float) -> str:

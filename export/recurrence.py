@@ -1,6 +1,7 @@
 """Recurrent layers as one node: what is traced in their place, since tracing them fixes how long a sequence is."""
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -25,10 +26,10 @@ def _(x: Tensor, weight: Tensor, recurrent: Tensor, bias: Tensor) -> Tensor:
 def _translated(x: Any, weight: Any, recurrent: Any, bias: Any) -> Any:  # noqa: ANN401 # values of the graph that is made
     width = recurrent.shape[2]
     states, _ = opset20.GRU(x, weight, recurrent, bias, hidden_size=width, linear_before_reset=1)
-    return opset20.Squeeze(states, opset20.Constant(value_ints=[1]))
+    return opset20.Squeeze(states, opset20.Constant(value_ints=[1]))  # type: ignore[arg-type] # typed by its values
 
 
-TRANSLATIONS = {torch.ops.regard.gru.default: _translated}
+TRANSLATIONS: dict[Callable[..., Any], Callable[..., Any]] = {torch.ops.regard.gru.default: _translated}
 """For the exporter."""
 
 
@@ -51,8 +52,9 @@ class _GRU(nn.Module):
         return gru(x.transpose(0, 1), self.weight, self.recurrent, self.bias).transpose(0, 1), None
 
 
-def _ordered(gates: Tensor) -> Tensor:
+def _ordered(gates: Tensor | nn.Module) -> Tensor:
     """Turn PyTorch's reset, update and new gates to update, reset and new."""
+    assert isinstance(gates, Tensor)  # noqa: S101 # for the type checker
     reset, update, new = gates.detach().chunk(3)
     return torch.cat((update, reset, new))
 

@@ -60,7 +60,7 @@ class CaptionerConfig:
 def captioner(config: CaptionerConfig, select: Select = soft) -> Recurrent:
     """Compose a captioner with freshly initialised weights, of soft attention unless it selects otherwise."""
     halvings, width = config.cell.bit_length() - 1, config.decoder.source
-    widths = [config.channels, *(max(16, width >> halvings - 1 - step) for step in range(halvings))]
+    widths = [config.channels, *(max(1, width >> halvings - 1 - step) for step in range(halvings))]
     layers: list[nn.Module] = []
     for inputs, outputs in itertools.pairwise(widths):
         layers += [nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]

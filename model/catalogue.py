@@ -40,5 +40,5 @@ def build(name: str) -> nn.Module:
 def bundled(name: str) -> nn.Module:
     """Return a bundled model with its trained weights, in inference mode."""
     module = build(name)
-    load_weights(module, BUNDLED / name / "model.safetensors")
+    load_weights(module, BUNDLED / name / "model.safetensors", name)
     return module

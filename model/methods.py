@@ -12,8 +12,8 @@ from torch import Tensor
 def rollout(layers: Sequence[Tensor], included: Tensor, rows: Tensor) -> Tensor:
     """Follow attention through layers: Ã = rownorm(A + I), Ã_L ... Ã_1 (Abnar & Zuidema 2020, section 3.1).
 
-    layers (batch, token, token) are fused maps, first to last; a layer that is not `included` (layer) counts as I.
-    Returns the rows (batch, row, token): only those asked for are carried through.
+    layers (batch, token, token) are fused maps, first to last, `abreast` ones added up; a layer that is not `included`
+    (layer) counts as I. Returns the rows (batch, row, token): only those asked for are carried through.
     """
     eye = torch.eye(layers[0].shape[-1], dtype=layers[0].dtype, device=layers[0].device)
     joint = eye[rows].expand(layers[0].shape[0], -1, -1)  # (batch, row, token)
@@ -21,6 +21,18 @@ def rollout(layers: Sequence[Tensor], included: Tensor, rows: Tensor) -> Tensor:
         mixed = layers[index] + eye
         joint = torch.where(included[index], joint @ (mixed / mixed.sum(-1, keepdim=True)), joint)
     return joint
+
+
+def abreast(maps: Sequence[Tensor], included: Tensor, count: int) -> tuple[list[Tensor], Tensor]:
+    """Add up each `count` maps in a row, which stand side by side in one layer: x + Σ A x (Touvron et al. 2022).
+
+    Maps that are not `included` (map) add nothing. Returns the layers, and which of them any included map is in.
+    """
+    if count == 1:
+        return list(maps), included
+    counted = [torch.where(included[index], one, 0) for index, one in enumerate(maps)]
+    layers = [torch.stack(counted[first : first + count]).sum(0) for first in range(0, len(maps), count)]
+    return layers, included.reshape(-1, count).any(1)
 
 
 def discard(fused: Tensor, ratio: Tensor) -> Tensor:
@@ -58,7 +70,8 @@ def relevance_of(weights: Tensor, gradient: Tensor) -> Tensor:
 def relevance(layers: Sequence[Tensor], included: Tensor, rows: Tensor) -> Tensor:
     """(I + Ā_L) ... (I + Ā_1) (Chefer et al., ICCV 2021, equation 6), and of it the rows (batch, row, token).
 
-    layers (batch, token, token) are Ā, first to last; a layer that is not `included` (layer) counts as I.
+    layers (batch, token, token) are Ā, first to last, `abreast` ones added up; a layer that is not `included` (layer)
+    counts as I.
     """
     joint = torch.nn.functional.one_hot(rows, layers[0].shape[-1]).to(layers[0].dtype)
     for index in reversed(range(len(layers))):
@@ -92,6 +105,12 @@ def self_normalized(relevance: Tensor) -> Tensor:
     rest = relevance - eye
     total = rest.sum(-1, keepdim=True)
     return torch.where(total > 0, rest / torch.where(total > 0, total, torch.ones_like(total)), 0 * rest) + eye
+
+
+def shares(weights: Tensor) -> Tensor:
+    """Make distributions of rows that are none: |a_ij| / Σ_j |a_ij|; a row of zeros stays."""
+    size = weights.abs()
+    return size / size.sum(-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
 
 
 def entropy(weights: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -11,18 +11,26 @@ class WeightsError(ValueError):
     """A weights file cannot be used; the message lists every reason."""
 
 
-def load_weights(module: nn.Module, file: Path) -> None:
+DEFINITION = "definition"
+"""What a file's metadata says its weights are of. Variants may have the same tensors and compute other things."""
+
+
+def load_weights(module: nn.Module, file: Path, definition: str | None = None) -> None:
     """Fill a module from a safetensors file in which every tensor is used exactly once.
 
-    Raises WeightsError where the file is absent, unreadable or no safetensors file, and where tensors are missing,
-    left over or of another shape than the module's.
+    Raises WeightsError where the file is absent, unreadable or no safetensors file, where it says that it is of another
+    `definition`, and where tensors are missing, left over or of another shape than the module's.
     """
     if file.suffix != ".safetensors":
         raise WeightsError(f"{file.name}: weights must be a .safetensors file, given {file.suffix or 'no suffix'}")
     try:
         given = load_file(file)
+        with safe_open(file, "pt") as opened:
+            said = (opened.metadata() or {}).get(DEFINITION)
     except (OSError, SafetensorError) as error:
         raise WeightsError(f"{file.name}: cannot be read as safetensors: {error}") from error
+    if definition and said not in (None, definition):
+        raise WeightsError(f"{file.name}: weights must be of {definition}, given those of {said}")
     wanted = _tensors(module)
     faults = [
         *(f"missing {name}" for name in sorted(wanted.keys() - given.keys())),
@@ -39,9 +47,10 @@ def load_weights(module: nn.Module, file: Path) -> None:
         tensor.data.copy_(given[name])
 
 
-def save_weights(module: nn.Module, file: Path) -> None:
+def save_weights(module: nn.Module, file: Path, definition: str | None = None) -> None:
     """Write every parameter, and what else a module keeps, once; shared ones under their first name."""
-    save_file({name: tensor.detach().contiguous() for name, tensor in _tensors(module).items()}, file)
+    tensors = {name: tensor.detach().contiguous() for name, tensor in _tensors(module).items()}
+    save_file(tensors, file, {DEFINITION: definition} if definition else None)
     file.chmod(0o644)  # the library makes it private, and weights are to be read
 
 

@@ -44,7 +44,7 @@ def main() -> int:
         except ValueError as error:
             print(f"{name}: not trained: {error}", file=sys.stderr)  # noqa: T201 # as above
             return 2
-        save_weights(module, folder / "model.safetensors")
+        save_weights(module, folder / "model.safetensors", name)
         saved.unlink(missing_ok=True)
         print(f"{name}: {figure}; weights in {folder}")  # noqa: T201 # as above
     return 0

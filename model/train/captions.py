@@ -11,13 +11,13 @@ from model.train.fit import Run, fit
 from model.train.scenes import SIDE, Scene, scene
 from model.words import MEAN, PAD, STD, encode
 
-STEPS = {"captions-soft": 3000, "captions-hard": 4000}
+STEPS = {"captions-soft": 3000, "captions-hard": 2500}
 BATCH = 48
 POOL = 512
 """Turned, bent and shifted fields that scenes are made of for a while."""
 SPREAD = 1.0
 """Weight of the penalty on cells that are looked at by no word, or by many (Xu et al. 2015, equation 14)."""
-REWARD, ENTROPY = 0.5, 0.01
+REWARD, ENTROPY = 0.2, 0.005
 """λ_r and λ_e of the hard attention's gradient (section 4.1)."""
 HELD = 2000
 
@@ -25,11 +25,13 @@ HELD = 2000
 class Drawn(nn.Module):
     """Draw the place to look at from the shares, and note what that says of them (Xu et al. 2015, section 4.1).
 
-    Half of the time the shares themselves are returned, as the paper does to lower the variance.
+    Otherwise the shares themselves are returned, as the paper does half of the time to lower the variance; here
+    `chance`, that of a drawn place, rises from 0 to 1, so that a word is first learned from where all of it is seen.
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self.chance = 0.0
         self.logs: list[Tensor] = []
         self.entropies: list[Tensor] = []
 
@@ -37,10 +39,13 @@ class Drawn(nn.Module):
         """Take shares (batch, 1, 1, cell) -> 1 at a drawn cell of each, or the shares."""
         logs = shares.clamp(min=1e-9).log()
         drawn = torch.multinomial(shares[:, 0, 0], 1)[:, None, None]  # (batch, 1, 1, 1)
-        self.logs.append(logs.gather(3, drawn)[:, 0, 0, 0])
+        hard = torch.rand(len(shares), 1, 1, 1) < self.chance
+        self.logs.append(
+            torch.where(hard, logs.gather(3, drawn), 0)[:, 0, 0, 0]
+        )  # a place that was not used earns nothing
         self.entropies.append(-(shares * logs).sum(-1)[:, 0, 0])
         chosen = torch.zeros_like(shares).scatter(3, drawn, 1.0)
-        return torch.where(torch.rand(len(shares), 1, 1, 1) < 0.5, chosen, shares)
+        return torch.where(hard, chosen, shares)
 
 
 def scenes(fields: Tensor, labels: Tensor, generator: torch.Generator, count: int) -> list[Scene]:
@@ -91,7 +96,10 @@ def train(name: str, run: Run) -> tuple[nn.Module, str]:
         advantage = (reward - baseline) * said
         return -likelihood - (REWARD * advantage * places + ENTROPY * entropies * said).sum() / said.sum()
 
-    fit(module, loss, run, rate=2e-3, label=name)
+    def after(step: int) -> None:
+        drawn.chance = min(1.0, step / (0.6 * run.steps))
+
+    fit(module, loss, run, rate=2e-3, label=name, after=after)
     attention.select = select
     generator.manual_seed(1_000_003)
     right, on, words = measure(module, scenes(held, held_labels, generator, HELD))
