@@ -12,11 +12,11 @@ from model.scores import Additive, Bilinear, dot_product
 from model.selects import Hard, ReAttention
 from model.vit import ViT, ViTConfig, block, feed_forward, norm, vit
 
-KERNEL = 15
-"""Of convolutions along the patches: two rows of the grid and the one between."""
+KERNEL = 9
+"""Of convolutions along the patches: the row above, the patch's own, and the one below."""
 
-PLAIN = ViTConfig((28, 28), 1, patch=(4, 4), width=32, layers=6, heads=4, hidden=128, classes=10)
-"""Handwritten digits again, narrower and deeper than `digits`: what a variant changes shows with depth."""
+PLAIN = ViTConfig((28, 28), 1, patch=(7, 7), width=32, layers=6, heads=4, hidden=128, classes=10)
+"""Handwritten digits again, coarser and deeper than `digits`: what a variant changes shows with depth."""
 
 
 def plain(config: ViTConfig) -> ViT:
@@ -165,9 +165,9 @@ VARIANTS = {
     "digits-parallel": Variant(parallel),
     "digits-layer-scale": Variant(layer_scale),
     "digits-macaron": Variant(macaron),
-    "digits-branchformer": Variant(branchformer, replace(PLAIN, hidden=108)),
-    "digits-e-branchformer": Variant(e_branchformer, replace(PLAIN, hidden=40)),
+    "digits-branchformer": Variant(branchformer, replace(PLAIN, hidden=114)),
+    "digits-e-branchformer": Variant(e_branchformer, replace(PLAIN, hidden=44)),
     "digits-axial": Variant(axial),
-    "digits-sinusoidal": Variant(sinusoidal, replace(PLAIN, hidden=132)),
-    "digits-no-positions": Variant(no_positions, replace(PLAIN, hidden=132)),
+    "digits-sinusoidal": Variant(sinusoidal, replace(PLAIN, hidden=130)),
+    "digits-no-positions": Variant(no_positions, replace(PLAIN, hidden=130)),
 }

@@ -1,5 +1,6 @@
 """`digits`: a ViT that reads one handwritten digit, trained on scikit-learn's scans and on drawn strokes."""
 
+import functools
 import random
 
 import numpy as np
@@ -21,6 +22,7 @@ FIELD = 56  # resolution at which the sources are kept
 INK = 0.25  # what counts as ink when the bounding box is measured, as a share of the brightest pixel
 
 
+@functools.cache
 def scans() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return scikit-learn's digits as training fields, labels, held-out fields, labels; the split never changes.
 
@@ -33,6 +35,7 @@ def scans() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return fields(train), torch.tensor(train_labels), fields(held), torch.tensor(held_labels)
 
 
+@functools.cache
 def strokes(count: int, seed: int) -> tuple[Tensor, Tensor]:
     """Return drawn digits as fields and labels."""
     rng = random.Random(seed)  # noqa: S311 # training data, not secrets
@@ -79,7 +82,7 @@ def augment(field: Tensor) -> Tensor:
     return (field + torch.randn_like(field) * 0.03).clamp(0, 1)
 
 
-STEPS = {"digits": 4000, **dict.fromkeys(VARIANTS, 500)}
+STEPS = {"digits": 4000, **dict.fromkeys(VARIANTS, 1000)}
 BATCH = {"digits": (96, 48), **dict.fromkeys(VARIANTS, (40, 20))}
 """Scans and strokes of a batch."""
 RATE = {"digits": 1e-3, **dict.fromkeys(VARIANTS, 2e-3)}

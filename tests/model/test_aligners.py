@@ -72,7 +72,7 @@ def recurring(w, annotated, summary, target, select=lambda shares: shares):
 
 def test_a_recurrent_encoder_decoder_is_its_equations():
     model = sharpen(recurrent_text(RECURRENT))
-    model.decoder.attention.score.weight.data *= 8
+    model.decoder.attention.score.weight.data *= 20
     logits, maps = model(SOURCE, VISIBLE, TARGET)
     w = weights_of(model)
     for row, length in enumerate(VISIBLE.sum(1).tolist()):

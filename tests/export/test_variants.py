@@ -1,0 +1,203 @@
+"""Every variant, shallower than the catalogue's and with sharp weights: exported, verified, served, as it is defined."""
+
+import dataclasses
+import io
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from contract.artifact import read_artifact
+from contract.manifest import Generation, ImageRule, TextRule
+from export.__main__ import export
+from export.tasks import aligned, crossing, image_model
+from export.tokenizer import characters
+from model import methods
+from model.alphabet import ALPHABET, END, SPECIALS, START, encode
+from model.convolutional import ConvolutionalConfig, convolutional
+from model.recurrent import RecurrentConfig, recurrent_text
+from model.variants import VARIANTS
+from tests.conftest import once, served
+from tests.model.reference import sharpen
+
+SIDE = 28
+LABELS = tuple("0123456789")
+RECURRENT = RecurrentConfig(
+    len(SPECIALS) + len(ALPHABET), length=20, target_length=5, embedding=8, source=12, alignment=8, width=10, readout=6
+)
+CONVOLUTIONAL = ConvolutionalConfig(RECURRENT.vocabulary, length=20, width=12, encoder=2, decoder=2, kernel=3)
+RULES = Generation(start=START, end=END, max_new_tokens=5, caches=(), memory=())
+REFUSED = {"digits-re-attention": "rollout", "digits-hard": "relevance"}
+"""What a variant cannot serve."""
+
+
+def variant(name):
+    """A variant of two layers, and its configuration."""
+    one = VARIANTS[name]
+    config = dataclasses.replace(one.config, layers=2)
+    return sharpen(one.compose(config)).float(), config
+
+
+def image_source(name):
+    model, config = variant(name)
+    rule = ImageRule(
+        height=SIDE, width=SIDE, channels=1, locate="middle", resize=(SIDE, SIDE), mean=(0.15,), std=(0.3,)
+    )
+    return image_model(
+        name, model, config, family="vit", task="image-classification", rule=rule, labels=LABELS, made_by={}
+    )
+
+
+def text_source(name):
+    if name == "recurrent":
+        model, kind = recurrent_text(RECURRENT), crossing(("decoder.attention",), "source", joined=False)
+        memory = {"decoder.attention.key": 8, "decoder.attention.value": 12, "memory.state": 10}
+        states, unrolled = {"decoder.state": 10}, RECURRENT.target_length
+    else:
+        maps = tuple(f"decoder.blocks.{layer}.attention" for layer in range(2))
+        model, kind = convolutional(CONVOLUTIONAL), crossing(maps, "source", joined=True)
+        memory, unrolled = {"memory.key": 12, "memory.value": 12}, None
+        states = {f"decoder.blocks.{layer}": 12 for layer in range(2)}
+    model = sharpen(model).float()
+    return aligned(
+        name, model, kind, family=name, vocabulary=RECURRENT.vocabulary, memory=memory, states=states,
+        unrolled=unrolled, rules=RULES, made_by={}, tokenizer=characters(SPECIALS, ALPHABET),
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=20),
+    )  # fmt: skip
+
+
+SOURCES = dict.fromkeys(VARIANTS, image_source) | {"recurrent": text_source, "convolutional": text_source}
+
+
+@pytest.fixture(scope="module")
+def artifacts(tmp_path_factory):
+    """All of them, each verified as it was exported."""
+
+    def make(folder):
+        for name, source in SOURCES.items():
+            export(source(name), "1", folder)
+
+    return once(tmp_path_factory, "variants", make)
+
+
+@pytest.fixture(scope="module")
+def client(artifacts):
+    with served(artifacts) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def picture():
+    """Some bytes as pixels: sent as they are, every cell differs from every other."""
+    return np.random.default_rng(0).integers(0, 256, (SIDE, SIDE), np.uint8)
+
+
+def png(pixels):
+    data = io.BytesIO()
+    Image.fromarray(pixels).save(data, "PNG")
+    return data.getvalue()
+
+
+def defined(name, picture):
+    """Logits and maps of the definition, in float64."""
+    model, _ = variant(name)
+    pixels = (torch.from_numpy(picture).double()[None, None] / 255 - 0.15) / 0.3
+    return model.double()(pixels)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_an_export_is_within_a_hundred_thousandth_of_its_definition(artifacts, name):
+    manifest = read_artifact(artifacts / name / "1").manifest
+    figures = {what: value for what, value in manifest.verified.items() if what.startswith(("raw", "rollout"))}
+    assert figures
+    assert {what: value for what, value in figures.items() if value > 1e-5} == {}
+    assert manifest.verified["attention: alone = in a padded batch"] <= 1e-5
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_variant_serves_the_weights_of_its_definition(client, picture, name):
+    asked = {"kind": "encoder", "heads": "all", "layers": "all", "queries": "all", "digits": 8}
+    answer = client.post(f"/v1/models/{name}/attention", params=asked,
+                         content=png(picture), headers={"content-type": "image/png"})  # fmt: skip
+    assert answer.status_code == 200, answer.text
+    _, maps = defined(name, picture)
+    found = {one["name"]: torch.tensor(one["values"]) for one in answer.json()["results"][0]["attention"]["maps"]}
+    assert found.keys() == maps.keys()
+    for path, weights in found.items():
+        assert (weights - maps[path][0]).abs().max() <= 1e-5
+    assert all(
+        one["normalized"] == (name != "digits-re-attention") for one in answer.json()["results"][0]["attention"]["maps"]
+    )
+
+
+@pytest.mark.parametrize("method", ["rollout", "relevance", "norm"])
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_method_is_served_or_refused_by_name(client, picture, name, method):
+    answer = client.post(f"/v1/models/{name}/attention", params={"method": method, "digits": 8},
+                         content=png(picture), headers={"content-type": "image/png"})  # fmt: skip
+    if REFUSED.get(name) == method:
+        assert answer.status_code == 422
+        assert answer.json()["detail"].startswith(f"method {method}: needs ")
+        return
+    assert answer.status_code == 200, answer.text
+    if method == "norm":
+        return
+    logits, maps = defined(name, picture)
+    layers = list(maps.values())
+    if method == "relevance":
+        gradients = torch.autograd.grad(logits.max(), layers)
+        layers = [methods.relevance_of(*pair) for pair in zip(layers, gradients, strict=True)]
+    else:
+        layers = [one.mean(1) for one in layers]
+    if name == "digits-parallel":  # two side by side are one layer
+        layers = [sum(layers)]
+    eye, joint = torch.eye(17).double(), torch.eye(17).double()[None]
+    for layer in layers:
+        mixed = layer + eye
+        joint = (mixed / mixed.sum(-1, keepdim=True) if method == "rollout" else mixed) @ joint
+    (one,) = answer.json()["results"][0]["attention"]["maps"]
+    assert (torch.tensor(one["values"])[0, 0] - joint[0, 0]).abs().max() <= 3e-5
+    assert (joint[0, 0, 1:].max() - joint[0, 0, 1:].min()) > 1e-3
+
+
+@pytest.mark.parametrize("name", ["recurrent", "convolutional"])
+def test_a_date_is_generated_with_the_weights_of_the_definition(client, name):
+    """Greedy, step by step, as the definition in float64 chooses; and of the chosen text one pass gives the maps."""
+    model = text_source(name).base.module.aligning.model.double()
+    text = "3 may 2003"
+    source = torch.tensor([encode(text)])
+    visible, target = torch.ones_like(source, dtype=torch.bool), torch.tensor([[START]])
+    with torch.no_grad():
+        for _ in range(RULES.max_new_tokens):
+            logits, maps = model(source, visible, target)
+            target = torch.cat((target, logits[:, -1:].argmax(-1)), 1)
+            if target[0, -1] == END:
+                break
+    body = {"inputs": [text, "x"], "attention": {"heads": "all", "digits": 8}}
+    answer = client.post(f"/v1/models/{name}/generate", json=body)
+    assert answer.status_code == 200, answer.text
+    result = answer.json()["results"][0]
+    tokens = [one["token"] for one in result["sequences"][0]["tokens"]] if "sequences" in result else None
+    tokens = tokens or [one["token"] for one in result["tokens"]]
+    assert tokens == [int(one) for one in target[0, 1:] if one != END]
+    for one in result["attention"]["maps"]:
+        weights = maps[one["name"]][0]
+        assert (torch.tensor(one["values"]) - weights).abs().max() <= 1e-5
+    assert len(result["attention"]["maps"]) == len(maps)
+
+
+def test_a_model_that_convolves_or_recurs_says_what_it_cannot_show(client):
+    for method in ("rollout", "relevance"):
+        body = {"inputs": ["3 may 2003"], "attention": {"method": method}}
+        answer = client.post("/v1/models/recurrent/generate", json=body)
+        assert answer.status_code == 422
+        assert answer.json()["detail"].startswith(f"method {method}: needs ")
+
+
+def test_what_is_side_by_side_is_said(artifacts):
+    kinds = {name: read_artifact(artifacts / name / "1").manifest.attention[0] for name in VARIANTS}
+    assert {name: kind.abreast for name, kind in kinds.items() if kind.abreast != 1} == {"digits-parallel": 2}
+    assert {name for name, kind in kinds.items() if not kind.normalized} == {"digits-re-attention"}
+    assert json.loads((artifacts / "digits-parallel" / "1" / "manifest.json").read_text())["schema_version"] == 3
