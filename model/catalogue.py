@@ -5,13 +5,19 @@ from pathlib import Path
 
 from torch import nn
 
+from model.gpt import GPT_SIZES, gpt
+from model.heads import FirstState
+from model.text_encoder import TEXT_ENCODER_SIZES, word_filler
 from model.transformer import TRANSFORMER_SIZES, transformer
 from model.vit import VIT_SIZES, vit
 from model.weights import load_weights
 
 CATALOGUE: dict[str, Callable[[], nn.Module]] = {
     **{name: lambda config=config: vit(config) for name, config in VIT_SIZES.items()},  # type: ignore[misc] # mypy cannot infer a lambda's default
+    "digits-dino": lambda: vit(VIT_SIZES["digits"], FirstState()),
     **{name: lambda config=config: transformer(config) for name, config in TRANSFORMER_SIZES.items()},  # type: ignore[misc] # as above
+    **{name: lambda config=config: word_filler(config) for name, config in TEXT_ENCODER_SIZES.items()},  # type: ignore[misc] # as above
+    **{name: lambda config=config: gpt(config) for name, config in GPT_SIZES.items()},  # type: ignore[misc] # as above
 }
 
 BUNDLED = Path(__file__).parent / "bundled"
