@@ -11,7 +11,10 @@ from model.weights import save_weights
 
 RECIPES = {
     "digits": "digits",
+    "digits-dino": "dino",
     "dates": "dates",
+    "dates-mlm": "language",
+    "dates-clm": "language",
 }
 """Models that can be trained, and the module that knows how: `train(name, run)`, and `STEPS` by name."""
 
