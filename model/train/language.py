@@ -75,8 +75,7 @@ def filled(module: nn.Module, given: Tensor, tokens: Tensor, some: Tensor) -> tu
     """Predict the chosen tokens from what is given: logits (chosen, vocabulary), and the tokens (chosen)."""
     places = some.int().argsort(dim=1, descending=True, stable=True)[:, : some.sum(1).max()]
     logits = module(given, given != PAD, None, places)[0]
-    asked = some.gather(1, places)
-    return logits[asked], tokens.gather(1, places)[asked]
+    return logits[some.gather(1, places)], tokens[some]
 
 
 def masked_loss(module: nn.Module, tokens: Tensor) -> Tensor:

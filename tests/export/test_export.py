@@ -15,6 +15,7 @@ from torch import nn
 from contract.artifact import read_artifact
 from contract.manifest import Generation, ImageRule, TextRule
 from export.__main__ import export, write_graphs
+from export.bundled import SOURCES
 from export.optimize import ExportError, optimize, part
 from export.pack import Graphs
 from export.tasks import image_model, text_to_text
@@ -420,6 +421,14 @@ def test_a_mask_is_one_token_where_it_is_written_as_it_is():
     assert tokenizer.encode("1[MASK] 2").ids == [*encode("1"), MASK, *encode(" 2")]
     assert tokenizer.encode("[mask]").ids == encode("[mask]")
     assert Tokenizer.from_str(characters(SPECIALS, ALPHABET)).encode("[MASK]").ids == encode("[MASK]")
+
+
+@pytest.mark.parametrize(("name", "ends"), [("dates-mlm", (END,)), ("dates-clm", ())])
+def test_a_line_becomes_the_tokens_that_its_model_was_trained_on(name, ends):
+    source = SOURCES[name]()
+    written = "MARCH 3, 2021 = 2021-03-03"
+    assert Tokenizer.from_str(source.tokenizer).encode(written).ids == [START, *encode(written), *ends]
+    assert source.text.max_tokens == source.base.module.model.embed.positions.weight.shape[0]
 
 
 def test_decoding_undoes_encoding():

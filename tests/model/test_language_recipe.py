@@ -198,22 +198,22 @@ def test_only_whole_dates_count_as_continued():
 def test_masked_characters_are_counted_apart_in_dates(monkeypatch):
     lines = [[START, *encode("3 may 2021 = 2021-05-03"), END], [START, *encode("9/9/99 = 1999-09-09"), END]]
 
-    class FindsDigitsOfDates(nn.Module):
+    class FindsAllButTheFirstDigitOfDates(nn.Module):
         def forward(self, given, visible, types, places):
             assert (given.gather(1, places) == MASK)[0].all()
             guess = torch.zeros(*places.shape, 76)
             for row, some in enumerate(places.tolist()):
                 last = int(visible[row].sum()) - 1
                 for column, place in enumerate(some):
-                    found = lines[row][place] if last - 10 <= place < last else START
+                    found = lines[row][place] if last - 10 < place < last else START
                     guess[row, column, found] = 1
             return guess, {}
 
     monkeypatch.setattr(language, "chosen", lambda tokens: tokens >= 4)
-    figure = masked_figure(FindsDigitsOfDates(), lines)
+    figure = masked_figure(FindsAllButTheFirstDigitOfDates(), lines)
     commonest = max(sum(one.count(token) for one in lines) for token in range(4, 75)) / 42
     assert figure == (
-        f"masked characters found {20 / 42:.2%} (100.00% of those in the ISO date), where the commonest character "
+        f"masked characters found {18 / 42:.2%} (90.00% of those in the ISO date), where the commonest character "
         f"would be {commonest:.2%}; 42 characters of 2 lines of held-out days"
     )
 
@@ -236,6 +236,7 @@ def test_training_is_seeded_and_measured_on_held_out_days(name, monkeypatch):
     assert all(held_out(datetime.date.fromisoformat(LINE.fullmatch(read(row))[2])) for row in measured)
     again, other = (language.train(name, Run(2, seed))[0] for seed in (0, 1))
     assert all(torch.equal(one, two) for one, two in zip(model.parameters(), again.parameters(), strict=True))
+    assert model.embed.tokens.weight.std() < 0.03
     assert not torch.equal(next(model.parameters()), next(other.parameters()))
 
 
@@ -258,11 +259,11 @@ def figures(name, held):
 
 def test_the_bundled_masked_model_finds_characters_of_held_out_days(held):
     found, in_dates, commonest = figures("dates-mlm", held)
-    assert found > 80 > 5 * commonest * 0.8
-    assert in_dates > 90
+    assert found > 76 > 4 * commonest
+    assert in_dates > 78
 
 
 def test_the_bundled_causal_model_continues_lines_of_held_out_days(held):
     exact, perplexity = figures("dates-clm", held)
-    assert exact > 90
-    assert perplexity < 2.3
+    assert exact > 94
+    assert perplexity < 2.2
