@@ -255,6 +255,8 @@ def test_training_returns_the_teacher_and_what_it_is_worth(few, split):
     theirs = dino.measured(begun, *split)
     assert figure == f"{ours}; as it began, {theirs} (40 held-out scans)"
     assert not model.training
+    moved = (model.positions.weight - begun.positions.weight).abs().max()
+    assert 0 < moved < 2e-4  # as the teacher does, while the student takes steps of a thousandth
     assert same(model, dino.train("digits-dino", Run(3))[0])
     assert not same(model, dino.train("digits-dino", Run(3, seed=1))[0])
 
