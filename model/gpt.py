@@ -27,6 +27,12 @@ class GPTConfig:
     tied: bool = True
 
 
+GPT_SIZES = {
+    # bundled: lines of written dates, characters as tokens
+    "dates-clm": GPTConfig(75, length=96, width=128, layers=3, heads=4, hidden=512),
+}
+
+
 class GPT(nn.Module):
     """Predict every token from those before it."""
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from model.attention import Maps, MultiHeadAttention, under
 from model.blocks import Encoder, PostNormEncoderBlock, Recall
-from model.heads import head_width
+from model.heads import MaskedWords, head_width
 from model.parts import ACTIVATIONS, Embedding, FeedForward
 
 
@@ -29,6 +29,12 @@ class TextEncoderConfig:
     epsilon: float = 1e-12
     types: int = 0
     offset: int = 0
+
+
+TEXT_ENCODER_SIZES = {
+    # bundled: lines of written dates, characters as tokens, one of which is the mask
+    "dates-mlm": TextEncoderConfig(76, length=96, width=128, layers=3, heads=4, hidden=512),
+}
 
 
 class TextEncoder(nn.Module):
@@ -87,3 +93,12 @@ def text_encoder(config: TextEncoderConfig, head: nn.Module) -> TextEncoder:
         Encoder([block() for _ in range(config.layers)], nn.Identity()),
         head,
     )
+
+
+def word_filler(config: TextEncoderConfig) -> TextEncoder:
+    """Compose a text encoder that fills gaps, with one matrix for embedding and output (Devlin et al. 2019)."""
+    norm = nn.LayerNorm(config.width, eps=config.epsilon)
+    head = MaskedWords(config.width, config.vocabulary, ACTIVATIONS[config.activation](), norm)
+    module = text_encoder(config, head)
+    head.output.weight = module.embed.tokens.weight
+    return module

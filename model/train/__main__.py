@@ -15,6 +15,9 @@ RECIPES = {
     **dict.fromkeys(("dates", "dates-bilinear", "dates-convolutional", "dates-recurrent"), "dates"),
     **dict.fromkeys(VARIANTS, "digits"),
     **dict.fromkeys(("captions-soft", "captions-hard"), "captions"),
+    "digits-dino": "dino",
+    "dates-mlm": "language",
+    "dates-clm": "language",
 }
 """Models that can be trained, and the module that knows how: `train(name, run)`, and `STEPS` by name."""
 

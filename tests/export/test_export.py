@@ -15,13 +15,14 @@ from torch import nn
 from contract.artifact import read_artifact
 from contract.manifest import Generation, ImageRule, TextRule
 from export.__main__ import export, write_graphs
+from export.bundled import SOURCES
 from export.optimize import ExportError, optimize, part
 from export.pack import Graphs
 from export.tasks import image_model, text_to_text
 from export.tokenizer import characters
 from export.trace import trace
 from export.verify import Ledger, verify
-from model.alphabet import ALPHABET, SPECIALS, encode
+from model.alphabet import ALPHABET, END, MASK, MASK_TOKEN, SPECIALS, START, encode
 from model.transformer import Stack, Transformer, TransformerConfig, transformer
 from model.vit import ViT, ViTConfig, vit
 from tests.conftest import ROOT
@@ -405,6 +406,29 @@ def test_the_exported_tokenizer_gives_the_indices_that_training_used():
         encoding = tokenizer.encode(text)
         assert encoding.ids == encode(text)
         assert encoding.offsets == [(place, place + 1) for place in range(len(text))]
+
+
+def test_specials_stand_around_a_text_that_cannot_hold_them():
+    tokenizer = Tokenizer.from_str(characters(SPECIALS, ALPHABET, around="[START] $A [END]"))
+    encoding = tokenizer.encode("[END] 1")
+    assert encoding.ids == [START, *encode("[END] 1"), END]
+    assert encoding.special_tokens_mask == [1, *[0] * 7, 1]
+    assert encoding.offsets[1:-1] == [(place, place + 1) for place in range(7)]
+
+
+def test_a_mask_is_one_token_where_it_is_written_as_it_is():
+    tokenizer = Tokenizer.from_str(characters(SPECIALS, ALPHABET, mask=MASK_TOKEN))
+    assert tokenizer.encode("1[MASK] 2").ids == [*encode("1"), MASK, *encode(" 2")]
+    assert tokenizer.encode("[mask]").ids == encode("[mask]")
+    assert Tokenizer.from_str(characters(SPECIALS, ALPHABET)).encode("[MASK]").ids == encode("[MASK]")
+
+
+@pytest.mark.parametrize(("name", "ends"), [("dates-mlm", (END,)), ("dates-clm", ())])
+def test_a_line_becomes_the_tokens_that_its_model_was_trained_on(name, ends):
+    source = SOURCES[name]()
+    written = "MARCH 3, 2021 = 2021-03-03"
+    assert Tokenizer.from_str(source.tokenizer).encode(written).ids == [START, *encode(written), *ends]
+    assert source.text.max_tokens == source.base.module.model.embed.positions.weight.shape[0]
 
 
 def test_decoding_undoes_encoding():

@@ -1,4 +1,4 @@
-"""Every variant, shallower than the catalogue's and with sharp weights: exported, verified, served, as it is defined."""
+"""Every variant, shallower than the catalogue's and with sharp weights: exported, verified and served as defined."""
 
 import dataclasses
 import io

@@ -1,6 +1,8 @@
 import pytest
 
-from model.alphabet import ALPHABET, END, PAD, SPECIALS, START, UNKNOWN, VOCABULARY, encode
+from model.alphabet import ALPHABET, END, MASK, PAD, SPECIALS, START, UNKNOWN, VOCABULARY, encode
+from model.gpt import GPT_SIZES
+from model.text_encoder import TEXT_ENCODER_SIZES
 from model.transformer import TRANSFORMER_SIZES
 
 
@@ -12,6 +14,12 @@ def test_the_special_tokens_come_first_and_padding_is_zero():
 def test_every_index_has_one_token_and_the_model_has_a_row_for_each():
     assert len(set(ALPHABET)) == len(ALPHABET)
     assert sorted(VOCABULARY.values()) == list(range(TRANSFORMER_SIZES["dates"].vocabulary))
+
+
+def test_the_mask_comes_behind_all_others_and_masked_models_have_a_row_for_it():
+    assert MASK not in VOCABULARY.values()
+    assert MASK + 1 == len(VOCABULARY) + 1 == TEXT_ENCODER_SIZES["dates-mlm"].vocabulary
+    assert GPT_SIZES["dates-clm"].vocabulary == len(VOCABULARY)
 
 
 def test_indices_are_those_that_the_bundled_weights_were_trained_with():

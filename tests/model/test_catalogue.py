@@ -3,6 +3,8 @@ import torch
 from torch import nn
 
 from model.catalogue import CATALOGUE, build, bundled
+from model.gpt import GPT_SIZES
+from model.text_encoder import TEXT_ENCODER_SIZES
 from model.train.digits import pixels, scans
 from model.transformer import TRANSFORMER_SIZES
 from model.vit import VIT_SIZES
@@ -13,9 +15,12 @@ PARAMETERS = {
     "vit_l_16": 304_326_632,
     "vit_h_14": 632_045_800,
     "digits": 455_050,
+    "digits-dino": 454_080,
     "transformer_base": 63_082_496,
     "transformer_big": 214_245_376,
     "dates": 1_398_656,
+    "dates-mlm": 633_932,
+    "dates-clm": 616_960,
 }
 
 MAPS = {  # how many, with how many heads each
@@ -23,16 +28,21 @@ MAPS = {  # how many, with how many heads each
     "vit_l_16": (24, 16),
     "vit_h_14": (32, 16),
     "digits": (4, 4),
+    "digits-dino": (4, 4),
     "transformer_base": (3 * 6, 8),
     "transformer_big": (3 * 6, 16),
     "dates": (3 * 3, 4),
+    "dates-mlm": (3, 4),
+    "dates-clm": (3, 4),
 }
 LENGTHS = {"transformer_base": 512, "transformer_big": 512, "dates": 96}
+TEXTS = {"dates-mlm": 96, "dates-clm": 96}
 
 
 def test_the_tables_of_this_file_list_every_model():
     assert CATALOGUE.keys() == PARAMETERS.keys() == MAPS.keys()
     assert TRANSFORMER_SIZES.keys() == LENGTHS.keys()
+    assert TEXT_ENCODER_SIZES.keys() | GPT_SIZES.keys() == TEXTS.keys()
 
 
 @pytest.mark.parametrize(("name", "count"), PARAMETERS.items())
@@ -51,16 +61,22 @@ def test_a_model_takes_its_largest_input_and_has_its_layers_and_heads(name):
             assert model.source.positions.table.shape[0] == LENGTHS[name]
             logits, maps = model(longest, longest == 0, longest)
             assert logits.shape == (1, LENGTHS[name], TRANSFORMER_SIZES[name].vocabulary)
+        elif name in TEXTS:
+            longest = torch.zeros(1, TEXTS[name], dtype=torch.long)
+            masked = (longest == 0, None, longest) if name in TEXT_ENCODER_SIZES else ()
+            assert model.embed.positions.weight.shape[0] == TEXTS[name]
+            logits, maps = model(longest, *masked)
+            assert logits.shape == (1, TEXTS[name], model.embed.tokens.num_embeddings)
         else:
-            config = VIT_SIZES[name]
+            config = VIT_SIZES[name.removesuffix("-dino")]
             logits, maps = model(torch.zeros(1, config.channels, *config.image))
-            assert logits.shape == (1, config.classes)
+            assert logits.shape == (1, config.width if name.endswith("-dino") else config.classes)
     layers, heads = MAPS[name]
     assert len(maps) == layers
     assert {found.shape[1] for found in maps.values()} == {heads}
 
 
-@pytest.mark.parametrize("name", ["digits", "dates"])
+@pytest.mark.parametrize("name", ["digits", "digits-dino", "dates", "dates-mlm", "dates-clm"])
 def test_a_model_is_built_afresh_in_inference_mode_and_in_the_default_type(name):
     one, other = build(name), build(name)
     assert isinstance(one, nn.Module)
