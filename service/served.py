@@ -181,7 +181,8 @@ class Served:
 
     def _fits(self, lengths: Mapping[str, int]) -> bool:
         axes = {kind.query: 1 for kind in self.manifest.attention} | {kind.key: 1 for kind in self.manifest.attention}
-        return self.map_bytes({**axes, **lengths}) <= self.settings.batch_map_bytes
+        fixed = self.image_lengths if self.manifest.image else {}
+        return self.map_bytes({**axes, **fixed, **lengths}) <= self.settings.batch_map_bytes
 
     def longest(self) -> dict[str, int]:
         """Return the most tokens along each axis of an input that varies."""

@@ -297,19 +297,28 @@ def test_rows_are_chosen_shifted_aligned_and_counted(client):
     assert values(attention(client, digits=9, merge="words")) == pytest.approx(rows, abs=1e-6)  # a word is a token
 
 
-def test_a_picture_has_a_panel_a_word(client, greedy):
-    assert len(greedy[1][0]) == MOST
-    sizes = {}
-    for name, options in {"all": {}, "one": {"queries": 0}, "two": {"queries": "0,1"}}.items():
-        answer = post(client, "attention", content=png(np.kron(IMAGES[1], np.ones((8, 8), np.uint8))), format="png",
-                      opacity=1, **options)  # fmt: skip
-        assert (answer.status_code, answer.headers["Content-Type"]) == (200, "image/png"), answer.text
-        sizes[name] = Image.open(io.BytesIO(answer.content))
-    assert sizes["one"].size == (128, 128)
-    assert sizes["two"].width > 2 * 128
-    assert sizes["all"].height > sizes["two"].height
-    first, second = (np.asarray(sizes["two"])[-100:, start : start + 100] for start in (20, 170))
-    assert np.abs(first.astype(int) - second).mean() > 5
+def drawn(client, index, **options):
+    large = png(np.kron(IMAGES[index], np.ones((8, 8), np.uint8)))  # 128 x 128
+    answer = post(client, "attention", content=large, format="png", opacity=1, **options)
+    assert (answer.status_code, answer.headers["Content-Type"]) == (200, "image/png"), answer.text
+    return np.asarray(Image.open(io.BytesIO(answer.content)))
+
+
+def test_a_picture_has_a_panel_a_word_under_the_word(client, greedy):
+    both, rows = drawn(client, 0, queries="0,1"), [drawn(client, 0, queries=row) for row in (0, 1)]
+    repeated = drawn(client, 1, queries="0,1")
+    places = (12, 12 + 128 + 12)  # text is 12 pixels high
+    for left, row in zip(places, rows, strict=True):
+        assert np.array_equal(both[30 : 30 + 128, left : left + 128], row)
+    assert not np.array_equal(*rows)
+    differ, same = ([one[:30, left : left + 128] for left in places] for one in (both, repeated))
+    assert greedy[0][0][0] != greedy[0][0][1]
+    assert not np.array_equal(*differ)
+    assert greedy[1][0][0] == greedy[1][0][1]
+    assert np.array_equal(*same)
+    assert same[0].min() < 100
+    assert len(greedy[1][0]) == 4
+    assert drawn(client, 1).shape == (2 * (128 + 30) + 12, 2 * (128 + 12) + 12, 3)
 
 
 def test_npz_and_base64_hold_the_numbers_of_json(client):
