@@ -35,9 +35,8 @@ from service.batch import Device
 from service.metrics import Metrics
 from service.options import GenerateOptions
 from service.run import choose_device
-from service.served import TASKS
+from service.served import TASKS, Item
 from service.settings import Settings
-from service.texts import Token
 
 SOURCE, NEW, WARM = 32, 64, 8
 BATCHES = (1, 8, 32)
@@ -157,9 +156,10 @@ class Ours:
 
     def one(self, source, new, beams=1, grew=None):
         """Return what generates from a source of token ids."""
-        tokens = [Token(index, "", (0, 1)) for index in source]
+        inputs = {"source": np.array(source), "source_visible": np.ones(len(source), np.bool_)}
+        item = Item(inputs, {"source": len(source)}, [], {})
         options = GenerateOptions(max_new_tokens=new, num_beams=beams)
-        return self.served.generate(tokens, options, grew)
+        return self.served.generate(item, options, grew)
 
     def __call__(self, sources, beams, new):
         """Return the seconds, and the tokens."""

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 import structlog
 
 from contract.artifact import ArtifactError, find_artifacts
+from service.attention import methods_of
 from service.decoders import Nursery
 from service.kept import open_store
 from service.keys import Keys
@@ -118,7 +119,9 @@ def _command(served: Served, url: str) -> str:
     """Return a curl command that a model answers, with the files that lie in the repository."""
     endpoint = f"{url}/{served.endpoints[0]}"
     if served.manifest.image:
-        query = "top_k=1&attention=rollout&digits=2" if served.endpoints[0] == "classify" else "attention=rollout"
+        few = "top_k=1&" if served.endpoints[0] == "classify" else ""
+        method = "rollout" if "rollout" in methods_of(served.manifest) else "raw"
+        query = f"{few}attention={method}&digits=2"
         return f"curl -H 'Content-Type: image/png' --data-binary @tests/data/digits/seven.png '{endpoint}?{query}'"
     text = EXAMPLES.get(served.manifest.task, "The cat sat on the mat.")
     body = json.dumps({"inputs": text.format(mask=served.mask) if isinstance(served, Predictor) else text})

@@ -24,9 +24,10 @@ Fusion = Literal["mean", "max", "min", "sum"]
 CLASSES = ("image-classification", "text-classification")
 """Tasks whose answer is classes; that of the others which relevance explains is tokens."""
 REASONS: dict[Method, str] = {
-    "rollout": "needs maps of tokens onto themselves whose rows sum to one",
-    "norm": "needs values that are joined by one projection",
-    "relevance": "needs a class or token to explain, and floats in which to differentiate",
+    "rollout": "needs maps of tokens onto themselves whose rows sum to one, as self-attention has",
+    "norm": "needs values that are joined by one projection and added, not fed to what recurs",
+    "relevance": "needs a class or token to explain, a gradient, which 8-bit weights and hard choices have not, "
+    "and layers that attend, none that recur or convolve",
 }
 MAP_BYTES = 384  # of an answer, a map without its values
 ROW_BYTES = 2  # brackets
@@ -275,6 +276,11 @@ def resolve(options: AttentionOptions, manifest: Manifest) -> Ask:
     return ask
 
 
+def patches(kinds: Sequence[Kind]) -> Kind:
+    """Return the first kind whose keys are the patches of an image."""
+    return next(kind for kind in kinds if kind.key == "image")
+
+
 def methods_of(manifest: Manifest) -> list[Method]:
     """Return the methods that some kind of a model's maps can serve."""
     order: tuple[Method, ...] = get_args(Method)
@@ -355,7 +361,7 @@ def _check(options: AttentionOptions, manifest: Manifest, kinds: Sequence[Kind])
         options.method == "relevance" or not any(kind.query == "target" for kind in kinds)
     ):
         raise Unacceptable("align: is for raw, rollout and norm of generated tokens")
-    if options.merge and manifest.image:
+    if options.merge and manifest.image and not manifest.generation:
         raise Unacceptable("merge: is for texts, this model takes images")
     if options.evaluate and manifest.task != "image-classification":
         raise Unacceptable(f"evaluate: is for image-classification, this model's task is {manifest.task}")

@@ -142,3 +142,12 @@ class Binding:
 def _place(array: Array) -> tuple[str, int, Any, tuple[int, ...], int]:
     kind = BFLOAT16 if array.dtype == np.uint16 else array.dtype
     return "cpu", 0, kind, array.shape, array.ctypes.data
+
+
+def padded(rows: Sequence[Array]) -> Array:
+    """Stack arrays that differ in the length of their first axis, zeros (or False) after the shorter ones."""
+    longest = max(len(row) for row in rows)
+    stack = np.zeros((len(rows), longest, *rows[0].shape[1:]), rows[0].dtype)
+    for index, row in enumerate(rows):
+        stack[index, : len(row)] = row
+    return stack

@@ -77,7 +77,7 @@ class Attention(BaseModel):
     maps: list[Map]
     diagnostics: list[Json] | None = Field(None, description="entropy and other figures, a layer and head each")
     evaluation: Json | None = Field(None, description="curves of deletion and insertion, beside a random order's")
-    tokens: Json = Field(description="tokens of each axis with their spans; for images the grid and the prefix")
+    tokens: Json = Field(description="tokens of each axis of text with their spans; of images the grid and the prefix")
     image: Json | None = Field(None, description="the image's size and the rectangle of it that the grid covers")
 
 
@@ -129,7 +129,7 @@ class Generated(Answer):
     """Answer of generate."""
 
     class Result(BaseModel):
-        """One generated text."""
+        """The text generated from one text or image."""
 
         text: str
         tokens: list[Json]
@@ -196,6 +196,8 @@ def _images(kind: type[Options]) -> Json:
     }
 
 
+_DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABAQAAAAA3bvkkAAAACklEQVR42mNgAAAAAgAB5Sfe/AAAAABJRU5ErkJggg=="
+"""A PNG of one pixel."""
 _TEXT = {"type": "string"}
 _PAIR = {
     "type": "object",
@@ -254,12 +256,18 @@ CLASSIFY = _prediction(
 )
 EMBED = _prediction(Embedded, _either(RequestOptions, _texts(TextOptions)), _query(RequestOptions, AttentionOptions))
 FILL_MASK = _prediction(Filled, _texts(FillMaskOptions), [])
-GENERATE = _prediction(Generated, _texts(GenerateOptions), [])
+GENERATE = _prediction(
+    Generated, _either(GenerateOptions, _texts(GenerateOptions)), _query(GenerateOptions, AttentionOptions)
+)
+GENERATE["openapi_extra"]["requestBody"]["content"]["application/json"]["examples"] = {
+    "a text": {"value": {"inputs": "the 23rd of March 2021", "num_beams": 4}},
+    "an image": {"value": {"images": [_DOT], "attention": {"kind": "cross"}}},
+}
 GENERATE["responses"][200]["content"] = {"application/json": {}, "text/event-stream": {}}
 ATTENTION = _prediction(
     Attended,
-    _either(RequestOptions, _texts(TextOptions, pairs=True), _texts(GenerateOptions)),
-    _query(RequestOptions, AttentionOptions),
+    _either(GenerateOptions, _images(RequestOptions), _texts(TextOptions, pairs=True), _texts(GenerateOptions)),
+    _query(GenerateOptions, AttentionOptions),
 )
 ATTENTION["responses"][200]["content"] = {media: {} for media in TYPES.values()}
 KEPT: Json = {

@@ -4,7 +4,7 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +13,7 @@ import structlog
 from contract.manifest import Generation
 from service import tracing
 from service.batch import Budget, Device, due, kind_of, while_wanted
-from service.binding import Array, storage
+from service.binding import Array, padded, storage
 from service.errors import NOT_FINITE, Broken, Refusal
 from service.metrics import Metrics
 from service.rows import SLOTS, Rows
@@ -28,7 +28,10 @@ log = structlog.get_logger()
 class Job:
     """A source on its way to a target."""
 
-    source: Sequence[int]
+    source: Mapping[str, Array]
+    """What is encoded: arrays by port."""
+    size: int
+    """How many tokens or patches that is."""
     first: int
     """The token that is fed first."""
     behind: int
@@ -96,19 +99,21 @@ class Decoding:
 
     async def generate(
         self,
-        source: Sequence[int],
+        source: Mapping[str, Array],
+        size: int,
         search: Callable[[], Search],
         limit: int,
         grew: Callable[[Hypothesis], None] | None = None,
     ) -> Hypothesis:
         """Return the target that a search finds in at most `limit` tokens; cancelling frees its rows at the next step.
 
+        The source is given as arrays by port, and counts as so many tokens as `size` says.
         `grew`, if given, is called after every step with the first live hypothesis. When a batch fails, each of its
         targets begins anew, alone, but for those that were told of already.
         """
         start, future = self._generation.start, asyncio.get_running_loop().create_future()
-        first, behind = (source[-1], len(source) - 1) if start is None else (start, 0)
-        job = Job(source, first, behind, search, limit, future, grew)
+        first, behind = (int(source["source"][-1]), size - 1) if start is None else (start, 0)
+        job = Job(source, size, first, behind, search, limit, future, grew)
         self._waiting.append(job)
         self._arrived.set()
         with tracing.span("generate", lane=self._name):
@@ -165,7 +170,7 @@ class Decoding:
         self._metrics.cancelled.labels("queued").inc(len(self._waiting) - len(alive))
         self._waiting = deque(alive)
         while self._waiting and self._fits([*self._running, *joining, self._waiting[0]]):
-            longest = max(longest, len(self._waiting[0].source))
+            longest = max(longest, self._waiting[0].size)
             if joining and longest * (len(joining) + 1) > self._settings.batch_tokens:
                 break
             job = self._waiting.popleft()
@@ -190,26 +195,20 @@ class Decoding:
 
     def _join(self, jobs: list[Job]) -> int:
         """Encode new sources in one batch and add their rows to the running ones; return how many tokens that was."""
-        length = max(len(job.source) for job in jobs)
-        source = np.zeros((len(jobs), length), np.int64)
-        visible = np.zeros((len(jobs), length), np.bool_)
-        for row, job in enumerate(jobs):
-            source[row, : len(job.source)] = job.source
-            visible[row, : len(job.source)] = True
-        feed = {"source": source, "source_visible": visible}
+        feed = {name: padded([job.source[name] for job in jobs]) for name in jobs[0].source}
         known = self._encode.run({port.name: feed[port.name] for port in self._encode.graph.inputs}) | feed
         repeats = [job.width for job in jobs]
         fresh = {name: np.repeat(known[name], repeats, axis=0) for name in self._rows.names if name in known}
         together = [*self._running, *jobs]
         lengths = {
             "capacity": max(job.behind + len(job.search.live[0].tokens) for job in together) + 1,
-            "source": max(len(job.source) for job in together),
+            "source": max(job.size for job in together),
         }
         rows = self._rows.join(sum(repeats), fresh, lengths)
         for job in jobs:
             job.rows, rows = rows[: job.width], rows[job.width :]
         self._running = together
-        return source.size
+        return max(job.size for job in jobs) * len(jobs)
 
     def _steps(self) -> int:
         """Take steps until somebody is to be told of them, joins, has left or waits for the device, or all is to end.

@@ -35,10 +35,10 @@ from service.options import (
 from service.requests import Sent, negotiate, query, read_images, read_texts
 from service.search import Hypothesis
 from service.see import row_of, see, see_generated
-from service.served import Generator, Item, Prediction, Predictor, Served
+from service.served import Generator, Item, Prediction, Predictor, Served, cost_of
 from service.settings import Settings
 from service.sight import TYPES, Sight, check_picture, npz, unshown
-from service.texts import Token
+from service.texts import Pair
 
 S = TypeVar("S", bound=Served)
 T = TypeVar("T")
@@ -99,7 +99,7 @@ class State:
                 log.error("tokenizing panicked", model=served.manifest.name, kind=type(error).__name__)
                 raise Unacceptable("input: must be a text that can be tokenized, given one that cannot") from None
 
-    async def decode_image(self, served: Predictor, data: bytes) -> Item:
+    async def decode_image(self, served: Served, data: bytes) -> Item:
         """Decode an image in a process that it may end. Raises what `Decoders.decode` does."""
         rule = served.manifest.image
         assert rule  # noqa: S101 # the caller looked
@@ -209,7 +209,7 @@ async def fill_mask(model: str, request: Request, state: StateDep) -> Response:
 
 @router.post("/v1/models/{model}/generate", tags=["predictions"], **documents.GENERATE)
 async def generate(model: str, request: Request, state: StateDep) -> Response:
-    """Turn every text into another, or continue it; with `stream`, send its tokens as they come."""
+    """Turn every text or image into a text, or continue it; with `stream`, send its tokens as they come."""
     served = _serving(state, model, "generate", Generator)
     return await _answer(request, state, served, _generate(request, state, served))
 
@@ -326,10 +326,7 @@ async def _predict(
         item = await state.decode_image(served, given) if isinstance(given, bytes) else ready[index]
         if ask is None:
             return await shown(await served.predict(item)), None
-        if ask.options.format == "png":
-            picture = item.shown if isinstance(item.shown, Picture) else None
-            size = (picture.width, picture.height) if picture else None
-            check_picture(ask, item.lengths, size, targets[index], state.settings.max_image_pixels)
+        _check_picture(state, ask, item, item.lengths, targets[index])
         row, sight = await see(served, item, ask, "" if isinstance(given, bytes) else given)
         return await shown(row), sight
 
@@ -349,18 +346,28 @@ async def _predict(
 
 
 async def _generate(request: Request, state: State, served: Generator) -> Response:
-    sent = await read_texts(request, state.settings)
+    sent = await _read(request, state, served)
     return await _generate_all(request, state, served, sent, sent.options(GenerateOptions))
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A text to generate from, its tokens, and how; or what was generated from it before."""
+    """An image or a text to generate from, and how; or what was generated from it before."""
 
-    text: str
-    tokens: list[Token]
+    given: bytes | str
+    item: Item | None
+    """A text in tokens; an image is decoded once there is room for it."""
+    size: int
+    """How many tokens or patches it has."""
+    most: int
+    """How many tokens its target can have."""
     options: GenerateOptions
     target: Sequence[int] | None = None
+
+    @property
+    def text(self) -> str:
+        """Return what the spans of its tokens lie in, nothing for an image."""
+        return "" if isinstance(self.given, bytes) else self.given
 
 
 async def _generate_all(
@@ -373,7 +380,7 @@ async def _generate_all(
     asked: bool = False,
     targets: Sequence[Sequence[int]] | None = None,
 ) -> Response:
-    """Answer with what is generated from every text, or was (`targets`), and its attention if that is asked for."""
+    """Answer with what is generated from every input, or was (`targets`), and its attention if that is asked for."""
     PRIORITY.set(options.priority)
     served.search(options)  # refuses what cannot be searched before anything is done
     ask = _ask(request, sent, served, asked=asked)
@@ -387,27 +394,28 @@ async def _generate_all(
         served.predicting.check(len(sent.inputs) * served.least_cost(options))
 
     async def prompt(index: int) -> Prompt:
-        text = sent.inputs[index]
-        if not isinstance(text, str):
+        given = sent.inputs[index]
+        if isinstance(given, Pair):
             raise Unacceptable(f"text_pair: is for text-classification, this model's task is {served.manifest.task}")
-        tokens = await state.decode(served, served.texts.encode, text)
+        item = await state.decode(served, served.text_item, given) if isinstance(given, str) else None
+        size = cost_of(item.lengths if item else served.image_lengths)
         # the last token is fed too; where targets continue their source, there is room for it
         spare = int(ask is not None and ask.options.align == "input" and not served.continues)
         if targets is not None:
             if len(targets[index]) + spare > served.generation.max_new_tokens:
                 raise Unacceptable("align: this answer is as long as the model allows, its last token cannot be fed")
-            return Prompt(text, tokens, options, targets[index])
-        limit = served.limit(options, len(tokens), spare)
-        return Prompt(text, tokens, options.model_copy(update={"max_new_tokens": limit}))
+            return Prompt(given, item, size, len(targets[index]), options, targets[index])
+        limit = served.limit(options, size, spare)
+        return Prompt(given, item, size, limit, options.model_copy(update={"max_new_tokens": limit}))
 
     prompts = await together(prompt(index) for index in range(len(sent.inputs)))
-    permits = contextlib.ExitStack()
-    permits.enter_context(_permit(state, served, prompts, ask, options))
-    if options.stream:
-        permits.enter_context(served.used())
-        return Stream(_events(request, state, served, prompts[0], ask), permits)
-    with permits:
-        results = await together(_generate_one(served, prompt, ask, asked=asked) for prompt in prompts)
+    with contextlib.ExitStack() as permits:
+        permits.enter_context(_permit(state, served, prompts, ask))
+        if options.stream:
+            item = await _source(state, served, prompts[0], ask)  # what it is refused for has a status of its own
+            permits.enter_context(served.used())
+            return Stream(_events(request, state, served, prompts[0], item, ask), permits.pop_all())
+        results = await together(_generate_one(state, served, prompt, ask, asked=asked) for prompt in prompts)
     return await _respond(
         request, state, served, [(shown, sight) for shown, sight, _ in results], ask,
         _kept(served, prompts, [target for *_, target in results]),
@@ -415,40 +423,45 @@ async def _generate_all(
 
 
 def _permit(
-    state: State, served: Generator, prompts: Sequence[Prompt], ask: Ask | None, options: GenerateOptions
+    state: State, served: Generator, prompts: Sequence[Prompt], ask: Ask | None
 ) -> contextlib.AbstractContextManager[None]:
     """Hold what prompts may cost, and refuse an attention answer that could become too large before anything runs."""
-    most = [
-        served.limit(prompt.options, len(prompt.tokens)) if prompt.target is None else len(prompt.target)
-        for prompt in prompts
-    ]
-    lengths = [served.lengths(len(prompt.tokens), limit) for prompt, limit in zip(prompts, most, strict=True)]
-    explained = [_targets(ask, limit) for limit in most]
+    lengths = [served.lengths(prompt.size, prompt.most) for prompt in prompts]
+    explained = [_targets(ask, prompt.most) for prompt in prompts]
     if ask:
         _check_size(state, ask, lengths, explained)
-        if ask.options.format == "png":
-            for one, targets in zip(lengths, explained, strict=True):
-                check_picture(ask, one, None, targets, state.settings.max_image_pixels)
     generated = [prompt for prompt in prompts if prompt.target is None]
     maps = sum(served.map_bytes(one) * targets for one, targets in zip(lengths, explained, strict=True)) if ask else 0
-    return served.permit([(prompt.tokens, prompt.options) for prompt in generated], maps)
+    return served.permit([(prompt.size, prompt.options) for prompt in generated], maps)
+
+
+async def _source(state: State, served: Generator, prompt: Prompt, ask: Ask | None) -> Item:
+    """Return what is generated from. Raises what decoding it does, and TooLarge for what cannot be drawn of it."""
+    item = prompt.item
+    if item is None:
+        assert isinstance(prompt.given, bytes)  # noqa: S101 # for the type checker
+        item = await state.decode_image(served, prompt.given)
+    if ask:
+        _check_picture(state, ask, item, served.lengths(prompt.size, prompt.most), _targets(ask, prompt.most))
+    return item
 
 
 async def _generate_one(
-    served: Generator, prompt: Prompt, ask: Ask | None, *, asked: bool
+    state: State, served: Generator, prompt: Prompt, ask: Ask | None, *, asked: bool
 ) -> tuple[dict[str, object], Sight | None, Sequence[int]]:
     """Return what is shown of a prompt, what was seen of it, and the tokens of its target."""
+    item = await _source(state, served, prompt, ask)
     if prompt.target is not None:
         assert ask is not None  # noqa: S101 # what was generated before is only looked at
-        return {}, await see_generated(served, prompt.tokens, prompt.text, prompt.target, ask), prompt.target
-    hypothesis = await served.generate(prompt.tokens, prompt.options)
-    sight = await see_generated(served, prompt.tokens, prompt.text, hypothesis.tokens, ask) if ask else None
+        return {}, await see_generated(served, item, prompt.text, prompt.target, ask), prompt.target
+    hypothesis = await served.generate(item, prompt.options)
+    sight = await see_generated(served, item, prompt.text, hypothesis.tokens, ask) if ask else None
     shown = {} if asked else present.sequence(served, hypothesis, served.penalty(prompt.options))
     return shown, sight, hypothesis.tokens
 
 
 def _kept(served: Served, prompts: Sequence[Prompt], targets: Sequence[Sequence[int]]) -> Kept:
-    inputs = tuple(prompt.text for prompt in prompts)
+    inputs = tuple(prompt.given for prompt in prompts)
     return Kept(
         served.manifest.name, served.manifest.version, inputs, targets=tuple(tuple(target) for target in targets)
     )
@@ -502,7 +515,7 @@ class Stream(StreamingResponse):
 
 
 async def _events(
-    request: Request, state: State, served: Generator, prompt: Prompt, ask: Ask | None
+    request: Request, state: State, served: Generator, prompt: Prompt, item: Item, ask: Ask | None
 ) -> AsyncIterator[bytes]:
     """Yield an event a token, then the whole answer; leaving the loop early cancels the generation."""
     grown: asyncio.Queue[Hypothesis | None] = asyncio.Queue()
@@ -510,7 +523,7 @@ async def _events(
     PRIORITY.set(prompt.options.priority)  # this is another task than the one that read the request
     try:
         async with asyncio.timeout(state.settings.request_seconds):
-            task = asyncio.ensure_future(served.generate(prompt.tokens, prompt.options, grown.put_nowait))
+            task = asyncio.ensure_future(served.generate(item, prompt.options, grown.put_nowait))
             task.add_done_callback(lambda _: grown.put_nowait(None))
             try:
                 growing = served.targets.growing()
@@ -519,10 +532,10 @@ async def _events(
                     if index != served.generation.end:
                         event: dict[str, object] = {"index": place, "token": index, "text": growing.add(index)}
                         if steps:
-                            event["attention"] = await row_of(served, prompt.tokens, hypothesis.tokens, steps)
+                            event["attention"] = await row_of(served, item, hypothesis.tokens, steps)
                         yield _event("token", event)
                 hypothesis = await task
-                sight = await see_generated(served, prompt.tokens, prompt.text, hypothesis.tokens, ask) if ask else None
+                sight = await see_generated(served, item, prompt.text, hypothesis.tokens, ask) if ask else None
             finally:
                 task.cancel()
         result = present.sequence(served, hypothesis, served.penalty(prompt.options))
@@ -614,6 +627,12 @@ def _check_size(state: State, ask: Ask, lengths: Sequence[Mapping[str, int]], ta
     if ask.options.format != "png":  # whose pixels are counted
         sizes = [ask.size(one, count) for one, count in zip(lengths, targets, strict=True)]
         ask.check_size(sizes, state.settings.max_answer_bytes)
+
+
+def _check_picture(state: State, ask: Ask, item: Item, lengths: Mapping[str, int], targets: int) -> None:
+    if ask.options.format == "png":
+        size = (item.shown.width, item.shown.height) if isinstance(item.shown, Picture) else None
+        check_picture(ask, lengths, size, targets, state.settings.max_image_pixels)
 
 
 def _model(state: State, name: str) -> Served:

@@ -34,10 +34,8 @@ async def see(served: Predictor, item: Item, ask: Ask, text: Text = "") -> tuple
     return looked.prediction, Sight(ask, maps, item.shown, diagnostics=looked.diagnostics, evaluation=evaluation)
 
 
-async def see_generated(
-    served: Generator, source: Sequence[Token], text: str, target: Sequence[int], ask: Ask
-) -> Sight:
-    """Return what was seen of a finished target, in one teacher-forced pass."""
+async def see_generated(served: Generator, source: Item, text: str, target: Sequence[int], ask: Ask) -> Sight:
+    """Return what was seen of a finished target, in one teacher-forced pass; spans of its source lie in `text`."""
     item = served.finished(source, target, ask)
     targets = served.targets_of(source, target, ask) if ask.method == "relevance" else []
     looked = await _look(served, item, ask, targets)
@@ -48,10 +46,11 @@ async def see_generated(
             {"position": one.shown, "token": one.token, "text": axes["target"][one.position].text} for one in targets
         ]
         maps = [_joined([own for own in maps if own.kind == one.kind], shown) for one in ask.wanted]
-    return Sight(ask, maps, None, axes, texts, looked.diagnostics)
+    picture = source.shown if isinstance(source.shown, Picture) else None
+    return Sight(ask, maps, picture, axes, texts, looked.diagnostics)
 
 
-async def row_of(served: Generator, source: Sequence[Token], target: Sequence[int], ask: Ask) -> object:
+async def row_of(served: Generator, source: Item, target: Sequence[int], ask: Ask) -> object:
     """Return the maps of cross-attention of the last token of a target that is still growing."""
     last = [replace(one, queries=(len(target) - 1,)) for one in ask.wanted if one.kind.kind == "cross"]
     step = replace(ask, wanted=tuple(last), options=ask.options.model_copy(update={"diagnostics": False}))
@@ -103,9 +102,9 @@ def _scores(maps: Sequence[Map], prediction: Prediction) -> tuple[Array, int]:
 
 
 def _axes(
-    served: Generator, source: Sequence[Token], text: str, target: Sequence[int], ask: Ask
+    served: Generator, source: Item, text: str, target: Sequence[int], ask: Ask
 ) -> tuple[dict[str, list[Token]], dict[str, list[str]]]:
-    """Return the tokens of every axis, and the texts that their spans lie in.
+    """Return the tokens of every axis but an image's, and the texts that their spans lie in.
 
     `target` is what each row emitted, `target_input` what it was fed, and one more where tokens' own rows are read.
     Where targets continue their source, both begin with it, and places count through both texts as one.
@@ -113,13 +112,14 @@ def _axes(
     start, end = served.generation.start, served.generation.end
     behind = text if start is None else ""
     written = served.targets.generated(target, end, behind=len(behind))
+    tokens = [] if isinstance(source.shown, Picture) else list(source.shown)
     if start is None:
-        emitted = [*source[1:], *written]
-        axes = {"target": emitted, "target_input": [source[0], *emitted]}
+        emitted = [*tokens[1:], *written]
+        axes = {"target": emitted, "target_input": [tokens[0], *emitted]}
     else:
         emitted = written
         axes = {
-            "source": list(source),
+            **({"source": tokens} if tokens else {}),
             "target": emitted,
             "target_input": [Token(start, served.targets.piece(start), None), *emitted],
         }

@@ -12,9 +12,9 @@ import structlog
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
 from contract.manifest import Manifest, Port, Role
-from service.attention import Ask, Explained, Map, Reading, select
+from service.attention import Ask, Explained, Map, Reading, patches, select
 from service.batch import Budget, Device, Lane, bucket_of, together
-from service.binding import Array
+from service.binding import Array, padded
 from service.errors import NOT_FINITE, Broken, Refusal, Unacceptable
 from service.generate import Decoding
 from service.images import Picture
@@ -181,11 +181,24 @@ class Served:
 
     def _fits(self, lengths: Mapping[str, int]) -> bool:
         axes = {kind.query: 1 for kind in self.manifest.attention} | {kind.key: 1 for kind in self.manifest.attention}
-        return self.map_bytes({**axes, **lengths}) <= self.settings.batch_map_bytes
+        fixed = self.image_lengths if self.manifest.image else {}
+        return self.map_bytes({**axes, **fixed, **lengths}) <= self.settings.batch_map_bytes
 
     def longest(self) -> dict[str, int]:
         """Return the most tokens along each axis of an input that varies."""
         return {}
+
+    @property
+    def image_lengths(self) -> dict[str, int]:
+        """Return the length of an image's axis, which is the same for all."""
+        kind = patches(self.manifest.attention)
+        rows, columns = kind.grid or (0, 0)
+        return {"image": kind.prefix + rows * columns}
+
+    def image_item(self, pixels: Array, picture: Picture) -> Item:
+        """Return pixels as an input."""
+        special = np.arange(self.image_lengths["image"]) < patches(self.manifest.attention).prefix
+        return Item({"pixels": pixels}, self.image_lengths, picture, {"image": special})
 
     def map_bytes(self, lengths: Mapping[str, int]) -> int:
         """Return the bytes of all maps that the attention graph computes for one input."""
@@ -311,21 +324,9 @@ class Predictor(Served):
         return {"source": self.manifest.text.max_tokens} if self.manifest.text else {}
 
     @property
-    def image_lengths(self) -> dict[str, int]:
-        """Return the length of an image's axis, which is the same for all."""
-        kind = self.manifest.attention[0]
-        rows, columns = kind.grid or (0, 0)
-        return {"image": kind.prefix + rows * columns}
-
-    @property
     def mask(self) -> str | None:
         """Return the token that stands for what is to be found, where there is one."""
         return None if self._texts is None or self._mask is None else self._texts.piece(self._mask)
-
-    def image_item(self, pixels: Array, picture: Picture) -> Item:
-        """Return pixels as an input."""
-        special = np.arange(self.image_lengths["image"]) < self.manifest.attention[0].prefix
-        return Item({"pixels": pixels}, self.image_lengths, picture, {"image": special})
 
     def decode_text(self, text: Text, *, truncate: bool) -> Item:
         """Tokenize a text. Raises what `Texts.encode` does, and Unacceptable for a text without gaps to fill."""
@@ -387,7 +388,7 @@ def cost_of(lengths: Mapping[str, int]) -> int:
 
 
 class Generator(Served):
-    """The tasks that generate: a text from another, or one that continues another."""
+    """The tasks that generate: a text from another or from an image, or one that continues another."""
 
     endpoints = ("generate", "attention")
     roles = ("encode", "decode", "attention")
@@ -395,21 +396,26 @@ class Generator(Served):
     def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
         super().__init__(artifact, device, settings)
         rule, generation = self.manifest.text, self.manifest.generation
-        if not rule or not generation:
-            raise ArtifactError(artifact.path(MANIFEST), f"a {self.manifest.task} model needs text and generation")
+        if not generation:
+            raise ArtifactError(artifact.path(MANIFEST), f"a {self.manifest.task} model needs generation, given none")
+        if not rule and (generation.start is None or not generation.tokenizer):
+            reason = "what is generated from images needs a start token and a tokenizer of its own, given none"
+            raise ArtifactError(artifact.path(MANIFEST), reason)
         if generation.num_beams > settings.max_beams:
             reason = f"asks for num_beams {generation.num_beams}, REGARD_MAX_BEAMS allows {settings.max_beams}"
             raise ArtifactError(artifact.path(MANIFEST), reason)
         self.generation = generation
-        self.texts = Texts(artifact, rule.tokenizer, rule.max_tokens)
+        self.texts = Texts(artifact, rule.tokenizer, rule.max_tokens) if rule else None
         other = generation.tokenizer
-        self.targets = Texts(artifact, other, generation.max_new_tokens) if other else self.texts
+        own = Texts(artifact, other, generation.max_new_tokens) if other else self.texts
+        assert own  # noqa: S101 # one of them there is
+        self.targets = own
 
     def longest(self) -> dict[str, int]:
-        """Return the most tokens of a source and of a target."""
-        source = self.manifest.text.max_tokens if self.manifest.text else 1
+        """Return the most tokens of a source, if it is a text, and of a target."""
+        source = {"source": self.manifest.text.max_tokens} if self.manifest.text else {}
         target = self.generation.max_new_tokens
-        return {"source": source, "capacity": -(-target // SLOTS) * SLOTS, "target": target, "target_input": target}
+        return {**source, "capacity": -(-target // SLOTS) * SLOTS, "target": target, "target_input": target}
 
     @property
     def continues(self) -> bool:
@@ -487,64 +493,72 @@ class Generator(Served):
         return self.generation.length_penalty if options.length_penalty is None else options.length_penalty
 
     @contextlib.contextmanager
-    def permit(self, sources: Sequence[tuple[Sequence[Token], GenerateOptions]], maps: int) -> Iterator[None]:
-        """Hold what the sources may cost at most: tokens to generate, and bytes of maps to compute.
+    def permit(self, sources: Sequence[tuple[int, GenerateOptions]], maps: int) -> Iterator[None]:
+        """Hold what sources of such lengths may cost at most: tokens to generate, and bytes of maps to compute.
 
         Raises Busy before any work is spent if either queue is full.
         """
-        tokens = sum(self.cost(len(one), self.limit(options, len(one)), options) for one, options in sources)
+        tokens = sum(self.cost(length, self.limit(options, length), options) for length, options in sources)
         with contextlib.ExitStack() as held:
             for budget, cost in ((self.predicting, tokens), (self.looking, maps)):
                 if cost:
                     held.enter_context(budget.permit(cost))
             yield
 
+    def text_item(self, text: str) -> Item:
+        """Tokenize a text. Raises what `Texts.encode` does."""
+        assert self.texts  # noqa: S101 # the caller looked
+        tokens = self.texts.encode(text)
+        inputs = {
+            "source": np.array([token.index for token in tokens]),
+            "source_visible": np.ones(len(tokens), np.bool_),
+        }
+        return Item(inputs, {"source": len(tokens)}, tokens, {"source": specials(tokens)})
+
     async def generate(
-        self, source: Sequence[Token], options: GenerateOptions, grew: Callable[[Hypothesis], None] | None = None
+        self, source: Item, options: GenerateOptions, grew: Callable[[Hypothesis], None] | None = None
     ) -> Hypothesis:
         """Return the target of a source."""
-        indices = [token.index for token in source]
+        behind = source.inputs["source"].tolist() if self.continues else []
         return await self._decoding.generate(
-            indices, lambda: self.search(options, indices), self.limit(options, len(indices)), grew
+            source.inputs,
+            cost_of(source.lengths),
+            lambda: self.search(options, behind),
+            self.limit(options, len(behind)),
+            grew,
         )
 
-    def finished(self, source: Sequence[Token], target: Sequence[int], ask: Ask) -> Item:
+    def finished(self, source: Item, target: Sequence[int], ask: Ask) -> Item:
         """Return a finished target as an input of one teacher-forced pass; row i emits token i, having been fed i - 1.
 
         Its last token is fed too where rows are asked for at which a token is the input.
         """
-        indices = [token.index for token in source]
         start = self.generation.start
         behind = target if ask.options.align == "input" else target[:-1]
-        fed = np.array([*(indices if start is None else [start]), *behind])
-        inputs: dict[str, Array] = {
-            "source": np.array(indices),
-            "source_visible": np.ones(len(indices), np.bool_),
-            "target": fed,
-        }
+        fed = np.array([*(source.inputs["source"] if start is None else [start]), *behind])
         ends = [index for index in (start, self.generation.end) if index is not None]
         special = np.isin(fed, ends)
         if start is None:
-            special[: len(source)] = specials(source)
-        lengths = self.lengths(len(indices), len(behind) + 1)
-        return Item(inputs, lengths, source, {"source": specials(source), "target": special})
+            special[: source.lengths["source"]] = source.special["source"]
+        lengths = self.lengths(cost_of(source.lengths), len(behind) + 1)
+        return Item({**source.inputs, "target": fed}, lengths, source.shown, {**source.special, "target": special})
 
-    def targets_of(self, source: Sequence[Token], target: Sequence[int], ask: Ask) -> list[Explained]:
+    def targets_of(self, source: Item, target: Sequence[int], ask: Ask) -> list[Explained]:
         """Return what is to be explained of a finished target. Raises Unacceptable for a token that is not there."""
         places = range(len(target)) if ask.targets is None else select("target", ask.targets, len(target))
-        first = len(source) - 1 if self.continues else 0
+        first = source.lengths["source"] - 1 if self.continues else 0
         return [Explained(target[place], (first + place,), first + place, place) for place in places]
 
     def lengths(self, source: int, target: int) -> dict[str, int]:
-        """Return the lengths of the axes."""
+        """Return the lengths of the axes, of a source of so many tokens or patches."""
         if self.continues:
             return {"target": source + target - 1, "target_input": source + target - 1}
-        return {"source": source, "target": target, "target_input": target}
+        return {"image" if self.manifest.image else "source": source, "target": target, "target_input": target}
 
 
 TASKS: dict[str, type[Served]] = {
     **dict.fromkeys(Predictor.own_endpoint, Predictor),
-    **dict.fromkeys(("text-generation", "text2text-generation"), Generator),
+    **dict.fromkeys(("text-generation", "text2text-generation", "image-to-text"), Generator),
 }
 
 
@@ -563,12 +577,3 @@ def specials(tokens: Sequence[Token]) -> Array:
 def crop(array: Array, port: Port, lengths: Mapping[str, int]) -> Array:
     """Return one input's part of an output, without the padding that its neighbours brought."""
     return array[tuple(slice(lengths.get(str(axis))) for axis in port.axes[1:])]
-
-
-def padded(rows: Sequence[Array]) -> Array:
-    """Stack arrays that differ in the length of their first axis, zeros (or False) after the shorter ones."""
-    longest = max(len(row) for row in rows)
-    stack = np.zeros((len(rows), longest, *rows[0].shape[1:]), rows[0].dtype)
-    for index, row in enumerate(rows):
-        stack[index, : len(row)] = row
-    return stack

@@ -11,7 +11,7 @@ import orjson
 from PIL import Image
 
 from service import pictures, words
-from service.attention import Array, Ask, Map
+from service.attention import Array, Ask, Map, patches
 from service.errors import TooLarge, Unacceptable
 from service.images import Picture, Pixels
 from service.options import AttentionOptions
@@ -52,7 +52,8 @@ class Sight:
         wanted = {one.kind.kind: one for one in self.ask.wanted}
         maps = []
         for one in self.maps:
-            values = words.summed(one.values, groups[one.kind.key])
+            key = one.kind.key
+            values = words.summed(one.values, groups[key]) if key in groups else one.values  # patches are no words
             own = groups[one.kind.query]
             if self.ask.method == "relevance":  # whose rows are single tokens, each in a word
                 rows = [next(index for index, group in enumerate(own) if row in group) for row in one.rows]
@@ -96,11 +97,12 @@ class Sight:
         """Draw the maps over the image as it was sent, upright, or as a matrix of tokens. Raises TooLarge."""
         style = pictures.Style(self.ask.options.colormap, self.ask.options.opacity)
         seen = self.rest().merged()
-        if self.image and sent is not None:
+        first, kind = seen.maps[0], seen.maps[0].kind
+        if self.image and sent is not None and kind.key == "image":
             panels = [
                 pictures.Panel(
-                    self._title(one, head) + (f", row {place}" if place else ""),
-                    one.values[head, row, one.kind.prefix :].reshape(one.kind.grid or (1, -1)),
+                    seen._row_title(one, head, place),
+                    one.values[head, row, kind.prefix :].reshape(kind.grid or (1, -1)),
                 )
                 for one in seen.maps
                 for head in range(one.values.shape[0])
@@ -108,7 +110,6 @@ class Sight:
             ]
             image = Image.fromarray(sent[:, :, 0] if sent.shape[2] == 1 else sent)
             return pictures.overlay(image, self.image.box, panels, style, max_pixels)
-        first, kind = seen.maps[0], seen.maps[0].kind
         targets = first.entry.get("targets")  # tokens, whatever words they are in
         queries = (
             [str(target["text"]) for target in targets]
@@ -122,6 +123,14 @@ class Sight:
             for head in range(one.values.shape[0])
         ]
         return pictures.matrix(panels, queries, keys, style, max_pixels)
+
+    def _row_title(self, one: Map, head: int, place: int) -> str:
+        """Return the title of one row over an image: the word that it is of, and what else there is to tell apart."""
+        title = self._title(one, head)
+        if one.kind.query not in self.axes:
+            return title + (f", row {place}" if place else "")
+        word = self.axes[one.kind.query][place].text
+        return word if len(self.maps) == len(one.values) == 1 else f"{word.strip()}, {title}"
 
     @staticmethod
     def _title(one: Map, head: int) -> str:
@@ -154,20 +163,19 @@ class Sight:
         return np.ascontiguousarray(one.values, "<f4"), {}
 
     def _frame(self) -> dict[str, object]:
-        frame: dict[str, object] = {"method": self.ask.method, "maps": []}
+        tokens: dict[str, object] = {axis: [token.json() for token in tokens] for axis, tokens in self.axes.items()}
+        frame: dict[str, object] = {"method": self.ask.method, "maps": [], "tokens": tokens}
         if self.image:
-            kind = self.ask.every[0]
+            kind = patches(self.ask.every)
             rows, columns = kind.grid or (0, 0)
             left, top, right, bottom = (round(edge, 2) for edge in self.image.box)
-            frame["tokens"] = {"grid": {"rows": rows, "columns": columns}, "prefix": kind.prefix}
+            tokens |= {"grid": {"rows": rows, "columns": columns}, "prefix": kind.prefix}
             frame["image"] = {
                 "width": self.image.width,
                 "height": self.image.height,
                 "orientation": self.image.orientation,
                 "box": {"left": left, "top": top, "right": right, "bottom": bottom},
             }
-        else:
-            frame["tokens"] = {axis: [token.json() for token in tokens] for axis, tokens in self.axes.items()}
         if self.diagnostics is not None:
             frame["diagnostics"] = self.diagnostics
         if self.evaluation is not None:
@@ -184,12 +192,14 @@ def unshown(options: AttentionOptions, form: Form) -> list[str]:
 def check_picture(ask: Ask, sizes: Mapping[str, int], size: tuple[int, int] | None, targets: int, limit: int) -> None:
     """Raise TooLarge or Unacceptable, before anything runs, for a picture that cannot be drawn.
 
-    sizes are the lengths of the axes, size the width and height of an image.
+    sizes are the lengths of the axes, size the width and height of an image, if the input is one.
     """
     if len({(one.kind.query, one.kind.key) for one in ask.wanted}) > 1:
         raise Unacceptable(
             f"format: a png shows one kind; ask for kind {', '.join(one.kind.kind for one in ask.wanted)}"
         )
+    if ask.wanted[0].kind.key != "image":
+        size = None
     panels = rows = 0
     for one in ask.wanted:
         heads = 1 if isinstance(one.heads, str) else len(one.heads)

@@ -42,7 +42,7 @@ def play(dates, scenario, rows=64):
 
 
 async def one(dates, text, **options):
-    return await dates.generate(dates.texts.encode(text), GenerateOptions(**options))
+    return await dates.generate(dates.text_item(text), GenerateOptions(**options))
 
 
 def requests():
@@ -111,7 +111,7 @@ def test_cancelled_sequences_leave_and_the_others_go_on(dates, alone, monkeypatc
 def test_every_step_is_reported_with_one_more_token(dates):
     async def scenario():
         grown = []
-        best = await dates.generate(dates.texts.encode(TEXTS[0]), GenerateOptions(), lambda it: grown.append(it.tokens))
+        best = await dates.generate(dates.text_item(TEXTS[0]), GenerateOptions(), lambda it: grown.append(it.tokens))
         return grown, best.tokens
 
     grown, tokens = play(dates, scenario)
@@ -168,7 +168,7 @@ def test_of_a_batch_that_fails_each_is_generated_again_alone(dates, alone, monke
     method = getattr(Decoding, where)
 
     def failing(decoding, *jobs):
-        if any(job.source == poison for job in (jobs[0] if jobs else decoding._running)):
+        if any(job.source["source"].tolist() == poison for job in (jobs[0] if jobs else decoding._running)):
             raise ValueError("secret words")
         return method(decoding, *jobs)
 
