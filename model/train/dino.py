@@ -111,7 +111,8 @@ def embed(vit: nn.Module, view: Tensor) -> Tensor:
     if view.shape[-2:] == vit.patches.image:
         return vit(view)[0]
     x = vit.patches.projection(view)  # (batch, width, rows, columns)
-    first, others = vit.positions.get_parameter("weight").split([1, CONFIG.grid[0] * CONFIG.grid[1]])
+    positions = vit.positions.get_parameter("weight")
+    first, others = positions[:1], positions[1:]
     grid = others.T.reshape(1, -1, *CONFIG.grid)
     x = x + F.interpolate(grid, x.shape[-2:], mode="bicubic")
     token = (vit.class_token + first).expand(len(x), -1, -1)

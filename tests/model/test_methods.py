@@ -303,3 +303,20 @@ def test_a_patch_that_looks_only_at_the_prefix_is_no_nan():
     weights = torch.zeros(1, 1, 5, 5, dtype=torch.float64)
     weights[..., 0] = 1
     close(methods.distance(weights, places((2, 2), (4, 4)), 1), np.zeros((1, 1, 5)), 0)
+
+
+@pytest.mark.parametrize("included", [(True, True, True, True), (True, False, False, False), (False, False, True, True)])
+def test_attentions_abreast_are_one_layer_of_their_sum(included):
+    """x + A₁x + A₂x in every layer, less what is not included; a layer of nothing included is none."""
+    maps = [torch.from_numpy(reference.draw(2, 5, 5, seed=seed)) for seed in range(4)]
+    layers, counted = methods.abreast(maps, torch.tensor(included), 2)
+    assert counted.tolist() == [any(included[:2]), any(included[2:])]
+    for first, layer in zip((0, 2), layers, strict=True):
+        expected = sum(maps[first + side].numpy() * included[first + side] for side in range(2))
+        assert_same(layer, expected)
+    assert methods.abreast(maps, torch.tensor(included), 1)[0] == maps
+
+
+def test_shares_are_distributions_of_how_large_weights_are():
+    weights = torch.tensor([[0.2, -0.6, 0.2], [0.0, 0.0, 0.0], [0.1, 0.3, 0.6]], dtype=torch.float64)
+    assert_same(methods.shares(weights), np.array([[0.2, 0.6, 0.2], [0, 0, 0], [0.1, 0.3, 0.6]]))
