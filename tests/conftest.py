@@ -56,6 +56,12 @@ def minilm(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def captions(tmp_path_factory):
+    """A folder with the artifact of the captions with soft attention."""
+    return once(tmp_path_factory, "captions", export("captions-soft"))
+
+
+@pytest.fixture(scope="session")
 def families(tmp_path_factory):
     """A folder with a small checkpoint of every family, and with the artifacts that the command makes of them."""
     from tests.export.checkpoints import CASES  # needs the reference libraries, which take seconds to import

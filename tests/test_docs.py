@@ -22,9 +22,9 @@ CURLS = [
 
 
 @pytest.fixture(scope="module")
-def client(artifacts, minilm, tmp_path_factory):
+def client(artifacts, minilm, captions, tmp_path_factory):
     folder = tmp_path_factory.mktemp("all")
-    for one in (*artifacts.iterdir(), *minilm.iterdir()):
+    for one in (*artifacts.iterdir(), *minilm.iterdir(), *captions.iterdir()):
         (folder / one.name).symlink_to(one)
     with served(folder) as client:
         yield client
@@ -82,8 +82,13 @@ def test_the_readmes_answer_is_the_answer(client):
 
 def test_the_sentences_that_the_readme_sends_become_the_date(client):
     for command in CURLS:
-        if "generate" in command and "stream" not in command:
+        if "dates/generate" in command and "stream" not in command:
             assert send(client, command).json()["results"][0]["text"] == "2021-03-23"
+
+
+def test_the_digits_that_the_readme_sends_become_their_words(client):
+    (command,) = (one for one in CURLS if "captions-soft/generate" in one)
+    assert send(client, command).json()["results"][0]["text"] == "zero three five eight six"
 
 
 def test_the_settings_table_is_that_of_the_settings():
@@ -98,7 +103,7 @@ def test_the_limits_table_is_that_of_the_settings_and_names_every_one_that_bound
     assert bounding - theirs <= named
 
 
-@pytest.mark.parametrize("name", ["digits", "dates"])
+@pytest.mark.parametrize("name", sorted(folder.name for folder in BUNDLED.iterdir()))
 def test_a_card_says_how_many_parameters_there_are(name):
     count = sum(parameter.numel() for parameter in build(name).parameters())
     assert f"{count:,} parameters".replace(",", " ") in (BUNDLED / name / "README.md").read_text()

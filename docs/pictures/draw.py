@@ -74,6 +74,13 @@ def main():
             "relevance": [(seven, "what speaks for 7"), (one, "what speaks for 1")],
             "cross": [(emitted, "align=emit"), (fed, "align=input")],
         }
+        words = client.post(
+            "/v1/models/captions-soft/attention",
+            params={"format": "png"},
+            content=(ROOT / "tests/data/scenes/five.png").read_bytes(),
+            headers={"Content-Type": "image/png"},
+        )
+        (HERE / "captions.png").write_bytes(words.content)
     for name, parts in pictures.items():
         beside(parts).save(HERE / f"{name}.png", optimize=True)
 

@@ -2,11 +2,17 @@ import pytest
 import torch
 from torch import nn
 
+from model import words
+from model.alphabet import VOCABULARY
+from model.captioner import CAPTIONER_SIZES
 from model.catalogue import CATALOGUE, build, bundled
+from model.convolutional import CONVOLUTIONAL_SIZES
 from model.gpt import GPT_SIZES
+from model.recurrent import RECURRENT_SIZES
 from model.text_encoder import TEXT_ENCODER_SIZES
 from model.train.digits import pixels, scans
 from model.transformer import TRANSFORMER_SIZES
+from model.variants import PLAIN, VARIANTS
 from model.vit import VIT_SIZES
 from model.weights import WeightsError
 
@@ -21,6 +27,25 @@ PARAMETERS = {
     "dates": 1_398_656,
     "dates-mlm": 633_932,
     "dates-clm": 616_960,
+    "digits-plain": 78_794,
+    "digits-dot": 78_794,
+    "digits-additive": 78_986,
+    "digits-bilinear": 78_770,
+    "digits-hard": 78_794,
+    "digits-re-attention": 78_938,
+    "digits-parallel": 78_794,
+    "digits-layer-scale": 79_178,
+    "digits-macaron": 79_370,
+    "digits-branchformer": 78_974,
+    "digits-e-branchformer": 78_410,
+    "digits-axial": 78_794,
+    "digits-sinusoidal": 79_030,
+    "digits-no-positions": 79_030,
+    "dates-bilinear": 737_296,
+    "captions-soft": 293_349,
+    "captions-hard": 293_349,
+    "dates-recurrent": 593_163,
+    "dates-convolutional": 742_443,
 }
 
 MAPS = {  # how many, with how many heads each
@@ -34,14 +59,23 @@ MAPS = {  # how many, with how many heads each
     "dates": (3 * 3, 4),
     "dates-mlm": (3, 4),
     "dates-clm": (3, 4),
+    **dict.fromkeys(VARIANTS, (6, 4)),
+    "captions-soft": (1, 1),
+    "captions-hard": (1, 1),
+    "dates-bilinear": (3 * 2, 4),
+    "dates-recurrent": (1, 1),
+    "dates-convolutional": (3, 1),
 }
-LENGTHS = {"transformer_base": 512, "transformer_big": 512, "dates": 96}
+LENGTHS = {"transformer_base": 512, "transformer_big": 512, "dates": 96, "dates-bilinear": 96}
+ALIGNING = {"dates-recurrent": (96, 16), "dates-convolutional": (96, 96)}
+"""The most tokens of a source and a target."""
 TEXTS = {"dates-mlm": 96, "dates-clm": 96}
 
 
 def test_the_tables_of_this_file_list_every_model():
     assert CATALOGUE.keys() == PARAMETERS.keys() == MAPS.keys()
     assert TRANSFORMER_SIZES.keys() == LENGTHS.keys()
+    assert RECURRENT_SIZES.keys() | CONVOLUTIONAL_SIZES.keys() == ALIGNING.keys()
     assert TEXT_ENCODER_SIZES.keys() | GPT_SIZES.keys() == TEXTS.keys()
 
 
@@ -67,8 +101,17 @@ def test_a_model_takes_its_largest_input_and_has_its_layers_and_heads(name):
             assert model.embed.positions.weight.shape[0] == TEXTS[name]
             logits, maps = model(longest, *masked)
             assert logits.shape == (1, TEXTS[name], model.embed.tokens.num_embeddings)
+        elif name in ALIGNING:
+            source, target = (torch.zeros(1, length, dtype=torch.long) for length in ALIGNING[name])
+            logits, maps = model(source, source == 0, target)
+            assert logits.shape == (1, target.shape[1], len(VOCABULARY))
+        elif name.startswith("captions"):
+            config = CAPTIONER_SIZES["captions"]
+            target = torch.zeros(1, config.decoder.target_length, dtype=torch.long)
+            logits, maps = model(torch.zeros(1, config.channels, *config.image), None, target)
+            assert logits.shape == (1, target.shape[1], len(words.SPECIALS) + len(words.WORDS))
         else:
-            config = VIT_SIZES[name.removesuffix("-dino")]
+            config = PLAIN if name in VARIANTS else VIT_SIZES[name.removesuffix("-dino")]
             logits, maps = model(torch.zeros(1, config.channels, *config.image))
             assert logits.shape == (1, config.width if name.endswith("-dino") else config.classes)
     layers, heads = MAPS[name]

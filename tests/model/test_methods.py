@@ -8,6 +8,7 @@ import torch
 
 from model import methods
 from tests.model import methods_reference as reference
+from tests.model.reference import assert_same
 
 BATCH, HEADS, TOKENS = 3, 4, 7
 RNG = np.random.default_rng(5)
@@ -305,7 +306,9 @@ def test_a_patch_that_looks_only_at_the_prefix_is_no_nan():
     close(methods.distance(weights, places((2, 2), (4, 4)), 1), np.zeros((1, 1, 5)), 0)
 
 
-@pytest.mark.parametrize("included", [(True, True, True, True), (True, False, False, False), (False, False, True, True)])
+@pytest.mark.parametrize(
+    "included", [(True, True, True, True), (True, False, False, False), (False, False, True, True)]
+)
 def test_attentions_abreast_are_one_layer_of_their_sum(included):
     """x + A₁x + A₂x in every layer, less what is not included; a layer of nothing included is none."""
     maps = [torch.from_numpy(reference.draw(2, 5, 5, seed=seed)) for seed in range(4)]
