@@ -15,7 +15,7 @@ LOCK := --python-version 3.12 --python-platform x86_64-manylinux_2_28 --only-bin
   --no-emit-index-url --quiet --custom-compile-command "make lock"
 export REGARD_LOG_FORMAT ?= console
 
-.PHONY: help serve models train variants test lint types pytest gpu-test bench bench-attention bench-peers bench-generation \
+.PHONY: help serve models train variants test lint types pytest slow gpu-test bench bench-attention bench-peers bench-generation \
   bench-runtimes bench-maps bench-shapes bench-gpu soak soak-load soak-fuzz soak-drain soak-kill soak-reload \
   soak-overload soak-leak soak-faults soak-atheris lock picture clean
 .DELETE_ON_ERROR:
@@ -59,6 +59,9 @@ types: .venv/.dev-$(EXTRA) ## mypy, strict
 
 pytest: .venv/.dev-$(EXTRA) ## the tests (ARGS=... is passed on)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not gpu and not slow" -n 2 --dist loadfile $(ARGS)
+
+slow: .venv/.dev-$(EXTRA) ## the tests that take minutes, which `make test` leaves out
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow and not gpu" -n 2 --dist loadfile $(ARGS)
 
 gpu-test: .venv/.dev-$(EXTRA) ## the tests that need a GPU
 	@$(BIN)/python -m pytest -m gpu $(ARGS)

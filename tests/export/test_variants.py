@@ -175,7 +175,7 @@ def test_a_date_is_generated_with_the_weights_of_the_definition(client, name):
             target = torch.cat((target, logits[:, -1:].argmax(-1)), 1)
             if target[0, -1] == END:
                 break
-    body = {"inputs": [text, "x"], "attention": {"heads": "all", "digits": 8}}
+    body = {"inputs": [text, "x"], "attention": {"heads": "all", "layers": "all", "digits": 8}}
     answer = client.post(f"/v1/models/{name}/generate", json=body)
     assert answer.status_code == 200, answer.text
     result = answer.json()["results"][0]

@@ -18,6 +18,8 @@ from tests.quality.recipes import (
     spotter,
 )
 
+pytestmark = pytest.mark.slow  # it trains what it looks at: more than a minute
+
 
 @pytest.fixture(scope="module", autouse=True)
 def alike():

@@ -236,7 +236,17 @@ MARIAN_WORDS = "the old house dog teacher river sees opens quietly a garden toda
 ASKED = [{}, {"num_beams": 1}, {"num_beams": 4, "length_penalty": 2.0, "max_new_tokens": 9}]
 
 
-@pytest.mark.parametrize("name", of_task("text-generation", "text2text-generation"))
+OTHERS = ("gpt2-untied", "marian-apart", "bart-before")
+"""Of whose families another is generated from by default."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in OTHERS else ())
+        for name in of_task("text-generation", "text2text-generation")
+    ],
+)
 def test_generation_is_the_reference_library_s_token_for_token(client, families, name):
     """50 inputs each: with the checkpoint's own rules and defaults, greedy, and with beams and a penalty asked for."""
     model = reference(families / "checkpoints" / name)

@@ -1,0 +1,67 @@
+"""What is bundled: each is worth what its card says, and becomes an artifact by the command that users type."""
+
+import random
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from contract.artifact import read_artifact
+from export.bundled import SOURCES
+from model.catalogue import BUNDLED, bundled
+from model.train import captions
+from model.train.__main__ import RECIPES
+from model.train.dates import exact
+from model.train.digits import read_right, scans
+from model.train.written_dates import example
+from model.variants import VARIANTS
+from tests.conftest import ROOT
+
+DATES = {"dates-bilinear": 0.97, "dates-recurrent": 0.99, "dates-convolutional": 0.97}
+"""The least share of 500 expressions of held-out dates that is read right."""
+MOST_BYTES = {"dates": 6e6}
+
+
+def test_everything_bundled_has_weights_a_card_a_recipe_and_a_source():
+    names = {folder.name for folder in BUNDLED.iterdir()}
+    assert names == RECIPES.keys() == SOURCES.keys() - {"minilm"}
+    for name in names:
+        assert {file.name for file in (BUNDLED / name).iterdir()} >= {"model.safetensors", "README.md"}, name
+        assert (BUNDLED / name / "model.safetensors").stat().st_size <= MOST_BYTES.get(name, 3e6), name
+
+
+@pytest.mark.parametrize("name", DATES)
+def test_dates_are_read_in_every_way(name):
+    rng = random.Random(5)
+    pairs = [example(rng, held=True) for _ in range(500)]
+    assert exact(bundled(name), pairs) >= DATES[name] * len(pairs)
+
+
+@pytest.mark.parametrize(("name", "least"), [("captions-soft", 0.92), ("captions-hard", 0.97)])
+def test_captions_are_right_and_their_words_look_at_their_digits(name, least):
+    _, _, held, labels = scans()
+    some = captions.scenes(held, labels, torch.Generator().manual_seed(7), 300)
+    right, on, words = captions.measure(bundled(name), some)
+    assert right >= 0.96 * len(some)
+    assert on >= least * words
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_variant_reads_as_its_card_says(name):
+    _, _, held, labels = scans()
+    (said,) = re.findall(r"\((\d+) of 360 held-out scans\)", (BUNDLED / name / "README.md").read_text())
+    assert abs(read_right(bundled(name), held, labels) - int(said)) <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(SOURCES.keys() - {"minilm"}))
+def test_a_bundled_model_becomes_an_artifact(tmp_path, name):
+    done = subprocess.run(
+        [sys.executable, "-m", "export", name, "--to", tmp_path], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    manifest = read_artifact(tmp_path / name / "1").manifest
+    raw = [value for what, value in manifest.verified.items() if what.startswith("raw")]
+    assert max(raw) <= 1e-5

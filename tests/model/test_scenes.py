@@ -1,0 +1,93 @@
+"""Scenes, and how hard attention learns from them."""
+
+import numpy as np
+import torch
+
+from model.train.captions import Drawn, on_digit, tensors
+from model.train.scenes import LINES, SIDE, scene
+from model.words import END, MEAN, PAD, SPECIALS, START, STD, WORDS, encode
+
+
+def marks(count=10):
+    """Fields whose ink is a square as bright as their label is high."""
+    fields = torch.zeros(count, 1, 56, 56)
+    fields[:, :, 10:46, 10:46] = torch.linspace(0.3, 1, count)[:, None, None, None]
+    return fields, torch.arange(count)
+
+
+def test_a_scene_holds_its_digits_where_it_says_and_nothing_else():
+    generator = torch.Generator().manual_seed(0)
+    counts = set()
+    for _ in range(200):
+        one = scene(*marks(), generator)
+        counts.add(len(one.digits))
+        rest = one.picture.clone()
+        for digit, (left, top, right, bottom) in zip(one.digits, one.boxes.tolist(), strict=True):
+            inside = one.picture[0, top:bottom, left:right]
+            assert abs(inside.max().item() - np.linspace(0.3, 1, 10)[digit]) < 1e-5
+            rest[0, max(top - 2, 0) : bottom + 2, max(left - 2, 0) : right + 2] = 0
+        assert not rest.any()
+    assert counts == {1, 2, 3, 4, 5}
+
+
+def test_digits_are_in_reading_order():
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(100):
+        boxes = scene(*marks(), generator).boxes.double()
+        middles = (boxes[:, :2] + boxes[:, 2:]) / 2
+        upper = middles[:, 1] < sum(LINES) / 2
+        assert upper.tolist() == sorted(upper.tolist(), reverse=True)
+        for line in (upper, ~upper):
+            across = middles[line, 0].tolist()
+            assert across == sorted(across)
+
+
+def test_words_are_those_of_the_digits():
+    tokens = encode((3, 0, 9))
+    assert tokens == [START, *(len(SPECIALS) + WORDS.index(word) for word in ("three", "zero", "nine")), END]
+    generator = torch.Generator().manual_seed(2)
+    some = [scene(*marks(), generator) for _ in range(5)]
+    pixels, target = tensors(some)
+    assert pixels.shape == (5, 1, SIDE, SIDE)
+    assert abs((pixels[0] * STD + MEAN - some[0].picture).max().item()) < 1e-6
+    for row, one in zip(target, some, strict=True):
+        assert row[row != PAD].tolist() == encode(one.digits)
+
+
+def test_a_cell_is_on_a_digit_if_it_touches_its_box():
+    box = torch.tensor([9, 20, 22, 33])  # columns 1 and 2, rows 2 to 4
+    assert [place for place in range(64) if on_digit(place, box)] == [17, 18, 25, 26, 33, 34]
+
+
+def test_places_are_drawn_by_their_shares_and_noted_where_they_are_used():
+    torch.manual_seed(0)
+    shares = torch.tensor([0.1, 0.2, 0.7]).expand(4000, 1, 1, 3)
+    drawn = Drawn()
+    drawn.chance = 1.0
+    chosen = drawn(shares)
+    assert set(chosen.unique().tolist()) == {0.0, 1.0}
+    assert (chosen.mean(0)[0, 0] - shares[0, 0, 0]).abs().max() < 0.03
+    assert torch.allclose(drawn.logs[0], (chosen * shares).sum(-1)[:, 0, 0].log())
+    entropy = -(shares[0] * shares[0].log()).sum()
+    assert torch.allclose(drawn.entropies[0], entropy.expand(4000))
+    drawn.chance = 0.0
+    assert torch.equal(drawn(shares), shares)
+    assert not drawn.logs[1].any()
+
+
+def test_the_reward_moves_shares_towards_the_place_that_pays():
+    """REINFORCE with a baseline on one cell that pays: its share grows, by the logarithms that `Drawn` notes alone."""
+    torch.manual_seed(0)
+    scores = torch.zeros(1, 1, 1, 4, requires_grad=True)
+    drawn, baseline = Drawn(), 0.0
+    drawn.chance = 1.0
+    optimizer = torch.optim.SGD([scores], lr=1.0)
+    for _ in range(60):
+        chosen = drawn(scores.softmax(-1).expand(64, 1, 1, 4))
+        reward = chosen[:, 0, 0, 2]
+        loss = -((reward - baseline) * drawn.logs[-1]).mean()
+        baseline = 0.9 * baseline + 0.1 * reward.mean().item()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert scores.softmax(-1)[0, 0, 0, 2] > 0.9
