@@ -18,8 +18,7 @@ CONFIG = VIT_SIZES["digits"]
 # Caron et al. 2021, section 3.1 and appendix C, with a smaller head for fewer images
 HIDDEN, BOTTLENECK, PROTOTYPES = 256, 64, 256
 STUDENT_TEMPERATURE = 0.1
-TEACHER_TEMPERATURES = 0.04, 0.04  # at the beginning, and from WARM on
-WARM = 0.3  # share of the steps in which the teacher's temperature rises
+TEACHER_TEMPERATURE = 0.04
 FROZEN = 0.01  # share of the steps in which the last layer stays as it is
 CENTRE_MOMENTUM = 0.9
 MOMENTUM = 0.996  # of the teacher at the beginning
@@ -82,7 +81,7 @@ class Dino(nn.Module):
         progress = self.taken.item() / steps
         with torch.no_grad():
             said = say(self.teacher, torch.cat(views[:GLOBAL]))
-            targets = sharpened(said, self.centre, teacher_temperature(progress)).chunk(GLOBAL)
+            targets = sharpened(said, self.centre, TEACHER_TEMPERATURE).chunk(GLOBAL)
             self.centre.copy_(moved(self.centre, said.mean(0), CENTRE_MOMENTUM))
         frozen = progress < FROZEN
         answers = [
@@ -149,12 +148,6 @@ def moved(mean: Tensor, value: Tensor, momentum: float) -> Tensor:
 def momentum(progress: float) -> float:
     """λ: from MOMENTUM to 1 along a cosine (section 3.1)."""
     return 1 - (1 - MOMENTUM) * (1 + math.cos(math.pi * progress)) / 2
-
-
-def teacher_temperature(progress: float) -> float:
-    """τ_t: rises linearly, then stays (appendix C)."""
-    low, high = TEACHER_TEMPERATURES
-    return low + (high - low) * min(progress / WARM, 1.0)
 
 
 def view(field: Tensor, share: tuple[float, float], side: int) -> Tensor:
