@@ -114,6 +114,7 @@ def describe(served: Served) -> dict[str, object]:
                     "prefix": kind.prefix,
                     "grid": {"rows": kind.grid[0], "columns": kind.grid[1]} if kind.grid else None,
                     "normalized": kind.normalized,
+                    "abreast": kind.abreast,
                     "methods": list(kind.methods),
                     "maps": list(kind.maps),
                 }

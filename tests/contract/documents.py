@@ -49,6 +49,7 @@ IMAGE = {
             "query": "token",
             "key": "token",
             "normalized": True,
+            "abreast": 1,
             "prefix": 1,
             "grid": [7, 7],
         }
@@ -80,6 +81,7 @@ TEXT = {
             "query": query,
             "key": key,
             "normalized": True,
+            "abreast": 1,
             "prefix": 0,
             "grid": None,
         }

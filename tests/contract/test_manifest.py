@@ -16,6 +16,7 @@ OPTIONAL = {
     "image.resize": None,
     "image.resample": "bilinear",
     "text.mask": None,
+    "attention.0.abreast": 1,
     "attention.0.prefix": 0,
     "attention.0.grid": None,
     "generation.num_beams": 1,
