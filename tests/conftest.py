@@ -58,7 +58,7 @@ def minilm(tmp_path_factory):
 @pytest.fixture(scope="session")
 def captions(tmp_path_factory):
     """A folder with the artifact of the captions with soft attention."""
-    return once(tmp_path_factory, "captions", export("captions-soft"))
+    return once(tmp_path_factory, "captions-soft", export("captions-soft"))
 
 
 @pytest.fixture(scope="session")
