@@ -1,10 +1,10 @@
 """What other servers make of the same graph, over HTTP from a JPEG: `make bench-peers`.
 
 Every peer serves regard's own predict.onnx with onnxruntime, at the best setting that a small sweep finds; the scripts
-are in peers/, each runs in an environment of its own. Regard runs as it comes, with its log, metrics and limits. Cells
-alternate, regard then peer, and whichever is not measured is paused; compare ratios of a round, not milliseconds. What
-an answer costs the processors holds also where others use the machine. The load comes from wrk, or hey where there is
-none. No answer is timed before it was seen to be right.
+are in peers/, each runs in an environment of its own. Regard runs with its log, metrics and limits on, in as many
+processes as the same sweep finds best. Cells alternate, regard then peer, and whichever is not measured is paused;
+compare ratios of a round, not milliseconds. What an answer costs the processors holds also where others use the
+machine. The load comes from wrk, or hey where there is none. No answer is timed before it was seen to be right.
 """
 
 import argparse
@@ -45,6 +45,7 @@ from contract.manifest import ImageRule
 from export.__main__ import export
 from export.tasks import image_model
 from model.vit import ViTConfig
+from service import VERSION
 from service.images import decode_image
 from service.run import Session, choose_device, usable_cores
 from service.settings import Settings
@@ -95,6 +96,7 @@ CORES = usable_cores()
 SPLITS = [
     {"workers": workers, "threads": threads} for workers, threads in ((1, CORES), (2, max(1, CORES // 2)), (1, 1))
 ]
+OURS = [{"workers": 1}, {"workers": CORES}]
 BATCHES = [{"batch": size} for size in (16, 8, 32, 1)]
 WAITS = [{"timeout": milliseconds} for milliseconds in (1, 5, 0)]
 DECODERS = [{"pool": threads} for threads in (2, 1)]
@@ -406,21 +408,31 @@ def words(setting):
 
 def sweep(name, asked, seconds, most):
     """Return a peer's best setting, and of everything tried the answers a second. Raises Unusable where none runs."""
-    axes = [axis[:most] for axis in PEERS[name].axes]
+    kind = PEERS[name].kind
+    return best_of(
+        [axis[:most] for axis in PEERS[name].axes], lambda setting: started(name, asked, setting), kind, asked, seconds
+    )
+
+
+def best_of(axes, start, kind, asked, seconds):
+    """Return the best setting of a server, one axis after the other, and of everything tried the answers a second.
+
+    `start` runs the server with a setting and gives its process id and address. Raises Unusable where none runs.
+    """
     tried = {}
 
     def rates(setting):
         key = words(setting)
         if key not in tried:
             try:
-                with started(name, asked, setting) as server:
-                    cells = [cell(server, asked, PEERS[name].kind, count, seconds) for count in asked.task.swept]
+                with start(setting) as server:
+                    cells = [cell(server, asked, kind, count, seconds) for count in asked.task.swept]
                 wrong = [one["wrong"] for one in cells if any(one["wrong"].values())]
                 tried[key] = [0.0 if wrong else one["rate"] for one in cells]  # what refuses is no choice
-                log(f"  {name}: {key}: {' / '.join(map(rounded, tried[key]))} a second {wrong or ''}")
+                log(f"  {key}: {' / '.join(map(rounded, tried[key]))} a second {wrong or ''}")
             except (Unusable, httpx.HTTPError, subprocess.CalledProcessError) as error:
                 tried[key] = [0.0] * len(asked.task.swept)
-                log(f"  {name}: {key}: {error}")
+                log(f"  {key}: {error}")
                 if len(tried) > 1 and not any(map(any, tried.values())):
                     raise Unusable(str(error)) from error
         return statistics.geometric_mean(max(rate, 1e-9) for rate in tried[key])
@@ -429,6 +441,15 @@ def sweep(name, asked, seconds, most):
     for axis in axes:
         best = max(({**best, **choice} for choice in axis), key=rates)
     return dict(sorted(best.items())), tried
+
+
+@contextlib.contextmanager
+def ours(name, asked, setting):
+    """Run regard until the block ends; gives its process id and address."""
+    with served(asked.artifact.folder.parent.parent, **setting) as client:
+        while sum('"event":"ready"' in line for line in client.lines()) < setting["workers"]:
+            time.sleep(0.1)
+        yield client.process.pid, f"{client.base_url}/v1/models/{name}/classify"
 
 
 def duel(name, setting, asked, ours, seconds, rounds):
@@ -591,14 +612,17 @@ def measure(name, peers, asked, arguments):
     most, sweep_seconds = (2, -(-asked.task.sweep_seconds // 2)) if quick else (9, asked.task.sweep_seconds)
     limits = ceiling(asked, min(seconds, 4), rounds, arguments.lock)
     log(f"{name}: in one process, {words({way: rounded(rate) for way, rate in limits.items()})} a second")
-    duels, settings = {}, {}
+    with quiet(arguments.lock):
+        log("regard")
+        setting, tried = best_of([OURS], lambda one: ours(name, asked, one), JPEG, asked, sweep_seconds)
+    duels, settings = {}, {"regard": (setting, tried)}
     for peer in list(peers):
         try:
             with quiet(arguments.lock):
+                log(peer)
                 settings[peer] = sweep(peer, asked, sweep_seconds, most)
-                with served(asked.artifact.folder.parent.parent) as client:
-                    ours = client.process.pid, f"{client.base_url}/v1/models/{name}/classify"
-                    duels[peer] = duel(peer, settings[peer][0], asked, ours, seconds, rounds)
+                with ours(name, asked, setting) as server:
+                    duels[peer] = duel(peer, settings[peer][0], asked, server, seconds, rounds)
         except (Unusable, httpx.HTTPError, subprocess.CalledProcessError) as error:
             log(f"{peer}: {error}")
             settings[peer] = str(error), {}
@@ -616,6 +640,7 @@ def main():
     parser.add_argument("--lock", metavar="FILE", help="a file to lock while something is timed, if others measure too")
     arguments = parser.parse_args()
     generator, versions, failed, results = loader(), {}, {}, {}
+    titles = {"regard": "regard"} | {name: peer.title for name, peer in PEERS.items()}
     for peer in arguments.peers:
         try:
             versions[peer] = install(peer)
@@ -635,13 +660,13 @@ def main():
             print("| peer | version | best setting |\n|---|---|---|")
             for peer, (setting, _) in settings.items():
                 said = words(setting) if isinstance(setting, dict) else f"not measured: {setting}"
-                print(f"| {PEERS[peer].title} | {versions[peer]} | {said} |")
+                print(f"| {titles[peer]} | {versions.get(peer, VERSION)} | {said} |")
             for peer, reason in failed.items():
                 print(f"| {PEERS[peer].title} | | not measured: {reason} |")
             print(f"\nTried, answers a second at {' / '.join(map(str, asked.task.swept))} at a time:\n")
             for peer, (_, tried) in settings.items():
                 rates = (f"{setting}: {' / '.join(map(rounded, found))}" for setting, found in tried.items())
-                print(f"- {PEERS[peer].title}: {'; '.join(rates)}")
+                print(f"- {titles[peer]}: {'; '.join(rates)}")
             results[name] = duels, limits[best]
     draw({name: result for name, result in results.items() if result[0]})
 

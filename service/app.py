@@ -60,7 +60,10 @@ def create_app(
         presenters = ThreadPoolExecutor(2, thread_name_prefix="present")
         fleet = Models(models, settings, device, metrics)
         app.state.regard = state = State(settings, fleet, metrics, device, store, decoders, tokenizers, presenters)
-        task = asyncio.create_task(_warm_up(state, when_ready))
+        warm = asyncio.create_task(_warm_up(state, when_ready))
+        task = asyncio.create_task(_watch(state, warm))
+        if settings.workers > 1:  # others serve meanwhile, so this one listens once it can
+            await warm
         yield
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -121,11 +124,11 @@ async def _warm_up(state: State, when_ready: Callable[[], None]) -> None:
     state.metrics.ready.set(1)
     log.info("ready", models=list(state.models))
     when_ready()
-    await _watch(state)
 
 
-async def _watch(state: State) -> None:
-    """Look after the device and the models until cancelled."""
+async def _watch(state: State, warm: "asyncio.Task[None]") -> None:
+    """Look after the device and the models from when they are warm until cancelled."""
+    await warm
     while True:
         await asyncio.sleep(WATCH_SECONDS)
         state.device.revive()
@@ -137,6 +140,7 @@ async def _watch(state: State) -> None:
         else:
             await state.models.check()
         state.metrics.ready.set(state.ready)
+        state.models.show_queues()
         if any(served.provider != PROVIDERS["cpu"] for served in state.models.values()):
             for device, held in device_memory().items():
                 state.metrics.device_memory.labels(device).set(held)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import math
+import queue
 import threading
 import time
 from collections import deque
@@ -42,7 +43,7 @@ class Device:
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
-        self._wake = threading.Semaphore(0)
+        self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()  # takes turns with the loop less than a semaphore
         self._task: tuple[Callable[[], Any], Future[Any]] | None = None
         self._since: float | None = None
         self._closed = False
@@ -71,7 +72,7 @@ class Device:
             future.set_running_or_notify_cancel()
             running[:] = [future]
             self._task, self._since = (lambda: function(*arguments), future), time.monotonic()
-            self._wake.release()
+            self._wake.put(None)
             return asyncio.wrap_future(future)
 
         loop = asyncio.get_running_loop()
@@ -97,14 +98,14 @@ class Device:
     def close(self) -> None:
         """Let the thread end once it has finished what it runs."""
         self._closed = True
-        self._wake.release()
+        self._wake.put(None)
 
     def _work(self) -> None:
         """Run what is given, one after the other. What it raises ends neither the thread nor its caller's wait."""
         while not self._closed:
             future: Future[Any] | None = None
             try:
-                self._wake.acquire()
+                self._wake.get()
                 if self._task:
                     function, future = self._task
                     self._task = None

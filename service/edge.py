@@ -4,8 +4,8 @@ door, where hosts, API keys, paths and announced sizes are looked at before anyt
 
 import asyncio
 import re
+import secrets
 import time
-import uuid
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
@@ -98,7 +98,7 @@ class Exchange:
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, settings: Settings, bodies: Budget) -> None:
         given = Headers(scope=scope).get("x-request-id", "")
-        self.id = given if CLIENTS_ID.fullmatch(given) else uuid.uuid4().hex
+        self.id = given if CLIENTS_ID.fullmatch(given) else secrets.token_hex(16)
         self.method = scope["method"] if scope["method"] in self.METHODS else "other"
         self.status = 0
         self.received = self.sent = 0

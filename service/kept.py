@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import io
 import math
+import sqlite3
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal, Protocol, TypeAlias
 
 import orjson
@@ -165,6 +167,75 @@ class MemoryStore:
         self._held -= len(self._entries.pop(id)[1])
 
 
+class WorkersStore:
+    """Keeps in a file that the workers of one service share, bounded as MemoryStore is; not for other machines.
+
+    What is held is added up as it comes and goes. A put that finds the file locked for too long keeps nothing.
+    """
+
+    SCHEMA = """
+        PRAGMA journal_mode = WAL;
+        PRAGMA synchronous = OFF;
+        CREATE TABLE IF NOT EXISTS kept (id TEXT PRIMARY KEY, until REAL, size INTEGER, packed BLOB);
+        CREATE INDEX IF NOT EXISTS oldest ON kept (until);
+        CREATE TABLE IF NOT EXISTS held (one INTEGER PRIMARY KEY, count INTEGER, size INTEGER);
+        INSERT OR IGNORE INTO held VALUES (1, 0, 0);
+        CREATE TRIGGER IF NOT EXISTS came AFTER INSERT ON kept
+            BEGIN UPDATE held SET count = count + 1, size = size + new.size; END;
+        CREATE TRIGGER IF NOT EXISTS went AFTER DELETE ON kept
+            BEGIN UPDATE held SET count = count - 1, size = size - old.size; END;
+    """
+    SECONDS = 0.5
+
+    def __init__(
+        self, file: Path, count: int, size: int, seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._count = count
+        self._limit = size
+        self._seconds = seconds
+        self._clock = clock  # all processes of a machine read the same
+        self._file = sqlite3.connect(file, timeout=self.SECONDS, isolation_level=None)
+        self._file.executescript(self.SCHEMA)
+
+    async def put(self, id: str, kept: Kept) -> None:  # noqa: A002 # the word of the API
+        """Keep a request; a failure is logged. Raises ValueError for what is no id."""
+        _check(id)
+        packed = pack(kept)
+        try:
+            self._file.execute("BEGIN IMMEDIATE")
+            with self._file:  # commits, or rolls back
+                now = self._clock()
+                self._file.execute("DELETE FROM kept WHERE id = ? OR until <= ?", (id, now))
+                if not self._count or len(packed) > self._limit:
+                    return
+                while not self._has_room(len(packed)):
+                    self._file.execute("DELETE FROM kept WHERE rowid = (SELECT rowid FROM kept ORDER BY until, rowid)")
+                row = (id, now + self._seconds, len(packed), packed)
+                self._file.execute("INSERT INTO kept VALUES (?, ?, ?, ?)", row)
+        except sqlite3.Error as error:
+            log.warning("request is not kept", reason=str(error))
+
+    async def get(self, id: str) -> Kept | None:  # noqa: A002 # the word of the API
+        """Return a request, or None if it never was or is no longer kept. Raises NotReady for want of the file."""
+        if not CLIENTS_ID.fullmatch(id):
+            return None
+        try:
+            select = "SELECT packed FROM kept WHERE id = ? AND until > ?"
+            found = self._file.execute(select, (id, self._clock())).fetchone()
+        except sqlite3.Error as error:
+            log.warning("kept requests cannot be read", reason=str(error))
+            raise NotReady("id: what it stands for is kept in a file that cannot be read", seconds=5) from None
+        return unpack(found[0]) if found else None
+
+    def _has_room(self, size: int) -> bool:
+        count, held = self._file.execute("SELECT count, size FROM held").fetchone()
+        return count < self._count and held + size <= self._limit
+
+    async def close(self) -> None:
+        """Let go of the file, which goes with the workers."""
+        self._file.close()
+
+
 TIMES = "regard:times"
 SIZES = "regard:sizes"
 ENTRY = "regard:kept:"
@@ -298,11 +369,15 @@ class RedisStore:
             log.warning("redis failed", operation=what, error=type(cause).__name__)
 
 
-def open_store(settings: Settings) -> Store:
-    """Return a store on the Redis server of the settings, or in memory. Raises as RedisStore does."""
+def open_store(settings: Settings, file: Path | None = None) -> Store:
+    """Return a store on the Redis server of the settings, in a file that workers share, or in memory.
+
+    Raises as RedisStore does.
+    """
     bounds = settings.keep_count, settings.keep_bytes, settings.keep_seconds
-    url = settings.redis_url
-    return MemoryStore(*bounds) if url is None else RedisStore(url.get_secret_value(), *bounds)
+    if (url := settings.redis_url) is not None:
+        return RedisStore(url.get_secret_value(), *bounds)
+    return WorkersStore(file, *bounds) if file else MemoryStore(*bounds)
 
 
 def _check(id: str) -> None:  # noqa: A002 # the word of the API

@@ -49,7 +49,7 @@ def configure(settings: Settings) -> None:
     structlog.configure(
         processors=[*shared, *last],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(Output()),  # type: ignore[arg-type] # what it calls is there
+        logger_factory=structlog.WriteLoggerFactory(Output()),  # type: ignore[arg-type] # what it calls is there
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(Output())

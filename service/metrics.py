@@ -1,13 +1,21 @@
 """Prometheus metrics: histograms for durations, labels only from closed sets."""
 
+import os
+from typing import Any, Literal
+
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.responses import Response
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
+SHARED = "PROMETHEUS_MULTIPROC_DIR"
+"""The variable by which prometheus-client knows the folder where several processes count together."""
+
+
 class Metrics:
-    """All metrics of one application, in a registry of its own."""
+    """All metrics of one application, in a registry of its own; where there are several workers, of all of them."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -15,8 +23,9 @@ class Metrics:
         def counter(name: str, what: str, *labels: str) -> Counter:
             return Counter(f"regard_{name}", what, labels, registry=self.registry)
 
-        def gauge(name: str, what: str, *labels: str) -> Gauge:
-            return Gauge(f"regard_{name}", what, labels, registry=self.registry)
+        def gauge(name: str, what: str, *labels: str, of: Literal["sum", "min", "max"] = "sum") -> Gauge:
+            mode: Any = f"live{of}"  # of several workers, those that run
+            return Gauge(f"regard_{name}", what, labels, registry=self.registry, multiprocess_mode=mode)
 
         def histogram(name: str, what: str, *labels: str, buckets: tuple[float, ...] = SECONDS) -> Histogram:
             return Histogram(f"regard_{name}", what, labels, registry=self.registry, buckets=buckets)
@@ -35,8 +44,8 @@ class Metrics:
             "batch_size", "Items of a batch.", "lane", buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256)
         )
         self.in_flight = gauge("requests_in_flight", "Requests being answered.")
-        self.ready = gauge("ready", "1 once every session has run.")
-        self.draining = gauge("draining", "1 from the signal to stop until the end.")
+        self.ready = gauge("ready", "1 once every session has run.", of="min")
+        self.draining = gauge("draining", "1 from the signal to stop until the end.", of="max")
         self.generated = counter("generated_tokens", "Tokens generated.", "model")
         self.queue_cost = gauge("queue_cost", "Tokens of predictions, or bytes of maps, that are held.", "queue")
         self.queue_limit = gauge("queue_cost_limit", "What a queue may hold, in the unit of its cost.", "queue")
@@ -47,9 +56,20 @@ class Metrics:
         self.decoders_replaced = counter(
             "decoders_replaced", "Processes that images were decoded in, and why they were replaced.", "cause"
         )
-        self.model_info = gauge("model_info", "1 for what is served.", "model", "version", "provider", "precision")
+        self.model_info = gauge(
+            "model_info", "1 for what is served.", "model", "version", "provider", "precision", of="max"
+        )
         self.device_memory = gauge("device_memory_bytes", "Bytes held on a device other than the CPU.", "device")
 
     def exposition(self) -> Response:
         """Return every metric in Prometheus' text format."""
-        return Response(generate_latest(self.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        registry = self.registry
+        if SHARED in os.environ:
+            MultiProcessCollector(registry := CollectorRegistry())  # type: ignore[no-untyped-call]
+        return Response(generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    def forget(self, gauge: Gauge, *labels: str) -> None:
+        """Show a gauge of these labels no more; where several workers count together it stays, as 0."""
+        gauge.labels(*labels).set(0)
+        if SHARED not in os.environ:
+            gauge.remove(*labels)

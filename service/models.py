@@ -6,7 +6,6 @@ import ctypes
 import gc
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +106,12 @@ class Models(Mapping[str, Served]):
                 served.ready = False
                 log.error("model fails", model=served.manifest.name, reason=str(error))
 
+    def show_queues(self) -> None:
+        """Set the gauges of what the queues hold."""
+        for served in self.values():
+            for queue, budget in served.budgets.items():
+                self._metrics.queue_cost.labels(queue).set(budget.held)
+
     async def reload(self) -> list[dict[str, str]]:
         """Read the folder of artifacts again; return what became of each model.
 
@@ -178,20 +183,19 @@ class Models(Mapping[str, Served]):
         """Serve a model under its name."""
         manifest, metrics = served.manifest, self._metrics
         if old := self._served.get(manifest.name):
-            metrics.model_info.remove(*_info(old))
+            metrics.forget(metrics.model_info, *_info(old))
         self._served[manifest.name] = served
         metrics.model_info.labels(*_info(served)).set(1)
         for queue, budget in served.budgets.items():
-            metrics.queue_cost.labels(queue).set_function(partial(getattr, budget, "held"))
             metrics.queue_limit.labels(queue).set(budget.limit)
 
     def _hide(self, name: str) -> Served:
         """Serve a model no more."""
-        served = self._served.pop(name)
-        self._metrics.model_info.remove(*_info(served))
+        served, metrics = self._served.pop(name), self._metrics
+        metrics.forget(metrics.model_info, *_info(served))
         for queue in served.budgets:
-            self._metrics.queue_cost.remove(queue)
-            self._metrics.queue_limit.remove(queue)
+            metrics.forget(metrics.queue_cost, queue)
+            metrics.forget(metrics.queue_limit, queue)
         return served
 
     def _retire(self, served: Served) -> None:

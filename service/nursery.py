@@ -8,7 +8,6 @@ An order of the service has four bytes. 0, and the end of a socket beside it, ha
 its process's number, or -1. A process's number has it ended, and is answered with its status, as of `waitpid`.
 """
 
-import ctypes
 import gc
 import io
 import json
@@ -28,6 +27,7 @@ from pydantic import BaseModel
 from contract.manifest import ImageRule
 from service.errors import Refusal
 from service.images import FORMATS, ORIENTATION, Picture, decode_image, open_image
+from service.processes import SET_NO_NEW_PRIVILEGES, control, end_with
 
 ORDER = struct.Struct("!i")
 REQUEST = struct.Struct("!II")
@@ -37,7 +37,6 @@ HEADER = 1024
 OUT_OF_MEMORY = 3
 """Exit status of a decoder."""
 
-SET_PARENT_DEATH_SIGNAL, SET_NO_NEW_PRIVILEGES = 1, 38  # of prctl, as Linux numbers them
 NO_FILE = (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC)
 
 
@@ -54,7 +53,7 @@ def main() -> None:
     seconds, most_bytes = float(sys.argv[2]), int(sys.argv[3])
     for number in (signal.SIGINT, signal.SIGTERM):  # sent to all: the service still decodes for those it drains
         signal.signal(number, signal.SIG_IGN)
-    _end_with(os.getppid())
+    end_with(os.getppid())
     _warm_up()
     gc.freeze()  # what decoders share is not written to
     decoders: set[int] = set()
@@ -85,7 +84,7 @@ def _fork(work: Callable[[], None]) -> int:
         return -1
     status = 1
     try:
-        _end_with(nursery)
+        end_with(nursery)
         work()
         status = 0
     except MemoryError:
@@ -131,7 +130,7 @@ def _confine(most_bytes: int) -> None:
         for number in range(3):
             os.dup2(nothing.fileno(), number)
     if sys.platform == "linux":
-        _control(SET_NO_NEW_PRIVILEGES, 1)
+        control(SET_NO_NEW_PRIVILEGES, 1)
         Path("/proc/self/oom_score_adj").write_text("1000")  # where memory ends, it goes before the service does
         held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         _limit(resource.RLIMIT_AS, held + most_bytes)
@@ -143,19 +142,6 @@ def _limit(kind: int, most: int) -> None:
     hard = resource.getrlimit(kind)[1]
     most = most if hard == resource.RLIM_INFINITY else min(most, hard)
     resource.setrlimit(kind, (most, most))
-
-
-def _end_with(parent: int) -> None:
-    """Have this process killed when its parent ends."""
-    if sys.platform == "linux":
-        _control(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before that
-        sys.exit(1)
-
-
-def _control(option: int, value: int) -> None:
-    if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def _warm_up() -> None:

@@ -39,6 +39,7 @@ from service.served import Generator, Item, Prediction, Predictor, Served, cost_
 from service.settings import Settings
 from service.sight import TYPES, Sight, check_picture, npz, unshown
 from service.texts import Pair
+from service.workers import tell_reload
 
 S = TypeVar("S", bound=Served)
 T = TypeVar("T")
@@ -85,14 +86,15 @@ class State:
         self.failure = reason
         signal.raise_signal(signal.SIGTERM)
 
-    async def decode(self, served: Served, function: Callable[..., T], *arguments: object) -> T:
-        """Run a function that makes tokens of a text on the thread that does nothing else."""
+    async def decode_texts(self, served: Served, decode: Callable[[T], Item], texts: Sequence[T]) -> list[Item]:
+        """Make tokens of texts on the thread that does nothing else. Raises what `decode` does."""
         with (
             self.metrics.decode_seconds.labels(served.manifest.name).time(),
             tracing.span("decode", model=served.manifest.name),
         ):
             try:
-                return await asyncio.get_running_loop().run_in_executor(self.tokenizers, function, *arguments)
+                loop = asyncio.get_running_loop()
+                return await loop.run_in_executor(self.tokenizers, lambda: [decode(text) for text in texts])
             except (Exception, asyncio.CancelledError):
                 raise
             except BaseException as error:  # a tokenizer's panic is no Exception, and would end more than a request
@@ -152,6 +154,7 @@ async def ready(state: StateDep) -> Response:
 @watching.get("/metrics", tags=["health"], responses=documents.METRICS)
 async def metrics(state: StateDep) -> Response:
     """Return all metrics in Prometheus' text format."""
+    state.models.show_queues()
     return state.metrics.exposition()
 
 
@@ -159,10 +162,14 @@ async def metrics(state: StateDep) -> Response:
 async def reload(request: Request, state: StateDep) -> Response:
     """Read the folder of artifacts again: load what is new beside what is served, swap, let the old finish.
 
-    The file of API keys is read again too; one that cannot be used changes nothing.
+    The file of API keys is read again too; one that cannot be used changes nothing. Of several workers the one that
+    answers tells what became of its own models; the others reload then, and log it.
     """
     request.app.state.keys.reload()
-    return present.respond({"models": await state.models.reload()})
+    found = await state.models.reload()
+    if state.settings.workers > 1:
+        tell_reload()
+    return present.respond({"models": found})
 
 
 @router.get("/", include_in_schema=False)
@@ -313,7 +320,7 @@ async def _predict(
         lengths = [served.image_lengths] * len(sent.inputs)
     else:  # how long texts are is known once they are tokens, which costs little
         decode = functools.partial(served.decode_text, truncate=truncate)
-        ready = await together(state.decode(served, decode, text) for text in sent.inputs)
+        ready = await state.decode_texts(served, decode, sent.inputs)
         lengths = [item.lengths for item in ready]
     targets = [_targets(ask, one.get("masked", 1)) for one in lengths]
     if ask:
@@ -390,14 +397,16 @@ async def _generate_all(
         raise Unacceptable(f"stream: takes one input, given {len(sent.inputs)}")
     if ask and ask.options.steps and not options.stream:
         raise Unacceptable("steps: is for stream")
-    if targets is None:  # a refusal must cost little: texts are not made tokens in vain
-        served.predicting.check(len(sent.inputs) * served.least_cost(options))
+    inputs = [given for given in sent.inputs if not isinstance(given, Pair)]
+    if len(inputs) < len(sent.inputs):
+        raise Unacceptable(f"text_pair: is for text-classification, this model's task is {served.manifest.task}")
+    texts = [given for given in inputs if isinstance(given, str)]
+    likely = served.likely_cost(texts, options) if texts and targets is None else 0
+    with served.predicting.permit(likely) if likely else contextlib.nullcontext():  # else it was tokenized in vain
+        items = await state.decode_texts(served, served.text_item, texts) if texts else [None] * len(inputs)
 
-    async def prompt(index: int) -> Prompt:
-        given = sent.inputs[index]
-        if isinstance(given, Pair):
-            raise Unacceptable(f"text_pair: is for text-classification, this model's task is {served.manifest.task}")
-        item = await state.decode(served, served.text_item, given) if isinstance(given, str) else None
+    def prompt(index: int) -> Prompt:
+        given, item = inputs[index], items[index]
         size = cost_of(item.lengths if item else served.image_lengths)
         # the last token is fed too; where targets continue their source, there is room for it
         spare = int(ask is not None and ask.options.align == "input" and not served.continues)
@@ -408,7 +417,7 @@ async def _generate_all(
         limit = served.limit(options, size, spare)
         return Prompt(given, item, size, limit, options.model_copy(update={"max_new_tokens": limit}))
 
-    prompts = await together(prompt(index) for index in range(len(sent.inputs)))
+    prompts = [prompt(index) for index in range(len(sent.inputs))]
     with contextlib.ExitStack() as permits:
         permits.enter_context(_permit(state, served, prompts, ask))
         if options.stream:

@@ -78,6 +78,11 @@ def usable_cores() -> int:
     return cores
 
 
+def share_of_cores(settings: Settings) -> int:
+    """Return the cores for one of the workers that the cores are shared among, never less than one."""
+    return max(1, usable_cores() // settings.workers)
+
+
 def _quota_v2() -> float | None:
     quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
     return None if quota == "max" else int(quota) / int(period)
@@ -144,7 +149,7 @@ class Session:
             raise ProviderError(f"{self.name}: {device} runs artifacts in {runs}, given {manifest.precision}")
         given = ort.SessionOptions()
         # what a light model multiplies is too small to share: waking a second thread takes longer
-        given.intra_op_num_threads = settings.threads or (1 if light(artifact) else usable_cores())
+        given.intra_op_num_threads = settings.threads or (1 if light(artifact) else share_of_cores(settings))
         given.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
         given.execution_order = ort.ExecutionOrder.PRIORITY_BASED  # as soon as it can: what is read frees what it reads
         # the server needs the cores too; but a step is many small products, and waking a thread for each takes as long

@@ -483,10 +483,11 @@ class Generator(Served):
         """Return what a source and a target of at most so many tokens cost."""
         return source + limit * (options.num_beams or self.generation.num_beams)
 
-    def least_cost(self, options: GenerateOptions) -> int:
-        """Return what a source costs at least, whatever it is."""
+    def likely_cost(self, texts: Sequence[str], options: GenerateOptions) -> int:
+        """Return what texts will cost, going by their characters and by the texts that came before."""
+        assert self.texts  # noqa: S101 # the caller looked
         limit = options.max_new_tokens or 1 if self.continues else self.limit(options, 1)
-        return self.cost(1, limit, options)
+        return self.texts.likely(sum(map(len, texts))) + len(texts) * self.cost(0, limit, options)
 
     def penalty(self, options: GenerateOptions) -> float:
         """Return the power of the length by which scores are divided."""

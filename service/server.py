@@ -5,6 +5,7 @@ import contextlib
 import math
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ from service.served import Served
 from service.settings import Settings
 from service.wire import wire
 
+SWITCH_SECONDS = 0.0005
+"""For which one thread may keep the others from running Python: a tenth of the default, which a request that waits for
+the device's thread, or that thread for the event loop, would feel."""
 log = structlog.get_logger()
 
 
@@ -46,6 +50,7 @@ def serve(
     nursery: Nursery,
 ) -> Stopped:
     """Serve on a socket, and on a second one for admins if there is one, until told to stop."""
+    sys.setswitchinterval(SWITCH_SECONDS)
     main, *beside = listening
     app = create_app(settings, models, store, when_ready, nursery)
     server = Server(_config(app, settings, "on"), app, settings.drain_seconds)

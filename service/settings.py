@@ -1,6 +1,7 @@
 """Every setting of the service, from the environment with the prefix `REGARD_`."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -23,6 +24,13 @@ class Settings(BaseSettings):
     artifacts: Path = Field(Path("artifacts"), description="folder of artifacts, `<name>/<version>/` each")
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
+    workers: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="processes that serve, each with models, queues and limits of its own, on Linux; where a CPU "
+        "answers in a few milliseconds several are quicker than one, and take as many times its memory",
+    )
     device: Literal["auto", "cpu", "cuda", "openvino", "tensorrt"] = Field(
         "auto",
         description="`cuda` refuses to start where CUDA is not to be had, `auto` then takes the CPU and says so; "
@@ -44,9 +52,12 @@ class Settings(BaseSettings):
         0,
         ge=0,
         le=1024,
-        description="threads of one inference on a CPU; 0 takes the cores it may use, one for models below 16 MiB",
+        description="threads of one inference on a CPU; 0 takes the cores it may use, shared out among workers, and "
+        "one for models below 16 MiB",
     )
-    decode_processes: int = Field(2, ge=1, le=64, description="processes that decode images, each one at a time")
+    decode_processes: int = Field(
+        2, ge=1, le=64, description="processes that decode images for one worker, each one at a time"
+    )
     decode_seconds: float = Field(
         5.0, gt=0, le=3600, description="seconds that decoding one image may take, before it is refused with 422"
     )
@@ -159,6 +170,9 @@ def read_settings() -> Settings:
             f"{PREFIX}{str(fault['loc'][0]).upper()}: {fault['msg']}, given {str(fault['input'])[:64]!r}"
             for fault in error.errors(include_url=False)
         ]
+    else:
+        if settings.workers > 1 and sys.platform != "linux":
+            faults.append(f"{PREFIX}WORKERS: must be 1 where the system is not Linux, given {settings.workers}")
     if faults:
         raise SettingsError("\n".join(faults))
     return settings

@@ -13,6 +13,8 @@ from service.errors import TooLarge, Unacceptable
 
 CHARACTERS_A_TOKEN = 32
 """A text of more characters than this for every token a model may take is refused before it is tokenized."""
+FADING = 0.95
+"""What every text leaves of the weight of those before it."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,10 @@ class Texts:
         except Exception as error:  # the library raises plain Exceptions
             raise ArtifactError(path, f"is no tokenizer: {error}") from error
         self._limit = limit
+        self._reads: dict[int, str] = {}
+        """What each token reads, of those that were seen."""
+        self._tokens = self._characters = 0.0
+        """Of the texts that were seen, those of long ago weighing little."""
         added = self._tokenizer.get_added_tokens_decoder()
         self._special = {index for index, token in added.items() if token.special}
 
@@ -75,10 +81,12 @@ class Texts:
             raise Unacceptable("input: must hold at least one token, given none")
         if len(encoding.ids) > self._limit:
             raise Unacceptable(f"input: at most {self._limit} tokens, given {len(encoding.ids)}")
+        self._tokens = FADING * self._tokens + len(encoding.ids)
+        self._characters = FADING * self._characters + sum(map(len, texts))
         return [
             Token(
                 index,
-                self._tokenizer.decode([index], skip_special_tokens=False) or piece,
+                self._read(index, piece),
                 None if special else (start, stop),
                 type_,
                 sequence if len(texts) > 1 else None,
@@ -93,6 +101,15 @@ class Texts:
                 strict=True,
             )
         ]
+
+    def likely(self, characters: int) -> int:
+        """Return how many tokens so many characters probably make, by the texts that were seen."""
+        return int(characters * self._tokens / self._characters) if self._characters else 0
+
+    def _read(self, index: int, piece: str) -> str:
+        if index not in self._reads:
+            self._reads[index] = self._tokenizer.decode([index], skip_special_tokens=False) or piece
+        return self._reads[index]
 
     def decode(self, indices: Sequence[int]) -> str:
         """Return the text of tokens."""

@@ -6,9 +6,9 @@ pins: the parser's callbacks, `cycle`, `pipeline`, and who closes when.
 
 import asyncio
 import contextlib
+import secrets
 import struct
 import sys
-import uuid
 from collections import Counter
 from collections.abc import Callable
 from http import HTTPStatus
@@ -246,7 +246,7 @@ class Wire(HttpToolsProtocol):
         self._arm(LINGER_SECONDS, self.transport.abort)
 
     def _write(self, refusal: Refusal) -> None:
-        request = uuid.uuid4().hex
+        request = secrets.token_hex(16)
         refusal.headers |= {"Connection": "close", "X-Request-Id": request, "X-Content-Type-Options": "nosniff"}
         answer = problem(refusal.status, refusal.detail, headers=refusal.headers)
         self.metrics.refusals.labels(reason(refusal)).inc()

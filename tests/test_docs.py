@@ -110,7 +110,8 @@ def test_a_card_says_how_many_parameters_there_are(name):
 
 
 def test_every_exit_status_is_explained():
-    statuses = set(re.findall(r"^ +return (\d)$", (ROOT / "service/__main__.py").read_text(), re.MULTILINE))
+    starting = "".join((ROOT / "service" / name).read_text() for name in ("__main__.py", "start.py", "sockets.py"))
+    statuses = set(re.findall(r"^ +return (\d)$", starting, re.MULTILINE))
     table = (ROOT / "docs/operations.md").read_text().partition("## Exit statuses")[2]
     assert statuses == set(re.findall(r"^\| (\d) \|", table, re.MULTILINE))
 

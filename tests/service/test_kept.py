@@ -3,6 +3,7 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from service.errors import NotReady
-from service.kept import ENTRY, Kept, MemoryStore, RedisStore, open_store, pack, unpack
+from service.kept import ENTRY, Kept, MemoryStore, RedisStore, WorkersStore, open_store, pack, unpack
 from service.settings import Settings
 from service.texts import Pair
 from tests.conftest import ROOT, served, start
@@ -107,6 +108,17 @@ class InMemory:
         asyncio.run(coroutine)
 
 
+class InFile(InMemory):
+    """Makes stores in one file, as workers do; their clock is set too."""
+
+    def __init__(self, file=":memory:"):
+        super().__init__()
+        self.file = file
+
+    def store(self, count=100, size=1_000_000, seconds=60.0):
+        return WorkersStore(self.file, count, size, seconds, clock=lambda: self.now)
+
+
 class InRedis:
     """Makes stores on a server; time passes as it does."""
 
@@ -123,10 +135,12 @@ class InRedis:
         uvloop.run(coroutine)  # as the service does
 
 
-@pytest.fixture(params=["memory", "redis"])
-def place(request):
+@pytest.fixture(params=["memory", "file", "redis"])
+def place(request, tmp_path):
     """Where requests are kept."""
-    return InMemory() if request.param == "memory" else InRedis(request.getfixturevalue("server"))
+    if request.param == "redis":
+        return InRedis(request.getfixturevalue("server"))
+    return InFile(tmp_path / "kept.sqlite") if request.param == "file" else InMemory()
 
 
 @pytest.fixture
@@ -350,10 +364,11 @@ OPERATIONS = st.lists(
 )
 
 
+@pytest.mark.parametrize("kind", [InMemory, InFile])
 @given(OPERATIONS, st.integers(0, 4))
-def test_a_store_in_memory_holds_what_its_bounds_say_after_any_puts(operations, count):
+def test_a_store_holds_what_its_bounds_say_after_any_puts(kind, operations, count):
     """Against a model that knows the rules and nothing else."""
-    place, model = InMemory(), OrderedDict()
+    place, model = kind(), OrderedDict()
 
     async def main():
         store = place.store(count=count, size=1000, seconds=10)
@@ -370,7 +385,8 @@ def test_a_store_in_memory_holds_what_its_bounds_say_after_any_puts(operations, 
             for name in set(model) - set(young):
                 del model[name]
             assert await there(store, "abcdefgh") == "".join(sorted(model))
-            assert store._held == sum(size for _, size in model.values())
+            held = store._held if kind is InMemory else store._file.execute("SELECT size FROM held").fetchone()[0]
+            assert held == sum(size for _, size in model.values())
 
     place.run(main())
 
@@ -391,9 +407,10 @@ def test_in_memory_whatever_is_asked_for_lets_go_of_what_is_past_its_age():
     place.run(main())
 
 
-def test_replicas_see_what_the_others_keep_and_share_the_bounds(redis):
+@pytest.mark.parametrize("place", ["file", "redis"], indirect=True)
+def test_replicas_and_workers_see_what_the_others_keep_and_share_the_bounds(place):
     async def main():
-        async with closing(redis.store(count=3), redis.store(count=3)) as (one, other):
+        async with closing(place.store(count=3), place.store(count=3)) as (one, other):
             for id_ in "ab":
                 await one.put(id_, of_size(200))
             for id_ in "cd":
@@ -402,7 +419,7 @@ def test_replicas_see_what_the_others_keep_and_share_the_bounds(redis):
             await other.put("b", of_size(250))
             assert await one.get("b") == of_size(250)
 
-    redis.run(main())
+    place.run(main())
 
 
 def test_a_replica_that_keeps_nothing_leaves_the_others_theirs(redis):
@@ -639,6 +656,28 @@ def test_a_url_that_cannot_be_used_is_refused_and_not_repeated(url):
     assert "s3c" not in str(refused.value)
     assert refused.value.__suppress_context__
     assert refused.value.__cause__ is None
+
+
+def test_a_file_that_is_locked_or_broken_costs_what_is_kept_and_no_answer(tmp_path):
+    place = InFile(tmp_path / "kept.sqlite")
+
+    async def main():
+        async with closing(place.store()) as store:
+            await store.put("a", of_size(200))
+            with sqlite3.connect(place.file) as other:
+                other.execute("BEGIN IMMEDIATE")
+                with capture_logs() as logs:
+                    await store.put("b", of_size(200))
+            assert [line["event"] for line in logs] == ["request is not kept"]
+            assert await there(store, "ab") == "a"
+            await store.put("b", of_size(200))
+            assert await there(store, "ab") == "ab"
+            with sqlite3.connect(place.file) as other:
+                other.execute("DROP TABLE kept")
+            with pytest.raises(NotReady):
+                await store.get("a")
+
+    place.run(main())
 
 
 def test_without_a_url_requests_are_kept_in_memory():

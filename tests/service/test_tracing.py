@@ -179,6 +179,6 @@ def test_an_endpoint_that_is_no_address_or_holds_a_password_is_refused(endpoint)
 
 
 def test_without_an_endpoint_the_client_is_not_imported():
-    code = "import service.__main__, sys; print({'service.spans', 'opentelemetry.sdk', 'requests'} & set(sys.modules))"
+    code = "import service.start, sys; print({'service.spans', 'opentelemetry.sdk', 'requests'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
