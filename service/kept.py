@@ -229,7 +229,7 @@ class WorkersStore:
 
     def _has_room(self, size: int) -> bool:
         count, held = self._file.execute("SELECT count, size FROM held").fetchone()
-        return count < self._count and held + size <= self._limit
+        return bool(count < self._count and held + size <= self._limit)
 
     async def close(self) -> None:
         """Let go of the file, which goes with the workers."""

@@ -65,7 +65,7 @@ def load_one(folder: Path, device: str, settings: Settings, trial: Trial | None 
 
 
 class Models(Mapping[str, Served]):
-    """Models by name. Each has workers of its own; one that is replaced keeps them until its last request is answered.
+    """Models by name. Each has loops of its own; one that is replaced keeps them until its last request is answered.
 
     To be made and used in an event loop.
     """
@@ -73,7 +73,7 @@ class Models(Mapping[str, Served]):
     def __init__(self, loaded: Mapping[str, Served], settings: Settings, device: Device, metrics: Metrics) -> None:
         self._settings, self._device, self._metrics = settings, device, metrics
         self._served: dict[str, Served] = {}
-        self._workers: dict[Served, list[asyncio.Task[None]]] = {}
+        self._loops: dict[Served, list[asyncio.Task[None]]] = {}
         self._retiring: set[asyncio.Task[None]] = set()
         self._reloading = asyncio.Lock()
         for served in loaded.values():
@@ -139,10 +139,10 @@ class Models(Mapping[str, Served]):
             return found
 
     async def close(self) -> None:
-        """End all workers."""
+        """End all loops."""
         for task in self._retiring:
             task.cancel()
-        for served in list(self._workers):
+        for served in list(self._loops):
             await self._stop(served)
 
     async def _renew(self, folder: Path) -> dict[str, str]:
@@ -176,8 +176,8 @@ class Models(Mapping[str, Served]):
             trial.close()
 
     def _start(self, served: Served) -> None:
-        works = served.workers(self._device, self._metrics)
-        self._workers[served] = [asyncio.create_task(_supervised(work)) for work in works]
+        works = served.loops(self._device, self._metrics)
+        self._loops[served] = [asyncio.create_task(_supervised(work)) for work in works]
 
     def _show(self, served: Served) -> None:
         """Serve a model under its name."""
@@ -216,19 +216,19 @@ class Models(Mapping[str, Served]):
             session.close()
 
     async def _stop(self, served: Served) -> None:
-        tasks = self._workers.pop(served)
+        tasks = self._loops.pop(served)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _supervised(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Start a worker again should it ever fail: one request must not end the service for the next."""
+    """Start a loop again should it ever fail: one request must not end the service for the next."""
     while True:
         try:
             await work()
         except Exception:
-            log.exception("worker failed, and is started again")
+            log.exception("loop failed, and is started again")
             await asyncio.sleep(1)  # one that fails at once must not fill the log
 
 

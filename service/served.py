@@ -142,7 +142,7 @@ class Served:
             if not self._users:
                 self.unused.set()
 
-    def workers(self, device: Device, metrics: Metrics) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+    def loops(self, device: Device, metrics: Metrics) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """Make the lanes; return the coroutine functions that serve them."""
         limit, name = self.settings.batch_map_bytes, self.manifest.name
         stop = self.sessions["attention"].stop
@@ -304,9 +304,9 @@ class Predictor(Served):
         if self.manifest.task == "fill-mask" and self._mask is None:
             raise ArtifactError(artifact.path(MANIFEST), "a fill-mask model needs a text rule with a mask token")
 
-    def workers(self, device: Device, metrics: Metrics) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+    def loops(self, device: Device, metrics: Metrics) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """Make the lanes of predictions and of attention."""
-        works = super().workers(device, metrics)
+        works = super().loops(device, metrics)
         self._predict: Lane[Item, Prediction] = Lane(
             f"{self.manifest.name}/predict",
             device,
@@ -422,9 +422,9 @@ class Generator(Served):
         """Do targets continue their source, in one sequence with it."""
         return self.generation.start is None
 
-    def workers(self, device: Device, metrics: Metrics) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+    def loops(self, device: Device, metrics: Metrics) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """Make the decode loop and the attention lane."""
-        works = super().workers(device, metrics)
+        works = super().loops(device, metrics)
         self._decoding = Decoding(
             self.sessions["encode"],
             self.sessions["decode"],

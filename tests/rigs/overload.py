@@ -23,8 +23,9 @@ from tests.rigs.report import Verdict, percentile
 TIMES = (2, 5, 10)
 QUEUE_TOKENS = 16_384
 """Less than by default, so that what waits is answered within a second or two."""
-BEFORE, AFTER = 3.0, 4.0
-"""Seconds at half of what the service can do, before and after the overload."""
+BEFORE, AFTER = 10.0, 4.0
+"""Seconds at half of what the service can do, before and after the overload; before, so many that some of the requests
+came close to each other."""
 RECOVERY = 2.0
 REFUSAL = 0.05
 GOODPUT = 0.9

@@ -30,12 +30,12 @@ def play(dates, scenario, rows=64):
     async def main():
         device = Device()
         dates.settings = Settings(artifacts=dates.settings.artifacts, batch_rows=rows)
-        workers = [asyncio.create_task(work()) for work in Generator.workers(dates, device, Metrics())]
+        loops = [asyncio.create_task(work()) for work in Generator.loops(dates, device, Metrics())]
         try:
             return await asyncio.wait_for(scenario(), 60)
         finally:
-            for worker in workers:
-                worker.cancel()
+            for loop in loops:
+                loop.cancel()
             device.close()
 
     return asyncio.run(main())
