@@ -8,16 +8,17 @@ import os
 import signal
 import sys
 
-from service import workers
 from service.logs import configure
 from service.settings import SettingsError, read_settings
+from service.workers import supervise, this
 
 
 def main() -> int:
     """Serve until stopped; return the exit status."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: os._exit(0))  # until there is a server to stop, nothing is lost by it
-    if hasattr(signal, "SIGHUP"):
+    worker = this()
+    if hasattr(signal, "SIGHUP") and worker is None:  # for a worker it waits
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         settings = read_settings()
@@ -25,9 +26,8 @@ def main() -> int:
         print(f"settings cannot be used:\n{error}", file=sys.stderr)  # noqa: T201 # there is no log yet
         return 2
     configure(settings)
-    worker = workers.this()
     if settings.workers > 1 and worker is None:
-        return workers.supervise(settings)
+        return supervise(settings)
     from service.start import run  # imports all that serves, which who looks after workers does without
 
     return run(settings, worker)

@@ -27,6 +27,7 @@ from service.routes import State, admin, health, router, watching
 from service.run import device_memory
 from service.served import Served
 from service.settings import Settings
+from service.workers import Worker
 
 log = structlog.get_logger()
 
@@ -41,6 +42,7 @@ def create_app(
     store: Store,
     when_ready: Callable[[], None] = lambda: None,
     nursery: Nursery | None = None,
+    worker: Worker | None = None,
 ) -> FastAPI:
     """Return the application that serves these models and keeps requests; `load` and `open_store` make them.
 
@@ -59,10 +61,12 @@ def create_app(
         tokenizers = ThreadPoolExecutor(1, thread_name_prefix="tokenize")
         presenters = ThreadPoolExecutor(2, thread_name_prefix="present")
         fleet = Models(models, settings, device, metrics)
-        app.state.regard = state = State(settings, fleet, metrics, device, store, decoders, tokenizers, presenters)
+        app.state.regard = state = State(
+            settings, fleet, metrics, device, store, decoders, tokenizers, presenters, worker
+        )
         warm = asyncio.create_task(_warm_up(state, when_ready))
         task = asyncio.create_task(_watch(state, warm))
-        if settings.workers > 1:  # others serve meanwhile, so this one listens once it can
+        if worker:  # others serve meanwhile, so this one listens once it can
             await warm
         yield
         task.cancel()
@@ -129,14 +133,15 @@ async def _warm_up(state: State, when_ready: Callable[[], None]) -> None:
 async def _watch(state: State, warm: "asyncio.Task[None]") -> None:
     """Look after the device and the models from when they are warm until cancelled."""
     await warm
-    while True:
+    while not state.failure:
         await asyncio.sleep(WATCH_SECONDS)
         state.device.revive()
         if state.device.lost:
             state.fail(f"the device is lost: {state.device.lost}")
-            return
-        if state.hung:
+        elif state.hung:
             log.error("device hangs", seconds=round(state.device.busy_seconds()))
+            if state.worker:  # probes are dealt to the others too, so nobody else would notice
+                state.fail("the device hangs")
         else:
             await state.models.check()
         state.metrics.ready.set(state.ready)

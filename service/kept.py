@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, Protocol, TypeAlias
@@ -170,11 +171,13 @@ class MemoryStore:
 class WorkersStore:
     """Keeps in a file that the workers of one service share, bounded as MemoryStore is; not for other machines.
 
-    What is held is added up as it comes and goes. A put that finds the file locked for too long keeps nothing.
+    What is held is added up as it comes and goes. A put that finds the file locked for too long keeps nothing. Raises
+    ValueError for a file that cannot be had.
     """
 
     SCHEMA = """
         PRAGMA journal_mode = WAL;
+        PRAGMA journal_size_limit = 4194304;
         PRAGMA synchronous = OFF;
         CREATE TABLE IF NOT EXISTS kept (id TEXT PRIMARY KEY, until REAL, size INTEGER, packed BLOB);
         CREATE INDEX IF NOT EXISTS oldest ON kept (until);
@@ -188,18 +191,36 @@ class WorkersStore:
     SECONDS = 0.5
 
     def __init__(
-        self, file: Path, count: int, size: int, seconds: float, clock: Callable[[], float] = time.monotonic
+        self, file: Path | str, count: int, size: int, seconds: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._count = count
         self._limit = size
         self._seconds = seconds
         self._clock = clock  # all processes of a machine read the same
-        self._file = sqlite3.connect(file, timeout=self.SECONDS, isolation_level=None)
-        self._file.executescript(self.SCHEMA)
+        try:
+            self._file = sqlite3.connect(file, timeout=self.SECONDS, isolation_level=None, check_same_thread=False)
+            self._file.executescript(self.SCHEMA)
+        except sqlite3.Error as error:
+            raise ValueError(f"TMPDIR: what workers share cannot be kept there: {error}") from error
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="keep")
 
     async def put(self, id: str, kept: Kept) -> None:  # noqa: A002 # the word of the API
         """Keep a request; a failure is logged. Raises ValueError for what is no id."""
         _check(id)
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._put, id, kept)
+
+    async def get(self, id: str) -> Kept | None:  # noqa: A002 # the word of the API
+        """Return a request, or None if it never was or is no longer kept. Raises NotReady for want of the file."""
+        if not CLIENTS_ID.fullmatch(id):
+            return None
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._get, id)
+
+    async def close(self) -> None:
+        """Let go of the file, which goes with the workers."""
+        self._thread.shutdown()
+        self._file.close()
+
+    def _put(self, id: str, kept: Kept) -> None:  # noqa: A002 # the word of the API
         packed = pack(kept)
         try:
             self._file.execute("BEGIN IMMEDIATE")
@@ -215,10 +236,7 @@ class WorkersStore:
         except sqlite3.Error as error:
             log.warning("request is not kept", reason=str(error))
 
-    async def get(self, id: str) -> Kept | None:  # noqa: A002 # the word of the API
-        """Return a request, or None if it never was or is no longer kept. Raises NotReady for want of the file."""
-        if not CLIENTS_ID.fullmatch(id):
-            return None
+    def _get(self, id: str) -> Kept | None:  # noqa: A002 # the word of the API
         try:
             select = "SELECT packed FROM kept WHERE id = ? AND until > ?"
             found = self._file.execute(select, (id, self._clock())).fetchone()
@@ -230,10 +248,6 @@ class WorkersStore:
     def _has_room(self, size: int) -> bool:
         count, held = self._file.execute("SELECT count, size FROM held").fetchone()
         return bool(count < self._count and held + size <= self._limit)
-
-    async def close(self) -> None:
-        """Let go of the file, which goes with the workers."""
-        self._file.close()
 
 
 TIMES = "regard:times"
@@ -369,15 +383,17 @@ class RedisStore:
             log.warning("redis failed", operation=what, error=type(cause).__name__)
 
 
-def open_store(settings: Settings, file: Path | None = None) -> Store:
-    """Return a store on the Redis server of the settings, in a file that workers share, or in memory.
+def open_store(settings: Settings, shared: Path | None = None) -> Store:
+    """Return a store on the Redis server of the settings, in the folder that workers share, or in memory.
 
-    Raises as RedisStore does.
+    Raises as RedisStore and WorkersStore do.
     """
     bounds = settings.keep_count, settings.keep_bytes, settings.keep_seconds
     if (url := settings.redis_url) is not None:
         return RedisStore(url.get_secret_value(), *bounds)
-    return WorkersStore(file, *bounds) if file else MemoryStore(*bounds)
+    if shared and settings.keep_count:
+        return WorkersStore(shared / "kept.sqlite", *bounds)
+    return MemoryStore(*bounds)
 
 
 def _check(id: str) -> None:  # noqa: A002 # the word of the API

@@ -44,7 +44,7 @@ class Metrics:
             "batch_size", "Items of a batch.", "lane", buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256)
         )
         self.in_flight = gauge("requests_in_flight", "Requests being answered.")
-        self.ready = gauge("ready", "1 once every session has run.", of="min")
+        self.ready = gauge("ready", "1 once every session has run (of several workers, of one).", of="max")
         self.draining = gauge("draining", "1 from the signal to stop until the end.", of="max")
         self.generated = counter("generated_tokens", "Tokens generated.", "model")
         self.queue_cost = gauge("queue_cost", "Tokens of predictions, or bytes of maps, that are held.", "queue")

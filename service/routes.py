@@ -39,7 +39,7 @@ from service.served import Generator, Item, Prediction, Predictor, Served, cost_
 from service.settings import Settings
 from service.sight import TYPES, Sight, check_picture, npz, unshown
 from service.texts import Pair
-from service.workers import tell_reload
+from service.workers import Worker
 
 S = TypeVar("S", bound=Served)
 T = TypeVar("T")
@@ -61,6 +61,8 @@ class State:
     decoders: Decoders
     tokenizers: ThreadPoolExecutor
     presenters: ThreadPoolExecutor
+    worker: Worker | None = None
+    """Which of several processes that serve this is."""
     draining: bool = False
     """Is the service to end soon, so that nobody should send it more."""
     failure: str | None = None
@@ -167,8 +169,8 @@ async def reload(request: Request, state: StateDep) -> Response:
     """
     request.app.state.keys.reload()
     found = await state.models.reload()
-    if state.settings.workers > 1:
-        tell_reload()
+    if state.worker:
+        state.worker.tell_reload()
     return present.respond({"models": found})
 
 

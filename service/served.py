@@ -487,7 +487,7 @@ class Generator(Served):
         """Return what texts will cost, going by their characters and by the texts that came before."""
         assert self.texts  # noqa: S101 # the caller looked
         limit = options.max_new_tokens or 1 if self.continues else self.limit(options, 1)
-        return self.texts.likely(sum(map(len, texts))) + len(texts) * self.cost(0, limit, options)
+        return sum(map(self.texts.likely, texts)) + len(texts) * self.cost(0, limit, options)
 
     def penalty(self, options: GenerateOptions) -> float:
         """Return the power of the length by which scores are divided."""

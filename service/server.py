@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import math
+import os
 import signal
 import socket
 import sys
@@ -19,11 +20,12 @@ from uvicorn.loops.auto import auto_loop_factory
 
 from service.app import create_admin, create_app
 from service.decoders import Nursery
-from service.errors import Refusal
+from service.errors import Conflict, Refusal
 from service.kept import Store
 from service.served import Served
 from service.settings import Settings
 from service.wire import wire
+from service.workers import Worker
 
 SWITCH_SECONDS = 0.0005
 """For which one thread may keep the others from running Python: a tenth of the default, which a request that waits for
@@ -48,20 +50,31 @@ def serve(
     listening: Sequence[socket.socket],
     when_ready: Callable[[], None],
     nursery: Nursery,
+    worker: Worker | None = None,
 ) -> Stopped:
-    """Serve on a socket, and on a second one for admins if there is one, until told to stop."""
+    """Serve on a socket, and on a second one for admins if there is one, until told to stop.
+
+    A worker listens once its models have run.
+    """
     sys.setswitchinterval(SWITCH_SECONDS)
     main, *beside = listening
-    app = create_app(settings, models, store, when_ready, nursery)
-    server = Server(_config(app, settings, "on"), app, settings.drain_seconds)
+    app = create_app(settings, models, store, when_ready, nursery, worker)
+    server = Server(_config(app, settings, "on"), app, settings.drain_seconds, worker=worker is not None)
     admin = AdminServer(_config(create_admin(app, settings), settings, "off"))
 
+    async def watch() -> None:
+        if worker:
+            await server.listens.wait()
+        await admin.serve(sockets=beside)
+
     async def both() -> None:
-        watched = asyncio.create_task(admin.serve(sockets=beside)) if beside else None
+        watched = asyncio.create_task(watch()) if beside else None
         await server.serve(sockets=[main])
         admin.should_exit = True
         if watched:
-            await watched
+            if worker and not server.started:
+                watched.cancel()
+            await asyncio.gather(watched, return_exceptions=True)
 
     with asyncio.Runner(loop_factory=auto_loop_factory(use_subprocess=False)) as runner:
         runner.run(both())
@@ -87,9 +100,10 @@ class Server(uvicorn.Server):
     SIGTERM lets it drain; SIGINT, from a person, does not; a second one of either ends it at once.
     """
 
-    def __init__(self, config: uvicorn.Config, app: FastAPI, drain_seconds: float) -> None:
+    def __init__(self, config: uvicorn.Config, app: FastAPI, drain_seconds: float, *, worker: bool) -> None:
         super().__init__(config)
-        self._app, self._drain_seconds = app, drain_seconds
+        self._app, self._drain_seconds, self._worker = app, drain_seconds, worker
+        self.listens = asyncio.Event()
         self._told = 0
         """The signal to stop."""
         self._stop_at = math.inf
@@ -98,8 +112,10 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen, and to SIGHUP."""
         await super().startup(sockets)
+        self.listens.set()
         if hasattr(signal, "SIGHUP"):
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._begin_reload)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # which waited, if this is a worker
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -113,6 +129,11 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Take a signal to stop: only note it, whatever it interrupts may hold any lock."""
+        if self._worker and not self.started:  # nobody was ever dealt to it
+            state = getattr(self._app.state, "regard", None)
+            if failure := state and state.failure:
+                log.error("model cannot run", reason=failure)  # which interrupts nothing: it is told by this process
+            os._exit(6 if failure else 0)
         if self._told:
             self.should_exit = self.force_exit = True
         self._told = self._told or sig
@@ -135,7 +156,12 @@ class Server(uvicorn.Server):
     async def _reload_all(self) -> None:
         self._app.state.keys.reload()
         with contextlib.suppress(Refusal):  # the log has it
-            await self._app.state.regard.models.reload()
+            while True:
+                try:
+                    await self._app.state.regard.models.reload()
+                    return
+                except Conflict:  # what has changed since that one began is to be seen too
+                    await asyncio.sleep(0.1)
 
 
 class AdminServer(uvicorn.Server):

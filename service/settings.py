@@ -171,6 +171,8 @@ def read_settings() -> Settings:
             for fault in error.errors(include_url=False)
         ]
     else:
+        if settings.admin_port == settings.port != 0:
+            faults.append(f"{PREFIX}ADMIN_PORT: must be another port than {PREFIX}PORT, given {settings.port} for both")
         if settings.workers > 1 and sys.platform != "linux":
             faults.append(f"{PREFIX}WORKERS: must be 1 where the system is not Linux, given {settings.workers}")
     if faults:

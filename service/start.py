@@ -19,7 +19,7 @@ from service.settings import Settings, SettingsError
 from service.sockets import bind, cannot_bind
 from service.tracing import close_tracing, open_tracing
 from service.trial import Trial
-from service.workers import KEPT, Worker
+from service.workers import Worker
 
 log = structlog.get_logger()
 
@@ -34,7 +34,7 @@ EXAMPLES = {
 def run(settings: Settings, worker: Worker | None = None) -> int:
     """Serve until stopped; return the exit status."""
     try:
-        store = open_store(settings, worker.folder / KEPT if worker else None)
+        store = open_store(settings, worker.folder if worker else None)
         Keys(settings)
     except (SettingsError, ValueError, ImportError) as error:
         return _unusable(error)
@@ -76,7 +76,7 @@ def run(settings: Settings, worker: Worker | None = None) -> int:
             if worker is None or worker.number == 0:
                 _welcome(settings, url, models)
 
-        stopped = serve(settings, models, store, listening, when_ready, nursery)
+        stopped = serve(settings, models, store, listening, when_ready, nursery, worker)
     close_tracing()
     if stopped.failure:
         log.error("model cannot run", reason=stopped.failure)

@@ -81,7 +81,7 @@ class Texts:
             raise Unacceptable("input: must hold at least one token, given none")
         if len(encoding.ids) > self._limit:
             raise Unacceptable(f"input: at most {self._limit} tokens, given {len(encoding.ids)}")
-        self._tokens = FADING * self._tokens + len(encoding.ids)
+        self._tokens = FADING * self._tokens + encoding.special_tokens_mask.count(0)
         self._characters = FADING * self._characters + sum(map(len, texts))
         return [
             Token(
@@ -102,9 +102,9 @@ class Texts:
             )
         ]
 
-    def likely(self, characters: int) -> int:
-        """Return how many tokens so many characters probably make, by the texts that were seen."""
-        return int(characters * self._tokens / self._characters) if self._characters else 0
+    def likely(self, text: str) -> int:
+        """Return how many tokens a text probably has, but for special ones, by the texts that were seen."""
+        return min(int(len(text) * self._tokens / self._characters), self._limit) if self._characters else 0
 
     def _read(self, index: int, piece: str) -> str:
         if index not in self._reads:

@@ -24,7 +24,8 @@ from service.processes import end_with
 from service.settings import PREFIX, Settings
 from service.sockets import bind, cannot_bind
 
-KEPT = "kept.sqlite"
+WORKER = "--worker"
+"""What a worker is started with, before its number and the supervisor's."""
 PAUSE = 5.0
 """Seconds until a worker is started again that had ended before it was ready."""
 log = structlog.get_logger()
@@ -35,22 +36,29 @@ class Worker:
     """One of the processes that serve."""
 
     number: int
+    supervisor: int
+    """The process that looks after it."""
     folder: Path
     """What it shares with the others."""
 
     def tell_ready(self) -> None:
-        """Tell the process that looks after it that it serves."""
-        os.kill(os.getppid(), signal.SIGRTMIN)
+        """Tell the supervisor that this one serves."""
+        self._tell(signal.SIGRTMIN)
+
+    def tell_reload(self) -> None:
+        """Have the supervisor tell the others to reload."""
+        self._tell(signal.SIGHUP)
+
+    def _tell(self, what: int) -> None:
+        if os.getppid() == self.supervisor:  # else it has gone, and this one goes too
+            os.kill(self.supervisor, what)
 
 
 def this() -> Worker | None:
     """Return which worker this process is, if it is one."""
-    return Worker(int(sys.argv[1]), Path(os.environ[SHARED])) if sys.argv[1:] else None
-
-
-def tell_reload() -> None:
-    """Have all workers reload, by the process that looks after this one."""
-    os.kill(os.getppid(), signal.SIGHUP)
+    if sys.argv[1:2] != [WORKER]:
+        return None
+    return Worker(int(sys.argv[2]), int(sys.argv[3]), Path(os.environ[SHARED]))
 
 
 def supervise(settings: Settings) -> int:
@@ -60,12 +68,17 @@ def supervise(settings: Settings) -> int:
     """
     log.info("settings", **settings.model_dump(mode="json"))
     with contextlib.ExitStack() as opened:
-        environment = os.environ | {SHARED: opened.enter_context(tempfile.TemporaryDirectory(prefix="regard-"))}
+        try:
+            folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="regard-"))
+        except OSError as error:
+            log.error("several workers need a folder for temporary files, see TMPDIR", reason=error.strerror)
+            return 2
+        environment = os.environ | {SHARED: folder}
         for name in ("port", "admin_port"):
             if (port := getattr(settings, name)) is None:
                 continue
             try:
-                bind(settings.host, port).close()  # unshared: one that another service shares is taken
+                bind(settings.host, port).close()  # unshared: one on which others listen is taken, shared or not
                 held = opened.enter_context(bind(settings.host, port, shared=True))
             except OSError as error:
                 return cannot_bind(settings.host, port, error)
@@ -93,8 +106,12 @@ class Workers:
         signal.pthread_sigmask(signal.SIG_BLOCK, self._told_by)
         while self._processes or self._due:
             for number in [number for number, due in self._due.items() if due <= time.monotonic()]:
-                del self._due[number]
-                self._processes[number] = self._start(number)
+                try:
+                    self._processes[number] = self._start(number)
+                    del self._due[number]
+                except OSError as error:
+                    log.error("worker cannot be started", worker=number, reason=error.strerror)
+                    self._due[number] = time.monotonic() + PAUSE
             seconds = min(self._due.values(), default=math.inf) - time.monotonic()
             told = signal.sigtimedwait(self._told_by, min(max(seconds, 0), 3600))
             if told and told.si_signo == signal.SIGRTMIN:
@@ -103,8 +120,9 @@ class Workers:
                 for number, process in list(self._processes.items()):
                     if process.poll() is not None:
                         self._note_end(number)
+                self._reap_strangers()
             elif told and told.si_signo == signal.SIGHUP:
-                self._pass_on(signal.SIGHUP)
+                self._pass_on(signal.SIGHUP, but=told.si_pid)
             elif told:
                 self._stop(told.si_signo)
         return self._status
@@ -114,11 +132,10 @@ class Workers:
 
         def prepare() -> None:
             end_with(supervisor, signal.SIGTERM)
-            signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it has a handler
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, self._told_by)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, self._told_by - {signal.SIGHUP})  # which waits for its handler
 
         return subprocess.Popen(  # noqa: S603 # the interpreter and a module of ours
-            [sys.executable, "-m", "service", str(number)],
+            [sys.executable, "-m", "service", WORKER, str(number), str(supervisor)],
             env=self._environment,
             preexec_fn=prepare,  # here is but one thread
             process_group=0,  # what a terminal tells its processes, it tells this one alone
@@ -134,15 +151,20 @@ class Workers:
         process, was_ready = self._processes.pop(number), number in self._ready
         self._ready.discard(number)
         mark_process_dead(process.pid, self._environment[SHARED])  # type: ignore[no-untyped-call]
-        status = process.returncode
+        status = process.returncode if process.returncode >= 0 else 128 - process.returncode  # as a shell says it
+        if not was_ready:  # it counted nothing
+            for file in Path(self._environment[SHARED]).glob(f"*_{process.pid}.db"):
+                file.unlink()
         if self._stopping:
-            self._status = max(self._status, status)
-            return
-        log.error("worker ended", worker=number, status=status)
-        if was_ready or self._ready:
+            unready = process.returncode == -signal.SIGTERM  # told before it could take it
+            self._status = max(self._status, 0 if unready else status)
+        elif was_ready or self._ready:
+            log.error("worker ended, and is started again", worker=number, status=status)
             self._due[number] = time.monotonic() + (0 if was_ready else PAUSE)
-        else:
-            self._status = status if status > 0 else 6
+        else:  # which has said why, unless it was killed
+            if process.returncode < 0:
+                log.error("worker ended", worker=number, status=status)
+            self._status = status
             self._stop(signal.SIGTERM)
 
     def _stop(self, number: int) -> None:
@@ -150,6 +172,15 @@ class Workers:
         self._due = {}
         self._pass_on(number)
 
-    def _pass_on(self, number: int) -> None:
+    def _pass_on(self, number: int, but: int = 0) -> None:
         for process in self._processes.values():
-            process.send_signal(number)
+            if process.pid != but:
+                process.send_signal(number)
+
+    def _reap_strangers(self) -> None:
+        """Wait for what a worker has left behind, which falls to the first process of a container."""
+        ours = {process.pid for process in self._processes.values()}
+        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitid(os.P_ALL, 0, options)) and ended.si_pid not in ours:
+                os.waitpid(ended.si_pid, 0)

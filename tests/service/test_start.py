@@ -213,3 +213,10 @@ assert "torch" not in sys.modules
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().splitlines()[-1] == "2021-03-23"
+
+
+def test_the_port_of_admins_is_another_than_the_service_s(artifacts):
+    process = start(artifacts, port=18765, admin_port=18765)
+    said, _ = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert "REGARD_ADMIN_PORT: must be another port than REGARD_PORT, given 18765 for both" in said

@@ -51,11 +51,28 @@ def answering(client, count=40):
     return {line["worker"] for line in events(client, "request") if line["request"] in ids}
 
 
+def children(pid):
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def family(pid):
+    """Return all that descends from a process."""
+    found = children(pid)
+    for one in found:
+        found += children(one)
+    return found
+
+
 def pids(client):
     """Return the processes of the workers, by number."""
     found = {}
-    for child in Path(f"/proc/{client.process.pid}/task/{client.process.pid}/children").read_text().split():
-        found[int(Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")[-2])] = int(child)
+    for child in children(client.process.pid):
+        words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+        if b"--worker" in words:
+            found[int(words[words.index(b"--worker") + 1])] = child
     return found
 
 
@@ -96,14 +113,14 @@ def test_workers_answer_together_and_share_what_is_kept_and_counted(two):
 def test_a_worker_that_ends_is_replaced_while_the_others_serve(two):
     before, times = pids(two), len(events(two, "ready"))
     os.kill(before[1], signal.SIGKILL)
-    until(lambda: events(two, "worker ended"))
+    until(lambda: events(two, "worker ended, and is started again"))
     assert answering(two, 10) == {0}
     ready(two, times + 1)
     after = pids(two)
     assert after[0] == before[0]
     assert after[1] != before[1]
     assert answering(two) == {0, 1}
-    assert {line["status"] for line in events(two, "worker ended")} == {-signal.SIGKILL}
+    assert [line["status"] for line in events(two, "worker ended, and is started again")] == [137]
 
 
 def test_a_worker_that_cannot_start_again_leaves_the_others_and_is_tried_again(two):
@@ -129,24 +146,27 @@ def test_a_reload_by_the_admin_port_reaches_every_worker(two):
     found = httpx.post(f"{two.admin}/admin/reload", timeout=30).json()["models"]
     assert {one["model"]: one["outcome"] for one in found} == {"dates": "unchanged", "digits": "replaced"}
     replaced(two, "3")
+    time.sleep(0.5)  # in which the one that answered might be told too
+    assert len([line for line in events(two, "reload") if line["model"] == "dates"]) == 4
 
 
 def test_workers_that_are_told_to_stop_leave_nothing(two):
-    children = pids(two).values()
-    environment = Path(f"/proc/{min(children)}/environ").read_text().split("\0")
+    processes = family(two.process.pid)
+    environment = Path(f"/proc/{pids(two)[0]}/environ").read_text().split("\0")
     (folder,) = (Path(one.partition("=")[2]) for one in environment if one.startswith("PROMETHEUS_MULTIPROC_DIR="))
     assert folder.exists()
     two.process.send_signal(signal.SIGTERM)
     assert two.process.wait(20) == 0
     assert not folder.exists()
-    assert not any(running(child) for child in children)
+    until(lambda: not any(map(running, processes)), 5)
 
 
 def test_workers_end_with_the_process_that_looks_after_them(artifacts):
     with served(artifacts, workers=2) as client:
-        children = until(lambda: pids(client) if len(pids(client)) == 2 else None).values()
+        until(lambda: len(pids(client)) == 2)
+        processes = family(client.process.pid)
         client.process.kill()
-        until(lambda: not any(running(child) for child in children))
+        until(lambda: not any(map(running, processes)))
 
 
 def running(pid):
@@ -156,6 +176,40 @@ def running(pid):
         return False
 
 
+def test_a_reload_and_a_stop_reach_a_worker_that_is_only_starting(artifacts, tmp_path):
+    copied = shutil.copytree(artifacts, tmp_path / "artifacts")
+    with served(copied, workers=2) as client:
+        newer(copied, "digits", 2)
+        second = until(lambda: pids(client).get(1))
+        os.kill(second, signal.SIGSTOP)
+        client.process.send_signal(signal.SIGHUP)
+        until(lambda: events(client, "reload"))
+        os.kill(second, signal.SIGCONT)
+        ready(client, 2)
+        until(lambda: {line["worker"] for line in events(client, "reload")} == {0, 1})
+        os.kill(second, signal.SIGKILL)
+        third = until(lambda: {pids(client).get(1)} - {None, second}).pop()
+        os.kill(third, signal.SIGSTOP)
+        client.process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        os.kill(third, signal.SIGCONT)
+        assert client.process.wait(20) == 0
+        assert len(events(client, "ready")) == 2
+
+
+def test_without_a_folder_for_temporary_files_the_reason_is_said(artifacts, monkeypatch):
+    monkeypatch.setenv("TMPDIR", "/proc")
+    monkeypatch.chdir("/proc")
+    code = (
+        "import tempfile; tempfile._candidate_tempdir_list = lambda: ['/proc']\n"
+        "import runpy, sys; sys.argv = ['service']; runpy.run_module('service', run_name='__main__')"
+    )
+    environment = os.environ | {"REGARD_WORKERS": "2", "REGARD_ARTIFACTS": str(artifacts), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert "TMPDIR" in done.stdout
+
+
 def test_what_is_wrong_at_start_is_said_once_with_the_same_status(artifacts, tmp_path):
     copied = shutil.copytree(artifacts, tmp_path / "artifacts")
     (copied / "digits/1/predict.onnx").write_bytes(b"")
@@ -163,6 +217,7 @@ def test_what_is_wrong_at_start_is_said_once_with_the_same_status(artifacts, tmp
     said, _ = process.communicate(timeout=30)
     assert process.returncode == 3
     assert said.count("artifact cannot be used") == 1
+    assert json.loads(said.splitlines()[-1])["event"] == "artifact cannot be used"
     assert "Traceback" not in said
 
 
