@@ -147,7 +147,7 @@ class Ours:
         self.served = TASKS[artifact.manifest.task](artifact, choose_device(device), settings)
         self._loop = asyncio.new_event_loop()
         self._device = Device()
-        self._tasks = [self._loop.create_task(work()) for work in self.served.workers(self._device, Metrics())]
+        self._tasks = [self._loop.create_task(work()) for work in self.served.loops(self._device, Metrics())]
         self.run(self.served.warm_up(self._device))
 
     def run(self, work):
