@@ -36,6 +36,8 @@ class Times:
     """One overload. Rates are answers a second, durations milliseconds at the 99th percentile."""
 
     times: float
+    peak: float
+    """What was answered at most just before: a machine's speed drifts."""
     goodput: float
     of_peak: float
     accepted_ms: float
@@ -52,7 +54,6 @@ class Times:
 class Overloaded(Verdict):
     """What came of overloads."""
 
-    peak: float = 0.0
     service_ms: float = 0.0
     loads: list[Times] = field(default_factory=list)
 
@@ -63,20 +64,19 @@ def run(artifacts: Path, seconds: float = 60, seed: int = 0, times: Sequence[flo
     result = Overloaded()
     settings = {"queue_tokens": QUEUE_TOKENS, "log_level": "warning"}
     with Replica(artifacts, cores=served, **settings) as replica, Apart(loading) as apart:
-        result.peak = _peak(replica.port, min(seconds, 10))
         cost = _cost(replica)
-        report.progress("overload", f"at most {result.peak:.1f} a second, each {cost} tokens of {QUEUE_TOKENS}")
         for many in times:
-            half = result.peak / 2
-            phases = [Phase(half, BEFORE), Phase(many * result.peak, seconds), Phase(half, AFTER)]
+            peak = _peak(replica.port, min(seconds, 10))
+            report.progress("overload", f"at most {peak:.1f} a second, each {cost} tokens of {QUEUE_TOKENS}")
+            phases = [Phase(peak / 2, BEFORE), Phase(many * peak, seconds), Phase(peak / 2, AFTER)]
             watching = apart.watch(replica.port, BEFORE + seconds + AFTER)
             samples = apart.start(Plan(replica.port, {"heavy": 1}, phases, seed)).result()
             health = watching.result()
             first = min(sample.meant for sample in samples)
             calm = [one.seconds for one in samples if one.meant < first + BEFORE and one.status == 200]
             service = percentile(calm, 0.99)
-            bound = QUEUE_TOKENS / cost / result.peak + service
-            one = _figures(samples, first, seconds, many, result.peak, bound, service)
+            bound = QUEUE_TOKENS / cost / peak + service
+            one = _figures(samples, first, seconds, many, peak, bound, service)
             one.live_ms = round(percentile(health.live, 0.99) * 1000, 1)
             one.ready_ms = round(percentile(health.ready, 0.99) * 1000, 1)
             result.service_ms = round(service * 1000, 1)
@@ -99,6 +99,7 @@ def _figures(
     slow = [one.meant for one in samples if one.meant >= end and (one.status != 200 or one.seconds > 2 * service)]
     return Times(
         times=many,
+        peak=round(peak, 1),
         goodput=round(goodput, 1),
         of_peak=round(goodput / peak, 3),
         accepted_ms=round(percentile([one.seconds for one in over if one.status == 200], 0.99) * 1000, 1),
