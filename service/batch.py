@@ -149,11 +149,6 @@ class Budget:
 
         Alone, a request is admitted whatever it costs: what one request may cost is limited elsewhere.
         """
-        self.check(cost)
-        self.held += cost
-
-    def check(self, cost: int) -> None:
-        """Raise Busy as `take` does, and hold nothing: so that what will not be admitted is not prepared either."""
         limit = int(self.limit * SHARE[PRIORITY.get()])
         if self.held and self.held + cost > limit:
             seconds = math.ceil((self.held + cost - limit) / self._rate) if self._rate else 1
@@ -161,6 +156,7 @@ class Budget:
                 f"{self.name}: at most {limit} may wait, given {cost} more on top of {self.held}",
                 seconds=min(max(seconds, 1), 60),
             )
+        self.held += cost
 
     def give_back(self, cost: int) -> None:
         """End holding `cost`."""

@@ -64,7 +64,7 @@ def this() -> Worker | None:
 def supervise(settings: Settings) -> int:
     """Keep so many workers serving until told to stop; return the exit status.
 
-    Meanwhile their ports are held here, by sockets that do not listen.
+    Sockets that are bound here, and never listen, keep a port that was found free the same for all of them.
     """
     log.info("settings", **settings.model_dump(mode="json"))
     with contextlib.ExitStack() as opened:

@@ -328,16 +328,6 @@ def test_a_full_budget_refuses_and_says_when_to_come_again():
     assert budget.held == 0
 
 
-def test_what_will_not_be_admitted_can_be_told_before_it_is_prepared():
-    budget = Budget("queue", 100)
-    budget.check(1000)  # alone it would be
-    budget.take(60)
-    with pytest.raises(Busy, match="queue: at most 100 may wait, given 50 more on top of 60"):
-        budget.check(50)
-    budget.check(40)
-    assert budget.held == 60
-
-
 def test_a_budget_is_given_back_when_the_work_fails():
     budget = Budget("queue", 100)
     with pytest.raises(ValueError, match="broken"), budget.permit(60):
