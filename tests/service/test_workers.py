@@ -169,11 +169,22 @@ def test_workers_end_with_the_process_that_looks_after_them(artifacts):
         until(lambda: not any(map(running, processes)))
 
 
+def halt(pid):
+    """Stop a process, and wait until it has: a signal of a lower number that came meanwhile would be taken first."""
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: state(pid) == "T")
+
+
 def running(pid):
+    return state(pid) not in (None, "Z")
+
+
+def state(pid):
+    """Return what the kernel says of a process, None once it has gone."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
-        return False
+        return None
 
 
 def test_a_reload_and_a_stop_reach_a_worker_that_is_only_starting(artifacts, tmp_path):
@@ -181,7 +192,7 @@ def test_a_reload_and_a_stop_reach_a_worker_that_is_only_starting(artifacts, tmp
     with served(copied, workers=2) as client:
         newer(copied, "digits", 2)
         second = until(lambda: pids(client).get(1))
-        os.kill(second, signal.SIGSTOP)
+        halt(second)
         client.process.send_signal(signal.SIGHUP)
         until(lambda: events(client, "reload"))
         os.kill(second, signal.SIGCONT)
@@ -189,7 +200,7 @@ def test_a_reload_and_a_stop_reach_a_worker_that_is_only_starting(artifacts, tmp
         until(lambda: {line["worker"] for line in events(client, "reload")} == {0, 1})
         os.kill(second, signal.SIGKILL)
         third = until(lambda: {pids(client).get(1)} - {None, second}).pop()
-        os.kill(third, signal.SIGSTOP)
+        halt(third)
         client.process.send_signal(signal.SIGTERM)
         time.sleep(0.2)
         os.kill(third, signal.SIGCONT)
