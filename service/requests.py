@@ -115,7 +115,11 @@ def _content_type(request: Request) -> str:
     header = Message()
     header["content-type"] = request.headers.get("content-type", RAW_TEXT)
     kind = header.get_content_type()
-    if kind == JSON and header.get_content_charset("utf-8") not in ("utf-8", "utf8"):
+    try:
+        charset = header.get_content_charset("utf-8")
+    except (TypeError, ValueError, LookupError):  # of a parameter that is continued (RFC 2231), but not as it may be
+        raise Unsupported("Content-Type: must have parameters that can be read") from None
+    if kind == JSON and charset not in ("utf-8", "utf8"):
         raise Unsupported("Content-Type: JSON must be UTF-8")
     return kind
 

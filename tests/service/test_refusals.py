@@ -113,6 +113,12 @@ CASES = {
     "deep nesting": (DATES, document("[" * 250_000), 400, "body: must be JSON"),
     "an array": (DATES, document("[]"), 422, "body: must be a JSON object"),
     "utf-16": (DATES, {"content": '{"inputs": "x"}'.encode("utf-16"), "headers": JSON}, 400, "body: must be JSON"),
+    "a charset in parts of which one has no number": (
+        DATES,
+        {"content": b"{}", "headers": {"Content-Type": "application/json; charset*0=a; charset*=b"}},
+        415,
+        "Content-Type: must have parameters that can be read",
+    ),
     "another charset": (
         DATES,
         {"content": b"{}", "headers": {"Content-Type": "application/json; charset=utf-7"}},
