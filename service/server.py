@@ -72,9 +72,7 @@ def serve(
         await server.serve(sockets=[main])
         admin.should_exit = True
         if watched:
-            if worker and not server.started:
-                watched.cancel()
-            await asyncio.gather(watched, return_exceptions=True)
+            await watched
 
     with asyncio.Runner(loop_factory=auto_loop_factory(use_subprocess=False)) as runner:
         runner.run(both())
