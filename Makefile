@@ -29,7 +29,7 @@ serve: .venv/.service-$(EXTRA) $(ARTIFACTS) ## export digits and dates where the
 
 models: $(foreach name,$(BUNDLED) minilm,$(call MANIFEST,$(name))) ## export every bundled model and minilm to artifacts/ (minutes)
 
-CODE := $(wildcard model/*.py export/*.py export/families/*.py contract/*.py)
+CODE := $(wildcard model/*.py export/*.py export/*/*.py export/*/*/*.py contract/*.py)
 artifacts/%/1/manifest.json: model/bundled/%/model.safetensors $(CODE)
 	@$(MAKE) --no-print-directory .venv/.export-$(EXTRA)
 	@$(BIN)/python -m export $* --to artifacts

@@ -17,11 +17,11 @@ from benchmarks.service import heading
 from contract.artifact import read_artifact
 from contract.manifest import ImageRule
 from export.__main__ import export
-from export.tasks import image_model
+from export.tasks.ports import image_model
 from model.vit import VIT_SIZES, vit
-from service.attention import resolve
+from service.explanations.query import resolve
 from service.options import AttentionOptions, parse
-from service.run import Session, choose_device, open_sessions
+from service.runtime.session import Session, choose_device, open_sessions
 from service.settings import Settings
 
 TARGETS = {

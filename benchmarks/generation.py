@@ -31,11 +31,11 @@ from benchmarks.peers import ROOT, Peer, log, python
 from benchmarks.runtimes import artifacts, command, middle
 from benchmarks.service import heading
 from contract.artifact import read_artifact
-from service.batch import Device
-from service.metrics import Metrics
+from service.batching.batcher import Device
+from service.telemetry.metrics import Metrics
 from service.options import GenerateOptions
-from service.run import choose_device
-from service.served import TASKS, Item
+from service.runtime.session import choose_device
+from service.repository.served_model import TASKS, Item
 from service.settings import Settings
 
 SOURCE, NEW, WARM = 32, 64, 8

@@ -31,14 +31,14 @@ from benchmarks.service import heading
 from contract.artifact import read_artifact
 from contract.manifest import ImageRule
 from export.__main__ import export
-from export.checkpoint import open_checkpoint
-from export.families import FAMILIES
-from export.family import Wish
-from export.optimize import ExportError
-from export.tasks import image_model
+from export.checkpoints.checkpoint import open_checkpoint
+from export.checkpoints.families import FAMILIES
+from export.checkpoints.family import Wish
+from export.graphs.cleanup import ExportError
+from export.tasks.ports import image_model
 from model.vit import VIT_SIZES
-from service.images import decode_image
-from service.run import ProviderError, Session, SessionError, choose_device
+from service.inputs.image_preprocessing import decode_image
+from service.runtime.session import ProviderError, Session, SessionError, choose_device
 from service.settings import Settings
 from tests.conftest import served
 

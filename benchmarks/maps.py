@@ -36,12 +36,12 @@ from benchmarks.runtimes import command, middle, prepare
 from benchmarks.servers import HERE, JPEG, computed, family, jpegs, load, loader, paused, ratio, rounded, spread, tell
 from benchmarks.service import heading
 from contract.artifact import read_artifact
-from service import present
-from service.attention import resolve
+from service.api import responses as present
+from service.explanations.query import resolve
 from service.options import AttentionOptions, parse
-from service.run import choose_device, open_sessions
+from service.runtime.session import choose_device, open_sessions
 from service.settings import Settings
-from service.sight import Sight, npz
+from service.explanations.answer import Sight, npz
 from tests.conftest import served
 
 SMALL, LARGE = "deit-s", "vit-b-16"

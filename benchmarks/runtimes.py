@@ -27,10 +27,10 @@ from benchmarks.peers import ROOT, Peer, log, python
 from benchmarks.service import heading
 from contract.artifact import read_artifact
 from export.__main__ import export
-from export.checkpoint import open_checkpoint
-from export.families import FAMILIES
-from export.family import Wish
-from service.run import Session, choose_device
+from export.checkpoints.checkpoint import open_checkpoint
+from export.checkpoints.families import FAMILIES
+from export.checkpoints.family import Wish
+from service.runtime.session import Session, choose_device
 from service.settings import Settings
 from tests.export.checkpoints import pieces, processor
 

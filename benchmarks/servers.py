@@ -43,11 +43,11 @@ from benchmarks.service import heading
 from contract.artifact import read_artifact
 from contract.manifest import ImageRule
 from export.__main__ import export
-from export.tasks import image_model
+from export.tasks.ports import image_model
 from model.vit import ViTConfig
 from service import VERSION
-from service.images import decode_image
-from service.run import Session, choose_device, usable_cores
+from service.inputs.image_preprocessing import decode_image
+from service.runtime.session import Session, choose_device, usable_cores
 from service.settings import Settings
 from tests.conftest import ROOT, served
 

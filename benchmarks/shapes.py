@@ -20,9 +20,9 @@ from benchmarks.peers import ROOT, log
 from benchmarks.runtimes import command, middle, prepare
 from benchmarks.service import heading
 from contract.artifact import read_artifact
-from service.attention import resolve
+from service.explanations.query import resolve
 from service.options import AttentionOptions, parse
-from service.run import Session, choose_device, open_sessions
+from service.runtime.session import Session, choose_device, open_sessions
 from service.settings import Settings
 
 BATCHES = (1, 2, 4, 8, 16, 32)

@@ -23,24 +23,24 @@ import onnxruntime as ort
 from torch import nn
 
 from contract.manifest import NAME, Role
-from export.bfloat16 import widened, with_kernels
+from export.graphs.bfloat16 import widened, with_kernels
 from export.bundled import SOURCES
-from export.checkpoint import CheckpointError, open_checkpoint
-from export.families import FAMILIES
-from export.family import Wish
-from export.fused import OPSET as FUSED
-from export.fused import fused
-from export.graphs import Look
-from export.likeliest import stepping, with_likeliest
-from export.loss import BOUNDS, drawn, hold, losses, sampled
-from export.optimize import ExportError, optimize, part
+from export.checkpoints.checkpoint import CheckpointError, open_checkpoint
+from export.checkpoints.families import FAMILIES
+from export.checkpoints.family import Wish
+from export.graphs.fusion import OPSET as FUSED
+from export.graphs.fusion import fused
+from export.tasks.traced import Look
+from export.graphs.top_k import stepping, with_likeliest
+from export.checks.int8_loss import BOUNDS, drawn, hold, losses, sampled
+from export.graphs.cleanup import ExportError, optimize, part
 from export.pack import Graphs, write_manifest
 from export.plan import Plan, Source
-from export.precision import HALVES, Precision, lowered, quantize
-from export.reading import attention_graph, relevance_graph
-from export.tasks import TARGET_TOKENIZER
-from export.trace import OPSET, OPSETS, trace
-from export.verify import verify
+from export.graphs.float16 import HALVES, Precision, lowered, quantize
+from export.graphs.attention import attention_graph, relevance_graph
+from export.tasks.ports import TARGET_TOKENIZER
+from export.graphs.torch_export import OPSET, OPSETS, trace
+from export.checks.verify import verify
 from model.weights import WeightsError
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from contract.artifact import sha256
 from contract.manifest import Generation, ImageRule, Task, TextRule
-from export.checkpoint import CheckpointError, open_checkpoint
-from export.families import FAMILIES
-from export.family import Wish, flat, versions
+from export.checkpoints.checkpoint import CheckpointError, open_checkpoint
+from export.checkpoints.families import FAMILIES
+from export.checkpoints.family import Wish, flat, versions
 from export.plan import Source
-from export.tasks import aligned, crossing, image_model, text_continuer, text_model, text_to_text
-from export.tokenizer import characters
-from export.tokenizer import words as worded
+from export.tasks.ports import aligned, crossing, image_model, text_continuer, text_model, text_to_text
+from export.checkpoints.tokenizers.tokenizer import characters
+from export.checkpoints.tokenizers.tokenizer import words as worded
 from model import words
 from model.alphabet import ALPHABET, END, MASK, MASK_TOKEN, SPECIALS, START
 from model.captioner import CAPTIONER_SIZES

@@ -8,9 +8,9 @@ import os
 import signal
 import sys
 
-from service.logs import configure
+from service.telemetry.logs import configure
 from service.settings import SettingsError, read_settings
-from service.workers import supervise, this
+from service.process.workers import supervise, this
 
 
 def main() -> int:
@@ -28,7 +28,7 @@ def main() -> int:
     configure(settings)
     if settings.workers > 1 and worker is None:
         return supervise(settings)
-    from service.start import run  # imports all that serves, which who looks after workers does without
+    from service.process.start import run  # imports all that serves, which who looks after workers does without
 
     return run(settings, worker)
 

@@ -13,21 +13,21 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from service import VERSION
-from service.batch import Device
-from service.decoders import Decoders, Nursery
-from service.edge import Edge
+from service.batching.batcher import Device
+from service.inputs.sandbox.decoder_pool import Decoders, Nursery
+from service.http.middleware import Edge
 from service.errors import Refusal, problem, refused
-from service.hot import Hot
-from service.kept import Store
-from service.keys import Keys, keys_of
-from service.metrics import Metrics
-from service.models import Models
-from service.providers import PROVIDERS
-from service.routes import State, admin, health, router, watching
-from service.run import device_memory
-from service.served import Served
+from service.api.direct_routes import Hot
+from service.store import Store
+from service.http.api_keys import Keys, keys_of
+from service.telemetry.metrics import Metrics
+from service.repository.registry import Models
+from service.runtime.providers import PROVIDERS
+from service.api.routes import State, admin, health, router, watching
+from service.runtime.session import device_memory
+from service.repository.served_model import Served
 from service.settings import Settings
-from service.workers import Worker
+from service.process.workers import Worker
 
 log = structlog.get_logger()
 

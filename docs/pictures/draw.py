@@ -8,8 +8,8 @@ from fastapi.testclient import TestClient
 from PIL import Image, ImageDraw, ImageFont
 
 from service.app import create_app
-from service.kept import open_store
-from service.models import load
+from service.store import open_store
+from service.repository.registry import load
 from service.settings import Settings
 
 HERE = Path(__file__).parent

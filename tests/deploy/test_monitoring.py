@@ -11,7 +11,7 @@ import yaml
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families
 
-from service.metrics import Metrics
+from service.telemetry.metrics import Metrics
 
 ROOT = Path(__file__).parents[2]
 MONITORING = ROOT / "k8s/monitoring"

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from contract.artifact import read_artifact
 from export import __main__ as command
-from export.checkpoint import CheckpointError, open_checkpoint
+from export.checkpoints.checkpoint import CheckpointError, open_checkpoint
 from tests.conftest import ROOT
 
 

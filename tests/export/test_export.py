@@ -16,12 +16,12 @@ from contract.artifact import read_artifact
 from contract.manifest import Generation, ImageRule, TextRule
 from export.__main__ import export, write_graphs
 from export.bundled import SOURCES
-from export.optimize import ExportError, optimize, part
+from export.graphs.cleanup import ExportError, optimize, part
 from export.pack import Graphs
-from export.tasks import image_model, text_to_text
-from export.tokenizer import characters
-from export.trace import trace
-from export.verify import Ledger, verify
+from export.tasks.ports import image_model, text_to_text
+from export.checkpoints.tokenizers.tokenizer import characters
+from export.graphs.torch_export import trace
+from export.checks.verify import Ledger, verify
 from model.alphabet import ALPHABET, END, MASK, MASK_TOKEN, SPECIALS, START, encode
 from model.transformer import Stack, Transformer, TransformerConfig, transformer
 from model.vit import ViT, ViTConfig, vit

@@ -8,9 +8,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from export.checkpoint import CheckpointError, open_checkpoint
-from export.families import FAMILIES
-from export.family import Wish
+from export.checkpoints.checkpoint import CheckpointError, open_checkpoint
+from export.checkpoints.families import FAMILIES
+from export.checkpoints.family import Wish
 from model.parts import sinusoids
 from tests.export.test_checkpoints import edit, without
 

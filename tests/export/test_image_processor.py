@@ -10,8 +10,8 @@ from sklearn.datasets import load_sample_image
 from transformers.image_processing_utils import get_size_dict
 from transformers.image_transforms import get_resize_output_image_size
 
-from export.image_processor import COMMON, FILTERS, IRRELEVANT, PROCESSORS, ProcessorError, read, size
-from service.images import _resized, decode_image
+from export.checkpoints.preprocessor_config import COMMON, FILTERS, IRRELEVANT, PROCESSORS, ProcessorError, read, size
+from service.inputs.image_preprocessing import _resized, decode_image
 
 LIMIT = 10**6
 PIXEL = 1 / 255

@@ -9,12 +9,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
-from export import loss
+from export.checks import int8_loss as loss
 from export.bundled import SOURCES
-from export.checkpoint import CheckpointError
-from export.loss import hold, sampled
-from export.optimize import ExportError
-from export.precision import quantize
+from export.checkpoints.checkpoint import CheckpointError
+from export.checks.int8_loss import hold, sampled
+from export.graphs.cleanup import ExportError
+from export.graphs.float16 import quantize
 
 RNG = np.random.default_rng(0)
 WIDTH, HIDDEN = 24, 40

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 from transformers import MarianTokenizer
 
-from export.marian_tokenizer import TokenizerError, convert
+from export.checkpoints.tokenizers.marian import TokenizerError, convert
 
 ROOMY = {"hard_vocab_limit": False, "num_threads": 1, "minloglevel": 2, "character_coverage": 1.0}
 ENGLISH = (

@@ -12,8 +12,8 @@ from PIL import Image
 from contract.artifact import read_artifact
 from contract.manifest import Generation, ImageRule, TextRule
 from export.__main__ import export
-from export.tasks import aligned, crossing, image_model
-from export.tokenizer import characters
+from export.tasks.ports import aligned, crossing, image_model
+from export.checkpoints.tokenizers.tokenizer import characters
 from model import methods
 from model.alphabet import ALPHABET, END, SPECIALS, START, encode
 from model.convolutional import ConvolutionalConfig, convolutional

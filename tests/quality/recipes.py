@@ -24,10 +24,10 @@ from torch.nn import functional as F
 
 from contract.artifact import read_artifact
 from contract.manifest import FUSIONS, READ, Generation, ImageRule, TextRule
-from export import definition
+from export.checks import reference as definition
 from export.__main__ import export
 from export.bundled import SOURCES
-from export.tasks import image_model, text_to_text
+from export.tasks.ports import image_model, text_to_text
 from model.alphabet import END, PAD, START, encode
 from model.train.dates import tensors
 from model.train.digits import SIDE, scans
@@ -35,8 +35,8 @@ from model.train.fit import Run, fit
 from model.train.written_dates import MONTHS, held_out
 from model.transformer import Stack, TransformerConfig, transformer
 from model.vit import ViTConfig, vit
-from service.faithful import SEED, perturbed
-from service.present import probabilities
+from service.repository.faithfulness import SEED, perturbed
+from service.api.responses import probabilities
 
 METHODS = ("relevance", "rollout", "raw", "norm")
 

@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 from service import __main__ as service
-from service.run import Session
+from service.runtime.session import Session
 
 
 class Panic(BaseException):

@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from service import __main__ as service
-from service.edge import Edge
+from service.http.middleware import Edge
 
 BYTES = int(os.environ.pop("LEAKED_BYTES", "1024"))
 

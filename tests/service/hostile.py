@@ -9,7 +9,7 @@ import socket
 import time
 from pathlib import Path
 
-from service import nursery
+from service.inputs.sandbox import fork_server as nursery
 
 honest = nursery._answer
 HEADER = {"width": 28, "height": 28, "orientation": 1, "box": [0.0, 0.0, 28.0, 28.0], "channels": 1}

@@ -17,7 +17,7 @@ from contract.artifact import read_artifact
 from model.alphabet import START, encode
 from model.catalogue import bundled
 from model.scan import MEAN, STD
-from service.images import decode_image
+from service.inputs.image_preprocessing import decode_image
 from service.options import AttentionOptions
 from tests.conftest import ROOT, served
 

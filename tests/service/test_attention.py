@@ -3,10 +3,10 @@ import orjson
 import pytest
 
 from contract.manifest import Kind, Port
-from service.attention import resolve, select
+from service.explanations.query import resolve, select
 from service.errors import TooLarge, Unacceptable
 from service.options import AttentionOptions, parse
-from service.sight import Sight, npz
+from service.explanations.answer import Sight, npz
 from tests.service.test_served import manifest_of
 
 LAYERS, HEADS, TOKENS = 3, 2, 5

@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
-from service import batch
-from service.batch import Budget, Device, Lane, bucket_of
+from service.batching import batcher as batch
+from service.batching.batcher import Budget, Device, Lane, bucket_of
 from service.errors import Broken, Busy, DeviceFull
-from service.metrics import Metrics
+from service.telemetry.metrics import Metrics
 
 
 class Recorder:

@@ -14,13 +14,13 @@ from PIL import Image
 from contract.manifest import Generation, ImageRule
 from export.__main__ import export
 from export.bundled import ALIGNED
-from export.tasks import aligned, crossing
-from export.tokenizer import words as worded
+from export.tasks.ports import aligned, crossing
+from export.checkpoints.tokenizers.tokenizer import words as worded
 from model.captioner import CaptionerConfig, captioner
 from model.recurrent import RecurrentConfig
 from model.words import END, MEAN, SPECIALS, START, STD, WORDS
-from service.generate import log_softmax
-from service.search import Beams
+from service.generation.decode_loop import log_softmax
+from service.generation.token_selection import Beams
 from tests.conftest import once, served
 
 SIDE, MOST = 16, 4

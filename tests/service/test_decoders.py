@@ -14,14 +14,14 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import ExifTags, Image
 
-from service import decoders
+from service.inputs.sandbox import decoder_pool as decoders
 from service.app import create_app
-from service.decoders import Decoders
+from service.inputs.sandbox.decoder_pool import Decoders
 from service.errors import NotReady, Refusal, Unacceptable
-from service.images import decode_image, open_image
-from service.kept import open_store
-from service.metrics import Metrics
-from service.models import load
+from service.inputs.image_preprocessing import decode_image, open_image
+from service.store import open_store
+from service.telemetry.metrics import Metrics
+from service.repository.registry import load
 from service.settings import Settings
 from tests.conftest import ROOT, served
 from tests.service.hostile import LIES
@@ -382,7 +382,7 @@ def test_without_a_nursery_images_are_refused_and_never_decoded_here(monkeypatch
         for _ in range(3):
             with pytest.raises(NotReady, match="image: needs a decoder, none can be had now"):
                 await every.decode(SEVEN, INK)
-        monkeypatch.setattr(decoders, "NURSERY", "service.nursery")
+        monkeypatch.setattr(decoders, "NURSERY", "service.inputs.sandbox.fork_server")
         await asyncio.sleep(0.6)
         with contextlib.suppress(NotReady):
             await every.decode(SEVEN, INK)

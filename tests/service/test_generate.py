@@ -6,14 +6,14 @@ import time
 import numpy as np
 import pytest
 
-from service.batch import Device
+from service.batching.batcher import Device
 from service.errors import Broken
-from service.generate import Decoding, log_softmax
-from service.metrics import Metrics
-from service.models import load
+from service.generation.decode_loop import Decoding, log_softmax
+from service.telemetry.metrics import Metrics
+from service.repository.registry import load
 from service.options import GenerateOptions
-from service.rows import Rows
-from service.served import Generator
+from service.generation.kv_cache import Rows
+from service.repository.served_model import Generator
 from service.settings import Settings
 
 TEXTS = ["the twenty-third of March 2021", "3/23/21", "on Wednesday, the 4th of July 1984", "5.6.07", "MAY 1 2000", "x"]

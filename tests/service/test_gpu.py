@@ -10,8 +10,8 @@ import onnxruntime
 import pytest
 
 from contract.artifact import read_artifact
-from service.providers import largest_batch
-from service.run import DeviceFull, Session, SessionError, choose_device
+from service.runtime.providers import largest_batch
+from service.runtime.session import DeviceFull, Session, SessionError, choose_device
 from service.settings import Settings
 from tests.conftest import ROOT, lines, served, start
 from tests.service.test_api import ALL, DIGITS, PNG, TEXTS

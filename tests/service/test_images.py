@@ -11,9 +11,9 @@ import pytest
 from PIL import ExifTags, Image, ImageDraw, ImageFile
 
 from contract.manifest import ImageRule
-from service import images
+from service.inputs import image_preprocessing as images
 from service.errors import TooLarge, Unacceptable, Unsupported
-from service.images import decode_image, open_image
+from service.inputs.image_preprocessing import decode_image, open_image
 from tests.conftest import ROOT
 
 INK = ImageRule(height=28, width=28, channels=1, locate="ink", ink_box=20, mean=(0.5,), std=(0.5,))

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from service.errors import NotReady
-from service.kept import ENTRY, Kept, MemoryStore, RedisStore, WorkersStore, open_store, pack, unpack
+from service.store import ENTRY, Kept, MemoryStore, RedisStore, WorkersStore, open_store, pack, unpack
 from service.settings import Settings
-from service.texts import Pair
+from service.inputs.texts import Pair
 from tests.conftest import ROOT, served, start
 
 TEXTS = st.text(st.characters(), max_size=20)
@@ -616,7 +616,7 @@ def test_a_caller_that_is_cancelled_leaves_the_next_one_its_own_answer(redis):
 
 
 def test_failures_are_logged_again_after_a_while_and_never_with_the_password(redis, monkeypatch):
-    monkeypatch.setattr("service.kept.QUIET_SECONDS", 0.05)
+    monkeypatch.setattr("service.store.QUIET_SECONDS", 0.05)
 
     async def main():
         async with closing(redis.store(url=f"{redis.server.url}?password=s3cret")) as store:
@@ -693,7 +693,7 @@ def test_without_the_extra_keeping_in_memory_works_and_in_redis_names_the_extra(
     program = """if True:
         import sys
         sys.modules["redis"] = None
-        from service.kept import open_store
+        from service.store import open_store
         from service.settings import Settings
         open_store(Settings())
         open_store(Settings(redis_url="redis://:s3cret@localhost"))
@@ -705,7 +705,7 @@ def test_without_the_extra_keeping_in_memory_works_and_in_redis_names_the_extra(
 
 
 def test_redis_is_imported_only_where_it_is_used():
-    program = "import sys, service.kept; sys.exit('redis' in sys.modules)"
+    program = "import sys, service.store; sys.exit('redis' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 
 

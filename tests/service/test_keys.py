@@ -14,13 +14,13 @@ import urllib.parse
 import pytest
 from fastapi.testclient import TestClient
 
-from service import keys
+from service.http import api_keys as keys
 from service.app import create_app
-from service.edge import PATH
-from service.kept import open_store
-from service.keys import Keys, KeysError, read_keys, scope_of
-from service.models import load
-from service.routes import admin, health, router, watching
+from service.http.middleware import PATH
+from service.store import open_store
+from service.http.api_keys import Keys, KeysError, read_keys, scope_of
+from service.repository.registry import load
+from service.api.routes import admin, health, router, watching
 from service.settings import Settings
 from tests.conftest import ROOT, served, start
 
@@ -256,7 +256,7 @@ def test_a_file_that_cannot_be_used_stops_the_start(tmp_path, artifacts):
 
 def make(*arguments):
     return subprocess.run(
-        [sys.executable, "-m", "service.keys", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "service.http.api_keys", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60
     )
 
 
@@ -293,7 +293,7 @@ def test_a_traceback_holds_no_local_values(form):
     """Of the outermost layers these are the request's headers."""
     program = f"""
 import structlog
-from service.logs import configure
+from service.telemetry.logs import configure
 from service.settings import Settings
 configure(Settings(log_format={form!r}))
 try:

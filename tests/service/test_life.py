@@ -14,10 +14,10 @@ import pytest
 from onnx import TensorProto, helper
 
 from contract.artifact import describe
-from service.batch import Device
+from service.batching.batcher import Device
 from service.errors import Conflict
-from service.metrics import Metrics
-from service.models import Models, load
+from service.telemetry.metrics import Metrics
+from service.repository.registry import Models, load
 from service.settings import Settings
 from tests.conftest import ROOT, served, start
 

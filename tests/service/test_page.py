@@ -2,8 +2,8 @@
 
 import re
 
-from service.routes import PAGE
-from service.served import TASKS
+from service.api.routes import PAGE
+from service.repository.served_model import TASKS
 
 TEXT = PAGE.read_text(encoding="utf-8")
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from service import pictures
+from service.explanations import drawing as pictures
 from service.errors import TooLarge
-from service.pictures import (
+from service.explanations.drawing import (
     COLORMAPS,
     GLYPHS,
     LONGEST,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from contract.artifact import read_artifact
-from service.run import ProviderError, open_sessions
+from service.runtime.session import ProviderError, open_sessions
 from service.settings import Settings
 from tests.conftest import ROOT, served
 

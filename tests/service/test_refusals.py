@@ -13,8 +13,8 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 from service.app import create_app
-from service.kept import open_store
-from service.models import load
+from service.store import open_store
+from service.repository.registry import load
 from service.options import GenerateOptions
 from service.settings import Settings
 from tests.conftest import ROOT, served

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from service.generate import log_softmax
-from service.models import load
-from service.rows import Rows
+from service.generation.decode_loop import log_softmax
+from service.repository.registry import load
+from service.generation.kv_cache import Rows
 from service.settings import Settings
 
 WANTED = 5

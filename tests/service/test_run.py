@@ -10,12 +10,13 @@ import pytest
 from fastapi.routing import APIRoute
 from onnx import TensorProto, helper
 
-from service import providers, run
+from service.runtime import providers
+from service.runtime import session as run
 from service.errors import DeviceFull
-from service.hot import PREFIX, Hot
-from service.models import load
-from service.routes import router
-from service.run import DeviceLost, ProviderError, Session, SessionError, choose_device, open_sessions
+from service.api.direct_routes import PREFIX, Hot
+from service.repository.registry import load
+from service.api.routes import router
+from service.runtime.session import DeviceLost, ProviderError, Session, SessionError, choose_device, open_sessions
 from service.settings import Settings
 
 ROLES = ("predict", "attention", "relevance")

@@ -8,8 +8,8 @@ import torch
 import transformers
 
 from contract.manifest import Generation
-from service.generate import log_softmax
-from service.search import Beams, Constraints, Greedy, Hypothesis, Sampler, Walk
+from service.generation.decode_loop import log_softmax
+from service.generation.token_selection import Beams, Constraints, Greedy, Hypothesis, Sampler, Walk
 
 END = 0
 

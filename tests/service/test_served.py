@@ -1,8 +1,8 @@
 import numpy as np
 
 from contract.manifest import Graph, ImageRule, Manifest
-from service.binding import padded
-from service.present import softmax
+from service.runtime.io_binding import padded
+from service.api.responses import softmax
 
 
 def manifest_of(**changes):

@@ -15,9 +15,9 @@ from fastapi.testclient import TestClient
 
 from contract.artifact import describe
 from service.app import create_app
-from service.kept import open_store
-from service.models import load
-from service.run import Session
+from service.store import open_store
+from service.repository.registry import load
+from service.runtime.session import Session
 from service.settings import Settings
 from tests.conftest import ROOT, served, start
 
@@ -198,8 +198,8 @@ class Absent:
 sys.meta_path.insert(0, Absent())
 from fastapi.testclient import TestClient
 from service.app import create_app
-from service.kept import open_store
-from service.models import load
+from service.store import open_store
+from service.repository.registry import load
 from service.settings import Settings
 settings = Settings(artifacts={str(artifacts)!r})
 with TestClient(create_app(settings, load(settings), open_store(settings))) as client:

@@ -144,7 +144,7 @@ def test_a_collector_that_never_answers_changes_no_answer_and_holds_up_no_stop(a
 
 
 def test_of_spans_that_cannot_be_sent_so_many_wait_and_the_oldest_go(monkeypatch):
-    from service import spans
+    from service.telemetry import otel_spans as spans
 
     monkeypatch.setattr(spans, "QUEUE", 600)
     sent = threading.Event()
@@ -179,6 +179,6 @@ def test_an_endpoint_that_is_no_address_or_holds_a_password_is_refused(endpoint)
 
 
 def test_without_an_endpoint_the_client_is_not_imported():
-    code = "import service.start, sys; print({'service.spans', 'opentelemetry.sdk', 'requests'} & set(sys.modules))"
+    code = "import service.process.start, sys; print({'service.telemetry.otel_spans', 'opentelemetry.sdk', 'requests'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -19,15 +19,15 @@ from fastapi.testclient import TestClient
 from structlog.testing import capture_logs
 
 from contract.artifact import ArtifactError
-from service import run
+from service.runtime import session as run
 from service.app import create_app
 from service.errors import Refusal
-from service.images import decode_image
-from service.kept import open_store
-from service.models import load, load_one
-from service.routes import router, state
+from service.inputs.image_preprocessing import decode_image
+from service.store import open_store
+from service.repository.registry import load, load_one
+from service.api.routes import router, state
 from service.settings import Settings
-from service.trial import Trial
+from service.repository.trial_load import Trial
 from tests.conftest import ROOT, served
 from tests.service.test_images import INK, bar, encoded
 from tests.service.test_life import deadly, put_graph

@@ -20,11 +20,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service import edge, wire
-from service.edge import Edge
+from service.http import middleware as edge
+from service.http import bounded_protocol as wire
+from service.http.middleware import Edge
 from service.errors import Refusal, refused
-from service.keys import Keys
-from service.metrics import Metrics
+from service.http.api_keys import Keys
+from service.telemetry.metrics import Metrics
 from service.settings import Settings
 
 GET = b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -499,7 +500,7 @@ def test_connections_are_counted_by_the_port_they_came_to():
 
 
 def test_uvicorn_is_as_the_protocol_takes_it_to_be():
-    """Names that `service/wire.py` uses of uvicorn without their being documented."""
+    """Names that `service/http/bounded_protocol.py` uses of uvicorn without their being documented."""
     for name in ("connection_made", "connection_lost", "data_received", "on_url", "on_header", "on_headers_complete",
                  "on_body", "on_message_complete", "on_response_complete", "pause_writing", "resume_writing",
                  "timeout_keep_alive_handler", "_unset_keepalive_if_required"):  # fmt: skip

@@ -244,6 +244,6 @@ def test_a_port_that_another_service_shares_is_taken(artifacts):
 
 
 def test_a_process_whose_parent_has_gone_ends():
-    code = f"from service.processes import end_with; end_with({os.getpid() + 1}); print('still here')"
+    code = f"from service.child_processes import end_with; end_with({os.getpid() + 1}); print('still here')"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")

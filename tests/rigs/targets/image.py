@@ -4,10 +4,10 @@ import time
 
 from tests.rigs.targets import check, instrumented, run
 
-with instrumented("service.images", "service.strokes", "PIL"):
+with instrumented("service.inputs.image_preprocessing", "service.inputs.ink", "PIL"):
     from contract.manifest import ImageRule
     from service.errors import Refusal
-    from service.images import decode_image
+    from service.inputs.image_preprocessing import decode_image
 
 INK = ImageRule(height=28, width=28, channels=1, locate="ink", ink_box=20, mean=(0.15,), std=(0.3,))
 MIDDLE = ImageRule(height=32, width=32, channels=3, locate="middle", resize=32, mean=(0.5,) * 3, std=(0.5,) * 3)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from tests.rigs.targets import ARTIFACTS, check, instrumented, run
 
-with instrumented("service.texts"):
+with instrumented("service.inputs.texts"):
     from contract.artifact import find_artifacts, read_artifact
     from service.errors import Refusal
-    from service.texts import Pair, Texts
+    from service.inputs.texts import Pair, Texts
 
 MODELS = [
     Texts(artifact, artifact.manifest.text.tokenizer, artifact.manifest.text.max_tokens)

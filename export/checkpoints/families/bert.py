@@ -1,0 +1,71 @@
+"""BERT (Devlin et al. 2019)."""
+
+from export.checkpoints.checkpoint import Names
+from export.checkpoints.family import Activation, Epsilon, Index, Size
+from export.checkpoints.text_family import TextConfig, TextFamily
+from model.text_encoder import TextEncoderConfig
+
+
+class Config(TextConfig):
+    """`config.json`, which RoBERTa has in common."""
+
+    hidden_size: Size = 768
+    num_hidden_layers: Size = 12
+    num_attention_heads: Size = 12
+    intermediate_size: Size = 3072
+    hidden_act: Activation = "gelu"
+    type_vocab_size: Index = 2
+    layer_norm_eps: Epsilon = 1e-12
+
+
+NAMES: Names = {
+    "embeddings.word_embeddings": "embed.tokens",
+    "embeddings.position_embeddings": "embed.positions",
+    "embeddings.token_type_embeddings": "embed.types",
+    "embeddings.LayerNorm": "embed.norm",
+    "encoder.layer.{}.attention.self.query": "encoder.blocks.{}.attention.query",
+    "encoder.layer.{}.attention.self.key": "encoder.blocks.{}.attention.key",
+    "encoder.layer.{}.attention.self.value": "encoder.blocks.{}.attention.value",
+    "encoder.layer.{}.attention.output.dense": "encoder.blocks.{}.attention.output",
+    "encoder.layer.{}.attention.output.LayerNorm": "encoder.blocks.{}.attention_norm",
+    "encoder.layer.{}.intermediate.dense": "encoder.blocks.{}.feed_forward.0",
+    "encoder.layer.{}.output.dense": "encoder.blocks.{}.feed_forward.2",
+    "encoder.layer.{}.output.LayerNorm": "encoder.blocks.{}.feed_forward_norm",
+}
+
+
+class BertFamily(TextFamily[Config]):
+    """The first token, [CLS], is classified."""
+
+    def sizes(self, config: Config) -> TextEncoderConfig:
+        """Return the definition's sizes."""
+        return TextEncoderConfig(
+            config.vocab_size,
+            length=config.max_position_embeddings,
+            width=config.hidden_size,
+            layers=config.num_hidden_layers,
+            heads=config.num_attention_heads,
+            hidden=config.intermediate_size,
+            activation=config.hidden_act,
+            epsilon=config.layer_norm_eps,
+            types=config.type_vocab_size,
+        )
+
+
+BERT = BertFamily(
+    "bert",
+    Config,
+    NAMES,
+    heads={
+        "text-classification": {"pooler.dense": "head.dense", "classifier": "head.output"},
+        "fill-mask": {
+            "cls.predictions.transform.dense": "head.dense",
+            "cls.predictions.transform.LayerNorm": "head.norm",
+        },
+        "feature-extraction": {},
+    },
+    prefix="bert.",
+    aside=("embeddings.position_ids", "cls.seq_relationship"),
+    words="cls.predictions.decoder",
+    bias="cls.predictions.bias",
+)

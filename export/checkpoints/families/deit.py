@@ -1,0 +1,44 @@
+"""DeiT (Touvron et al. 2021): a ViT with a second token that learned from a teacher."""
+
+import dataclasses
+
+from torch import nn
+
+from contract.manifest import Task
+from export.checkpoints.checkpoint import Checkpoint
+from export.checkpoints.families.vit import NAMES, Config, ViTFamily
+from model.heads import DistilledClassifier
+from model.vit import ViTConfig
+
+
+class DeiTFamily(ViTFamily):
+    """As a ViT; where the teacher's classifier is there too, the mean of both is taken."""
+
+    def sizes(self, config: Config, image: tuple[int, int], checkpoint: Checkpoint) -> ViTConfig:
+        """Return the definition's sizes."""
+        distilled = any(name.endswith("distillation_token") for name in checkpoint.tensors)
+        return dataclasses.replace(super().sizes(config, image, checkpoint), distilled=distilled)
+
+    def head(self, config: Config, sizes: ViTConfig, task: Task, checkpoint: Checkpoint) -> nn.Module:
+        """Return a fresh head."""
+        if task == "image-classification" and "distillation_classifier.weight" in checkpoint.tensors:
+            return DistilledClassifier(sizes.width, sizes.classes)
+        return super().head(config, sizes, task, checkpoint)
+
+
+DEIT = DeiTFamily(
+    "deit",
+    Config,
+    {**NAMES, "embeddings.distillation_token": "distillation_token"},
+    heads={
+        "image-classification": {
+            "classifier": "head",
+            "cls_classifier": "head.classifier",
+            "distillation_classifier": "head.distilled",
+        },
+        "feature-extraction": {"pooler.dense": "head.dense"},
+    },
+    prefix="deit.",
+    aside=("embeddings.mask_token",),
+    processor="DeiTImageProcessor",
+)

@@ -1,0 +1,102 @@
+"""DINOv2 (Oquab et al. 2023), and with registers (Darcet et al. 2024)."""
+
+from typing import Annotated
+
+from pydantic import Field
+from torch import nn
+
+from contract.manifest import Task
+from export.checkpoints.checkpoint import Checkpoint, Names, cut
+from export.checkpoints.family import Epsilon, Index
+from export.checkpoints.image_family import EMBEDDING, ImageConfig, ImageFamily, block_names, sides
+from model.heads import FirstAndMeanClassifier, FirstState
+from model.vit import ViTConfig
+
+
+class Config(ImageConfig):
+    """`config.json`."""
+
+    mlp_ratio: Annotated[int | float, Field(gt=0)] = 4
+    layer_norm_eps: Epsilon = 1e-6
+    use_swiglu_ffn: bool = False
+    num_register_tokens: Index = 0
+    no_matter = frozenset(
+        # of the backbone, which hands out every layer's states, and of masked training; width / ratio say the rest
+        {"apply_layernorm", "out_features", "out_indices", "reshape_hidden_states", "stage_names", "use_mask_token"}
+        | {"intermediate_size"}
+    )
+
+
+class RegistersConfig(Config):
+    """As above, with four registers unless it says otherwise."""
+
+    num_register_tokens: Index = 4
+
+
+NAMES: Names = {
+    **EMBEDDING,
+    **block_names(),
+    "embeddings.register_tokens": "registers",
+    "encoder.layer.{}.norm1": "encoder.blocks.{}.attention_norm",
+    "encoder.layer.{}.layer_scale1.lambda1": "encoder.blocks.{}.attention_scale.weight",
+    "encoder.layer.{}.norm2": "encoder.blocks.{}.feed_forward_norm",
+    "encoder.layer.{}.layer_scale2.lambda1": "encoder.blocks.{}.feed_forward_scale.weight",
+    "encoder.layer.{}.mlp.fc1": "encoder.blocks.{}.feed_forward.0",
+    "encoder.layer.{}.mlp.fc2": "encoder.blocks.{}.feed_forward.2",
+    "encoder.layer.{}.mlp.weights_in": cut("encoder.blocks.{}.feed_forward.gate", "encoder.blocks.{}.feed_forward.up"),
+    "encoder.layer.{}.mlp.weights_out": "encoder.blocks.{}.feed_forward.output",
+    "layernorm": "encoder.norm",
+}
+
+
+class Dinov2Family(ImageFamily[Config]):
+    """Classified by the class token beside the mean of the patches; features are the class token."""
+
+    def image(self, trained: tuple[int, int], processed: tuple[int, int] | None) -> tuple[int, int]:
+        """Return the processor's size: the model is trained at a larger one, and meant to be used at any."""
+        return processed or trained
+
+    def sizes(self, config: Config, image: tuple[int, int], checkpoint: Checkpoint) -> ViTConfig:
+        """Return the definition's sizes."""
+        hidden = int(config.hidden_size * config.mlp_ratio)
+        if config.use_swiglu_ffn:
+            hidden = (int(hidden * 2 / 3) + 7) // 8 * 8  # two thirds, since there are three matrices rather than two
+        return ViTConfig(
+            image,
+            config.num_channels,
+            patch=sides(config.patch_size),
+            width=config.hidden_size,
+            layers=config.num_hidden_layers,
+            heads=config.num_attention_heads,
+            hidden=hidden,
+            classes=len(config.labels),
+            activation=config.hidden_act,
+            epsilon=config.layer_norm_eps,
+            bias=config.qkv_bias,
+            registers=config.num_register_tokens,
+            scaled=True,
+            gated=config.use_swiglu_ffn,
+        )
+
+    def head(self, config: Config, sizes: ViTConfig, task: Task, checkpoint: Checkpoint) -> nn.Module:
+        """Return a fresh head."""
+        if task == "image-classification":
+            return FirstAndMeanClassifier(sizes.width, sizes.classes, sizes.prefix)
+        return FirstState()
+
+
+HEADS: dict[Task, dict[str, str]] = {"image-classification": {"classifier": "head"}, "feature-extraction": {}}
+PROCESSOR = "BitImageProcessor"
+MASK = ("embeddings.mask_token",)
+
+DINOV2 = Dinov2Family("dinov2", Config, NAMES, HEADS, prefix="dinov2.", aside=MASK, processor=PROCESSOR)
+DINOV2_WITH_REGISTERS = Dinov2Family(
+    "dinov2_with_registers",
+    RegistersConfig,
+    NAMES,
+    HEADS,
+    prefix="dinov2_with_registers.",
+    aside=MASK,
+    processor=PROCESSOR,
+    antialias=True,
+)

@@ -1,0 +1,105 @@
+"""GPT-2 (Radford et al. 2019)."""
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from contract.manifest import Task, TextRule
+from export.checkpoints import family
+from export.checkpoints.checkpoint import Checkpoint, Names, copy_of, cut
+from export.checkpoints.family import Activation, Epsilon, Family, Size, Wish, made_by
+from export.checkpoints.generation_config import generation
+from export.plan import Source
+from export.tasks.ports import text_continuer
+from export.checkpoints.tokenizers.tokenizer import longest, of_checkpoint
+from model.gpt import GPTConfig, gpt
+
+
+class Config(family.Config):
+    """`config.json`."""
+
+    vocab_size: Size
+    n_positions: Size = 1024
+    n_embd: Size = 768
+    n_layer: Size = 12
+    n_head: Size = 12
+    n_inner: Size | None = None
+    activation_function: Activation = "gelu_tanh"
+    layer_norm_epsilon: Epsilon = 1e-5
+    scale_attn_weights: bool = True
+    scale_attn_by_inverse_layer_idx: bool = False
+    no_matter = frozenset(
+        # `reorder_and_upcast_attn` only says in what precision; the summary is another task's head
+        {"n_ctx", "reorder_and_upcast_attn"}
+        | {"summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels"}
+    )
+
+
+@dataclass(frozen=True)
+class GPT2Family(Family[Config]):
+    """Continues texts."""
+
+    def build(self, checkpoint: Checkpoint, wish: Wish, config: Config, task: Task) -> Source:
+        """Compose the definition, fill it, and say what is to be exported."""
+        tokenizer = of_checkpoint(checkpoint, config.vocab_size)
+        sizes = GPTConfig(
+            config.vocab_size,
+            length=config.n_positions,
+            width=config.n_embd,
+            layers=config.n_layer,
+            heads=config.n_head,
+            hidden=config.n_inner or 4 * config.n_embd,
+            activation=config.activation_function,
+            epsilon=config.layer_norm_epsilon,
+            tied=config.tie_word_embeddings,
+        )
+        module, aside = self.fill(gpt(sizes), checkpoint, config, task)
+        return text_continuer(
+            wish.name,
+            module,
+            sizes,
+            family=self.model_type,
+            text=TextRule(tokenizer="tokenizer.json", max_tokens=longest(checkpoint, sizes.length)),
+            tokenizer=tokenizer.to_str(pretty=True),
+            rules=generation(
+                checkpoint, continues=True, vocabulary=config.vocab_size, room=sizes.length, ignored=wish.ignored
+            ),
+            made_by=made_by(self.model_type, sizes, checkpoint, aside),
+        )
+
+    def head_names(self, config: Config, task: Task) -> Names:
+        """Return the head's names: its matrix is the embedding's, unless they are not tied."""
+        return {"lm_head.weight": copy_of("embed.tokens.weight") if config.tie_word_embeddings else "head.weight"}
+
+    def adapt(self, config: Config, module: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Fold what the scores are scaled by, beyond 1 / √width of a head, into the queries."""
+        for layer in range(config.n_layer):
+            factor = 1.0 if config.scale_attn_weights else (config.n_embd / config.n_head) ** 0.5
+            factor /= layer + 1 if config.scale_attn_by_inverse_layer_idx else 1
+            for part in ("weight", "bias") if factor != 1.0 else ():
+                name = f"decoder.blocks.{layer}.attention.query.{part}"
+                if name in tensors:
+                    tensors[name] = tensors[name] * factor
+        return tensors
+
+
+BLOCK = "decoder.blocks.{}"
+
+GPT2 = GPT2Family(
+    "gpt2",
+    Config,
+    {
+        "wte": "embed.tokens",
+        "wpe": "embed.positions",
+        "h.{}.ln_1": f"{BLOCK}.attention_norm",
+        "h.{}.attn.c_attn": cut(*(f"{BLOCK}.attention.{part}" for part in ("query", "key", "value")), transposed=True),
+        "h.{}.attn.c_proj": cut(f"{BLOCK}.attention.output", transposed=True),
+        "h.{}.ln_2": f"{BLOCK}.feed_forward_norm",
+        "h.{}.mlp.c_fc": cut(f"{BLOCK}.feed_forward.0", transposed=True),
+        "h.{}.mlp.c_proj": cut(f"{BLOCK}.feed_forward.2", transposed=True),
+        "ln_f": "decoder.norm",
+    },
+    heads={"text-generation": {}},
+    prefix="transformer.",
+    aside=("h.{}.attn.bias", "h.{}.attn.masked_bias"),  # the causal mask, which older checkpoints hold
+)

@@ -1,0 +1,57 @@
+"""Marian (Junczys-Dowmunt et al. 2018): an encoder-decoder with sinusoidal positions, for translation."""
+
+from dataclasses import dataclass
+
+from export.checkpoints.checkpoint import Checkpoint, CheckpointError, copy_of
+from export.checkpoints.families import bart
+from export.checkpoints.family import Size
+from export.checkpoints.tokenizers.marian import TokenizerError, convert
+from export.checkpoints.tokenizers.tokenizer import fitting
+from model.transformer import TransformerConfig
+
+
+class Config(bart.Config):
+    """`config.json`."""
+
+    decoder_vocab_size: Size | None = None
+    share_encoder_decoder_embeddings: bool = True
+
+
+@dataclass(frozen=True)
+class MarianFamily(bart.SequenceFamily[Config]):
+    """As BART, with sinusoids, without norms of embeddings, and perhaps a vocabulary a side."""
+
+    def sizes(self, config: Config) -> TransformerConfig:
+        """Return the definition's sizes."""
+        return self.common(
+            config,
+            positions="halves",
+            shared=config.share_encoder_decoder_embeddings,
+            target_vocabulary=config.decoder_vocab_size,
+        )
+
+    def tokenizers(self, checkpoint: Checkpoint, sizes: TransformerConfig) -> tuple[str, str | None]:
+        """Convert the sentencepiece models; a folder without them must hold a tokenizer."""
+        if not checkpoint.has("source.spm"):
+            return super().tokenizers(checkpoint, sizes)
+        try:
+            source, target = convert(checkpoint.folder)
+        except TokenizerError as error:
+            raise CheckpointError(str(error)) from error
+        fitting("source.spm", source, sizes.vocabulary)
+        fitting("target.spm", target, sizes.target_vocabulary or sizes.vocabulary)
+        return source, target
+
+
+MARIAN = MarianFamily(
+    "marian",
+    Config,
+    {
+        **bart.stack_names(),
+        # sinusoids, which older checkpoints hold although they are not learned
+        "encoder.embed_positions.weight": copy_of("source.positions.table"),
+        "decoder.embed_positions.weight": copy_of("target.positions.table"),
+    },
+    heads={"text2text-generation": bart.HEAD},
+    prefix="model.",
+)

@@ -1,0 +1,43 @@
+"""RoBERTa (Liu et al. 2019): a BERT whose positions begin behind that of padding, trained without pairs."""
+
+import dataclasses
+
+from export.checkpoints.families import bert
+from export.checkpoints.family import Index
+from model.text_encoder import TextEncoderConfig
+
+
+class Config(bert.Config):
+    """`config.json`."""
+
+    pad_token_id: Index = 1
+
+
+class RobertaFamily(bert.BertFamily):
+    """As BERT, with other names for its heads."""
+
+    def sizes(self, config: bert.Config) -> TextEncoderConfig:
+        """Return the definition's sizes."""
+        offset = (config.pad_token_id or 0) + 1
+        sizes = super().sizes(config)
+        return dataclasses.replace(sizes, offset=offset, length=sizes.length - offset)
+
+
+ROBERTA = RobertaFamily(
+    "roberta",
+    Config,
+    bert.NAMES,
+    heads={
+        "text-classification": {"classifier.dense": "head.dense", "classifier.out_proj": "head.output"},
+        "fill-mask": {
+            "lm_head.dense": "head.dense",
+            "lm_head.layer_norm": "head.norm",
+        },
+        "feature-extraction": {},
+    },
+    prefix="roberta.",
+    aside=("embeddings.position_ids", "pooler.dense"),
+    words="lm_head.decoder",
+    bias="lm_head.bias",
+    filled="gelu",
+)

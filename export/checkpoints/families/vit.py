@@ -1,0 +1,75 @@
+"""ViT (Dosovitskiy et al. 2021)."""
+
+from torch import nn
+
+from contract.manifest import Task
+from export.checkpoints.checkpoint import Checkpoint
+from export.checkpoints.family import Activation, Epsilon, Size
+from export.checkpoints.image_family import EMBEDDING, ImageConfig, ImageFamily, block_names, sides
+from model.heads import FirstDense, FirstLinear, FirstState
+from model.parts import ACTIVATIONS
+from model.vit import ViTConfig
+
+
+class Config(ImageConfig):
+    """`config.json`."""
+
+    intermediate_size: Size = 3072
+    layer_norm_eps: Epsilon = 1e-12
+    pooler_output_size: Size | None = None
+    pooler_act: Activation = "tanh"
+    no_matter = frozenset({"encoder_stride"})
+
+
+NAMES = {
+    **EMBEDDING,
+    **block_names(),
+    "encoder.layer.{}.layernorm_before": "encoder.blocks.{}.attention_norm",
+    "encoder.layer.{}.layernorm_after": "encoder.blocks.{}.feed_forward_norm",
+    "encoder.layer.{}.intermediate.dense": "encoder.blocks.{}.feed_forward.0",
+    "encoder.layer.{}.output.dense": "encoder.blocks.{}.feed_forward.2",
+    "layernorm": "encoder.norm",
+}
+
+
+class ViTFamily(ImageFamily[Config]):
+    """Classified by the class token; features are the pooler's where there is one."""
+
+    def sizes(self, config: Config, image: tuple[int, int], checkpoint: Checkpoint) -> ViTConfig:
+        """Return the definition's sizes."""
+        return ViTConfig(
+            image,
+            config.num_channels,
+            patch=sides(config.patch_size),
+            width=config.hidden_size,
+            layers=config.num_hidden_layers,
+            heads=config.num_attention_heads,
+            hidden=config.intermediate_size,
+            classes=len(config.labels),
+            activation=config.hidden_act,
+            epsilon=config.layer_norm_eps,
+            bias=config.qkv_bias,
+        )
+
+    def head(self, config: Config, sizes: ViTConfig, task: Task, checkpoint: Checkpoint) -> nn.Module:
+        """Return a fresh head."""
+        if task == "image-classification":
+            return FirstLinear(sizes.width, sizes.classes)
+        if any(name.endswith("pooler.dense.weight") for name in checkpoint.tensors):
+            pooled = config.pooler_output_size or sizes.width
+            return FirstDense(sizes.width, pooled, ACTIVATIONS[config.pooler_act]())
+        return FirstState()
+
+
+VIT = ViTFamily(
+    "vit",
+    Config,
+    NAMES,
+    heads={
+        "image-classification": {"classifier": "head"},
+        "feature-extraction": {"pooler.dense": "head.dense"},
+    },
+    prefix="vit.",
+    aside=("embeddings.mask_token",),
+    processor="ViTImageProcessor",
+)

@@ -1,0 +1,270 @@
+"""What every family of checkpoints shares: reading its configuration, choosing a task, filling the definition."""
+
+import dataclasses
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
+
+import onnx
+import torch
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from torch import nn
+
+from contract.artifact import sha256
+from contract.manifest import Scores, Task
+from export.checkpoints.checkpoint import CONFIG, NOWHERE, Checkpoint, CheckpointError, Names, fill, fit
+from export.plan import Source
+
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_accurate": "gelu_tanh",
+    "quick_gelu": "quick_gelu",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+    "tanh": "tanh",
+}
+"""The configurations' names of activations, and ours."""
+
+
+def _activation(name: str) -> str:
+    if name not in ACTIVATIONS:
+        raise ValueError(f"must be one of {', '.join(ACTIVATIONS)}")
+    return ACTIVATIONS[name]
+
+
+Activation = Annotated[str, AfterValidator(_activation)]
+Size = Annotated[int, Field(gt=0)]
+Index = Annotated[int, Field(ge=0)]
+Epsilon = Annotated[float, Field(gt=0)]
+
+NO_MATTER = frozenset(
+    """
+    _commit_hash _name_or_path _num_labels architectures dtype finetuning_task label2id model_type name_or_path
+    tokenizer_class torch_dtype torchscript transformers.js_config transformers_version use_bfloat16 use_cache
+    activation_dropout attention_dropout attention_probs_dropout_prob attn_pdrop classif_dropout classifier_dropout
+    decoder_layerdrop drop_path_rate dropout embd_pdrop encoder_layerdrop hidden_dropout_prob qa_dropout resid_pdrop
+    seq_classif_dropout summary_first_dropout gradient_checkpointing init_std initializer_factor initializer_range
+    layerscale_value output_attentions output_hidden_states output_past return_dict task_specific_params
+    chunk_size_feed_forward prefix sep_token_id cls_token_id mask_token_id _attn_implementation_autoset
+    attn_implementation n_special predict_special_tokens directionality pooler_fc_size pooler_num_attention_heads
+    pooler_num_fc_layers pooler_size_per_head pooler_type replacing_rate save_step
+    """.split()
+)
+"""Keys of any configuration that say nothing of what a trained model computes: training, bookkeeping, memory."""
+
+GENERATION_KEYS = frozenset(
+    """
+    bad_words_ids begin_suppress_tokens decoder_start_token_id diversity_penalty do_sample early_stopping
+    encoder_no_repeat_ngram_size exponential_decay_length_penalty forced_bos_token_id forced_eos_token_id length_penalty
+    max_length max_new_tokens min_length min_new_tokens no_repeat_ngram_size num_beam_groups num_beams
+    num_return_sequences remove_invalid_values renormalize_logits repetition_penalty suppress_tokens temperature top_k
+    top_p typical_p output_scores return_dict_in_generate bos_token_id eos_token_id pad_token_id
+    """.split()
+)
+"""Keys of generation, which older checkpoints hold in `config.json`."""
+
+
+class Config(BaseModel):
+    """Base of the families' configurations: a key or value that is not known is refused by its name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=())
+
+    id2label: dict[str, str] | None = None
+    num_labels: Size | None = None
+    problem_type: Literal["single_label_classification", "multi_label_classification"] | None = None
+    is_decoder: Literal[False] = False
+    is_encoder_decoder: Literal[False] = False
+    add_cross_attention: Literal[False] = False
+    tie_word_embeddings: bool = True
+    pruned_heads: dict[str, list[int]] = Field({}, max_length=0)
+
+    no_matter: ClassVar[frozenset[str]] = frozenset()
+    """Keys beside NO_MATTER that change nothing for this family."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Return the classes' names in the order of their indices."""
+        if self.id2label is None:
+            return tuple(f"LABEL_{index}" for index in range(self.num_labels or 2))
+        order = {str(index) for index in range(len(self.id2label))}
+        if self.id2label.keys() != order or self.num_labels not in (None, len(order)):
+            raise CheckpointError(
+                f"{CONFIG}: id2label must name the classes 0 to {len(order) - 1}, as many as num_labels says"
+            )
+        return tuple(self.id2label[str(index)] for index in range(len(order)))
+
+    @property
+    def scores(self) -> Scores:
+        """Return how logits become probabilities: each for itself where there is one, or where they do not exclude."""
+        many = self.problem_type == "multi_label_classification" or len(self.labels) == 1
+        return "sigmoid" if many else "softmax"
+
+
+C = TypeVar("C", bound=Config)
+M = TypeVar("M", bound=nn.Module)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the user wants made of a checkpoint."""
+
+    name: str
+    task: Task | None = None
+    image: tuple[int, int] | None = None
+    """Height and width in pixels, where not the checkpoint's own."""
+    ignored: tuple[str, ...] = ()
+    """Keys of the configurations that the user knows not to matter."""
+
+
+ARCHITECTURES: tuple[tuple[str, Task], ...] = (
+    ("ForImageClassificationWithTeacher", "image-classification"),
+    ("ForImageClassification", "image-classification"),
+    ("ForSequenceClassification", "text-classification"),
+    ("ForMaskedLM", "fill-mask"),
+    ("ForPreTraining", "fill-mask"),
+    ("LMHeadModel", "text-generation"),
+    ("MTModel", "text2text-generation"),
+    ("ForConditionalGeneration", "text2text-generation"),
+    ("Model", "feature-extraction"),
+)
+"""Endings of the class that a checkpoint was saved from, and the task it was for."""
+
+
+@dataclass(frozen=True)
+class Family(ABC, Generic[C]):
+    """One `model_type`: its configuration, the definition it is, and what its tensors are called."""
+
+    model_type: str
+    config: type[C]
+    names: Names
+    """Of the body, without `prefix`."""
+    heads: Mapping[Task, Names]
+    """Of each task's head; the tensors of the others' are set aside."""
+    prefix: str = ""
+    aside: tuple[str, ...] = ()
+    """Tensors that no task of ours uses."""
+    options: ClassVar[str] = ""
+    """The command's options that apply, for its list."""
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """Return the tasks it can be exported for."""
+        return tuple(self.heads)
+
+    def source(self, checkpoint: Checkpoint, wish: Wish) -> Source:
+        """Return the checkpoint as the source of an artifact. Raises CheckpointError for whatever is wrong with it."""
+        if wish.image and "--image-size" not in self.options:
+            raise CheckpointError(f"--image-size: {self.model_type} reads text")
+        config = self.read(checkpoint, wish.ignored)
+        try:
+            return self.build(checkpoint, wish, config, self.task(checkpoint, wish.task))
+        except CheckpointError:
+            raise
+        except ValueError as error:  # of a definition: its sizes contradict each other
+            raise CheckpointError(str(error).splitlines()[0]) from error
+
+    @abstractmethod
+    def build(self, checkpoint: Checkpoint, wish: Wish, config: C, task: Task) -> Source:
+        """Compose the definition, fill it, and say what is to be exported."""
+
+    def read(self, checkpoint: Checkpoint, ignored: tuple[str, ...]) -> C:
+        """Return the checked configuration. Raises CheckpointError naming the key that is not supported."""
+        dropped = NO_MATTER | self.config.no_matter | set(ignored)
+        fields = self.config.model_fields
+        given = {
+            key: value
+            for key, value in checkpoint.config.items()
+            if key in fields or (key not in dropped and key not in GENERATION_KEYS and value is not None)
+        }
+        try:
+            return self.config.model_validate_json(json.dumps(given))  # in JSON a list may be a tuple
+        except ValidationError as error:
+            faults = error.errors(include_url=False)
+            unknown = [str(fault["loc"][0]) for fault in faults if fault["type"] == "extra_forbidden"]
+            if unknown and len(unknown) == len(faults):
+                raise CheckpointError(
+                    f"{CONFIG}: {', '.join(unknown)}: not known of {self.model_type}, so the effect is not reproduced; "
+                    f"if there is none, add: {' '.join(f'--ignore {key}' for key in unknown)}"
+                ) from error
+            fault = next(fault for fault in faults if fault["type"] != "extra_forbidden")
+            key = ".".join(str(step) for step in fault["loc"])
+            said = fault["msg"].removeprefix("Value error, ")
+            raise CheckpointError(f"{CONFIG}: {key}: {said}, given {str(fault['input'])[:64]!r}") from error
+
+    def task(self, checkpoint: Checkpoint, wished: Task | None) -> Task:
+        """Return the task to export for: the one that is wished, or the one that the checkpoint was saved for."""
+        if wished is not None:
+            if wished not in self.tasks:
+                raise CheckpointError(f"--task: {self.model_type} serves {', '.join(self.tasks)}, given {wished}")
+            return wished
+        if len(self.tasks) == 1:
+            return self.tasks[0]
+        declared = checkpoint.json("config_sentence_transformers.json").get("model_type")
+        if checkpoint.has("modules.json") and declared != "CrossEncoder" and "feature-extraction" in self.tasks:
+            return "feature-extraction"
+        named = checkpoint.config.get("architectures")
+        for architecture in named if isinstance(named, list) else []:
+            for ending, task in ARCHITECTURES:
+                if str(architecture).endswith(ending) and task in self.tasks:
+                    return task
+        raise CheckpointError(
+            f"{CONFIG}: architectures do not say what for; add --task, one of {', '.join(self.tasks)}"
+        )
+
+    def fill(self, module: M, checkpoint: Checkpoint, config: C, task: Task) -> tuple[M, list[str]]:
+        """Fill a module with the checkpoint's tensors, each used once; return it with those set aside."""
+        body, head = self.body(config), self.head_names(config, task)
+        unused = (*(name for other in self.heads for name in self.head_names(config, other)), *self.aside)
+        fitted = fit(module, checkpoint, {**dict.fromkeys(unused, NOWHERE), **body, **head}, self.prefix)
+        prefix = self.prefix if any(name.startswith(self.prefix) for name in checkpoint.tensors) else ""
+        said = {f"{prefix}{name}": to for name, to in body.items()} | dict(head)
+        fill(module, self.adapt(config, module, fitted.tensors), said)
+        return module.eval(), fitted.aside
+
+    def body(self, config: C) -> Names:
+        """Return the body's names, which may depend on the configuration."""
+        return self.names
+
+    def head_names(self, config: C, task: Task) -> Names:
+        """Return a head's names, as above."""
+        return self.heads[task]
+
+    def adapt(self, config: C, module: nn.Module, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Return the tensors, by our names, as the module needs them."""
+        return tensors
+
+
+def made_by(family: str, sizes: object, checkpoint: Checkpoint, aside: list[str]) -> dict[str, Any]:
+    """Return what a manifest says of the making: definition, sizes, weights, versions."""
+    hashes = [sha256(file) for file in checkpoint.weights]
+    return {
+        "definition": family,
+        **flat(dataclasses.asdict(sizes)),  # type: ignore[call-overload] # a dataclass
+        **checkpoint.origin,
+        "weights_sha256": " ".join(hashes),
+        "set_aside": " ".join(aside),
+        **versions(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the libraries that make an artifact."""
+    return {"torch": torch.__version__.split("+")[0], "onnx": onnx.__version__}
+
+
+def flat(sizes: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """Return sizes as a manifest holds them: nested ones under dotted names, tuples as lists, nothing that is null."""
+    found: dict[str, Any] = {}
+    for key, value in sizes.items():
+        if isinstance(value, dict):
+            found |= flat(value, f"{path}{key}.")
+        elif value is not None:
+            found[path + key] = list(value) if isinstance(value, tuple) else value
+    return found

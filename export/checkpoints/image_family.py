@@ -1,0 +1,129 @@
+"""Families of image encoders: what a ViT's checkpoint needs beyond its names."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from contract.manifest import Task
+from export.checkpoints.checkpoint import CONFIG, Checkpoint, CheckpointError, Names
+from export.checkpoints.family import Activation, Config, Family, Size, Wish, made_by
+from export.checkpoints.preprocessor_config import read, size
+from export.plan import Source
+from export.tasks.ports import image_model
+from model.vit import ViT, ViTConfig, vit
+
+PREPROCESSOR = "preprocessor_config.json"
+
+Sides = int | tuple[Size, Size]
+
+
+class ImageConfig(Config):
+    """What configurations of Vision Transformers have in common."""
+
+    hidden_size: Size = 768
+    num_hidden_layers: Size = 12
+    num_attention_heads: Size = 12
+    hidden_act: Activation = "gelu"
+    image_size: Sides = 224
+    patch_size: Sides = 16
+    num_channels: Literal[1, 3] = 3
+    qkv_bias: bool = True
+
+
+C = TypeVar("C", bound=ImageConfig)
+
+
+def sides(value: Sides) -> tuple[int, int]:
+    """Return height and width of what may be given as one number."""
+    return (value, value) if isinstance(value, int) else value
+
+
+@dataclass(frozen=True)
+class ImageFamily(Family[C]):
+    """A family whose definition is a ViT."""
+
+    processor: str = ""
+    """The class of image processor that a folder means which names none."""
+    antialias: bool = False
+    """Are position embeddings smoothed where they are interpolated to fewer patches."""
+    options: ClassVar[str] = "--image-size"
+
+    @abstractmethod
+    def sizes(self, config: C, image: tuple[int, int], checkpoint: Checkpoint) -> ViTConfig:
+        """Return the definition's sizes."""
+
+    @abstractmethod
+    def head(self, config: C, sizes: ViTConfig, task: Task, checkpoint: Checkpoint) -> nn.Module:
+        """Return a fresh head."""
+
+    def image(self, trained: tuple[int, int], processed: tuple[int, int] | None) -> tuple[int, int]:
+        """Return the size to export for, where the user has none in mind."""
+        if processed not in (None, trained):
+            raise CheckpointError(
+                f"{PREPROCESSOR}: makes images of {processed[0]}x{processed[1]}, but {CONFIG} says "
+                f"{trained[0]}x{trained[1]}; say which with --image-size HEIGHTxWIDTH"
+            )
+        return trained
+
+    def build(self, checkpoint: Checkpoint, wish: Wish, config: C, task: Task) -> Source:
+        """Compose the definition, fill it, and say what is to be exported."""
+        if not checkpoint.has(PREPROCESSOR):
+            raise CheckpointError(f"{PREPROCESSOR}: must be in the checkpoint's folder, and is not")
+        processor = {key: value for key, value in checkpoint.json(PREPROCESSOR).items() if key not in wish.ignored}
+        image = wish.image or self.image(sides(config.image_size), size(processor, self.processor))
+        rule = read(processor, image, config.num_channels, self.processor)
+        sizes = self.sizes(config, image, checkpoint)
+        module = vit(sizes, self.head(config, sizes, task, checkpoint))
+        module, aside = self.fill(module, checkpoint, config, task)
+        return image_model(
+            wish.name,
+            module,
+            sizes,
+            family=self.model_type,
+            task=task,
+            rule=rule,
+            labels=config.labels if task == "image-classification" else (),
+            scores=config.scores if task.endswith("classification") else "softmax",
+            made_by=made_by(self.model_type, sizes, checkpoint, aside),
+        )
+
+    def adapt(self, config: C, module: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Interpolate the position embeddings to the grid of the image that is exported for."""
+        assert isinstance(module, ViT)  # noqa: S101 # for the type checker
+        trained, patch = sides(config.image_size), sides(config.patch_size)
+        before = trained[0] // patch[0], trained[1] // patch[1]
+        after = module.patches.image[0] // patch[0], module.patches.image[1] // patch[1]
+        name = "positions.weight"
+        positions = tensors.get(name)
+        if positions is None or before == after:
+            return tensors
+        prefix = len(module.positions.get_parameter("weight")) - after[0] * after[1]
+        positions = positions.reshape(-1, positions.shape[-1])
+        if len(positions) != prefix + before[0] * before[1]:
+            raise CheckpointError(
+                f"weights: {name} must hold {prefix + before[0] * before[1]} positions, given {len(positions)}"
+            )
+        grid = positions[prefix:].float().reshape(1, *before, -1).permute(0, 3, 1, 2)
+        grid = functional.interpolate(grid, size=after, mode="bicubic", align_corners=False, antialias=self.antialias)
+        return {**tensors, name: torch.cat((positions[:prefix].float(), grid.flatten(2)[0].T))}
+
+
+def block_names(theirs: str = "encoder.layer.{}", ours: str = "encoder.blocks.{}") -> Names:
+    """Return the names of a block's attention, which all these families share."""
+    return {
+        f"{theirs}.attention.attention.query": f"{ours}.attention.query",
+        f"{theirs}.attention.attention.key": f"{ours}.attention.key",
+        f"{theirs}.attention.attention.value": f"{ours}.attention.value",
+        f"{theirs}.attention.output.dense": f"{ours}.attention.output",
+    }
+
+
+EMBEDDING: Names = {
+    "embeddings.cls_token": "class_token",
+    "embeddings.position_embeddings": "positions.weight",
+    "embeddings.patch_embeddings.projection": "patches.projection",
+}

@@ -1,0 +1,74 @@
+"""What a sentence-transformers folder declares: pooling, normalisation, the longest text."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from export.checkpoints.checkpoint import Checkpoint, CheckpointError, read_json
+from model.heads import Pooling
+
+MODULES = "modules.json"
+SETTINGS = "sentence_bert_config.json"
+DECLARED = "config_sentence_transformers.json"
+POOLINGS: dict[str, Pooling] = {
+    "cls": "first",
+    "mean": "mean",
+    "max": "max",
+    "mean_sqrt_len_tokens": "mean_sqrt_length",
+}
+LEGACY = "pooling_mode_"
+"""One flag a pooling, in folders that do not say `pooling_mode`."""
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """How token states become the embedding of a text; unless declared, by their mean, as that library does."""
+
+    pooling: Pooling = "mean"
+    unit: bool = False
+    max_tokens: int | None = None
+    lower_case: bool = False
+
+
+def sentences(checkpoint: Checkpoint) -> Sentences:
+    """Read the declaration. Raises CheckpointError naming a module, pooling or prompt that is not supported."""
+    if not checkpoint.has(MODULES):
+        return Sentences()
+    modules = read_json(checkpoint.folder / MODULES)
+    if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
+        raise CheckpointError(f"{MODULES}: must list modules")
+    kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
+    if kinds not in (["Transformer"], ["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
+        raise CheckpointError(
+            f"{MODULES}: must be Transformer, Pooling and perhaps Normalize, given {', '.join(kinds)[:200]}"
+        )
+    if path := modules[0].get("path"):
+        raise CheckpointError(f"{MODULES}: the Transformer must lie in the folder itself, given {path!r}")
+    declared = checkpoint.json(DECLARED)
+    if name := declared.get("default_prompt_name"):
+        raise CheckpointError(f"{DECLARED}: default_prompt_name must be null, given {name!r}; put prompts before texts")
+    pooling = POOLINGS["mean"]
+    if len(kinds) > 1:
+        path = str(modules[1].get("path", ""))
+        file = f"{path}/config.json"
+        if not path or "/" in path or path.startswith(".") or not checkpoint.has(file):
+            raise CheckpointError(f"{MODULES}: Pooling must have a folder with a config.json beside it, given {path!r}")
+        pooling = _pooling(file, checkpoint.json(file))
+    settings = checkpoint.json(SETTINGS)
+    limit = settings.get("max_seq_length")
+    if limit is not None and (type(limit) is not int or limit < 1):
+        raise CheckpointError(f"{SETTINGS}: max_seq_length must be a number above 0, given {limit!r}")
+    return Sentences(pooling, kinds[-1] == "Normalize", limit, bool(settings.get("do_lower_case", False)))
+
+
+def _pooling(file: str, config: dict[str, Any]) -> Pooling:
+    legacy = [key.removeprefix(LEGACY) for key, value in config.items() if key.startswith(LEGACY) and value]
+    modes = (
+        config.get("pooling_mode") or [mode.removesuffix("_token").removesuffix("_tokens") for mode in legacy] or "mean"
+    )
+    modes = modes if isinstance(modes, list) else [modes]
+    modes = ["mean_sqrt_len_tokens" if mode == "mean_sqrt_len" else mode for mode in modes]
+    if len(modes) != 1 or str(modes[0]) not in POOLINGS:
+        raise CheckpointError(
+            f"{file}: pooling_mode must be one of {', '.join(POOLINGS)}, given {', '.join(map(str, modes))}"
+        )
+    return POOLINGS[str(modes[0])]

@@ -1,0 +1,159 @@
+"""What the graphs of attention and relevance must return: `model/methods.py` on what a definition saw, in float64."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from contract.manifest import FIGURES, FUSIONS, READ, ImageRule, Kind
+from export.tasks.traced import Look, Seen
+from export.plan import Sizes
+from export.graphs.attention import patch_centres
+from model import methods
+
+Controls = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to read attention that is verified."""
+
+    name: str
+    method: str
+    fusion: str
+    share: float = 0.0
+    """Of the entries of a layer, how many are discarded."""
+
+    def controls(self, kinds: Sequence[Kind], sizes: Sizes, seed: int) -> Controls:
+        """Return the controls that ask for it: every layer and row, of kinds that have the method."""
+        generator = torch.Generator().manual_seed(seed)
+        controls = {
+            "method": torch.tensor(READ.index(self.method)),
+            "fusion": torch.tensor(FUSIONS.index(self.fusion)),
+            "diagnose": torch.tensor(self.name == "raw"),
+        }
+        for kind in kinds:
+            query, key = sizes[kind.query], sizes[kind.fed]
+            controls[f"{kind.kind}.discard"] = torch.tensor(int(self.share * query * query))
+            controls[f"{kind.kind}.layers"] = torch.arange(len(kind.maps))
+            controls[f"{kind.kind}.rows"] = torch.arange(query if self.method in kind.methods else 0)
+            controls[f"{kind.kind}.heads"] = torch.arange(kind.heads if self.fusion == "each" else 0)
+            controls[f"{kind.kind}.special"] = torch.rand(sizes["batch"], key, generator=generator) < 0.3
+        return controls
+
+
+CASES = (
+    Case("raw", "raw", "each"),
+    Case("raw, fused by max", "raw", "max"),
+    Case("rollout", "rollout", "mean"),
+    Case("rollout, discarding", "rollout", "min", 0.5),
+    Case("norm", "norm", "mean"),
+)
+
+
+def read(look: Look, seen: Seen, controls: Controls, image: ImageRule | None) -> list[Tensor]:
+    """Return for each kind its maps and, where they are asked for, its diagnostics."""
+    found = []
+    for kind, weights, values in zip(look.kinds, seen.weights, seen.values, strict=True):
+        found.append(_maps(look, kind, weights, values, controls))
+        found.append(
+            _diagnostics(kind, weights, controls[f"{kind.kind}.special"], image)
+            if controls["diagnose"]
+            else torch.zeros(0, 0, 0, 0, 0)
+        )
+    return found
+
+
+def _maps(look: Look, kind: Kind, weights: list[Tensor], values: list[Tensor], controls: Controls) -> Tensor:
+    layers, rows, heads = (controls[f"{kind.kind}.{name}"] for name in ("layers", "rows", "heads"))
+    method, fusion = READ[int(controls["method"])], FUSIONS[int(controls["fusion"])]
+    if method not in kind.methods:
+        return torch.zeros(0)
+    if method == "raw":
+        stack = torch.stack([layer[:, :, rows] for layer in weights], dim=2)[:, :, layers]
+        return stack[:, heads] if fusion == "each" else _fused(stack, fusion)[:, None]
+    if method == "rollout":
+        fused = [_fused(layer, fusion) for layer in weights]
+        ratio = controls[f"{kind.kind}.discard"] / fused[0].shape[-1] ** 2
+        if ratio:
+            fused = [methods.discard(layer, ratio) for layer in fused]
+        included = torch.isin(torch.arange(len(weights)), layers)
+        return methods.rollout(*methods.abreast(fused, included, kind.abreast), rows)[:, None, None]
+    norms = [
+        methods.norms(layer[:, :, rows], value, output)
+        for layer, value, output in zip(weights, values, look.joining(kind), strict=True)
+    ]
+    return torch.stack(norms, dim=1)[:, None, layers]
+
+
+def _fused(weights: Tensor, fusion: str) -> Tensor:
+    if fusion == "mean":
+        return weights.mean(1)
+    return weights.amax(1) if fusion == "max" else weights.amin(1)
+
+
+def _diagnostics(kind: Kind, weights: list[Tensor], special: Tensor, image: ImageRule | None) -> Tensor:
+    layers = []
+    for layer in weights if kind.normalized else map(methods.shares, weights):
+        figures = {
+            "entropy": methods.entropy(layer),
+            "special": (layer * special[:, None, None]).sum(-1),
+        }
+        if image and kind.grid and kind.query == kind.key:
+            centres = torch.from_numpy(patch_centres(kind.grid, image))
+            figures["distance"] = methods.distance(layer, centres, kind.prefix)
+        layers.append(torch.stack([figures[name] for name in FIGURES if name in figures], dim=-1))
+    return torch.stack(layers, dim=1)
+
+
+def targets(kinds: Sequence[Kind], answer: Tensor, sizes: Sizes, seed: int) -> Controls:
+    """Draw targets to explain, the first row's being its likeliest; and of a single kind, all layers and two rows: that
+    which the answer is read off (the first token, or the target's own), and any.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    batch = answer.shape[0]
+    controls = {"explained": torch.randint(answer.shape[-1], (batch,), generator=generator)}
+    controls["explained"][0] = -1
+    if answer.dim() > 2:
+        controls["position"] = torch.randint((answer.shape[1] + 1) // 2, (batch,), generator=generator)
+    if len(kinds) == 1:
+        query = (sizes[kinds[0].query] + 1) // 2
+        controls["rows"] = torch.randint(query, (batch, 2), generator=generator)
+        controls["rows"][:, 0] = controls["position"] if kinds[0].kind == "decoder" else 0
+        controls[f"{kinds[0].kind}.layers"] = torch.arange(len(kinds[0].maps))
+    return controls
+
+
+def identities(kinds: Sequence[Kind], controls: Mapping[str, Tensor]) -> list[Tensor | None]:
+    """Return for each kind that has relevance the keys (batch, row) at which its rows start as 1, None for cross."""
+    rows = controls["rows"] if "rows" in controls else controls["position"][:, None]
+    return [None if kind.kind == "cross" else rows for kind in kinds if "relevance" in kind.methods]
+
+
+def relevance(look: Look, inputs: Sequence[Tensor], controls: Mapping[str, Tensor]) -> list[Tensor]:
+    """Return the relevance that `relevance_graph` does, its gradients by autograd, of one input at a time."""
+    one_by_one = []
+    for row in range(len(inputs[0])):
+        own = {name: tensor if name.endswith(".layers") else tensor[row : row + 1] for name, tensor in controls.items()}
+        one_by_one.append(_relevance(look, [tensor[row : row + 1] for tensor in inputs], own))
+    return [torch.cat(rows) for rows in zip(*one_by_one, strict=True)]
+
+
+def _relevance(look: Look, inputs: Sequence[Tensor], controls: Mapping[str, Tensor]) -> list[Tensor]:
+    with torch.enable_grad():
+        seen = look.see(*inputs)
+        row = seen.answer
+        if "position" in controls:
+            row = row[torch.arange(len(row)), controls["position"]]
+        target = torch.where(controls["explained"] < 0, row.argmax(-1), controls["explained"])
+        maps = [layer for kind in seen.weights for layer in kind]
+        gradients = iter(torch.autograd.grad(row.gather(1, target[:, None]).sum(), maps))
+    layers = [[methods.relevance_of(layer, next(gradients)).detach() for layer in kind] for kind in seen.weights]
+    if len(layers) == 1:
+        (kind,) = look.kinds
+        included = torch.isin(torch.arange(len(layers[0])), controls[f"{kind.kind}.layers"])
+        return [methods.relevance(*methods.abreast(layers[0], included, kind.abreast), controls["rows"])]
+    encoder, decoder, cross = layers
+    at = torch.arange(len(target)), controls["position"]
+    return [found[at][:, None] for found in methods.bimodal_relevance(encoder, decoder, cross)]

@@ -1,0 +1,281 @@
+"""What OpenAPI says of bodies that the routes read and write themselves."""
+
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from contract.manifest import Method
+from service.options import (
+    AttentionOptions,
+    ClassifyOptions,
+    ClassifyTextOptions,
+    FillMaskOptions,
+    GenerateOptions,
+    Options,
+    RequestOptions,
+    TextOptions,
+)
+from service.explanations.answer import TYPES
+
+Json = dict[str, Any]
+
+
+class Fault(BaseModel):
+    """One fault of a request's options."""
+
+    loc: str
+    msg: str
+
+
+class Problem(BaseModel):
+    """RFC 9457 problem details."""
+
+    type: str
+    title: str
+    status: int
+    detail: str = Field(description="subject, limit, given")
+    errors: list[Fault] = []
+
+
+class Answer(BaseModel):
+    """What every prediction is wrapped in."""
+
+    id: str
+    model: str
+    version: str
+    results: list[Json] = Field(description="one per input, in order")
+
+
+class Label(BaseModel):
+    """A class and how likely it is."""
+
+    label: str
+    index: int
+    probability: float
+
+
+class Map(BaseModel):
+    """Attention of one module, or of several layers joined."""
+
+    model_config = ConfigDict(extra="allow")
+    name: str = Field(description="path of the module that made it")
+    kind: str
+    layer: int | None = Field(description="null where layers are joined")
+    heads: str | list[int]
+    normalized: bool = Field(description="do rows sum to one")
+    shape: list[int] = Field(description="heads, queries, keys")
+    dtype: Literal["float32", "uint8"] | None = Field(None, description="of values in base64")
+    scale: float | None = Field(None, description="what values of uint8 are multiples of")
+    values: list[list[list[float]]] | str = Field(description="lists, or base64 of an array of that shape and dtype")
+
+
+class Attention(BaseModel):
+    """What the model looked at."""
+
+    model_config = ConfigDict(extra="allow")
+    method: str
+    maps: list[Map]
+    diagnostics: list[Json] | None = Field(None, description="entropy and other figures, a layer and head each")
+    evaluation: Json | None = Field(None, description="curves of deletion and insertion, beside a random order's")
+    tokens: Json = Field(description="tokens of each axis of text with their spans; of images the grid and the prefix")
+    image: Json | None = Field(None, description="the image's size and the rectangle of it that the grid covers")
+
+
+class Classified(Answer):
+    """Answer of classify."""
+
+    class Result(BaseModel):
+        """Labels of one image or text."""
+
+        labels: list[Label]
+        attention: Attention | None = None
+
+    results: list[Result]  # type: ignore[assignment] # narrower than its parent's
+
+
+class Embedded(Answer):
+    """Answer of embed."""
+
+    class Result(BaseModel):
+        """The vector of one text or image."""
+
+        embedding: list[float]
+        attention: Attention | None = None
+
+    results: list[Result]  # type: ignore[assignment] # as above
+
+
+class Candidate(BaseModel):
+    """A token that a mask may stand for, and how likely."""
+
+    token: int
+    text: str
+    probability: float
+
+
+class Filled(Answer):
+    """Answer of fill-mask."""
+
+    class Result(BaseModel):
+        """The candidates of every mask of one text, in the order of the text."""
+
+        candidates: list[list[Candidate]]
+        attention: Attention | None = None
+
+    results: list[Result]  # type: ignore[assignment] # as above
+
+
+class Generated(Answer):
+    """Answer of generate."""
+
+    class Result(BaseModel):
+        """The text generated from one text or image."""
+
+        text: str
+        tokens: list[Json]
+        score: float = Field(description="sum of the log-probabilities over length to the power of length_penalty")
+        finish_reason: str
+        attention: Attention | None = None
+
+    results: list[Result]  # type: ignore[assignment] # as above
+
+
+class Attended(Answer):
+    """Answer of attention."""
+
+    class Result(BaseModel):
+        """Attention alone."""
+
+        attention: Attention
+
+    results: list[Result]  # type: ignore[assignment] # as above
+
+
+_REFUSALS: dict[int | str, Json] = {
+    status: {"model": Problem, "description": what, "content": {"application/problem+json": {}}}
+    for status, what in {
+        400: "the body cannot be read",
+        404: "no such model or id, or the model's task does not serve this endpoint",
+        409: "not while something else goes on",
+        406: "an answer of a type that is not made",
+        413: "larger than a limit",
+        415: "a content type that is not read, or no image",
+        422: "not to be answered; errors lists why",
+        429: "the queue is full; see Retry-After",
+        503: "warming up or stopping; see Retry-After",
+        504: "the deadline passed",
+    }.items()
+}
+
+
+def _schema(kind: type[Options]) -> Json:
+    return kind.model_json_schema()
+
+
+def _with_attention(kind: type[Options], **inputs: Json) -> Json:
+    own = _schema(kind)
+    properties = {**inputs, **own.get("properties", {}), "attention": _schema(AttentionOptions)}
+    return {"type": "object", "properties": properties, "required": list(inputs), "additionalProperties": False}
+
+
+def _images(kind: type[Options]) -> Json:
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    flat = {
+        **_schema(kind).get("properties", {}),
+        **_schema(AttentionOptions)["properties"],
+        "attention": {"type": "string"},
+    }
+    form = {"image": {"type": "array", "items": {"type": "string", "format": "binary"}}, **flat}
+    encoded = {"type": "array", "items": {"type": "string", "format": "byte"}}
+    return {
+        "image/png": binary,
+        "image/jpeg": binary,
+        "image/webp": binary,
+        "multipart/form-data": {"schema": {"type": "object", "properties": form, "required": ["image"]}},
+        "application/json": {"schema": _with_attention(kind, images=encoded)},
+    }
+
+
+_DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABAQAAAAA3bvkkAAAACklEQVR42mNgAAAAAgAB5Sfe/AAAAABJRU5ErkJggg=="
+"""A PNG of one pixel."""
+_TEXT = {"type": "string"}
+_PAIR = {
+    "type": "object",
+    "properties": {"text": _TEXT, "text_pair": _TEXT},
+    "required": ["text", "text_pair"],
+    "additionalProperties": False,
+}
+
+
+def _texts(kind: type[Options], *, pairs: bool = False) -> Json:
+    one = [_TEXT, _PAIR] if pairs else [_TEXT]
+    text = {"anyOf": [*one, {"type": "array", "items": {"anyOf": one}}]}
+    return {"application/json": {"schema": _with_attention(kind, inputs=text)}}
+
+
+def _either(images: type[Options], *texts: Json) -> Json:
+    """Say the bodies of an endpoint that takes images or texts, as its model does."""
+    content = _images(images)
+    both = [kinds["application/json"]["schema"] for kinds in (content, *texts)]
+    return content | {"application/json": {"schema": {"anyOf": both}}}
+
+
+def _query(*kinds: type[Options]) -> list[Json]:
+    """Return the options of an image in a raw body or form, as the parameters of a query."""
+    properties = {name: schema for kind in kinds for name, schema in _schema(kind).get("properties", {}).items()}
+    method = {"type": "string", "enum": list(get_args(Method)), "description": "ask for attention too, by this method"}
+    return [
+        {"name": name, "in": "query", "required": False, "schema": schema}
+        for name, schema in {"attention": method, **properties}.items()
+    ]
+
+
+def _prediction(answer: type[Answer], content: Json, parameters: list[Json]) -> Json:
+    return {
+        "responses": {200: {"model": answer}, **{status: _REFUSALS[status] for status in _REFUSALS if status != 409}},
+        "openapi_extra": {"parameters": parameters, "requestBody": {"required": True, "content": content}},
+    }
+
+
+_OBJECT = {"content": {"application/json": {"schema": {"type": "object"}}}}
+
+LIVE: dict[int | str, Json] = {200: {"description": "the process answers", **_OBJECT}, 503: _REFUSALS[503]}
+READY: dict[int | str, Json] = {200: {"description": "every session has run once", **_OBJECT}, 503: _REFUSALS[503]}
+METRICS: dict[int | str, Json] = {200: {"description": "metrics", "content": {"text/plain": {}}}}
+RELOAD: dict[int | str, Json] = {
+    200: {"description": "what became of each model", **_OBJECT},
+    409: _REFUSALS[409],
+    422: _REFUSALS[422],
+}
+MODELS: dict[int | str, Json] = {200: {"description": "the models", **_OBJECT}}
+MODEL: dict[int | str, Json] = {200: {"description": "the model", **_OBJECT}, 404: _REFUSALS[404]}
+CLASSIFY = _prediction(
+    Classified,
+    _either(ClassifyOptions, _texts(ClassifyTextOptions, pairs=True)),
+    _query(ClassifyOptions, AttentionOptions),
+)
+EMBED = _prediction(Embedded, _either(RequestOptions, _texts(TextOptions)), _query(RequestOptions, AttentionOptions))
+FILL_MASK = _prediction(Filled, _texts(FillMaskOptions), [])
+GENERATE = _prediction(
+    Generated, _either(GenerateOptions, _texts(GenerateOptions)), _query(GenerateOptions, AttentionOptions)
+)
+GENERATE["openapi_extra"]["requestBody"]["content"]["application/json"]["examples"] = {
+    "a text": {"value": {"inputs": "the 23rd of March 2021", "num_beams": 4}},
+    "an image": {"value": {"images": [_DOT], "attention": {"kind": "cross"}}},
+}
+GENERATE["responses"][200]["content"] = {"application/json": {}, "text/event-stream": {}}
+ATTENTION = _prediction(
+    Attended,
+    _either(GenerateOptions, _images(RequestOptions), _texts(TextOptions, pairs=True), _texts(GenerateOptions)),
+    _query(GenerateOptions, AttentionOptions),
+)
+ATTENTION["responses"][200]["content"] = {media: {} for media in TYPES.values()}
+KEPT: Json = {
+    "responses": {status: ATTENTION["responses"][status] for status in (200, 404, 406, 413, 422, 429, 503, 504)},
+    "openapi_extra": {
+        "parameters": [
+            *_query(RequestOptions, AttentionOptions),
+            {"name": "model", "in": "query", "required": False, "schema": {"type": "string"}},
+        ]
+    },
+}

@@ -1,0 +1,232 @@
+"""What a client sent: the bytes of images or the texts, and the options beside them, however they were wrapped."""
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from email.message import Message
+
+import orjson
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
+
+from service.errors import Malformed, NotAcceptable, TooLarge, Unacceptable, Unsupported
+from service.options import AttentionOptions, O, parse
+from service.settings import Settings
+from service.explanations.answer import TYPES, Form
+from service.inputs.texts import Pair, Text
+
+JSON = "application/json"
+FORM = "multipart/form-data"
+RAW = "application/octet-stream"
+RAW_TEXT = "text/plain"  # what a body without a Content-Type is taken for
+OPTION_FIELDS = 32
+
+
+@dataclass(frozen=True)
+class Sent:
+    """The inputs of a request, and its options as they came."""
+
+    inputs: list[bytes] | list[Text]
+    given: dict[str, object] = field(default_factory=dict)
+    strings: bool = False
+    """Are the options strings of a query or form rather than JSON values."""
+
+    def options(self, kind: type[O]) -> O:
+        """Return the options of the endpoint itself."""
+        attention = AttentionOptions.model_fields.keys() | {"attention"}
+        rest = {name: value for name, value in self.given.items() if name not in attention}
+        return parse(kind, rest, strings=self.strings, beside=attention if self.strings else {"attention"})
+
+    def attention(self, *, asked: bool) -> AttentionOptions | None:
+        """Return the options of attention, or None where there are none and `asked` does not demand it.
+
+        JSON nests them under `attention`; a query or form names the method `attention` and lays the others beside it.
+        """
+        nested = self.given.get("attention")
+        flat = {name: value for name, value in self.given.items() if name in AttentionOptions.model_fields}
+        if isinstance(nested, dict):
+            if flat:
+                raise Unacceptable("attention: its options must be inside it or beside it, not both")
+            return parse(AttentionOptions, nested, strings=False)
+        if nested is not None:
+            if "method" in flat:
+                raise Unacceptable("attention: names the method; method must not be given too")
+            flat["method"] = nested
+        if flat and "method" not in flat and not asked:
+            raise Unacceptable(f"{sorted(flat)[0]}: is an option of attention; ask for attention too")
+        return parse(AttentionOptions, flat, strings=self.strings) if flat or asked else None
+
+
+async def read_images(request: Request, settings: Settings) -> Sent:
+    """Return the encoded images of a raw body, a form or a JSON document."""
+    kind = _content_type(request)
+    if kind == JSON:
+        document = await _read_json(request, settings.max_body_bytes)
+        images = document.pop("images", None)
+        if not isinstance(images, list) or not all(isinstance(image, str) for image in images):
+            raise Unacceptable("images: must be a list of base64 strings")
+        sent = Sent([_base64(image) for image in images], document)
+    elif kind == FORM:
+        sent = await _read_form(request, settings)
+    elif kind == RAW or kind.startswith("image/"):
+        sent = Sent([await _read_body(request, settings.max_image_bytes)], query(request), strings=True)
+    else:
+        raise Unsupported(
+            f"Content-Type: must be image/*, {RAW}, {FORM} or {JSON}; with curl: -H 'Content-Type: image/png'"
+        )
+    _check_count("images", len(sent.inputs), settings)
+    for image in sent.inputs:
+        assert isinstance(image, bytes)  # noqa: S101 # for the type checker
+        if not image:
+            raise Malformed("image: must hold at least one byte, given none")
+        if len(image) > settings.max_image_bytes:
+            raise TooLarge(f"image: at most {settings.max_image_bytes} bytes, given {len(image)}")
+    return sent
+
+
+async def read_texts(request: Request, settings: Settings) -> Sent:
+    """Return the texts or pairs of texts of a JSON document."""
+    if _content_type(request) != JSON:
+        raise Unsupported(f"Content-Type: must be {JSON}; with curl: -H 'Content-Type: {JSON}'")
+    document = await _read_json(request, settings.max_text_bytes)
+    inputs = document.pop("inputs", None)
+    given = inputs if isinstance(inputs, list) else [inputs]
+    _check_count("inputs", len(given), settings)
+    return Sent([_text(one) for one in given], document)
+
+
+def _text(given: object) -> Text:
+    if isinstance(given, str):
+        return given
+    if (
+        isinstance(given, dict)
+        and given.keys() == {"text", "text_pair"}
+        and all(isinstance(one, str) for one in given.values())
+    ):
+        return Pair(**given)
+    raise Unacceptable('inputs: must be a string or a list of strings, or of pairs {"text": ..., "text_pair": ...}')
+
+
+def _content_type(request: Request) -> str:
+    if request.headers.get("content-encoding", "identity") != "identity":
+        raise Unsupported("Content-Encoding: must be identity, compressed bodies are not read")
+    header = Message()
+    header["content-type"] = request.headers.get("content-type", RAW_TEXT)
+    kind = header.get_content_type()
+    try:
+        charset = header.get_content_charset("utf-8")
+    except (TypeError, ValueError, LookupError):  # of a parameter that is continued (RFC 2231), but not as it may be
+        raise Unsupported("Content-Type: must have parameters that can be read") from None
+    if kind == JSON and charset not in ("utf-8", "utf8"):
+        raise Unsupported("Content-Type: JSON must be UTF-8")
+    return kind
+
+
+async def _read_body(request: Request, limit: int) -> bytes:
+    """Read the body, at most `limit` bytes of it; a larger one is refused by its Content-Length, before it is read."""
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > limit:
+        raise TooLarge(f"body: at most {limit} bytes, given {int(announced)}")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > limit:
+            raise TooLarge(f"body: at most {limit} bytes, given more")
+    return bytes(body)
+
+
+async def _read_json(request: Request, limit: int) -> dict[str, object]:
+    if request.query_params:
+        raise Unacceptable("query: options of a JSON request belong in its document, given both")
+    body = await _read_body(request, limit)
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        # its words hold positions only; the document itself stays out of the answer
+        raise Malformed(f"body: must be JSON, {error.msg} at character {error.pos}") from error
+    if not isinstance(document, dict):
+        raise Unacceptable("body: must be a JSON object")
+    return document
+
+
+async def _read_form(request: Request, settings: Settings) -> Sent:
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > settings.max_body_bytes:
+        raise TooLarge(f"body: at most {settings.max_body_bytes} bytes, given {int(announced)}")
+    given = query(request)
+    images: list[bytes] = []
+    try:
+        parser = MultiPartParser(
+            request.headers,
+            request.stream(),
+            max_files=settings.max_inputs + 1,  # one more than the limit, so that the refusal is in words of ours
+            max_fields=OPTION_FIELDS,
+            max_part_size=1 << 16,
+        )
+        parser.spool_max_size = settings.max_body_bytes  # in memory, where the bodies' budget sees it, never on disk
+        fields = await parser.parse()
+        for name, value in fields.multi_items():
+            if isinstance(value, UploadFile):
+                if name != "image":
+                    raise Unacceptable("form: files must be in the field image, given another")
+                images.append(await value.read())
+            elif name in given:
+                raise Unacceptable("options: each may be given once, given one twice")
+            else:
+                given[name] = value
+    except (MultiPartException, KeyError) as error:
+        raise Malformed(
+            "form: must be well-formed multipart/form-data with a few short fields beside the images"
+        ) from error
+    return Sent(images, given, strings=True)
+
+
+def query(request: Request) -> dict[str, object]:
+    """Return the options of a query string. Raises Unacceptable for one that is given twice."""
+    items = request.query_params.multi_items()
+    given: Mapping[str, object] = dict(items)
+    if len(given) < len(items):
+        raise Unacceptable("options: each may be given once, given one twice")
+    return dict(given)
+
+
+def _base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Malformed("images: each must be base64 without spaces or a data: prefix") from error
+
+
+def _check_count(subject: str, count: int, settings: Settings) -> None:
+    if not 1 <= count <= settings.max_inputs:
+        raise Unacceptable(f"{subject}: must be 1 to {settings.max_inputs}, given {count}")
+
+
+def negotiate(accept: Sequence[str]) -> Form:
+    """Return the form of attention that the Accept headers like most; JSON where they do not say.
+
+    Raises NotAcceptable for types of which none is offered (RFC 9110, section 12.5.1).
+    """
+    ranges = [part for header in accept for part in header.split(",") if part.strip()]
+    if not ranges:
+        return "json"
+    closest = {form: max(_likes(media, one) for one in ranges) for form, media in TYPES.items()}
+    liked = {form: (weight, close) for form, (close, weight) in closest.items()}
+    best = max(liked, key=lambda form: liked[form])  # the first of equals
+    if liked[best][0] <= 0:
+        raise NotAcceptable(f"Accept: must admit one of {', '.join(TYPES.values())}, given others")
+    return best
+
+
+def _likes(media: str, accepted: str) -> tuple[int, float]:
+    """Return how closely a media range names a type, 0 for not at all, and how much it is liked."""
+    name, *parameters = (part.strip().lower() for part in accepted.split(";"))
+    quality = next((part[2:] for part in parameters if part.startswith("q=")), "1")
+    try:
+        weight = float(quality)
+    except ValueError:
+        weight = 0.0
+    close = (media, f"{media.partition('/')[0]}/*", "*/*")
+    return (3 - close.index(name), weight) if name in close else (0, 0.0)

@@ -1,0 +1,152 @@
+"""Present: arrays to answers. Large arrays go to JSON without passing through Python numbers."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+from starlette.responses import Response
+
+from contract.manifest import Manifest
+from service.explanations.query import methods_of
+from service.generation.token_selection import Hypothesis, likeliest
+from service.repository.served_model import Generator, Prediction, Predictor, Served
+
+
+def answer(request_id: str, served: Served, results: Sequence[dict[str, object]]) -> dict[str, object]:
+    """Return what every prediction is wrapped in."""
+    manifest = served.manifest
+    return {"id": request_id, "model": manifest.name, "version": manifest.version, "results": list(results)}
+
+
+def dump(body: object) -> bytes:
+    """Serialize an answer, arrays included."""
+    return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def respond(body: object) -> Response:
+    """Answer with JSON."""
+    return Response(dump(body), media_type="application/json")
+
+
+def labels(served: Served, logits: Prediction, top_k: int) -> dict[str, object]:
+    """Return the likeliest labels, best first; equals in the order of their indices."""
+    chances = probabilities(served.manifest, logits)
+    names = served.manifest.labels
+    return {
+        "labels": [
+            {
+                "label": names[index] if names else str(index),
+                "index": int(index),
+                "probability": float(chances[index]),
+            }
+            for index in np.argsort(-chances, kind="stable")[:top_k]
+        ]
+    }
+
+
+def embedding(served: Served, vector: Prediction) -> dict[str, object]:
+    """Return an embedding."""
+    return {"embedding": vector}
+
+
+def candidates(served: Predictor, logits: Prediction, top_k: int) -> dict[str, object]:
+    """Return for every mask, in the order of the text, the likeliest tokens that it may stand for, best first."""
+    masks = []
+    for row in logits:
+        chances = softmax(row)
+        order = likeliest(chances, top_k)
+        masks.append(
+            [
+                {"token": int(index), "text": served.words(int(index)), "probability": float(chances[index])}
+                for index in order
+            ]
+        )
+    return {"candidates": masks}
+
+
+def sequence(served: Generator, hypothesis: Hypothesis, penalty: float) -> dict[str, object]:
+    """Return a generated text with its tokens, its score, and whether it ended or was cut."""
+    end = served.generation.end
+    indices = hypothesis.tokens[:-1] if hypothesis.tokens[-1] == end else hypothesis.tokens
+    tokens = served.targets.generated(indices, end)
+    return {
+        "text": served.targets.decode(indices),
+        "tokens": [
+            {"index": place, "token": token.index, "text": token.text, "log_probability": log}
+            for place, (token, log) in enumerate(zip(tokens, hypothesis.logs, strict=False))
+        ],
+        "score": hypothesis.score(penalty),
+        "finish_reason": "stop" if hypothesis.tokens[-1] == end else "length",
+    }
+
+
+def describe(served: Served) -> dict[str, object]:
+    """Return what `GET /v1/models/{model}` says."""
+    manifest, settings = served.manifest, served.settings
+    session = next(iter(served.sessions.values()))
+    image, generation = manifest.image, manifest.generation
+    limits: dict[str, object] = {"inputs": settings.max_inputs, "answer_bytes": settings.max_answer_bytes}
+    if image:
+        limits |= {"image_bytes": settings.max_image_bytes, "image_pixels": settings.max_image_pixels}
+    if generation:
+        limits |= {"max_new_tokens": generation.max_new_tokens, "num_beams": settings.max_beams}
+    return {
+        "name": manifest.name,
+        "version": manifest.version,
+        "family": manifest.family,
+        "task": manifest.task,
+        "state": "ready" if served.ready else "warming up",
+        "provider": session.provider,
+        "precision": manifest.precision,
+        "endpoints": list(served.endpoints),
+        "inputs": _takes(served),
+        "labels": list(manifest.labels) if len(manifest.labels) <= 100 else len(manifest.labels),
+        "attention": {
+            "methods": methods_of(manifest),
+            "kinds": {
+                kind.kind: {
+                    "layers": len(kind.maps),
+                    "heads": kind.heads,
+                    "query": kind.query,
+                    "key": kind.key,
+                    "prefix": kind.prefix,
+                    "grid": {"rows": kind.grid[0], "columns": kind.grid[1]} if kind.grid else None,
+                    "normalized": kind.normalized,
+                    "abreast": kind.abreast,
+                    "methods": list(kind.methods),
+                    "maps": list(kind.maps),
+                }
+                for kind in manifest.attention
+            },
+            "fidelity": manifest.verified,
+        },
+        "limits": limits,
+    }
+
+
+def _takes(served: Served) -> dict[str, object]:
+    image, text = served.manifest.image, served.manifest.text
+    if image:
+        return {"height": image.height, "width": image.width, "channels": image.channels}
+    taken: dict[str, object] = {"max_tokens": text.max_tokens if text else None}
+    if isinstance(served, Predictor) and served.mask:
+        taken["mask"] = served.mask
+    return taken
+
+
+def probabilities(manifest: Manifest, logits: Prediction) -> npt.NDArray[np.float64]:
+    """Return what logits say of each class: one of them, or each for itself."""
+    return softmax(logits) if manifest.scores == "softmax" else sigmoid(logits)
+
+
+def softmax(logits: Prediction) -> npt.NDArray[np.float64]:
+    """Return probabilities along the last axis, in float64."""
+    exact = np.exp(logits.astype(np.float64) - float(logits.max()))
+    return exact / math.fsum(exact)
+
+
+def sigmoid(logits: Prediction) -> npt.NDArray[np.float64]:
+    """Return each logit's own probability, in float64."""
+    return np.asarray(0.5 * (1 + np.tanh(logits.astype(np.float64) / 2)))

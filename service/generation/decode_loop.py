@@ -1,0 +1,308 @@
+"""The decode loop: sequences join and leave a running batch between any two steps."""
+
+import asyncio
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import structlog
+
+from contract.manifest import Generation
+from service.telemetry import tracing
+from service.batching.batcher import Budget, Device, due, kind_of, while_wanted
+from service.runtime.io_binding import Array, padded, storage
+from service.errors import NOT_FINITE, Broken, Refusal
+from service.telemetry.metrics import Metrics
+from service.generation.kv_cache import SLOTS, Rows
+from service.runtime.session import DeviceLost, Session
+from service.generation.token_selection import ALL, Hypothesis, LogProbabilities, Search
+from service.settings import Settings
+
+log = structlog.get_logger()
+
+
+@dataclass(eq=False)
+class Job:
+    """A source on its way to a target."""
+
+    source: Mapping[str, Array]
+    """What is encoded: arrays by port."""
+    size: int
+    """How many tokens or patches that is."""
+    first: int
+    """The token that is fed first."""
+    behind: int
+    """How many tokens stand before it."""
+    fresh: Callable[[], Search]
+    limit: int
+    future: "asyncio.Future[Hypothesis]"
+    grew: Callable[[Hypothesis], None] | None
+    due: float = field(default_factory=due)
+    since: float = field(default_factory=time.monotonic)
+    failure: Exception | None = None
+    told: bool = False
+    """Has `grew` been called, so that it cannot begin anew."""
+    alone: bool = False
+    """Must it run alone, because a batch that it was in has failed."""
+    rows: list[int] = field(default_factory=list)
+    """Which rows of the running batch are its own."""
+
+    def __post_init__(self) -> None:
+        self.search = self.fresh()
+
+    def begin_alone(self) -> None:
+        """Forget what was found, to be found again without neighbours."""
+        self.search, self.rows, self.alone = self.fresh(), [], True
+
+    @property
+    def ended(self) -> bool:
+        """Is it done, has it failed, or does nobody wait for it."""
+        return self.search.done or self.failure is not None or self.future.done()
+
+    @property
+    def width(self) -> int:
+        """How many rows of the batch it takes."""
+        return len(self.search.live)
+
+
+class Decoding:
+    """One model's running batch. All rows take a step together, each at a position of its own.
+
+    Where targets continue their source, `encode` returns the caches of the source, whose last token is fed first, once
+    more: it takes its own place again, and its logits are those of the first new token.
+    """
+
+    def __init__(
+        self,
+        encode: Session,
+        decode: Session,
+        generation: Generation,
+        device: Device,
+        settings: Settings,
+        budget: Budget,
+        metrics: Metrics,
+    ) -> None:
+        self._encode, self._decode, self._generation = encode, decode, generation
+        self._device, self._settings, self._budget, self._metrics = device, settings, budget, metrics
+        self._shapes = {port.name: port for port in decode.graph.inputs}
+        self._name = decode.name
+        self._waiting: deque[Job] = deque()
+        self._running: list[Job] = []
+        self._rows = Rows(decode, generation)
+        self._stopping = False
+        self._arrived = asyncio.Event()
+        self.failures = 0
+        """Targets in a row of which nothing came."""
+
+    async def generate(
+        self,
+        source: Mapping[str, Array],
+        size: int,
+        search: Callable[[], Search],
+        limit: int,
+        grew: Callable[[Hypothesis], None] | None = None,
+    ) -> Hypothesis:
+        """Return the target that a search finds in at most `limit` tokens; cancelling frees its rows at the next step.
+
+        The source is given as arrays by port, and counts as so many tokens as `size` says.
+        `grew`, if given, is called after every step with the first live hypothesis. When a batch fails, each of its
+        targets begins anew, alone, but for those that were told of already.
+        """
+        start, future = self._generation.start, asyncio.get_running_loop().create_future()
+        first, behind = (int(source["source"][-1]), size - 1) if start is None else (start, 0)
+        job = Job(source, size, first, behind, search, limit, future, grew)
+        self._waiting.append(job)
+        self._arrived.set()
+        with tracing.span("generate", lane=self._name):
+            return await job.future
+
+    async def work(self) -> None:
+        """Take steps until cancelled; between two of them the device serves others."""
+        self._stopping = False
+        try:
+            while True:
+                await self._arrived.wait()
+                async with self._device.turn() as run:
+                    self._drop([job for job in self._running if job.future.done()])
+                    joining = self._admit()
+                    if joining:
+                        await self._attempt(run(self._join, joining), joining, self._encode.stop)
+                    if self._running:
+                        await self._attempt(run(self._steps), self._running, self._decode.stop)
+                self._answer()
+                if not self._waiting and not self._running:
+                    self._arrived.clear()
+        except Exception as error:  # whatever it is: nobody waits for what never comes
+            for job in (*self._running, *self._waiting):
+                self._fail(job, error)
+            self._drop(self._running)
+            raise
+        finally:
+            self._stopping = True
+
+    async def _attempt(self, work: "asyncio.Future[int]", jobs: list[Job], stop: Callable[[], None]) -> None:
+        """Wait for work on the device, which returns how many tokens it was; what fails together is tried alone."""
+        start = time.monotonic()
+        try:
+            with while_wanted([job.future for job in jobs], stop):
+                cost = await work
+        except Exception as error:
+            self._drop([job for job in jobs if job in self._running])
+            for job in jobs:
+                if len(jobs) > 1 and not job.told and not isinstance(error, DeviceLost):
+                    job.begin_alone()
+                    self._waiting.append(job)
+                else:
+                    self._fail(job, error)
+            if len(jobs) > 1:
+                log.warning("a batch failed, its targets begin anew", model=self._name, size=len(jobs), exc_info=error)
+        else:
+            self._budget.spent(cost, time.monotonic() - start)
+
+    def _admit(self) -> list[Job]:
+        """Take from the queue, what is due first, what fits beside what is running and is encoded in one batch."""
+        joining: list[Job] = []
+        longest = 0
+        alive = sorted((job for job in self._waiting if not job.future.done()), key=lambda job: job.due)
+        self._metrics.cancelled.labels("queued").inc(len(self._waiting) - len(alive))
+        self._waiting = deque(alive)
+        while self._waiting and self._fits([*self._running, *joining, self._waiting[0]]):
+            longest = max(longest, self._waiting[0].size)
+            if joining and longest * (len(joining) + 1) > self._settings.batch_tokens:
+                break
+            job = self._waiting.popleft()
+            self._metrics.queue_seconds.labels(self._name).observe(time.monotonic() - job.since)
+            joining.append(job)
+        return joining
+
+    def _fits(self, jobs: list[Job]) -> bool:
+        """Say whether jobs may run together: a single one always, more up to so many rows and bytes of caches."""
+        if len(jobs) > 1 and any(job.alone for job in jobs):
+            return False
+        rows = sum(job.width for job in jobs)
+        size = rows * self._capacity(jobs) * sum(self._bytes_a_token(cache.past) for cache in self._generation.caches)
+        return len(jobs) == 1 or (rows <= self._settings.batch_rows and size <= self._settings.batch_cache_bytes)
+
+    def _capacity(self, jobs: Iterable[Job]) -> int:
+        return -(-max(job.behind + job.limit for job in jobs) // SLOTS) * SLOTS
+
+    def _bytes_a_token(self, cache: str) -> int:
+        port = self._shapes[cache]
+        return math.prod(axis for axis in port.axes if isinstance(axis, int)) * storage(port.dtype).itemsize
+
+    def _join(self, jobs: list[Job]) -> int:
+        """Encode new sources in one batch and add their rows to the running ones; return how many tokens that was."""
+        feed = {name: padded([job.source[name] for job in jobs]) for name in jobs[0].source}
+        known = self._encode.run({port.name: feed[port.name] for port in self._encode.graph.inputs}) | feed
+        repeats = [job.width for job in jobs]
+        fresh = {name: np.repeat(known[name], repeats, axis=0) for name in self._rows.names if name in known}
+        together = [*self._running, *jobs]
+        lengths = {
+            "capacity": max(job.behind + len(job.search.live[0].tokens) for job in together) + 1,
+            "source": max(job.size for job in together),
+        }
+        rows = self._rows.join(sum(repeats), fresh, lengths)
+        for job in jobs:
+            job.rows, rows = rows[: job.width], rows[job.width :]
+        self._running = together
+        return max(job.size for job in jobs) * len(jobs)
+
+    def _steps(self) -> int:
+        """Take steps until somebody is to be told of them, joins, has left or waits for the device, or all is to end.
+
+        Return how many tokens that was.
+        """
+        taken = 0
+        while True:
+            start = time.monotonic()
+            taken += self._step()
+            self._metrics.run_seconds.labels(self._name).observe(time.monotonic() - start)
+            self._metrics.batch_size.labels(self._name).observe(len(self._running))
+            told = any(job.ended or job.grew for job in self._running)
+            if told or self._waiting or self._device.wanted or self._stopping:
+                return taken
+
+    def _step(self) -> int:
+        """Run one step for every row and let every search choose; return how many rows that were."""
+        count = self._rows.count
+        tokens, positions = [0] * count, [0] * count
+        for job in self._running:
+            for row, one in zip(job.rows, job.search.live, strict=True):
+                tokens[row] = one.tokens[-1] if one.tokens else job.first
+                positions[row] = job.behind + len(one.tokens)
+        wants = [job.search.wants for job in self._running]
+        likeliest, candidates, logits = self._rows.step(tokens, positions, max(*wants, 1), everything=ALL in wants)
+        for job, want in zip(self._running, wants, strict=True):
+            before = [one.tokens for one in job.search.live]
+            try:
+                if want == ALL and logits is not None:
+                    parents = job.search.advance(finite(log_softmax(logits[job.rows])))
+                else:
+                    parents = job.search.advance(finite(likeliest[job.rows].astype(np.float64)), candidates[job.rows])
+            except Exception as error:  # this one's alone: its neighbours go on
+                job.failure = error
+            else:
+                if not job.search.done and len(job.rows) > 1:
+                    # what a row has in common with the one it continues it holds already
+                    same = min(_common(one, before[parent]) for one, parent in zip(before, parents, strict=True))
+                    held = positions[job.rows[0]] + 1
+                    rows = [job.rows[parent] for parent in parents]
+                    self._rows.continue_from(job.rows, rows, min(job.behind + 1 + same, held), held)
+        self._metrics.generated.labels(self._name).inc(len(self._running))
+        return count
+
+    def _drop(self, jobs: Sequence[Job]) -> None:
+        """Let the rows of jobs leave that are done, have failed, or for which nobody waits."""
+        if not jobs:
+            return
+        moved = self._rows.leave([row for job in jobs for row in job.rows])
+        self._running = [job for job in self._running if job not in jobs]
+        self._metrics.cancelled.labels("running").inc(sum(job.future.cancelled() for job in jobs))
+        for job in self._running:
+            job.rows = [moved.get(row, row) for row in job.rows]
+
+    def _answer(self) -> None:
+        """Tell every running job of its step, and the done or failed ones of their end."""
+        for job in self._running:
+            if job.failure:
+                self._fail(job, job.failure)
+                continue
+            if job.grew:
+                job.told = True
+                job.grew(job.search.live[0])
+            if job.search.done and not job.future.done():
+                self.failures = 0
+                job.future.set_result(job.search.best())
+        self._drop([job for job in self._running if job.ended])
+
+    def _fail(self, job: Job, error: Exception) -> None:
+        if job.future.done():
+            return
+        self.failures += 1
+        self._metrics.faults.labels(self._name, kind_of(error)).inc()
+        log.error("decoding failed", model=self._name, exc_info=error)
+        failure = error if isinstance(error, Refusal) else RuntimeError(f"{self._name}: decoding failed")
+        job.future.set_exception(failure)
+
+
+def finite(logs: LogProbabilities) -> LogProbabilities:
+    """Return the same. Raises Broken for NaN, of which no token can be chosen."""
+    if np.isnan(logs).any():
+        raise Broken(NOT_FINITE)
+    return logs
+
+
+def log_softmax(logits: Array) -> LogProbabilities:
+    """Return log-probabilities along the last axis, in float64."""
+    exact = logits.astype(np.float64)
+    exact -= exact.max(axis=-1, keepdims=True)
+    log_probabilities: LogProbabilities = exact - np.log(np.exp(exact).sum(axis=-1, keepdims=True))
+    return log_probabilities
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    """Return how many tokens two targets of one length begin with alike."""
+    return next((place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b), len(one))

@@ -1,0 +1,267 @@
+"""The socket: what is refused, and what is closed, before there is a request that the application could refuse.
+
+uvicorn's protocol on httptools, with the deadlines and bounds it lacks. It relies on what tests/service/test_wire.py
+pins: the parser's callbacks, `cycle`, `pipeline`, and who closes when.
+"""
+
+import asyncio
+import contextlib
+import secrets
+import struct
+import sys
+from collections import Counter
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, ClassVar
+
+import httptools
+import structlog
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from service.errors import Full, HeadersTooLarge, Malformed, Refusal, Timeout, TooLong, problem, reason
+from service.telemetry.metrics import Metrics
+from service.settings import Settings
+
+if sys.platform == "linux":
+    import fcntl
+    import termios
+
+log = structlog.get_logger()
+FRAMING_BYTES = 1024  # of a request's head: method, version, line ends and leading empty lines
+HEADER_FRAMING_BYTES = 4  # ": " and the end of the line
+LINGER_SECONDS = 1.0  # closing with bytes unread would reset the connection, and the answer might be lost with it
+
+
+class Wire(HttpToolsProtocol):
+    """One connection. Whatever it refuses is answered as a problem, and closed."""
+
+    settings: ClassVar[Settings]
+    metrics: ClassVar[Metrics]
+    open: ClassVar[Counter[int]]
+    """Connections by the port they came to."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self.timeout_keep_alive = self.settings.keep_alive_seconds  # type: ignore[assignment] # any number of seconds
+        self.ws_protocol_class = None  # nothing here speaks it, and it would not be bounded
+        self._port: int | None = None
+        self._deadline: asyncio.TimerHandle | None = None  # of a head, or of a body that nobody reads any more
+        self._stall: asyncio.TimerHandle | None = None
+        self._refused = False
+        self._in_head = True
+        self._loose = 0  # bytes since the connection, the last message or the last piece of a body began
+        self._header_count = self._header_bytes = 0
+
+    # The connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
+        """Wait for a head, or refuse one connection too many."""
+        super().connection_made(transport)
+        self._port = (self.server and self.server[1]) or 0
+        self.open[self._port] += 1
+        if self.open[self._port] > self.settings.max_connections:
+            self._refused = True
+            self._write(Full(f"connections: at most {self.settings.max_connections}, given one more", seconds=1))
+            self.transport.close()
+            return
+        self._arm(self.settings.header_seconds, self._head_too_slow)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        super().connection_lost(exc)
+        self._disarm()
+        self._unwatch()
+        self._unset_keepalive_if_required()  # uvicorn leaves it where a connection was reset
+        if self._port is not None:
+            self.open[self._port] -= 1
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the parser, and count what makes no body."""
+        if self._refused:
+            return  # it was answered; the rest is read so that the answer arrives
+        self._unset_keepalive_if_required()
+        self._loose += len(data)
+        try:
+            with contextlib.suppress(httptools.HttpParserUpgrade):  # which may be ignored (RFC 9110, section 7.8)
+                self.parser.feed_data(data)
+            most = self.settings.max_url_bytes + self.settings.max_header_bytes + FRAMING_BYTES
+            if self._loose > most:
+                raise HeadersTooLarge(f"head: at most {most} bytes, given more")
+        except httptools.HttpParserError as error:
+            cause = error.__context__  # what a callback of ours raised
+            self._refuse(cause if isinstance(cause, Refusal) else Malformed("request: must be well-formed HTTP/1.1"))
+        except Refusal as refusal:
+            self._refuse(refusal)
+        except Exception:
+            log.exception("connection failed")
+            self.transport.abort()
+        else:
+            if self._in_head and self._loose and self._deadline is None:
+                self._arm(self.settings.header_seconds, self._head_too_slow)
+
+    # What the parser tells
+
+    def on_url(self, url: bytes) -> None:
+        """Refuse a long one while it arrives."""
+        super().on_url(url)
+        if len(self.url) > self.settings.max_url_bytes:
+            raise TooLong(f"URL: at most {self.settings.max_url_bytes} bytes, given more")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Refuse too many or too long ones while they arrive; drop those that follow a body."""
+        self._header_count += 1
+        self._header_bytes += len(name) + len(value) + HEADER_FRAMING_BYTES
+        if self._header_count > self.settings.max_headers:
+            raise HeadersTooLarge(f"headers: at most {self.settings.max_headers}, given more")
+        if self._header_bytes > self.settings.max_header_bytes:
+            raise HeadersTooLarge(f"headers: at most {self.settings.max_header_bytes} bytes, given more")
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Begin the request."""
+        self._disarm()
+        self._unset_keepalive_if_required()
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts != 1:
+            raise Malformed(f"Host: must be given once, given {hosts} times")
+        super().on_headers_complete()
+        self._in_head = False
+
+    def on_body(self, body: bytes) -> None:
+        """Count the pieces; the application sees some of them together, and refuses too many."""
+        self._loose = 0
+        state = self.scope["state"]
+        state["pieces"] = state.get("pieces", 0) + 1
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Wait for the next head."""
+        super().on_message_complete()
+        self._disarm()
+        self._in_head = True
+        self._loose = self._header_count = self._header_bytes = 0
+        if self.cycle.response_complete:  # before its body had arrived: only now is the connection idle
+            self._unset_keepalive_if_required()
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+
+    # Writing
+
+    def on_response_complete(self) -> None:
+        """Bound what is left: bytes that the client has not read yet, and a body that nobody reads any more."""
+        super().on_response_complete()
+        self._unwatch()
+        if self.transport.get_write_buffer_size():
+            self._watch()
+        if self.cycle.response_complete and not self._in_head and not self.transport.is_closing():
+            self._arm(self.settings.body_seconds, self.transport.close)
+
+    def pause_writing(self) -> None:
+        """Give the client time to read."""
+        super().pause_writing()
+        self._unwatch()
+        self._watch()
+
+    def resume_writing(self) -> None:
+        """Stop watching a client that has read."""
+        super().resume_writing()
+        self._unwatch()
+
+    def _watch(self) -> None:
+        self._stall = self.loop.call_later(self.settings.write_seconds, self._check_reading, self._unread())
+
+    def _unwatch(self) -> None:
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
+
+    def _check_reading(self, before: int) -> None:
+        """Abort where the client took fewer bytes than the least rate since `before`; closing would wait for it."""
+        self._stall = None
+        least = self.settings.write_seconds * self.settings.body_bytes_a_second
+        if not self.transport.get_write_buffer_size():
+            return
+        if before - self._unread() < least:
+            log.info("connection closed", reason="the client does not read")
+            self.transport.abort()
+        else:
+            self._watch()
+
+    def _unread(self) -> int:
+        """Return the bytes that the client has not acknowledged; minutes' worth of them may lie in the kernel alone."""
+        unread: int = self.transport.get_write_buffer_size()
+        if sys.platform == "linux":
+            handle = self.transport.get_extra_info("socket").fileno()
+            unread += struct.unpack("i", fcntl.ioctl(handle, termios.TIOCOUTQ, bytes(4)))[0]
+        return unread
+
+    # Refusing
+
+    def _arm(self, seconds: float, then: Callable[[], None]) -> None:
+        self._disarm()
+        self._deadline = self.loop.call_later(seconds, then)
+
+    def _disarm(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    @property
+    def _answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _head_too_slow(self) -> None:
+        if self._answering:  # a request before it, whose answer may take longer than a head
+            self._arm(self.settings.header_seconds, self._head_too_slow)
+        elif self._loose:
+            self._refuse(Timeout(f"head: at most {self.settings.header_seconds:g} seconds, given up"))
+        else:
+            self.transport.close()  # nothing was asked, nothing is answered
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """Answer and close. What was asked before on this connection is answered first, and then closes it."""
+        self._refused = True
+        self._disarm()
+        if self._answering and not self.cycle.more_body:
+            self.cycle.keep_alive = False
+            return
+        if self._answering:  # the body of this very request
+            if self.pipeline or self.cycle.response_started:
+                self.transport.abort()
+                return
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self._write(refusal)
+        self.transport.write_eof()
+        self._arm(LINGER_SECONDS, self.transport.abort)
+
+    def _write(self, refusal: Refusal) -> None:
+        request = secrets.token_hex(16)
+        refusal.headers |= {"Connection": "close", "X-Request-Id": request, "X-Content-Type-Options": "nosniff"}
+        answer = problem(refusal.status, refusal.detail, headers=refusal.headers)
+        self.metrics.refusals.labels(reason(refusal)).inc()
+        status = HTTPStatus(refusal.status)
+        lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode()]
+        lines += [name + b": " + value for name, value in answer.raw_headers]
+        self.transport.write(b"\r\n".join([*lines, b"", bytes(answer.body)]))
+        log.info("connection refused", request=request, status=status.value, reason=refusal.detail)
+
+
+def wire(settings: Settings, metrics: Metrics) -> type[Wire]:
+    """Return the protocol of a server with these settings."""
+
+    class Bound(Wire):
+        """One connection of this server."""
+
+    Bound.settings, Bound.metrics, Bound.open = settings, metrics, Counter()
+    return Bound

@@ -1,0 +1,171 @@
+"""Listen: the HTTP server, how it is told to stop or to read its artifacts again, and the port of admins beside it."""
+
+import asyncio
+import contextlib
+import math
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Literal
+
+import structlog
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.loops.auto import auto_loop_factory
+
+from service.app import create_admin, create_app
+from service.inputs.sandbox.decoder_pool import Nursery
+from service.errors import Conflict, Refusal
+from service.store import Store
+from service.repository.served_model import Served
+from service.settings import Settings
+from service.http.bounded_protocol import wire
+from service.process.workers import Worker
+
+SWITCH_SECONDS = 0.0005
+"""For which one thread may keep the others from running Python: a tenth of the default, which a request that waits for
+the device's thread, or that thread for the event loop, would feel."""
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """How serving ended."""
+
+    failure: str | None
+    """Why it could not go on."""
+    at_once: bool
+    """Was it told twice."""
+
+
+def serve(
+    settings: Settings,
+    models: Mapping[str, Served],
+    store: Store,
+    listening: Sequence[socket.socket],
+    when_ready: Callable[[], None],
+    nursery: Nursery,
+    worker: Worker | None = None,
+) -> Stopped:
+    """Serve on a socket, and on a second one for admins if there is one, until told to stop.
+
+    A worker listens once its models have run.
+    """
+    sys.setswitchinterval(SWITCH_SECONDS)
+    main, *beside = listening
+    app = create_app(settings, models, store, when_ready, nursery, worker)
+    server = Server(_config(app, settings, "on"), app, settings.drain_seconds, worker=worker is not None)
+    admin = AdminServer(_config(create_admin(app, settings), settings, "off"))
+
+    async def watch() -> None:
+        if worker:
+            await server.listens.wait()
+        await admin.serve(sockets=beside)
+
+    async def both() -> None:
+        watched = asyncio.create_task(watch()) if beside else None
+        await server.serve(sockets=[main])
+        admin.should_exit = True
+        if watched:
+            await watched
+
+    with asyncio.Runner(loop_factory=auto_loop_factory(use_subprocess=False)) as runner:
+        runner.run(both())
+    return Stopped(app.state.regard.failure, server.force_exit)
+
+
+def _config(app: FastAPI, settings: Settings, lifespan: Literal["on", "off"]) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=wire(settings, app.state.metrics),
+        lifespan=lifespan,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=settings.shutdown_grace_seconds,
+    )
+
+
+class Server(uvicorn.Server):
+    """A server that is taken out of rotation before it stops, and for which being told to stop is no failure.
+
+    SIGTERM lets it drain; SIGINT, from a person, does not; a second one of either ends it at once.
+    """
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI, drain_seconds: float, *, worker: bool) -> None:
+        super().__init__(config)
+        self._app, self._drain_seconds, self._worker = app, drain_seconds, worker
+        self.listens = asyncio.Event()
+        self._told = 0
+        """The signal to stop."""
+        self._stop_at = math.inf
+        self._reload: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen, and to SIGHUP."""
+        await super().startup(sockets)
+        self.listens.set()
+        if hasattr(signal, "SIGHUP"):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._begin_reload)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # which waited, if this is a worker
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop on SIGINT and SIGTERM. (uvicorn would raise the signal again once it has stopped.)"""
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take a signal to stop: only note it, whatever it interrupts may hold any lock."""
+        if self._worker and not self.started:  # nobody was ever dealt to it
+            state = getattr(self._app.state, "regard", None)
+            if failure := state and state.failure:
+                log.error("model cannot run", reason=failure)  # which interrupts nothing: it is told by this process
+            os._exit(6 if failure else 0)
+        if self._told:
+            self.should_exit = self.force_exit = True
+        self._told = self._told or sig
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look ten times a second whether it is time to stop."""
+        state = self._app.state.regard
+        if self._told == signal.SIGTERM and not state.failure and not state.draining:
+            log.info("draining", seconds=self._drain_seconds)
+            state.drain()
+            self._stop_at = time.monotonic() + self._drain_seconds
+        elif self._told and not state.draining:
+            self._stop_at = 0.0
+        self.should_exit = self.should_exit or time.monotonic() >= self._stop_at
+        return await super().on_tick(counter)
+
+    def _begin_reload(self) -> None:
+        self._reload = asyncio.create_task(self._reload_all())
+
+    async def _reload_all(self) -> None:
+        self._app.state.keys.reload()
+        with contextlib.suppress(Refusal):  # the log has it
+            while True:
+                try:
+                    await self._app.state.regard.models.reload()
+                    return
+                except Conflict:  # what has changed since that one began is to be seen too
+                    await asyncio.sleep(0.1)
+
+
+class AdminServer(uvicorn.Server):
+    """A server beside another, which alone is told by signals."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone."""
+        yield

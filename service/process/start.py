@@ -1,0 +1,126 @@
+"""Start: check and load the artifacts, listen, serve; what a person is told, and the status to exit with."""
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+import structlog
+
+from contract.artifact import ArtifactError, find_artifacts
+from service.explanations.query import methods_of
+from service.inputs.sandbox.decoder_pool import Nursery
+from service.store import open_store
+from service.http.api_keys import Keys
+from service.repository.registry import load
+from service.repository.served_model import Predictor, Served
+from service.settings import Settings, SettingsError
+from service.process.sockets import bind, cannot_bind
+from service.telemetry.tracing import close_tracing, open_tracing
+from service.repository.trial_load import Trial
+from service.process.workers import Worker
+
+log = structlog.get_logger()
+
+EXAMPLES = {
+    "text2text-generation": "the twenty-third of March 2021",
+    "text-generation": "Once upon a time",
+    "fill-mask": "The cat sat on the {mask}.",
+}
+"""Texts to try, by task."""
+
+
+def run(settings: Settings, worker: Worker | None = None) -> int:
+    """Serve until stopped; return the exit status."""
+    try:
+        store = open_store(settings, worker.folder if worker else None)
+        Keys(settings)
+    except (SettingsError, ValueError, ImportError) as error:
+        return _unusable(error)
+    if worker:
+        structlog.contextvars.bind_contextvars(worker=worker.number)
+    else:
+        log.info("settings", **settings.model_dump(mode="json"))
+    trial, nursery = None, Nursery(settings)
+    try:
+        with contextlib.suppress(ArtifactError):  # loading finds the same
+            trial = Trial(find_artifacts(settings.artifacts), settings, "fork")
+        open_tracing(settings)  # which starts a thread, so only now
+        from service.process.server import serve  # FastAPI takes a while, in which artifacts are tried
+
+        with contextlib.suppress(OSError):  # the first image tries again
+            nursery.start()  # while models are loaded
+        models = load(settings, trial)
+    except ImportError as error:
+        return _unusable(error)
+    except ExceptionGroup as group:
+        return _refuse(group.exceptions)
+    finally:
+        if trial:
+            trial.close()
+    ports = [settings.port] if settings.admin_port is None else [settings.port, settings.admin_port]
+    with contextlib.ExitStack() as opened:
+        listening = []
+        for port in ports:
+            try:
+                listening.append(opened.enter_context(bind(settings.host, port, shared=worker is not None)))
+            except OSError as error:
+                return cannot_bind(settings.host, port, error)
+        url = "http://{}:{}".format(*listening[0].getsockname()[:2])
+        log.info("listening", url=url, admin_port=listening[1].getsockname()[1] if listening[1:] else None)
+
+        def when_ready() -> None:
+            if worker:
+                worker.tell_ready()
+            if worker is None or worker.number == 0:
+                _welcome(settings, url, models)
+
+        stopped = serve(settings, models, store, listening, when_ready, nursery, worker)
+    close_tracing()
+    if stopped.failure:
+        log.error("model cannot run", reason=stopped.failure)
+        return 6
+    if stopped.at_once:
+        sys.stdout.flush()
+        os._exit(0)  # threads that are at something would be waited for
+    return 0
+
+
+def _unusable(error: Exception) -> int:
+    print(f"settings cannot be used:\n{error}", file=sys.stderr)  # noqa: T201 # there may be no log yet
+    return 2
+
+
+def _refuse(faults: Sequence[Exception]) -> int:
+    """Log all that is wrong; return the exit status of the first."""
+    for fault in faults:
+        if isinstance(fault, ArtifactError):
+            log.error("artifact cannot be used", file=str(fault.file), reason=fault.reason)
+        else:
+            log.error("device or graph cannot be used", reason=str(fault))
+    if isinstance(faults[0], ArtifactError):
+        return 3
+    return 4
+
+
+def _welcome(settings: Settings, url: str, models: Mapping[str, Served]) -> None:
+    """Tell a person, where logs are lines for people, what to open and what to try."""
+    if settings.log_format != "console":
+        return
+    lines = [f"open  {url}/", f"      {url}/docs"]
+    lines += [f"try   {_command(served, f'{url}/v1/models/{name}')}" for name, served in models.items()]
+    print("", *lines, "", sep="\n", flush=True)  # noqa: T201 # for a person
+
+
+def _command(served: Served, url: str) -> str:
+    """Return a curl command that a model answers, with the files that lie in the repository."""
+    endpoint = f"{url}/{served.endpoints[0]}"
+    if served.manifest.image:
+        few = "top_k=1&" if served.endpoints[0] == "classify" else ""
+        method = "rollout" if "rollout" in methods_of(served.manifest) else "raw"
+        query = f"{few}attention={method}&digits=2"
+        return f"curl -H 'Content-Type: image/png' --data-binary @tests/data/digits/seven.png '{endpoint}?{query}'"
+    text = EXAMPLES.get(served.manifest.task, "The cat sat on the mat.")
+    body = json.dumps({"inputs": text.format(mask=served.mask) if isinstance(served, Predictor) else text})
+    return f"curl -H 'Content-Type: application/json' -d '{body}' {endpoint}"

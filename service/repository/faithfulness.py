@@ -1,0 +1,70 @@
+"""Does a map say what mattered: the probability of a class as the patches it names are taken away, or put in.
+
+Samek et al. 2017; Petsiuk et al. 2018 (RISE, section 4.2). Beside it, the same for one random order with a fixed seed:
+a map whose curve is no better than that says nothing.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+import numpy as np
+
+from service.explanations.query import Array
+from service.batching.batcher import together
+from service.inputs.image_preprocessing import Picture
+from service.api.responses import probabilities
+from service.repository.served_model import Prediction, Predictor
+
+STEPS = 10
+"""Of a curve, besides its beginning; each is so large a share of the patches."""
+SEED = 0
+ORDERS = 2
+"""The map's and the random one."""
+
+
+def rows(names: Sequence[str]) -> int:
+    """Return how many predictions an evaluation takes."""
+    return ORDERS * len(names) * (STEPS + 1)
+
+
+async def evaluate(
+    served: Predictor, picture: Picture, scores: Array, target: int, names: Sequence[str], digits: int
+) -> dict[str, object]:
+    """Return the curves of a map's scores (patch), and of a random order, for the probability of a class."""
+    orders = (np.argsort(-scores, kind="stable"), np.random.default_rng(SEED).permutation(len(scores)))
+    found: list[Prediction] = []
+    for name in names:
+        for order in orders:
+            curve = await asyncio.to_thread(perturbed, picture.pixels, served, order, name)
+            found += await together(served.predict(served.image_item(pixels, picture)) for pixels in curve)
+    chances = np.array([probabilities(served.manifest, logits)[target] for logits in found])
+    curves = chances.reshape(len(names), ORDERS, STEPS + 1)
+    areas = ((curves[..., 1:] + curves[..., :-1]) / 2).mean(-1).round(digits)
+    return {
+        "target": target,
+        "fractions": (np.arange(STEPS + 1) / STEPS).round(3),
+        "curves": [
+            {
+                "name": name,
+                "probabilities": own.round(digits),
+                "area": float(area),
+                "random": {"seed": SEED, "probabilities": chance.round(digits), "area": float(least)},
+            }
+            for name, (own, chance), (area, least) in zip(names, curves, areas, strict=True)
+        ],
+    }
+
+
+def perturbed(pixels: Array, served: Predictor, order: Array, name: str) -> list[Array]:
+    """Return the image with more and more of its patches black, or black with more and more of its patches."""
+    grid = served.manifest.attention[0].grid
+    assert grid  # noqa: S101 # images have one
+    images = []
+    for step in range(STEPS + 1):
+        chosen = np.zeros(grid[0] * grid[1], np.bool_)
+        chosen[order[: round(step / STEPS * len(order))]] = True
+        mask = chosen.reshape(grid)
+        for axis in (0, 1):
+            mask = mask.repeat(pixels.shape[axis] // grid[axis], axis)
+        images.append(np.where(mask[..., None] == (name == "insertion"), pixels, 0).astype(np.uint8))
+    return images

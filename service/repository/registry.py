@@ -1,0 +1,259 @@
+"""The models that are served: loaded, warmed up, replaced while requests run, and retired."""
+
+import asyncio
+import contextlib
+import ctypes
+import gc
+import sys
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from contract.artifact import MANIFEST, ArtifactError, find_artifacts, read_artifact
+from service.batching.batcher import Device
+from service.errors import Conflict, Unacceptable
+from service.telemetry.metrics import Metrics
+from service.runtime.session import ProviderError, SessionError, choose_device
+from service.repository.served_model import TASKS, Served
+from service.settings import Settings
+from service.repository.trial_load import Trial
+
+FAULTS = (ArtifactError, ProviderError, SessionError)
+"""Of an artifact, of the device, of a graph."""
+log = structlog.get_logger()
+
+
+def load(settings: Settings, trial: Trial | None = None) -> dict[str, Served]:
+    """Check and load the newest version of every artifact, by name, each once its trial is over.
+
+    Raises an ExceptionGroup of every ArtifactError, ProviderError and SessionError.
+    """
+    loaded: dict[str, Served] = {}
+    faults: list[Exception] = []
+    try:
+        device = choose_device(settings.device)
+        for folder in find_artifacts(settings.artifacts):
+            try:
+                served = load_one(folder, device, settings, trial)
+                loaded[served.manifest.name] = served
+            except ProviderError as error:
+                if settings.device != "auto" or device == "cpu":
+                    raise
+                log.warning("no GPU after all, serving on the CPU", reason=str(error))
+                return load(settings.model_copy(update={"device": "cpu"}))
+            except (ArtifactError, SessionError) as error:
+                faults.append(error)
+    except FAULTS as error:
+        faults.append(error)
+    if faults:
+        raise ExceptionGroup("not all that is asked for can be served", faults)
+    return loaded
+
+
+def load_one(folder: Path, device: str, settings: Settings, trial: Trial | None = None) -> Served:
+    """Check and load one version of an artifact. Raises ArtifactError, ProviderError or SessionError."""
+    if trial:
+        trial.outcome(folder, exact=device == "cpu")
+    artifact = read_artifact(folder)
+    task = artifact.manifest.task
+    if task not in TASKS:
+        reason = f"task {task} is not served, only {', '.join(TASKS)}"
+        raise ArtifactError(artifact.path(MANIFEST), reason)
+    return TASKS[task](artifact, device, settings)
+
+
+class Models(Mapping[str, Served]):
+    """Models by name. Each has loops of its own; one that is replaced keeps them until its last request is answered.
+
+    To be made and used in an event loop.
+    """
+
+    def __init__(self, loaded: Mapping[str, Served], settings: Settings, device: Device, metrics: Metrics) -> None:
+        self._settings, self._device, self._metrics = settings, device, metrics
+        self._served: dict[str, Served] = {}
+        self._loops: dict[Served, list[asyncio.Task[None]]] = {}
+        self._retiring: set[asyncio.Task[None]] = set()
+        self._reloading = asyncio.Lock()
+        for served in loaded.values():
+            self._start(served)
+            self._show(served)
+
+    def __getitem__(self, name: str) -> Served:
+        return self._served[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._served)
+
+    def __len__(self) -> int:
+        return len(self._served)
+
+    async def warm_up(self) -> None:
+        """Make every model ready. Raises SessionError for one that cannot run."""
+        for served in list(self.values()):
+            await served.warm_up(self._device)
+            _log_ready(served)
+
+    async def check(self) -> None:
+        """Warm up those again that failed several times in a row; while one cannot run, it is not ready."""
+        for served in list(self.values()):  # a reload may change what is served meanwhile
+            if not served.failing:
+                continue
+            try:
+                await served.warm_up(self._device)
+            except SessionError as error:
+                served.ready = False
+                log.error("model fails", model=served.manifest.name, reason=str(error))
+
+    def show_queues(self) -> None:
+        """Set the gauges of what the queues hold."""
+        for served in self.values():
+            for queue, budget in served.budgets.items():
+                self._metrics.queue_cost.labels(queue).set(budget.held)
+
+    async def reload(self) -> list[dict[str, str]]:
+        """Read the folder of artifacts again; return what became of each model.
+
+        A version other than the one that is served is tried in a process of its own, loaded and warmed up beside it,
+        and takes its place at once. One that cannot be served changes nothing. Raises Conflict while another reload
+        runs, and Unacceptable if there is nothing in the folder.
+        """
+        if self._reloading.locked():
+            raise Conflict("reload: one at a time, another is running")
+        async with self._reloading:
+            try:
+                folders = await asyncio.to_thread(find_artifacts, self._settings.artifacts)
+            except ArtifactError as error:
+                log.error("reload failed", reason=str(error))
+                raise Unacceptable("artifacts: there must be at least one; the log has the reason") from error
+            found = [await self._renew(folder) for folder in folders]
+            gone = self.keys() - {folder.parent.name for folder in folders}
+            for name in sorted(gone):
+                served = self._hide(name)
+                found.append({"model": name, "version": served.manifest.version, "outcome": "removed"})
+                self._retire(served)
+            for one in found:
+                self._metrics.reloads.labels(one["outcome"]).inc()
+                log.info("reload", **one)
+            return found
+
+    async def close(self) -> None:
+        """End all loops."""
+        for task in self._retiring:
+            task.cancel()
+        for served in list(self._loops):
+            await self._stop(served)
+
+    async def _renew(self, folder: Path) -> dict[str, str]:
+        name, version = folder.parent.name, folder.name
+        old = self.get(name)
+        said = {"model": name, "version": version}
+        if old and old.manifest.version == version:
+            return {**said, "outcome": "unchanged"}
+        try:
+            served = await asyncio.to_thread(self._load, folder)
+            self._start(served)
+            try:
+                await served.warm_up(self._device)
+            except SessionError:
+                await self._end(served)
+                raise
+        except FAULTS as error:
+            log.error("artifact cannot be used", model=name, version=version, reason=str(error))
+            return {**said, "outcome": "refused", "reason": _public(error)}
+        self._show(served)
+        _log_ready(served)
+        if old:
+            self._retire(old)
+        return {**said, "outcome": "replaced" if old else "loaded"}
+
+    def _load(self, folder: Path) -> Served:
+        trial = Trial([folder], self._settings, "spawn")
+        try:
+            return load_one(folder, choose_device(self._settings.device), self._settings, trial)
+        finally:
+            trial.close()
+
+    def _start(self, served: Served) -> None:
+        works = served.loops(self._device, self._metrics)
+        self._loops[served] = [asyncio.create_task(_supervised(work)) for work in works]
+
+    def _show(self, served: Served) -> None:
+        """Serve a model under its name."""
+        manifest, metrics = served.manifest, self._metrics
+        if old := self._served.get(manifest.name):
+            metrics.forget(metrics.model_info, *_info(old))
+        self._served[manifest.name] = served
+        metrics.model_info.labels(*_info(served)).set(1)
+        for queue, budget in served.budgets.items():
+            metrics.queue_limit.labels(queue).set(budget.limit)
+
+    def _hide(self, name: str) -> Served:
+        """Serve a model no more."""
+        served, metrics = self._served.pop(name), self._metrics
+        metrics.forget(metrics.model_info, *_info(served))
+        for queue in served.budgets:
+            metrics.forget(metrics.queue_cost, queue)
+            metrics.forget(metrics.queue_limit, queue)
+        return served
+
+    def _retire(self, served: Served) -> None:
+        """Let a model that has no name any more answer its last requests, then end it."""
+        task = asyncio.create_task(self._end_when_unused(served))
+        self._retiring.add(task)
+        task.add_done_callback(self._retiring.discard)
+
+    async def _end_when_unused(self, served: Served) -> None:
+        await served.unused.wait()
+        await self._end(served)
+        log.info("model retired", model=served.manifest.name, version=served.manifest.version)
+        asyncio.get_running_loop().call_soon(_tidy)  # once nothing here holds it
+
+    async def _end(self, served: Served) -> None:
+        await self._stop(served)
+        for session in served.sessions.values():
+            session.close()
+
+    async def _stop(self, served: Served) -> None:
+        tasks = self._loops.pop(served)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _supervised(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Start a loop again should it ever fail: one request must not end the service for the next."""
+    while True:
+        try:
+            await work()
+        except Exception:
+            log.exception("loop failed, and is started again")
+            await asyncio.sleep(1)  # one that fails at once must not fill the log
+
+
+def _log_ready(served: Served) -> None:
+    manifest = served.manifest
+    log.info("model ready", model=manifest.name, version=manifest.version, provider=served.provider)
+
+
+def _info(served: Served) -> tuple[str, str, str, str]:
+    manifest = served.manifest
+    return manifest.name, manifest.version, served.provider, manifest.precision
+
+
+def _public(error: Exception) -> str:
+    """Return what is told of a fault to whoever asked for a reload: no path, no words of a library."""
+    if isinstance(error, ArtifactError):
+        return f"{error.file.name}: {error.reason.partition(';')[0].partition(':')[0]}"
+    return "its graphs cannot be loaded or run; the log has the reason"
+
+
+def _tidy() -> None:
+    """Give back the memory of what is gone, to the system too where it is Linux."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):  # a C library that is not glibc
+            ctypes.CDLL("libc.so.6").malloc_trim(0)

@@ -1,0 +1,122 @@
+"""Spans, sent by OpenTelemetry's client from a thread of its own. Imported only where traces are sent."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+import structlog
+from opentelemetry import context, trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, TraceIdRatioBased
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from service import VERSION
+from service.telemetry.tracing import Exchange, Waiting
+
+QUEUE = 2048
+"""Spans that may wait to be sent; of more, the oldest are dropped."""
+SEND_SECONDS = 2
+CLOSE_SECONDS = 3
+UNTRACED = ("/health", "/metrics", "/admin")
+CALLER = TraceContextTextMapPropagator()
+
+
+class Spans:
+    """Makes spans and sends them to a collector, in the background: nobody waits for it."""
+
+    def __init__(self, endpoint: str, ratio: float) -> None:
+        some = TraceIdRatioBased(ratio)
+        self._provider = TracerProvider(
+            # A caller may spare us its trace, and not make us trace more than our ratio.
+            sampler=ParentBased(some, remote_parent_sampled=some, remote_parent_not_sampled=ALWAYS_OFF),
+            resource=Resource.create({"service.name": "regard", "service.version": VERSION}),
+            shutdown_on_exit=False,
+        )
+        exporter = OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces", timeout=SEND_SECONDS)
+        self._provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=QUEUE))
+        self._tracer = self._provider.get_tracer("regard", VERSION)
+
+    def close(self) -> None:
+        """Send what waits, for CLOSE_SECONDS at most; what is left is lost."""
+        closing = threading.Thread(target=self._provider.shutdown, daemon=True)
+        closing.start()
+        closing.join(CLOSE_SECONDS)
+
+    @contextlib.contextmanager
+    def request(self, scope: Scope, exchange: Exchange) -> Iterator[None]:
+        """Trace a request, unless it is a probe's or an operator's; of what was sent, only the trace's id is told."""
+        if scope["path"].startswith(UNTRACED):
+            yield
+            return
+        parent = CALLER.extract({"traceparent": Headers(scope=scope).get("traceparent", "")}, context.Context())
+        begun = self._tracer.start_span("request", parent, trace.SpanKind.SERVER)
+        identity = trace.format_trace_id(begun.get_span_context().trace_id)
+        with (
+            trace.use_span(begun, end_on_exit=True, record_exception=False, set_status_on_exception=False),
+            structlog.contextvars.bound_contextvars(trace_id=identity),
+        ):
+            try:
+                yield
+            finally:
+                route = getattr(scope.get("route"), "path", "other")
+                begun.update_name(f"{exchange.method} {route}")
+                begun.set_attributes(
+                    {
+                        "http.request.method": exchange.method,
+                        "http.route": route,
+                        "http.response.status_code": exchange.status,
+                        "regard.request": exchange.id,
+                    }
+                )
+                if "model" in scope.get("path_params", {}) and 200 <= exchange.status < 400:  # it is one of ours then
+                    begun.set_attribute("regard.model", scope["path_params"]["model"])
+                if exchange.status >= 500:
+                    begun.set_status(trace.StatusCode.ERROR)
+
+    @contextlib.contextmanager
+    def span(self, name: str, attributes: Mapping[str, str | int]) -> Iterator[None]:
+        """Trace a block as a part of its request. Exceptions are not told: they may hold anything."""
+        told = {f"regard.{key}": value for key, value in attributes.items()}
+        with self._tracer.start_as_current_span(
+            name, attributes=told, record_exception=False, set_status_on_exception=False
+        ):
+            yield
+
+    def here(self) -> context.Context:
+        """Return the context of the caller."""
+        return context.get_current()
+
+    def ran(self, lane: str, batch: Sequence[Waiting], start: float, *, failed: bool) -> None:
+        """Give each item `queue` and `run`, linked to one span of the batch, which is a part of the oldest request.
+
+        The batch's span is linked to all its requests in turn.
+        """
+        ended = time.time_ns()
+        epoch = ended - time.monotonic_ns()
+        begun = epoch + int(start * 1e9)
+        traced = [waiting for waiting in batch if trace.get_current_span(waiting.context).is_recording()]
+        if not traced:
+            return
+        told: dict[str, str | int] = {"regard.lane": lane, "regard.batch_size": len(batch)}
+        requests = [trace.Link(trace.get_current_span(waiting.context).get_span_context()) for waiting in traced]
+        together = self._tracer.start_span(
+            "batch", traced[0].context, attributes=told, links=requests, start_time=begun
+        )
+        link = [trace.Link(together.get_span_context())]
+        for waiting in traced:
+            since = epoch + int(waiting.since * 1e9)
+            queue = self._tracer.start_span("queue", waiting.context, attributes=told, start_time=since)
+            queue.end(begun)
+            run = self._tracer.start_span("run", waiting.context, attributes=told, links=link, start_time=begun)
+            if failed:
+                run.set_status(trace.StatusCode.ERROR)
+            run.end(ended)
+        if failed:
+            together.set_status(trace.StatusCode.ERROR)
+        together.end(ended)
