@@ -44,7 +44,7 @@ artifacts/minilm/1/manifest.json: .venv/.minilm $(CODE)
 	@touch $@
 
 train: .venv/.dev-$(EXTRA) ## train the bundled models anew (hours; NAMES=... for some of them)
-	@$(BIN)/python -m model.train $(NAMES)
+	@$(BIN)/python -m train $(NAMES)
 
 variants: .venv/.dev-$(EXTRA) ## train the variants with three seeds where that is missing, and write docs/variants.md
 	@$(BIN)/python -m docs.variants

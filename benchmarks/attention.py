@@ -16,8 +16,8 @@ import torch
 from benchmarks.service import heading
 from contract.artifact import read_artifact
 from contract.manifest import ImageRule
-from export.__main__ import export
-from export.tasks.ports import image_model
+from export.pipeline import export
+from export.tasks.image import image_model
 from model.vit import VIT_SIZES, vit
 from service.explanations.query import resolve
 from service.options import AttentionOptions, parse

@@ -31,12 +31,13 @@ from benchmarks.peers import ROOT, Peer, log, python
 from benchmarks.runtimes import artifacts, command, middle
 from benchmarks.service import heading
 from contract.artifact import read_artifact
-from service.batching.batcher import Device
-from service.telemetry.metrics import Metrics
+from service.inputs.model_input import ModelInput
 from service.options import GenerateOptions
+from service.repository.tasks import TASKS
+from service.runtime.device import Device
 from service.runtime.session import choose_device
-from service.repository.served_model import TASKS, Item
 from service.settings import Settings
+from service.telemetry.metrics import Metrics
 
 SOURCE, NEW, WARM = 32, 64, 8
 BATCHES = (1, 8, 32)
@@ -157,7 +158,7 @@ class Ours:
     def one(self, source, new, beams=1, grew=None):
         """Return what generates from a source of token ids."""
         inputs = {"source": np.array(source), "source_visible": np.ones(len(source), np.bool_)}
-        item = Item(inputs, {"source": len(source)}, [], {})
+        item = ModelInput(inputs, {"source": len(source)}, [], {})
         options = GenerateOptions(max_new_tokens=new, num_beams=beams)
         return self.served.generate(item, options, grew)
 

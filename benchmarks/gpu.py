@@ -30,15 +30,16 @@ from benchmarks.peers import log
 from benchmarks.service import heading
 from contract.artifact import read_artifact
 from contract.manifest import ImageRule
-from export.__main__ import export
 from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
 from export.checkpoints.family import Wish
-from export.graphs.cleanup import ExportError
-from export.tasks.ports import image_model
+from export.errors import ExportError
+from export.pipeline import export
+from export.tasks.image import image_model
 from model.vit import VIT_SIZES
 from service.inputs.image_preprocessing import decode_image
-from service.runtime.session import ProviderError, Session, SessionError, choose_device
+from service.runtime.runtime_errors import ProviderError, SessionError
+from service.runtime.session import Session, choose_device
 from service.settings import Settings
 from tests.conftest import served
 

@@ -37,11 +37,11 @@ from benchmarks.servers import HERE, JPEG, computed, family, jpegs, load, loader
 from benchmarks.service import heading
 from contract.artifact import read_artifact
 from service.api import responses as present
+from service.explanations.answer import AttentionAnswer, npz
 from service.explanations.query import resolve
 from service.options import AttentionOptions, parse
 from service.runtime.session import choose_device, open_sessions
 from service.settings import Settings
-from service.explanations.answer import Sight, npz
 from tests.conftest import served
 
 SMALL, LARGE = "deit-s", "vit-b-16"
@@ -217,7 +217,7 @@ def write(folder, rounds):
     lists = {"attention": [one.values.tolist() for one in maps]}
 
     def ours(ask):
-        sight = Sight(ask, maps, axes={})
+        sight = AttentionAnswer(ask, maps, axes={})
         if ask.options.format == "npz":
             return npz({}, [sight])
         return present.dump({"results": [{"attention": sight.json()}]})

@@ -26,10 +26,10 @@ from benchmarks.attention import seconds
 from benchmarks.peers import ROOT, Peer, log, python
 from benchmarks.service import heading
 from contract.artifact import read_artifact
-from export.__main__ import export
 from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
 from export.checkpoints.family import Wish
+from export.pipeline import export
 from service.runtime.session import Session, choose_device
 from service.settings import Settings
 from tests.export.checkpoints import pieces, processor

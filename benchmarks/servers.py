@@ -42,12 +42,13 @@ from benchmarks.peers import log
 from benchmarks.service import heading
 from contract.artifact import read_artifact
 from contract.manifest import ImageRule
-from export.__main__ import export
-from export.tasks.ports import image_model
+from export.pipeline import export
+from export.tasks.image import image_model
 from model.vit import ViTConfig
 from service import VERSION
 from service.inputs.image_preprocessing import decode_image
-from service.runtime.session import Session, choose_device, usable_cores
+from service.runtime.session import Session, choose_device
+from service.runtime.threads import usable_cores
 from service.settings import Settings
 from tests.conftest import ROOT, served
 

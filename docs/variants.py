@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from model import methods
 from model.catalogue import BUNDLED, build
-from model.train.digits import STEPS, pixels, read_right, scans
 from model.variants import PLAIN, VARIANTS
 from model.weights import load_weights, save_weights
+from train.digits import STEPS, pixels, read_right, scans
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parent / "build" / "variants"
@@ -36,7 +36,7 @@ def main() -> int:
     for seed in SEEDS:
         missing = [name for name in VARIANTS if not _weights(seed, name).exists()]
         if missing:
-            command = [sys.executable, "-m", "model.train", *missing, "--seed", str(seed), "--to", FOLDER / str(seed)]
+            command = [sys.executable, "-m", "train", *missing, "--seed", str(seed), "--to", FOLDER / str(seed)]
             subprocess.run(command, check=True, cwd=HERE.parent)  # noqa: S603 # our own command
     _, _, held, labels = scans()
     models = {name: [_trained(seed, name) for seed in SEEDS] for name in VARIANTS}
@@ -183,7 +183,7 @@ A small Vision Transformer that reads one handwritten digit, made to be compared
 ([docs/variants.md](../../../docs/variants.md)). It takes the same pictures as [digits](../digits/README.md), whose
 card says what they are trained on. {size} parameters.
 
-**Trained** for {steps} steps of 60 images, seed 0: `python -m model.train {name}`.
+**Trained** for {steps} steps of 60 images, seed 0: `python -m train {name}`.
 
 **Measured** by the recipe: accuracy {accuracy} % ({right} of {count} held-out scans).
 """

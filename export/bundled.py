@@ -9,13 +9,16 @@ from typing import Any
 
 from contract.artifact import sha256
 from contract.manifest import Generation, ImageRule, Task, TextRule
-from export.checkpoints.checkpoint import CheckpointError, open_checkpoint
+from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
 from export.checkpoints.family import Wish, flat, versions
-from export.plan import Source
-from export.tasks.ports import aligned, crossing, image_model, text_continuer, text_model, text_to_text
 from export.checkpoints.tokenizers.tokenizer import characters
 from export.checkpoints.tokenizers.tokenizer import words as worded
+from export.errors import CheckpointError
+from export.plan import Source
+from export.tasks.generation import aligned, crossing, text_continuer, text_to_text
+from export.tasks.image import image_model
+from export.tasks.text import text_model
 from model import words
 from model.alphabet import ALPHABET, END, MASK, MASK_TOKEN, SPECIALS, START
 from model.captioner import CAPTIONER_SIZES

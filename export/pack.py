@@ -10,8 +10,7 @@ import onnx
 
 from contract.artifact import MANIFEST, describe
 from contract.manifest import Graph, Manifest, Role
-from export.plan import Source, words
-from export.graphs.float16 import Precision, ports
+from export.plan import Precision, Source, ports, words
 
 WEIGHTS = "weights.bin"
 ALIGNMENT = 4096  # a page, so that the runtime can map each tensor into memory

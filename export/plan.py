@@ -3,11 +3,14 @@
 import dataclasses
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from contract.manifest import Generation, ImageRule, Kind, Port, Role, Scores, Task, TextRule
+from contract.manifest import Dtype, Generation, ImageRule, Kind, Port, Role, Scores, Task, TextRule
 
 Sizes = dict[str, int]
 """How long each named axis is."""
@@ -117,3 +120,30 @@ class Source:
         ]
         plans = tuple(plan for plan in self.plans if plan.role != role)
         return dataclasses.replace(self, plans=plans, attention=tuple(kinds))
+
+
+def patch_centres(grid: tuple[int, int], image: ImageRule) -> npt.NDArray[np.float64]:
+    """Return the centres (patch, 2) of an image's patches, down and across, in pixels of what the model takes."""
+    down, across = image.height / grid[0], image.width / grid[1]
+    return np.array([[(y + 0.5) * down, (x + 0.5) * across] for y in range(grid[0]) for x in range(grid[1])])
+
+
+Precision: TypeAlias = Literal["fp32", "fp16", "bf16", "int8"]
+
+
+HALVES: Mapping[str, Dtype] = {"fp16": "float16", "bf16": "bfloat16"}
+"""What a graph of half floats computes in."""
+
+
+OWN = ("past.", "present.", "memory.", "decoder.blocks.", "encoder.blocks.", "decoder.attention")
+"""What caches, memory, weights and values are called: they stay in the precision that the graph computes in."""
+
+
+def ports(given: tuple[Port, ...], precision: Precision) -> tuple[Port, ...]:
+    """Return the ports of a graph of that precision."""
+    return tuple(
+        port.model_copy(update={"dtype": HALVES[precision]})
+        if precision in HALVES and port.dtype == "float32" and port.name.startswith(OWN)
+        else port
+        for port in given
+    )

@@ -8,9 +8,9 @@ import os
 import signal
 import sys
 
-from service.telemetry.logs import configure
-from service.settings import SettingsError, read_settings
 from service.process.workers import supervise, this
+from service.settings import SettingsError, read_settings
+from service.telemetry.logs import configure
 
 
 def main() -> int:

@@ -13,21 +13,24 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from service import VERSION
-from service.batching.batcher import Device
-from service.inputs.sandbox.decoder_pool import Decoders, Nursery
-from service.http.middleware import Edge
-from service.errors import Refusal, problem, refused
-from service.api.direct_routes import Hot
-from service.store import Store
+from service.api.direct_routes import FastPath
+from service.api.routes import admin, health, router, watching
+from service.errors import Refusal
 from service.http.api_keys import Keys, keys_of
-from service.telemetry.metrics import Metrics
-from service.repository.registry import Models
-from service.runtime.providers import PROVIDERS
-from service.api.routes import State, admin, health, router, watching
-from service.runtime.session import device_memory
-from service.repository.served_model import Served
-from service.settings import Settings
+from service.http.middleware import RequestLog
+from service.http.problems import problem, refused
+from service.inputs.sandbox.decoder_pool import DecoderPool
+from service.inputs.sandbox.decoder_process import ForkServer
 from service.process.workers import Worker
+from service.repository.registry import Registry
+from service.repository.served_model import ServedModel
+from service.runtime.device import Device
+from service.runtime.providers import PROVIDERS
+from service.runtime.session import device_memory
+from service.settings import Settings
+from service.state import State
+from service.store.stored_request import Store
+from service.telemetry.metrics import Metrics
 
 log = structlog.get_logger()
 
@@ -38,10 +41,10 @@ SILENT: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "a
 
 def create_app(
     settings: Settings,
-    models: Mapping[str, Served],
+    models: Mapping[str, ServedModel],
     store: Store,
     when_ready: Callable[[], None] = lambda: None,
-    nursery: Nursery | None = None,
+    nursery: ForkServer | None = None,
     worker: Worker | None = None,
 ) -> FastAPI:
     """Return the application that serves these models and keeps requests; `load` and `open_store` make them.
@@ -53,14 +56,14 @@ def create_app(
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         device = Device()
-        decoders = Decoders(settings, metrics, nursery)
+        decoders = DecoderPool(settings, metrics, nursery)
         if any(served.manifest.image for served in models.values()):
             decoders.start()
         elif nursery:
             nursery.end_all()
         tokenizers = ThreadPoolExecutor(1, thread_name_prefix="tokenize")
         presenters = ThreadPoolExecutor(2, thread_name_prefix="present")
-        fleet = Models(models, settings, device, metrics)
+        fleet = Registry(models, settings, device, metrics)
         app.state.regard = state = State(
             settings, fleet, metrics, device, store, decoders, tokenizers, presenters, worker
         )
@@ -95,7 +98,7 @@ def create_app(
         app.include_router(watching)
         if keys.needed:
             app.include_router(admin)
-    app.add_middleware(Hot, routes=router.routes)
+    app.add_middleware(FastPath, routes=router.routes)
     return _edged(app, settings, keys)
 
 
@@ -112,7 +115,7 @@ def _edged(app: FastAPI, settings: Settings, keys: Keys) -> FastAPI:
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(HTTPException, _not_routed)
     app.state.keys = keys
-    app.add_middleware(Edge, metrics=app.state.metrics, settings=settings, keys=keys)
+    app.add_middleware(RequestLog, metrics=app.state.metrics, settings=settings, keys=keys)
     return app
 
 

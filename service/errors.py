@@ -28,10 +28,6 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import ClassVar
 
-import orjson
-from starlette.responses import Response
-from starlette.types import Scope
-
 
 class Refusal(Exception):
     """A request that is not answered as it wishes, and why."""
@@ -168,27 +164,6 @@ class TooSlow(Refusal):
     """The deadline passed before there was an answer."""
 
     status = HTTPStatus.GATEWAY_TIMEOUT
-
-
-def problem(
-    status: int, detail: str, errors: Sequence[Mapping[str, str]] = (), headers: Mapping[str, str] | None = None
-) -> Response:
-    """Return the answer of a refusal."""
-    body: dict[str, object] = {
-        "type": "about:blank",
-        "title": HTTPStatus(status).phrase,
-        "status": int(status),
-        "detail": detail,
-    }
-    if errors:
-        body["errors"] = list(errors)
-    return Response(orjson.dumps(body), int(status), dict(headers or {}), "application/problem+json")
-
-
-def refused(refusal: Refusal, scope: Scope) -> Response:
-    """Return the answer that a refusal says of itself, and leave its reason in the request's state."""
-    scope["state"]["refused"] = reason(refusal)
-    return problem(refusal.status, refusal.detail, refusal.errors, refusal.headers)
 
 
 def reason(refusal: Refusal) -> str:

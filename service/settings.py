@@ -141,7 +141,8 @@ class Settings(BaseSettings):
         description="origins whose pages may read answers, comma separated, such as https://a.example; none by default",
     )
     api_keys: Path | None = Field(
-        None, description="file of API keys, as `python -m service.http.api_keys` makes them; none are asked for by default"
+        None,
+        description="file of API keys, as `python -m service.keys` makes them; none are asked for by default",
     )
     key_in_flight: int = Field(0, ge=0, description="requests of one key being answered before 429; 0 sets no limit")
 

@@ -8,9 +8,9 @@ from fastapi.testclient import TestClient
 from PIL import Image, ImageDraw, ImageFont
 
 from service.app import create_app
-from service.store import open_store
 from service.repository.registry import load
 from service.settings import Settings
+from service.store import open_store
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent

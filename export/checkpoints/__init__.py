@@ -1,0 +1,1 @@
+"""Checkpoints in the Hugging Face layout: opened, read, fitted to our definitions."""

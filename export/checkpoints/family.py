@@ -14,7 +14,9 @@ from torch import nn
 
 from contract.artifact import sha256
 from contract.manifest import Scores, Task
-from export.checkpoints.checkpoint import CONFIG, NOWHERE, Checkpoint, CheckpointError, Names, fill, fit
+from export.checkpoints.checkpoint import CONFIG, Checkpoint
+from export.checkpoints.tensor_names import NOWHERE, Names, fill, fit
+from export.errors import CheckpointError
 from export.plan import Source
 
 ACTIVATIONS = {

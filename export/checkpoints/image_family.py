@@ -9,11 +9,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from contract.manifest import Task
-from export.checkpoints.checkpoint import CONFIG, Checkpoint, CheckpointError, Names
+from export.checkpoints.checkpoint import CONFIG, Checkpoint
 from export.checkpoints.family import Activation, Config, Family, Size, Wish, made_by
 from export.checkpoints.preprocessor_config import read, size
+from export.checkpoints.tensor_names import Names
+from export.errors import CheckpointError
 from export.plan import Source
-from export.tasks.ports import image_model
+from export.tasks.image import image_model
 from model.vit import ViT, ViTConfig, vit
 
 PREPROCESSOR = "preprocessor_config.json"

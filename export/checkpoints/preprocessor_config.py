@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Literal, TypeAlias, TypeGuard
 
 from contract.manifest import ImageRule
+from export.errors import ProcessorError
 
 Sides: TypeAlias = tuple[int, int]
 """Height and width in pixels."""
@@ -60,13 +61,6 @@ IRRELEVANT = frozenset(  # keys that do not change the pixels
     transformers_version use_fast backend device disable_grouping data_format input_data_format return_tensors
     model_input_names image_seq_length pad_size do_reduce_labels reduce_labels""".split()
 )
-
-
-class ProcessorError(ValueError):
-    """A key or value that no rule can stand for: key, rule, given."""
-
-    def __init__(self, key: str, rule: str, given: object) -> None:
-        super().__init__(f"preprocessor_config.json: {key} must be {rule}, given {given!r}")
 
 
 def read(

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from export.checkpoints.checkpoint import Checkpoint, CheckpointError, read_json
+from export.checkpoints.checkpoint import Checkpoint, read_json
+from export.errors import CheckpointError
 from model.heads import Pooling
 
 MODULES = "modules.json"

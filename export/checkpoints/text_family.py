@@ -8,12 +8,14 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from contract.manifest import Task, TextRule
-from export.checkpoints.checkpoint import Checkpoint, CheckpointError, Names, copy_of, spare
+from export.checkpoints.checkpoint import Checkpoint
 from export.checkpoints.family import Config, Family, Index, Size, Wish, made_by
-from export.plan import Source
 from export.checkpoints.sentence_transformers import DECLARED, Sentences, sentences
-from export.tasks.ports import text_model
+from export.checkpoints.tensor_names import Names, copy_of, spare
 from export.checkpoints.tokenizers.tokenizer import longest, of_checkpoint, special
+from export.errors import CheckpointError
+from export.plan import Source
+from export.tasks.text import text_model
 from model.heads import FirstClassifier, MaskedWords, Pool
 from model.parts import ACTIVATIONS
 from model.text_encoder import TextEncoderConfig, text_encoder

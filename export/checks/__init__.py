@@ -1,0 +1,1 @@
+"""Checks of a graph: against its definition in float64, and what eight bits cost."""

@@ -9,12 +9,11 @@ from PIL import Image
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from export.checkpoints.checkpoint import CheckpointError
 from export.checks.reference import CASES
-from export.tasks.traced import Look
-from export.graphs.cleanup import ExportError
-from export.plan import Sizes, Source
 from export.checks.verify import SEEDS, Array, Open, axes, run
+from export.errors import CheckpointError, ExportError
+from export.plan import Sizes, Source
+from export.tasks.traced import Look
 
 BOUNDS: Mapping[str, float] = {"1 - cosine": 0.01, "other answer": 0.1, "maps moved": 0.05}
 """At most, in the mean over inputs: one less the cosine of the answer's vector; how often the likeliest is another (an

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from contract.manifest import FIGURES, FUSIONS, READ, ImageRule, Kind
+from export.plan import Sizes, patch_centres
 from export.tasks.traced import Look, Seen
-from export.plan import Sizes
-from export.graphs.attention import patch_centres
 from model import methods
 
 Controls = dict[str, Tensor]

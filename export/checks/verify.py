@@ -13,10 +13,9 @@ from torch import Tensor
 
 from contract.manifest import COUNT, LIKELIEST, TOKENS, Generation, KindName, Port, Role
 from export.checks.reference import CASES, Case, Controls, identities, read, relevance, targets
+from export.errors import ExportError
+from export.plan import Plan, Precision, Sizes, Source, words
 from export.tasks.traced import Look
-from export.graphs.cleanup import ExportError
-from export.plan import Plan, Sizes, Source, words
-from export.graphs.float16 import Precision
 
 Array = npt.NDArray[np.generic]
 

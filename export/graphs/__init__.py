@@ -1,0 +1,1 @@
+"""Graphs: traced, built node by node, lowered, quantized."""

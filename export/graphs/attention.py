@@ -6,22 +6,18 @@ of a kind, whichever it then goes through.)
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import onnx
 
-from contract.manifest import FUSIONS, READ, ImageRule, Kind, KindName
-from export.graphs.builder import BOOL, FLOAT, INT64, Builder
-from export.graphs.gradient import differentiate
-from export.tasks.traced import Look
+from contract.manifest import FUSIONS, READ, ImageRule, Kind
+from export.graphs.base_graph import _abreast, _copied, _wanted
+from export.graphs.builder import FLOAT, INT64, Builder
 from export.graphs.cleanup import finish
-from export.plan import Plan
-
-TYPES = {"int64": INT64, "bool": BOOL, "float32": FLOAT}
-SCALE = 1024.0
-"""Half floats: so many times the logit is differentiated, and its gradient divided again, lest small ones vanish."""
+from export.plan import Plan, patch_centres
+from export.tasks.traced import Look
 
 
 def attention_graph(base: onnx.ModelProto, plan: Plan, look: Look, image: ImageRule | None) -> onnx.ModelProto:
@@ -36,45 +32,6 @@ def attention_graph(base: onnx.ModelProto, plan: Plan, look: Look, image: ImageR
         name = f"{kind.kind}.diagnostics"
         b.output(name, reading.diagnostics(), FLOAT, shown[name])
     return finish(graph, plan)
-
-
-def relevance_graph(base: onnx.ModelProto, plan: Plan, look: Look) -> onnx.ModelProto:
-    """Return the graph of the answer, its gradient, and the relevance of one row a target."""
-    graph, b = _copied(base, plan, "relevance.")
-    answer = plan.outputs[0].name
-    b.output(answer, f"{answer}.seen", FLOAT, plan.outputs[0].axes)
-    names = [name for kind in look.kinds for name in kind.maps]
-    half = next(value for value in base.graph.output if value.name == names[0]).type.tensor_type.elem_type != FLOAT
-    gradients = differentiate(graph, f"{answer}.seen", _seed(b, plan, f"{answer}.seen", SCALE if half else 1), names)
-    layers = {kind.kind: [_relevance(b, name, gradients[name], half=half) for name in kind.maps] for kind in look.kinds}
-    if "cross" in layers:
-        _bimodal(b, plan, layers)
-    else:
-        kind, length = look.kinds[0], b.length(look.kinds[0].maps[0], 3)
-        joint = b.one_hot("rows", length)  # (batch, row, key)
-        for wanted, layer in reversed(_abreast(b, kind, layers[kind.kind])):
-            joint = b.op("Where", wanted, b.op("Add", joint, b.op("MatMul", joint, layer)), joint)
-        b.output(kind.kind, joint, FLOAT, plan.outputs[1].axes)
-    return finish(graph, plan)
-
-
-def _copied(base: onnx.ModelProto, plan: Plan, prefix: str) -> tuple[onnx.ModelProto, Builder]:
-    """Return a copy of a graph that has the plan's inputs, no outputs yet, and its answer as `<name>.seen`."""
-    graph = onnx.ModelProto()
-    graph.CopyFrom(base)
-    answer = plan.outputs[0].name
-    for node in graph.graph.node:
-        for names in (node.input, node.output):
-            for index, name in enumerate(names):
-                if name == answer:
-                    names[index] = f"{answer}.seen"
-    del graph.graph.output[:]
-    b = Builder(graph, prefix)
-    given = {value.name for value in graph.graph.input}
-    for port in plan.inputs:
-        if port.name not in given:
-            b.input(port.name, TYPES[port.dtype], port.axes)
-    return graph, b
 
 
 def _tapped(graph: onnx.ModelProto, b: Builder, kinds: Sequence[Kind]) -> str:
@@ -315,91 +272,3 @@ class Reading:
         return self.b.branch(
             self._is(control, names, name), lambda: [make()], lambda: [self._chosen(control, names, dict(others))]
         )[0]
-
-
-def patch_centres(grid: tuple[int, int], image: ImageRule) -> npt.NDArray[np.float64]:
-    """Return the centres (patch, 2) of an image's patches, down and across, in pixels of what the model takes."""
-    down, across = image.height / grid[0], image.width / grid[1]
-    return np.array([[(y + 0.5) * down, (x + 0.5) * across] for y in range(grid[0]) for x in range(grid[1])])
-
-
-def _wanted(b: Builder, kind: Kind) -> str:
-    """Return (layer): is it among those asked for."""
-    among = b.op(
-        "Equal",
-        b.op("Unsqueeze", f"{kind.kind}.layers", b.constant([1])),
-        b.constant(np.arange(len(kind.maps))[None]),
-    )
-    return b.op("Cast", b.reduce("ReduceMax", b.op("Cast", among, to=INT64), 0, keep=False), to=BOOL)
-
-
-def _abreast(b: Builder, kind: Kind, maps: Sequence[str]) -> list[tuple[str, str]]:
-    """`methods.abreast`: return the layers that maps add up to, each behind whether any map of it is asked for."""
-    wanted = _wanted(b, kind)
-    asked = [b.op("Gather", wanted, b.constant(index)) for index in range(len(maps))]
-    if kind.abreast == 1:
-        return list(zip(asked, maps, strict=True))
-    zero = b.constant(0, np.float32)
-    counted = [b.op("Where", one, name, zero) for one, name in zip(asked, maps, strict=True)]
-    groups = [slice(first, first + kind.abreast) for first in range(0, len(maps), kind.abreast)]
-    return [
-        (functools.reduce(functools.partial(b.op, "Or"), asked[group]), b.op("Sum", *counted[group]))
-        for group in groups
-    ]
-
-
-def _seed(b: Builder, plan: Plan, answer: str, scale: float) -> str:
-    """Return what the answer is weighed with: 1 at each row's target, which is its likeliest where it is negative."""
-    sequence = any(port.name == "position" for port in plan.inputs)
-    row = answer
-    if sequence:  # (batch, position, class)
-        row = b.op("GatherND", answer, b.op("Unsqueeze", "position", b.constant([1])), batch_dims=1)
-    likeliest = b.op("ArgMax", row, axis=1, keepdims=0)
-    target = b.op("Where", b.op("Less", "explained", b.constant(0)), likeliest, "explained")
-    seed = b.op("Mul", b.one_hot(target, b.length(row, 1)), b.constant(scale, np.float32))
-    if not sequence:
-        return seed
-    at = b.op("Unsqueeze", b.one_hot("position", b.length(answer, 1)), b.constant([2]))
-    return b.op("Mul", at, b.op("Unsqueeze", seed, b.constant([1])))
-
-
-def _relevance(b: Builder, weights: str, gradient: str, *, half: bool) -> str:
-    """`methods.relevance_of`: (batch, query, key)."""
-    if half:
-        weights, gradient = b.floats(weights), b.op("Div", b.floats(gradient), b.constant(SCALE, np.float32))
-    return b.reduce("ReduceMean", b.op("Relu", b.op("Mul", weights, gradient)), 1, keep=False)
-
-
-def _bimodal(b: Builder, plan: Plan, layers: Mapping[KindName, list[str]]) -> None:
-    """`methods.bimodal_relevance`, and of it the row of each target's position."""
-
-    def eye(layer: str) -> str:
-        length = b.length(layer, 2)
-        return b.op(
-            "Unsqueeze", b.one_hot(b.op("Range", b.constant(0), length, b.constant(1)), length), b.constant([0])
-        )
-
-    def normalized(relevance: str, eye: str) -> str:
-        rest = b.op("Sub", relevance, eye)
-        total = b.reduce("ReduceSum", rest, 2)
-        zero, one = b.constant(0, np.float32), b.constant(1, np.float32)
-        some = b.op("Greater", total, zero)
-        shares = b.op("Div", rest, b.op("Where", some, total, one))
-        return b.op("Add", b.op("Where", some, shares, zero), eye)
-
-    def grown(relevance: str, layer: str) -> str:
-        return b.op("Add", relevance, b.op("MatMul", layer, relevance))
-
-    source, target = eye(layers["encoder"][0]), eye(layers["decoder"][0])
-    ii, qq = source, target
-    qi = b.op("Mul", layers["cross"][0], b.constant(0, np.float32))
-    for layer in layers["encoder"]:
-        ii = grown(ii, layer)
-    ii = normalized(ii, source)
-    for own, across in zip(layers["decoder"], layers["cross"], strict=True):
-        qq, qi = grown(qq, own), grown(qi, own)
-        share = b.op("Transpose", normalized(qq, target), perm=[0, 2, 1])
-        qi = b.op("Add", qi, b.op("MatMul", b.op("MatMul", share, across), ii))
-    at = b.op("Unsqueeze", b.one_hot("position", b.length(qq, 1)), b.constant([1]))  # (batch, 1, target)
-    for port, relevance in zip(plan.outputs[1:], (qq, qi), strict=True):
-        b.output(port.name, b.op("MatMul", at, relevance), FLOAT, port.axes)

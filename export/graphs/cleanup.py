@@ -4,14 +4,11 @@ import copy
 
 import onnx
 
+from export.errors import ExportError
 from export.plan import Plan
 
 ATTENDING = ("Softmax", "Attention")
 """One node of these is one attention: its weights, or all of it where it has been fused."""
-
-
-class ExportError(Exception):
-    """An artifact cannot be made; the message says what was found."""
 
 
 def optimize(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
+from export.errors import ExportError
 from export.graphs.builder import Builder
-from export.graphs.cleanup import ExportError
 
 Shape: TypeAlias = tuple[int | str | None, ...]
 

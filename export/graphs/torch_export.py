@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import onnx
 import torch
 
-from export.plan import Plan, Sizes
 from export.graphs.gru import TRANSLATIONS, traceable
+from export.plan import Plan, Sizes
 
 OPSET = 20
 """The first with one `Gelu` node, and the one at which dynamic int8 quantization was fastest on a CPU."""

@@ -1,0 +1,1 @@
+"""The interface: routes, what requests say and what answers look like."""

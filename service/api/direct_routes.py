@@ -9,12 +9,13 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.errors import Refusal, refused
+from service.errors import Refusal
+from service.http.problems import refused
 
 PREFIX = "/v1/models/{model}/"
 
 
-class Hot:
+class FastPath:
     """Wraps the application, plain ASGI: what is posted to a model's endpoint goes straight to its function."""
 
     def __init__(self, app: ASGIApp, routes: list[BaseRoute]) -> None:

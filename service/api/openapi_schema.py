@@ -5,6 +5,7 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field
 
 from contract.manifest import Method
+from service.explanations.answer import TYPES
 from service.options import (
     AttentionOptions,
     ClassifyOptions,
@@ -15,7 +16,6 @@ from service.options import (
     RequestOptions,
     TextOptions,
 )
-from service.explanations.answer import TYPES
 
 Json = dict[str, Any]
 

@@ -5,6 +5,7 @@ import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from email.message import Message
+from typing import TypeVar
 
 import orjson
 from starlette.datastructures import UploadFile
@@ -12,10 +13,12 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from service.errors import Malformed, NotAcceptable, TooLarge, Unacceptable, Unsupported
-from service.options import AttentionOptions, O, parse
-from service.settings import Settings
 from service.explanations.answer import TYPES, Form
-from service.inputs.texts import Pair, Text
+from service.inputs.model_input import Pair, Text
+from service.options import AttentionOptions, Options, parse
+from service.settings import Settings
+
+O = TypeVar("O", bound=Options)  # noqa: E741 # the letter of Options
 
 JSON = "application/json"
 FORM = "multipart/form-data"

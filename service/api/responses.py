@@ -1,20 +1,20 @@
 """Present: arrays to answers. Large arrays go to JSON without passing through Python numbers."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 from starlette.responses import Response
 
-from contract.manifest import Manifest
+from service.arrays import softmax
 from service.explanations.query import methods_of
 from service.generation.token_selection import Hypothesis, likeliest
-from service.repository.served_model import Generator, Prediction, Predictor, Served
+from service.repository.generator import Generator
+from service.repository.predictor import Predictor, probabilities
+from service.repository.served_model import Prediction, ServedModel
 
 
-def answer(request_id: str, served: Served, results: Sequence[dict[str, object]]) -> dict[str, object]:
+def answer(request_id: str, served: ServedModel, results: Sequence[dict[str, object]]) -> dict[str, object]:
     """Return what every prediction is wrapped in."""
     manifest = served.manifest
     return {"id": request_id, "model": manifest.name, "version": manifest.version, "results": list(results)}
@@ -30,7 +30,7 @@ def respond(body: object) -> Response:
     return Response(dump(body), media_type="application/json")
 
 
-def labels(served: Served, logits: Prediction, top_k: int) -> dict[str, object]:
+def labels(served: ServedModel, logits: Prediction, top_k: int) -> dict[str, object]:
     """Return the likeliest labels, best first; equals in the order of their indices."""
     chances = probabilities(served.manifest, logits)
     names = served.manifest.labels
@@ -46,7 +46,7 @@ def labels(served: Served, logits: Prediction, top_k: int) -> dict[str, object]:
     }
 
 
-def embedding(served: Served, vector: Prediction) -> dict[str, object]:
+def embedding(served: ServedModel, vector: Prediction) -> dict[str, object]:
     """Return an embedding."""
     return {"embedding": vector}
 
@@ -82,7 +82,7 @@ def sequence(served: Generator, hypothesis: Hypothesis, penalty: float) -> dict[
     }
 
 
-def describe(served: Served) -> dict[str, object]:
+def describe(served: ServedModel) -> dict[str, object]:
     """Return what `GET /v1/models/{model}` says."""
     manifest, settings = served.manifest, served.settings
     session = next(iter(served.sessions.values()))
@@ -126,7 +126,7 @@ def describe(served: Served) -> dict[str, object]:
     }
 
 
-def _takes(served: Served) -> dict[str, object]:
+def _takes(served: ServedModel) -> dict[str, object]:
     image, text = served.manifest.image, served.manifest.text
     if image:
         return {"height": image.height, "width": image.width, "channels": image.channels}
@@ -134,19 +134,3 @@ def _takes(served: Served) -> dict[str, object]:
     if isinstance(served, Predictor) and served.mask:
         taken["mask"] = served.mask
     return taken
-
-
-def probabilities(manifest: Manifest, logits: Prediction) -> npt.NDArray[np.float64]:
-    """Return what logits say of each class: one of them, or each for itself."""
-    return softmax(logits) if manifest.scores == "softmax" else sigmoid(logits)
-
-
-def softmax(logits: Prediction) -> npt.NDArray[np.float64]:
-    """Return probabilities along the last axis, in float64."""
-    exact = np.exp(logits.astype(np.float64) - float(logits.max()))
-    return exact / math.fsum(exact)
-
-
-def sigmoid(logits: Prediction) -> npt.NDArray[np.float64]:
-    """Return each logit's own probability, in float64."""
-    return np.asarray(0.5 * (1 + np.tanh(logits.astype(np.float64) / 2)))

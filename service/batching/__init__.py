@@ -1,0 +1,1 @@
+"""Queues: what is admitted, and batches that form while another runs."""

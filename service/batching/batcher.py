@@ -2,170 +2,24 @@
 
 import asyncio
 import contextlib
-import math
-import queue
-import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
-from contextvars import ContextVar
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 import structlog
 
+from service.batching.admission import Budget, due
+from service.errors import Broken, DeviceFull, Refusal
+from service.runtime.device import Device, kind_of
+from service.runtime.runtime_errors import DeviceLost
 from service.telemetry import tracing
-from service.errors import Broken, Busy, DeviceFull, Refusal
 from service.telemetry.metrics import Metrics
-from service.runtime.session import DeviceLost
 
 T = TypeVar("T")
 R = TypeVar("R")
-Priority: TypeAlias = Literal["interactive", "batch"]
 log = structlog.get_logger()
-
-PRIORITY: ContextVar[Priority] = ContextVar("priority", default="interactive")
-"""Of the request that is being served."""
-PATIENCE = 2.0
-"""Seconds for which work of priority `batch` lets what is interactive go first; after that it is as good as any."""
-SHARE = {"interactive": 1.0, "batch": 0.5}
-"""Of a budget, what work of that priority may fill: for what is interactive there is always room."""
-
-
-def due() -> float:
-    """Return the time by which queued work of the current priority stands in order."""
-    return time.monotonic() + (PATIENCE if PRIORITY.get() == "batch" else 0.0)
-
-
-class Device:
-    """A device and the one thread that works for it. Whoever holds it runs; the others wait in order of arrival."""
-
-    def __init__(self) -> None:
-        self._turn = asyncio.Lock()
-        self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()  # takes turns with the loop less than a semaphore
-        self._task: tuple[Callable[[], Any], Future[Any]] | None = None
-        self._since: float | None = None
-        self._closed = False
-        self.wanted = 0
-        """How many wait for their turn."""
-        self.lost: Exception | None = None
-        """Why nothing can run here any more, once nothing can."""
-        self._thread: threading.Thread | None = None
-        self.revive()
-
-    @contextlib.asynccontextmanager
-    async def turn(self) -> AsyncIterator[Callable[..., "asyncio.Future[R]"]]:
-        """Wait for the device; yields a function that runs another on its thread, and gives the device back when done.
-
-        Whoever leaves while his function runs leaves the device to nobody until it has returned.
-        """
-        self.wanted += 1
-        try:
-            await self._turn.acquire()
-        finally:
-            self.wanted -= 1
-        running: list[Future[Any]] = []
-
-        def run(function: Callable[..., R], *arguments: Any) -> "asyncio.Future[R]":  # noqa: ANN401 # the function's own
-            future: Future[R] = Future()
-            future.set_running_or_notify_cancel()
-            running[:] = [future]
-            self._task, self._since = (lambda: function(*arguments), future), time.monotonic()
-            self._wake.put(None)
-            return asyncio.wrap_future(future)
-
-        loop = asyncio.get_running_loop()
-        try:
-            yield run
-        finally:
-            if running and not running[0].done():
-                running[0].add_done_callback(lambda _: loop.call_soon_threadsafe(self._turn.release))
-            else:
-                self._turn.release()
-
-    def revive(self) -> None:
-        """See that there is a thread: what is thrown into it between two lines may end it after all."""
-        if not self._closed and not (self._thread and self._thread.is_alive()):
-            self._thread = threading.Thread(target=self._work, name="device", daemon=True)
-            self._thread.start()
-
-    def busy_seconds(self) -> float:
-        """Return for how long what runs now has been running; 0 when nothing does."""
-        since = self._since
-        return 0.0 if since is None else time.monotonic() - since
-
-    def close(self) -> None:
-        """Let the thread end once it has finished what it runs."""
-        self._closed = True
-        self._wake.put(None)
-
-    def _work(self) -> None:
-        """Run what is given, one after the other. What it raises ends neither the thread nor its caller's wait."""
-        while not self._closed:
-            future: Future[Any] | None = None
-            try:
-                self._wake.get()
-                if self._task:
-                    function, future = self._task
-                    self._task = None
-                    result = function()
-                    self._since = None
-                    future.set_result(result)
-            except BaseException as error:  # a panic in a library is no Exception
-                self._since = None
-                if isinstance(error, DeviceLost):
-                    self.lost = error
-                if self._task:
-                    (_, future), self._task = self._task, None
-                if future and not future.done():
-                    future.set_exception(error if isinstance(error, Exception) else Died(type(error).__name__))
-
-
-class Died(RuntimeError):
-    """What ran was ended by what is no Exception, such as a panic in a library: its kind."""
-
-
-class Budget:
-    """A bound on the cost of all that was admitted and is not finished, in units of the caller's choice."""
-
-    def __init__(self, name: str, limit: int) -> None:
-        self.name = name
-        self.limit = limit
-        self.held = 0
-        self._rate = 0.0  # cost a second, a moving average
-
-    @contextlib.contextmanager
-    def permit(self, cost: int) -> Iterator[None]:
-        """Hold `cost` for the length of a block. Raises Busy as `take` does."""
-        self.take(cost)
-        try:
-            yield
-        finally:
-            self.give_back(cost)
-
-    def take(self, cost: int) -> None:
-        """Hold `cost` until it is given back. Raises Busy if it does not fit beside what is held.
-
-        Alone, a request is admitted whatever it costs: what one request may cost is limited elsewhere.
-        """
-        limit = int(self.limit * SHARE[PRIORITY.get()])
-        if self.held and self.held + cost > limit:
-            seconds = math.ceil((self.held + cost - limit) / self._rate) if self._rate else 1
-            raise Busy(
-                f"{self.name}: at most {limit} may wait, given {cost} more on top of {self.held}",
-                seconds=min(max(seconds, 1), 60),
-            )
-        self.held += cost
-
-    def give_back(self, cost: int) -> None:
-        """End holding `cost`."""
-        self.held -= cost
-
-    def spent(self, cost: int, seconds: float) -> None:
-        """Learn the rate from a finished batch."""
-        rate = cost / max(seconds, 1e-6)
-        self._rate = rate if not self._rate else 0.8 * self._rate + 0.2 * rate
 
 
 @dataclass
@@ -330,11 +184,6 @@ def while_wanted(futures: Sequence["asyncio.Future[Any]"], stop: Callable[[], No
     finally:
         for future in futures:
             future.remove_done_callback(one_less)
-
-
-def kind_of(error: Exception) -> str:
-    """Return what kind of fault an error of a run is, as metrics count them."""
-    return "not_finite" if isinstance(error, Broken) else "worker" if isinstance(error, Died) else "exception"
 
 
 def bucket_of(length: int) -> int:

@@ -10,13 +10,12 @@ import numpy as np
 import orjson
 from PIL import Image
 
+from service.errors import TooLarge, Unacceptable
 from service.explanations import drawing as pictures
 from service.explanations import token_merging as words
-from service.explanations.query import Array, Ask, Map, patches
-from service.errors import TooLarge, Unacceptable
-from service.inputs.image_preprocessing import Picture, Pixels
+from service.explanations.query import Array, AttentionQuery, Map, patches
+from service.inputs.model_input import Picture, Pixels, Token
 from service.options import AttentionOptions
-from service.inputs.texts import Token
 
 Form: TypeAlias = Literal["json", "npz", "png"]
 TYPES: dict[Form, str] = {"json": "application/json", "npz": "application/x-npz", "png": "image/png"}
@@ -31,10 +30,10 @@ MOST_PANELS = 144
 
 
 @dataclass(frozen=True)
-class Sight:
+class AttentionAnswer:
     """What was seen of one input: maps, and what their axes are."""
 
-    ask: Ask
+    ask: AttentionQuery
     maps: Sequence[Map]
     image: Picture | None = None
     axes: Mapping[str, Sequence[Token]] = field(default_factory=dict)
@@ -44,7 +43,7 @@ class Sight:
     diagnostics: list[dict[str, object]] | None = None
     evaluation: dict[str, object] | None = None
 
-    def merged(self) -> "Sight":
+    def merged(self) -> "AttentionAnswer":
         """Return the same with words for tokens, where that is asked for."""
         if not self.ask.options.merge:
             return self
@@ -65,7 +64,7 @@ class Sight:
             maps.append(replace(one, values=values, rows=tuple(rows)))
         return replace(self, axes=axes, maps=maps)
 
-    def rest(self) -> "Sight":
+    def rest(self) -> "AttentionAnswer":
         """Return relevance without the identity that it starts from, beside which little else would be seen."""
         if self.ask.method != "relevance":
             return self
@@ -190,7 +189,9 @@ def unshown(options: AttentionOptions, form: Form) -> list[str]:
     return sorted(options.model_fields_set & UNSHOWN[form] - ({"dtype"} if packed else set()))
 
 
-def check_picture(ask: Ask, sizes: Mapping[str, int], size: tuple[int, int] | None, targets: int, limit: int) -> None:
+def check_picture(
+    ask: AttentionQuery, sizes: Mapping[str, int], size: tuple[int, int] | None, targets: int, limit: int
+) -> None:
     """Raise TooLarge or Unacceptable, before anything runs, for a picture that cannot be drawn.
 
     sizes are the lengths of the axes, size the width and height of an image, if the input is one.
@@ -221,7 +222,7 @@ def check_picture(ask: Ask, sizes: Mapping[str, int], size: tuple[int, int] | No
         )
 
 
-def npz(answer: Mapping[str, object], sights: Sequence[Sight]) -> bytes:
+def npz(answer: Mapping[str, object], sights: Sequence[AttentionAnswer]) -> bytes:
     """Return all arrays as numpy's npz; its `meta` is the answer as JSON, arrays by name.
 
     Not compressed: of a large model that takes longer than the prediction, for a tenth of the bytes of floats.

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from service.errors import TooLarge
-from service.inputs.image_preprocessing import Box, Pixels
+from service.inputs.model_input import Box, Pixels
 
 Colormap: TypeAlias = Literal["viridis", "magma", "inferno", "turbo", "gray"]
 Values: TypeAlias = npt.NDArray[np.floating]

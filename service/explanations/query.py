@@ -48,7 +48,7 @@ class Map:
 
 
 @dataclass(frozen=True)
-class Explained:
+class Target:
     """What one relevance is of: a class, or the token at a position of the answer; and the rows to read."""
 
     token: int
@@ -60,7 +60,7 @@ class Explained:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class KindQuery:
     """One kind of map, resolved against the model: layers and heads by number, rows as asked."""
 
     kind: Kind
@@ -76,7 +76,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Part:
+class KindControls:
     """What of one kind a graph is asked for; None for all rows."""
 
     kind: Kind
@@ -88,13 +88,13 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Reading:
+class GraphControls:
     """What the attention graph is asked for. Inputs of which the same is asked run together."""
 
     method: str
     fusion: str
     diagnose: bool
-    parts: tuple[Part, ...]
+    parts: tuple[KindControls, ...]
 
     def feed(self, longest: Mapping[str, int], special: Mapping[str, Array]) -> dict[str, Array]:
         """Return the graph's controls for a batch whose axes have these lengths."""
@@ -115,11 +115,11 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Ask:
+class AttentionQuery:
     """An attention request that the model can serve."""
 
     options: AttentionOptions
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[KindQuery, ...]
     every: tuple[Kind, ...]
     """All kinds of the model, wanted or not."""
     targets: tuple[int, ...] | None = None
@@ -134,16 +134,16 @@ class Ask:
         """Return how many rows later a token's row stands: one, where it is the row at which the token is the input."""
         return int(self.options.align == "input" and kind.query == "target")
 
-    def rows(self, one: Wanted, lengths: Mapping[str, int]) -> list[int]:
+    def rows(self, one: KindQuery, lengths: Mapping[str, int]) -> list[int]:
         """Return the rows to read of an input whose axes have these lengths; of words, which are counted later, all."""
         length = lengths[one.kind.query] - self.shift(one.kind)
         return list(range(length)) if self.options.merge else one.rows(length)
 
-    def rows_of_a_target(self, one: Wanted, lengths: Mapping[str, int]) -> int:
+    def rows_of_a_target(self, one: KindQuery, lengths: Mapping[str, int]) -> int:
         """Return how many rows one relevance has: those asked for, or its target's own where it is a token."""
         return len(one.rows(lengths[one.kind.query])) if one.kind.prefix else 1
 
-    def reading(self, lengths: Mapping[str, int]) -> Reading:
+    def reading(self, lengths: Mapping[str, int]) -> GraphControls:
         """Return what to ask of the attention graph for an input with axes of these lengths.
 
         Raises Unacceptable for rows that it does not have.
@@ -151,23 +151,23 @@ class Ask:
         asked = {one.kind.kind: one for one in self.wanted if self.method != "relevance"}
         first = self.wanted[0]
         fused = isinstance(first.heads, str)
-        return Reading(
+        return GraphControls(
             method="raw" if self.method == "relevance" else self.method,
             fusion={"sum": "mean"}.get(str(first.heads), str(first.heads)) if fused else "each",
             diagnose=self.options.diagnostics,
             parts=tuple(self._part(kind, asked.get(kind.kind), lengths) for kind in self.every),
         )
 
-    def _part(self, kind: Kind, one: Wanted | None, lengths: Mapping[str, int]) -> Part:
+    def _part(self, kind: Kind, one: KindQuery | None, lengths: Mapping[str, int]) -> KindControls:
         if one is None:
-            return Part(kind, (0,), (), ())
+            return KindControls(kind, (0,), (), ())
         heads = () if isinstance(one.heads, str) else one.heads
         rows, shift = self.rows(one, lengths), self.shift(kind)
         every = rows == list(range(lengths[kind.query] - shift))
         discard = int(self.options.discard * lengths[kind.query] ** 2)
-        return Part(kind, one.layers, heads, None if every else tuple(row + shift for row in rows), discard)
+        return KindControls(kind, one.layers, heads, None if every else tuple(row + shift for row in rows), discard)
 
-    def read(self, reading: Reading, lengths: Mapping[str, int], stacks: Mapping[str, Array]) -> list[Map]:
+    def read(self, reading: GraphControls, lengths: Mapping[str, int], stacks: Mapping[str, Array]) -> list[Map]:
         """Return the maps of one input from what the graph returned: (heads, layers, rows, keys) a kind, unpadded."""
         found = []
         parts = {part.kind.kind: part for part in reading.parts}
@@ -188,7 +188,7 @@ class Ask:
                 found.append(Map(one.kind, entry | named, values, rows))
         return found
 
-    def explained(self, one: Wanted, values: Maps, rows: Sequence[int]) -> Map:
+    def explained(self, one: KindQuery, values: Maps, rows: Sequence[int]) -> Map:
         """Return the relevance of a target (rows, keys) as a map."""
         entry: dict[str, object] = {
             "name": one.kind.kind,
@@ -255,7 +255,7 @@ class Ask:
             )
 
 
-def resolve(options: AttentionOptions, manifest: Manifest) -> Ask:
+def resolve(options: AttentionOptions, manifest: Manifest) -> AttentionQuery:
     """Hold options against the model. Raises Unacceptable, with the reason, for what it cannot serve."""
     method = options.method
     kinds = [kind for kind in manifest.attention if options.kind in (None, kind.kind)]
@@ -270,7 +270,7 @@ def resolve(options: AttentionOptions, manifest: Manifest) -> Ask:
     heads = _heads(options)
     _check(options, manifest, kinds)
     wanted = tuple(_want(kind, options, heads) for kind in kinds)
-    ask = Ask(options, wanted, manifest.attention, _targets(options, manifest))
+    ask = AttentionQuery(options, wanted, manifest.attention, _targets(options, manifest))
     if options.evaluate:
         _check_one_row(ask)
     return ask
@@ -287,7 +287,7 @@ def methods_of(manifest: Manifest) -> list[Method]:
     return [method for method in order if any(method in kind.methods for kind in manifest.attention)]
 
 
-def _check_one_row(ask: Ask) -> None:
+def _check_one_row(ask: AttentionQuery) -> None:
     """Refuse an evaluation of more than one map of one row."""
     (one,) = ask.wanted
     rows, columns = one.kind.grid or (0, 0)
@@ -367,7 +367,7 @@ def _check(options: AttentionOptions, manifest: Manifest, kinds: Sequence[Kind])
         raise Unacceptable(f"evaluate: is for image-classification, this model's task is {manifest.task}")
 
 
-def _want(kind: Kind, options: AttentionOptions, heads: Indices | Fusion) -> Wanted:
+def _want(kind: Kind, options: AttentionOptions, heads: Indices | Fusion) -> KindQuery:
     layers: Indices = options.layers
     if layers is None:
         layers = "all" if options.method in ("rollout", "relevance") else (-1,)
@@ -377,7 +377,7 @@ def _want(kind: Kind, options: AttentionOptions, heads: Indices | Fusion) -> Wan
     if options.queries == "cls" and not kind.prefix:
         raise Unacceptable("queries: cls needs a class token, and this model has none; ask for all or for indices")
     chosen = tuple(select("layers", layers, len(kind.maps)))
-    return Wanted(
+    return KindQuery(
         kind,
         tuple(sorted(chosen)) if options.method in ("rollout", "relevance") else chosen,
         heads if isinstance(heads, str) and heads != "all" else tuple(select("heads", heads, kind.heads)),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from service.inputs.texts import Token
+from service.inputs.model_input import Token
 
 
 def words(tokens: Sequence[Token], texts: Sequence[str]) -> list[list[int]]:

@@ -1,0 +1,1 @@
+"""The decode loop: key-value caches, and how the next token is selected."""

@@ -11,15 +11,19 @@ import numpy as np
 import structlog
 
 from contract.manifest import Generation
-from service.telemetry import tracing
-from service.batching.batcher import Budget, Device, due, kind_of, while_wanted
-from service.runtime.io_binding import Array, padded, storage
+from service.arrays import Array, padded
+from service.batching.admission import Budget, due
+from service.batching.batcher import while_wanted
 from service.errors import NOT_FINITE, Broken, Refusal
-from service.telemetry.metrics import Metrics
-from service.generation.kv_cache import SLOTS, Rows
-from service.runtime.session import DeviceLost, Session
+from service.generation.kv_cache import SLOTS, KVCache
 from service.generation.token_selection import ALL, Hypothesis, LogProbabilities, Search
+from service.runtime.device import Device, kind_of
+from service.runtime.io_binding import storage
+from service.runtime.runtime_errors import DeviceLost
+from service.runtime.session import Session
 from service.settings import Settings
+from service.telemetry import tracing
+from service.telemetry.metrics import Metrics
 
 log = structlog.get_logger()
 
@@ -68,7 +72,7 @@ class Job:
         return len(self.search.live)
 
 
-class Decoding:
+class DecodeLoop:
     """One model's running batch. All rows take a step together, each at a position of its own.
 
     Where targets continue their source, `encode` returns the caches of the source, whose last token is fed first, once
@@ -91,7 +95,7 @@ class Decoding:
         self._name = decode.name
         self._waiting: deque[Job] = deque()
         self._running: list[Job] = []
-        self._rows = Rows(decode, generation)
+        self._rows = KVCache(decode, generation)
         self._stopping = False
         self._arrived = asyncio.Event()
         self.failures = 0

@@ -5,14 +5,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from contract.manifest import COUNT, LIKELIEST, TOKENS, Generation, Port
-from service.runtime.io_binding import Array, Binding, storage
+from service.arrays import Array
+from service.runtime.io_binding import Binding, storage
 from service.runtime.session import Session
 
 SLOTS = 16
 """Lengths of caches and sources are multiples of this, so that the runtime sees few shapes."""
 
 
-class Rows:
+class KVCache:
     """Rows 0 to `count`, each with the caches that a step takes and returns, and with what it reads of its source.
 
     All lie in buffers with room for more rows; a step is given the front of them, as input and as output, and writes

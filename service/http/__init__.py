@@ -1,0 +1,1 @@
+"""What any HTTP service has: bounded connections, middleware, API keys, problems, deadlines, event streams."""

@@ -1,4 +1,4 @@
-"""API keys: who may do what. `python -m service.http.api_keys <name>` makes one; the file holds its sha256, never the key.
+"""API keys: who may do what. `python -m service.keys <name>` makes one; the file holds its sha256, never the key.
 
 A line a key: `<sha256 of the key> <scopes, comma separated> <name>`; empty lines and those after a # say nothing.
 Two keys may bear one name, so that an old one can be replaced by a new one while both are known.
@@ -181,7 +181,7 @@ def keys_of(app: FastAPI, settings: Settings) -> Keys:
 
 def main() -> int:
     """Make a key: the key itself to standard error, for a person, once; the file's line to standard output."""
-    parser = argparse.ArgumentParser(prog="python -m service.http.api_keys", description="Make an API key.")
+    parser = argparse.ArgumentParser(prog="python -m service.keys", description="Make an API key.")
     parser.add_argument("name", help="whose key it is, as the log will say: letters, digits, . _ -")
     parser.add_argument("--scopes", default="predict", help=f"comma separated, of {', '.join(SCOPES)}")
     given = parser.parse_args()
@@ -193,7 +193,3 @@ def main() -> int:
     print(f"the key, shown once: {key}", file=sys.stderr)  # noqa: T201 # for a person
     print(hashlib.sha256(key.encode()).hexdigest(), given.scopes, given.name)  # noqa: T201 # for the file
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -20,9 +20,10 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from service.errors import Full, HeadersTooLarge, Malformed, Refusal, Timeout, TooLong, problem, reason
-from service.telemetry.metrics import Metrics
+from service.errors import Full, HeadersTooLarge, Malformed, Refusal, Timeout, TooLong, reason
+from service.http.problems import problem
 from service.settings import Settings
+from service.telemetry.metrics import Metrics
 
 if sys.platform == "linux":
     import fcntl
@@ -34,7 +35,7 @@ HEADER_FRAMING_BYTES = 4  # ": " and the end of the line
 LINGER_SECONDS = 1.0  # closing with bytes unread would reset the connection, and the answer might be lost with it
 
 
-class Wire(HttpToolsProtocol):
+class BoundedHttpProtocol(HttpToolsProtocol):
     """One connection. Whatever it refuses is answered as a problem, and closed."""
 
     settings: ClassVar[Settings]
@@ -257,10 +258,10 @@ class Wire(HttpToolsProtocol):
         log.info("connection refused", request=request, status=status.value, reason=refusal.detail)
 
 
-def wire(settings: Settings, metrics: Metrics) -> type[Wire]:
+def wire(settings: Settings, metrics: Metrics) -> type[BoundedHttpProtocol]:
     """Return the protocol of a server with these settings."""
 
-    class Bound(Wire):
+    class Bound(BoundedHttpProtocol):
         """One connection of this server."""
 
     Bound.settings, Bound.metrics, Bound.open = settings, metrics, Counter()

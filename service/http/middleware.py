@@ -13,26 +13,27 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.telemetry import tracing
-from service.batching.batcher import Budget
-from service.errors import Malformed, NotFound, Refusal, Timeout, TooLarge, problem, refused
+from service.batching.admission import Budget
+from service.errors import Malformed, NotFound, Refusal, Timeout, TooLarge
 from service.http.api_keys import OPEN, Keys
-from service.telemetry.metrics import Metrics
+from service.http.problems import problem, refused
 from service.settings import Settings
+from service.store.stored_request import CLIENTS_ID
+from service.telemetry import tracing
+from service.telemetry.metrics import Metrics
 
 log = structlog.get_logger()
-CLIENTS_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 HOST = re.compile(r"([A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?")
 PATH = re.compile(r"(/(?!\.{1,2}(/|\Z))[A-Za-z0-9._~@:+-]+)*/?")  # every path that is served is of these
 FIRST_SECONDS = 5.0  # in which a body may be slower than the least rate
 HEADERS = ["Authorization", "Content-Type", "X-API-Key", "X-Request-Id"]  # which pages of other origins may send
 
 
-class Edge:
+class RequestLog:
     """Wraps the application, plain ASGI: nothing is read or buffered here."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, settings: Settings, keys: Keys) -> None:
-        self.app: ASGIApp = Door(app, settings, keys)
+        self.app: ASGIApp = Gate(app, settings, keys)
         if origins := listed(settings.cors_origins):  # outside of the door: a preflight carries no key
             self.app = CORSMiddleware(
                 self.app,
@@ -157,7 +158,7 @@ class Exchange:
         await self._send(message)
 
 
-class Door:
+class Gate:
     """Refuses by the head of a request alone: its host, its key, its path and the size that it announces."""
 
     def __init__(self, app: ASGIApp, settings: Settings, keys: Keys) -> None:

@@ -1,0 +1,1 @@
+"""Texts to tokens and images to pixels."""

@@ -2,21 +2,16 @@
 
 import io
 import math
-from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from PIL import ExifTags, Image, ImageOps
 
 from contract.manifest import ImageRule
 from service.errors import TooLarge, Unacceptable, Unsupported
-from service.inputs.ink import sign
+from service.inputs.ink import LONGEST, locate_ink
+from service.inputs.model_input import Box, Picture, Pixels
 
 FORMATS = ("JPEG", "PNG", "WEBP")
-Pixels: TypeAlias = npt.NDArray[np.uint8]
-Box: TypeAlias = tuple[float, float, float, float]
-"""Left, top, right, bottom in pixels of the upright image; may reach beyond its edges."""
 
 Image.MAX_IMAGE_PIXELS = None  # the limit of `open_image` comes first, and refuses in words of ours
 
@@ -27,27 +22,9 @@ MOST_SCANS = 200  # of a progressive JPEG, which has about ten; each costs a pas
 
 NEARLY_WHITE = 200  # brightness of what is drawn on nothing; on white it would not be seen
 
-INK = 0.4  # of the strongest contrast; more is a stroke
-NOISE = 4.0  # standard deviations of the paper's brightness; less is no stroke
-FAINT = 64  # grey levels; where brightness differs less, colours are looked at
-GRAIN = 0.15  # of the strongest contrast; less is taken for the paper's
-LEAST_CONTRAST = 10  # grey levels; less is paper, not ink
-LONGEST = 512  # the side at which ink is looked for
 
 LARGEST = 2**24  # pixels that an image may be resized to; of those to become larger only what is cut is computed
 REACH = 4  # pixels of either image, the coarser; the widest filter looks at three to each side, and rounding adds one
-
-
-@dataclass(frozen=True)
-class Picture:
-    """What a graph takes of an image, and the rectangle of the image it was taken from."""
-
-    pixels: Pixels  # (height, width, channels)
-    box: Box
-    width: int
-    height: int
-    orientation: int = 1
-    """By which EXIF says the stored pixels were turned to stand upright: 1 to 8, 1 for not at all."""
 
 
 def decode_image(data: bytes, rule: ImageRule, max_pixels: int) -> Picture:
@@ -170,94 +147,4 @@ def _resized(size: tuple[int, int], resize: tuple[int, int] | int | None) -> tup
     return (resize, longer) if size[0] <= size[1] else (longer, resize)
 
 
-def _ink(image: Image.Image, rule: ImageRule) -> tuple[Box, Pixels]:
-    """Find the strokes of one written sign and centre them, bright on black.
-
-    Paper is what the image's border is; ink is what differs from it, to the side that differs more. Of what looks like
-    ink only the sign is kept: no specks, no edge of the paper, no frame and no line under it. Raises Unacceptable where
-    nothing differs.
-    """
-    small = image.copy()
-    small.thumbnail((LONGEST, LONGEST), Image.Resampling.BOX)
-    ink, noise = _clearest(small)
-    peak = float(_smooth(ink).max())
-    dark = ink > max(INK * peak, NOISE * noise)
-    if peak < LEAST_CONTRAST or not dark.any():
-        raise Unacceptable("image: must hold a sign that stands out from its paper, given one in which nothing does")
-    strokes = sign(dark)
-    floor = max(GRAIN * peak, noise)
-    ink = np.where(_grown(strokes), np.maximum(ink - floor, 0), 0) * (255 / max(ink.max() - floor, 1))
-    (left, right), (top, bottom) = _extent(strokes.sum(0)), _extent(strokes.sum(1))
-    box = _square(left, top, right, bottom, margin=max(rule.height, rule.width) / (rule.ink_box or rule.height))
-    # room for the part of the square that lies beyond the image
-    pad = int(np.ceil(max(0.0, -min(box), box[2] - small.width, box[3] - small.height)))
-    sheet = Image.fromarray(np.pad(ink.clip(0, 255).astype(np.uint8), pad))
-    window = (box[0] + pad, box[1] + pad, box[2] + pad, box[3] + pad)
-    cut = np.asarray(sheet.resize((rule.width, rule.height), Image.Resampling.BILINEAR, box=window), np.float64)
-    if cut.any():  # thin strokes grow faint as they shrink: the middle of a stroke is white again
-        cut *= 255 / np.quantile(cut[cut > INK * cut.max()], 0.8)
-    scale = image.width / small.width, image.height / small.height
-    original = (box[0] * scale[0], box[1] * scale[1], box[2] * scale[0], box[3] * scale[1])
-    return original, np.repeat(cut.clip(0, 255).astype(np.uint8)[:, :, None], rule.channels, axis=2)
-
-
-def _clearest(image: Image.Image) -> tuple[npt.NDArray[np.float64], float]:
-    """Return the contrast in brightness, or where there is little of it, in the colour that shows most."""
-    gray = _contrast(np.asarray(image.convert("L"), np.float64))
-    if image.mode != "RGB" or _smooth(gray[0]).max() > FAINT:
-        return gray
-    bands = [_contrast(np.asarray(band, np.float64)) for band in image.split()]
-    return max((gray, *bands), key=lambda found: float(_smooth(found[0]).max()))
-
-
-def _contrast(gray: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], float]:
-    """How much each pixel differs from the paper, to the side of the ink (the other side is 0), and the paper's noise.
-
-    The paper is a plane through the border's brightness, so that light falling from one side is no ink.
-    """
-    height, width = gray.shape
-    y, x = np.mgrid[0:height, 0:width]
-    ring = max(1, min(height, width) // 20)
-    border = (x < ring) | (y < ring) | (x >= width - ring) | (y >= height - ring)
-    middle = np.median(gray[border])
-    spread = np.median(np.abs(gray[border] - middle)) + 8
-    paper = border & (np.abs(gray - middle) < 4 * spread)  # a stroke that touches the border is left out
-    design = np.stack((np.ones(paper.sum()), x[paper] / width, y[paper] / height), axis=1)
-    plane, *_ = np.linalg.lstsq(design, gray[paper], rcond=None)
-    difference = gray - (plane[0] + plane[1] * x / width + plane[2] * y / height)
-    smooth = _smooth(difference)
-    side = 1.0 if smooth.max() > -smooth.min() else -1.0
-    noise = 1.5 * float(np.median(np.abs(difference[paper])))  # a standard deviation, were it Gaussian
-    return np.maximum(side * difference, 0.0), noise
-
-
-def _grown(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Add the pixels next to those that are set, the soft edges of a stroke."""
-    padded = np.pad(mask, 1)
-    rows = padded[:-2] | padded[1:-1] | padded[2:]
-    return rows[:, :-2] | rows[:, 1:-1] | rows[:, 2:]
-
-
-def _smooth(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Average over three by three pixels, so that grain is not taken for ink; a tiny image has none to lose."""
-    if min(values.shape) < 64:
-        return values
-    rows = values[:-2] + values[1:-1] + values[2:]
-    mean: npt.NDArray[np.float64] = (rows[:, :-2] + rows[:, 1:-1] + rows[:, 2:]) / 9
-    return mean
-
-
-def _extent(counts: npt.NDArray[np.int64]) -> tuple[int, int]:
-    """Return where ink begins and ends along an axis, specks of a two-hundredth of it at either end left out."""
-    share = counts.cumsum() / counts.sum()
-    return int(np.searchsorted(share, 0.005, side="right")), int(np.searchsorted(share, 0.995)) + 1
-
-
-def _square(left: int, top: int, right: int, bottom: int, margin: float) -> Box:
-    """Return the square round the middle of a rectangle, its side `margin` times the longer side."""
-    half = max(right - left, bottom - top) * margin / 2
-    x, y = (left + right) / 2, (top + bottom) / 2
-    return x - half, y - half, x + half, y + half
-
-
-_LOCATE = {"middle": _middle, "ink": _ink}
+_LOCATE = {"middle": _middle, "ink": locate_ink}

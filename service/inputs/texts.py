@@ -1,8 +1,6 @@
 """Decode: a text to tokens with their places in it, and tokens back to text."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
 
 from tokenizers import Encoding, Tokenizer
 from tokenizers.decoders import DecodeStream
@@ -10,40 +8,12 @@ from tokenizers.decoders import DecodeStream
 from contract.artifact import Artifact, ArtifactError
 from contract.manifest import FileName
 from service.errors import TooLarge, Unacceptable
+from service.inputs.model_input import Pair, Text, Token
 
 CHARACTERS_A_TOKEN = 32
 """A text of more characters than this for every token a model may take is refused before it is tokenized."""
 FADING = 0.95
 """What every text leaves of the weight of those before it."""
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two texts that are classified together, such as a premise and a hypothesis."""
-
-    text: str
-    text_pair: str
-
-
-Text: TypeAlias = str | Pair
-
-
-@dataclass(frozen=True)
-class Token:
-    """One token: what it reads, and where it stands in the text; a special one stands nowhere (None)."""
-
-    index: int
-    text: str
-    span: tuple[int, int] | None
-    type: int = 0
-    """What the model is told of which text it belongs to."""
-    sequence: int | None = None
-    """Of a pair: the text that the span is in, 0 or 1."""
-
-    def json(self) -> dict[str, object]:
-        """Return the token as an answer shows it."""
-        shown: dict[str, object] = {"text": self.text, "span": self.span, "special": self.span is None}
-        return shown if self.sequence is None else {**shown, "sequence": self.sequence}
 
 
 class Texts:

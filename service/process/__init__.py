@@ -1,0 +1,1 @@
+"""The processes: start, listen, stop, and several workers."""

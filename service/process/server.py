@@ -19,13 +19,13 @@ from fastapi import FastAPI
 from uvicorn.loops.auto import auto_loop_factory
 
 from service.app import create_admin, create_app
-from service.inputs.sandbox.decoder_pool import Nursery
 from service.errors import Conflict, Refusal
-from service.store import Store
-from service.repository.served_model import Served
-from service.settings import Settings
 from service.http.bounded_protocol import wire
+from service.inputs.sandbox.decoder_process import ForkServer
 from service.process.workers import Worker
+from service.repository.served_model import ServedModel
+from service.settings import Settings
+from service.store.stored_request import Store
 
 SWITCH_SECONDS = 0.0005
 """For which one thread may keep the others from running Python: a tenth of the default, which a request that waits for
@@ -45,11 +45,11 @@ class Stopped:
 
 def serve(
     settings: Settings,
-    models: Mapping[str, Served],
+    models: Mapping[str, ServedModel],
     store: Store,
     listening: Sequence[socket.socket],
     when_ready: Callable[[], None],
-    nursery: Nursery,
+    nursery: ForkServer,
     worker: Worker | None = None,
 ) -> Stopped:
     """Serve on a socket, and on a second one for admins if there is one, until told to stop.

@@ -10,16 +10,17 @@ import structlog
 
 from contract.artifact import ArtifactError, find_artifacts
 from service.explanations.query import methods_of
-from service.inputs.sandbox.decoder_pool import Nursery
-from service.store import open_store
 from service.http.api_keys import Keys
-from service.repository.registry import load
-from service.repository.served_model import Predictor, Served
-from service.settings import Settings, SettingsError
+from service.inputs.sandbox.decoder_process import ForkServer
 from service.process.sockets import bind, cannot_bind
-from service.telemetry.tracing import close_tracing, open_tracing
-from service.repository.trial_load import Trial
 from service.process.workers import Worker
+from service.repository.predictor import Predictor
+from service.repository.registry import load
+from service.repository.served_model import ServedModel
+from service.repository.trial_load import Trial
+from service.settings import Settings, SettingsError
+from service.store import open_store
+from service.telemetry.tracing import close_tracing, open_tracing
 
 log = structlog.get_logger()
 
@@ -42,7 +43,7 @@ def run(settings: Settings, worker: Worker | None = None) -> int:
         structlog.contextvars.bind_contextvars(worker=worker.number)
     else:
         log.info("settings", **settings.model_dump(mode="json"))
-    trial, nursery = None, Nursery(settings)
+    trial, nursery = None, ForkServer(settings)
     try:
         with contextlib.suppress(ArtifactError):  # loading finds the same
             trial = Trial(find_artifacts(settings.artifacts), settings, "fork")
@@ -104,7 +105,7 @@ def _refuse(faults: Sequence[Exception]) -> int:
     return 4
 
 
-def _welcome(settings: Settings, url: str, models: Mapping[str, Served]) -> None:
+def _welcome(settings: Settings, url: str, models: Mapping[str, ServedModel]) -> None:
     """Tell a person, where logs are lines for people, what to open and what to try."""
     if settings.log_format != "console":
         return
@@ -113,7 +114,7 @@ def _welcome(settings: Settings, url: str, models: Mapping[str, Served]) -> None
     print("", *lines, "", sep="\n", flush=True)  # noqa: T201 # for a person
 
 
-def _command(served: Served, url: str) -> str:
+def _command(served: ServedModel, url: str) -> str:
     """Return a curl command that a model answers, with the files that lie in the repository."""
     endpoint = f"{url}/{served.endpoints[0]}"
     if served.manifest.image:

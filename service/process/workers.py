@@ -19,10 +19,10 @@ from pathlib import Path
 import structlog
 from prometheus_client.multiprocess import mark_process_dead
 
-from service.telemetry.metrics import SHARED
 from service.child_processes import end_with
-from service.settings import PREFIX, Settings
 from service.process.sockets import bind, cannot_bind
+from service.settings import PREFIX, Settings
+from service.telemetry.metrics import SHARED
 
 WORKER = "--worker"
 """What a worker is started with, before its number and the supervisor's."""

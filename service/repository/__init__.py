@@ -1,0 +1,1 @@
+"""Loaded models: loading, reloading, predicting, generating, explaining."""

@@ -6,15 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 
+from service.explanations.answer import AttentionAnswer
+from service.explanations.query import Array, AttentionQuery, Map, Target
+from service.inputs.model_input import ModelInput, Pair, Picture, Text, Token
 from service.repository import faithfulness as faithful
-from service.explanations.query import Array, Ask, Explained, Map
-from service.inputs.image_preprocessing import Picture
-from service.repository.served_model import Generator, Item, Looked, Prediction, Predictor, Served
-from service.explanations.answer import Sight
-from service.inputs.texts import Pair, Text, Token
+from service.repository.generator import Generator
+from service.repository.predictor import Predictor
+from service.repository.served_model import AttentionResult, Prediction, ServedModel
 
 
-async def see(served: Predictor, item: Item, ask: Ask, text: Text = "") -> tuple[Prediction, Sight]:
+async def explain(
+    served: Predictor, item: ModelInput, ask: AttentionQuery, text: Text = ""
+) -> tuple[Prediction, AttentionAnswer]:
     """Return the prediction of an input and what was seen of it; `text` is what its tokens' spans lie in."""
     targets = served.targets(item, ask) if ask.method == "relevance" else []
     looked = await _look(served, item, ask, targets)
@@ -25,16 +28,20 @@ async def see(served: Predictor, item: Item, ask: Ask, text: Text = "") -> tuple
     if not isinstance(item.shown, Picture):
         texts = [text.text, text.text_pair] if isinstance(text, Pair) else [text]
         axes = {"source": item.shown}
-        return looked.prediction, Sight(ask, maps, None, axes, {"source": texts}, looked.diagnostics)
+        return looked.prediction, AttentionAnswer(ask, maps, None, axes, {"source": texts}, looked.diagnostics)
     evaluation = None
     if ask.options.evaluate:
         scores, target = _scores(maps, looked.prediction)
         asked = ask.options.evaluate, ask.options.digits
         evaluation = await faithful.evaluate(served, item.shown, scores, target, *asked)
-    return looked.prediction, Sight(ask, maps, item.shown, diagnostics=looked.diagnostics, evaluation=evaluation)
+    return looked.prediction, AttentionAnswer(
+        ask, maps, item.shown, diagnostics=looked.diagnostics, evaluation=evaluation
+    )
 
 
-async def see_generated(served: Generator, source: Item, text: str, target: Sequence[int], ask: Ask) -> Sight:
+async def explain_generated(
+    served: Generator, source: ModelInput, text: str, target: Sequence[int], ask: AttentionQuery
+) -> AttentionAnswer:
     """Return what was seen of a finished target, in one teacher-forced pass; spans of its source lie in `text`."""
     item = served.finished(source, target, ask)
     targets = served.targets_of(source, target, ask) if ask.method == "relevance" else []
@@ -47,18 +54,20 @@ async def see_generated(served: Generator, source: Item, text: str, target: Sequ
         ]
         maps = [_joined([own for own in maps if own.kind == one.kind], shown) for one in ask.wanted]
     picture = source.shown if isinstance(source.shown, Picture) else None
-    return Sight(ask, maps, picture, axes, texts, looked.diagnostics)
+    return AttentionAnswer(ask, maps, picture, axes, texts, looked.diagnostics)
 
 
-async def row_of(served: Generator, source: Item, target: Sequence[int], ask: Ask) -> object:
+async def explain_step(served: Generator, source: ModelInput, target: Sequence[int], ask: AttentionQuery) -> object:
     """Return the maps of cross-attention of the last token of a target that is still growing."""
     last = [replace(one, queries=(len(target) - 1,)) for one in ask.wanted if one.kind.kind == "cross"]
     step = replace(ask, wanted=tuple(last), options=ask.options.model_copy(update={"diagnostics": False}))
     looked = await served.look(served.finished(source, target, step), step)
-    return Sight(step, looked.maps).json()["maps"]
+    return AttentionAnswer(step, looked.maps).json()["maps"]
 
 
-async def _look(served: Served, item: Item, ask: Ask, targets: Sequence[Explained]) -> Looked:
+async def _look(
+    served: ServedModel, item: ModelInput, ask: AttentionQuery, targets: Sequence[Target]
+) -> AttentionResult:
     """Run the graphs that are needed. Relevance is a map a kind and target, those of one kind after the other."""
     if ask.method != "relevance":
         return await served.look(item, ask)
@@ -73,7 +82,7 @@ async def _look(served: Served, item: Item, ask: Ask, targets: Sequence[Explaine
         for one in ask.wanted
         for target, values in zip(targets, found[one.kind.kind], strict=True)
     ]
-    return Looked(prediction, maps, looked.diagnostics if looked else None)
+    return AttentionResult(prediction, maps, looked.diagnostics if looked else None)
 
 
 def _joined(maps: Sequence[Map], targets: Sequence[dict[str, object]]) -> Map:
@@ -83,7 +92,7 @@ def _joined(maps: Sequence[Map], targets: Sequence[dict[str, object]]) -> Map:
     return replace(maps[0], entry={**maps[0].entry, "targets": list(targets)}, values=values, rows=rows)
 
 
-def _named(served: Predictor, one: Explained, prediction: Prediction) -> dict[str, object]:
+def _named(served: Predictor, one: Target, prediction: Prediction) -> dict[str, object]:
     """Return what a target is called."""
     if served.manifest.task == "fill-mask":
         token = int(prediction[one.position].argmax())
@@ -102,7 +111,7 @@ def _scores(maps: Sequence[Map], prediction: Prediction) -> tuple[Array, int]:
 
 
 def _axes(
-    served: Generator, source: Item, text: str, target: Sequence[int], ask: Ask
+    served: Generator, source: ModelInput, text: str, target: Sequence[int], ask: AttentionQuery
 ) -> tuple[dict[str, list[Token]], dict[str, list[str]]]:
     """Return the tokens of every axis but an image's, and the texts that their spans lie in.
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from service.explanations.query import Array
 from service.batching.batcher import together
-from service.inputs.image_preprocessing import Picture
-from service.api.responses import probabilities
-from service.repository.served_model import Prediction, Predictor
+from service.explanations.query import Array
+from service.inputs.model_input import Picture
+from service.repository.predictor import Predictor, probabilities
+from service.repository.served_model import Prediction
 
 STEPS = 10
 """Of a curve, besides its beginning; each is so large a share of the patches."""

@@ -12,25 +12,27 @@ from typing import Any
 import structlog
 
 from contract.artifact import MANIFEST, ArtifactError, find_artifacts, read_artifact
-from service.batching.batcher import Device
 from service.errors import Conflict, Unacceptable
-from service.telemetry.metrics import Metrics
-from service.runtime.session import ProviderError, SessionError, choose_device
-from service.repository.served_model import TASKS, Served
-from service.settings import Settings
+from service.repository.served_model import ServedModel
+from service.repository.tasks import TASKS
 from service.repository.trial_load import Trial
+from service.runtime.device import Device
+from service.runtime.runtime_errors import ProviderError, SessionError
+from service.runtime.session import choose_device
+from service.settings import Settings
+from service.telemetry.metrics import Metrics
 
 FAULTS = (ArtifactError, ProviderError, SessionError)
 """Of an artifact, of the device, of a graph."""
 log = structlog.get_logger()
 
 
-def load(settings: Settings, trial: Trial | None = None) -> dict[str, Served]:
+def load(settings: Settings, trial: Trial | None = None) -> dict[str, ServedModel]:
     """Check and load the newest version of every artifact, by name, each once its trial is over.
 
     Raises an ExceptionGroup of every ArtifactError, ProviderError and SessionError.
     """
-    loaded: dict[str, Served] = {}
+    loaded: dict[str, ServedModel] = {}
     faults: list[Exception] = []
     try:
         device = choose_device(settings.device)
@@ -52,7 +54,7 @@ def load(settings: Settings, trial: Trial | None = None) -> dict[str, Served]:
     return loaded
 
 
-def load_one(folder: Path, device: str, settings: Settings, trial: Trial | None = None) -> Served:
+def load_one(folder: Path, device: str, settings: Settings, trial: Trial | None = None) -> ServedModel:
     """Check and load one version of an artifact. Raises ArtifactError, ProviderError or SessionError."""
     if trial:
         trial.outcome(folder, exact=device == "cpu")
@@ -64,23 +66,23 @@ def load_one(folder: Path, device: str, settings: Settings, trial: Trial | None 
     return TASKS[task](artifact, device, settings)
 
 
-class Models(Mapping[str, Served]):
+class Registry(Mapping[str, ServedModel]):
     """Models by name. Each has loops of its own; one that is replaced keeps them until its last request is answered.
 
     To be made and used in an event loop.
     """
 
-    def __init__(self, loaded: Mapping[str, Served], settings: Settings, device: Device, metrics: Metrics) -> None:
+    def __init__(self, loaded: Mapping[str, ServedModel], settings: Settings, device: Device, metrics: Metrics) -> None:
         self._settings, self._device, self._metrics = settings, device, metrics
-        self._served: dict[str, Served] = {}
-        self._loops: dict[Served, list[asyncio.Task[None]]] = {}
+        self._served: dict[str, ServedModel] = {}
+        self._loops: dict[ServedModel, list[asyncio.Task[None]]] = {}
         self._retiring: set[asyncio.Task[None]] = set()
         self._reloading = asyncio.Lock()
         for served in loaded.values():
             self._start(served)
             self._show(served)
 
-    def __getitem__(self, name: str) -> Served:
+    def __getitem__(self, name: str) -> ServedModel:
         return self._served[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -168,18 +170,18 @@ class Models(Mapping[str, Served]):
             self._retire(old)
         return {**said, "outcome": "replaced" if old else "loaded"}
 
-    def _load(self, folder: Path) -> Served:
+    def _load(self, folder: Path) -> ServedModel:
         trial = Trial([folder], self._settings, "spawn")
         try:
             return load_one(folder, choose_device(self._settings.device), self._settings, trial)
         finally:
             trial.close()
 
-    def _start(self, served: Served) -> None:
+    def _start(self, served: ServedModel) -> None:
         works = served.loops(self._device, self._metrics)
         self._loops[served] = [asyncio.create_task(_supervised(work)) for work in works]
 
-    def _show(self, served: Served) -> None:
+    def _show(self, served: ServedModel) -> None:
         """Serve a model under its name."""
         manifest, metrics = served.manifest, self._metrics
         if old := self._served.get(manifest.name):
@@ -189,7 +191,7 @@ class Models(Mapping[str, Served]):
         for queue, budget in served.budgets.items():
             metrics.queue_limit.labels(queue).set(budget.limit)
 
-    def _hide(self, name: str) -> Served:
+    def _hide(self, name: str) -> ServedModel:
         """Serve a model no more."""
         served, metrics = self._served.pop(name), self._metrics
         metrics.forget(metrics.model_info, *_info(served))
@@ -198,24 +200,24 @@ class Models(Mapping[str, Served]):
             metrics.forget(metrics.queue_limit, queue)
         return served
 
-    def _retire(self, served: Served) -> None:
+    def _retire(self, served: ServedModel) -> None:
         """Let a model that has no name any more answer its last requests, then end it."""
         task = asyncio.create_task(self._end_when_unused(served))
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
 
-    async def _end_when_unused(self, served: Served) -> None:
+    async def _end_when_unused(self, served: ServedModel) -> None:
         await served.unused.wait()
         await self._end(served)
         log.info("model retired", model=served.manifest.name, version=served.manifest.version)
         asyncio.get_running_loop().call_soon(_tidy)  # once nothing here holds it
 
-    async def _end(self, served: Served) -> None:
+    async def _end(self, served: ServedModel) -> None:
         await self._stop(served)
         for session in served.sessions.values():
             session.close()
 
-    async def _stop(self, served: Served) -> None:
+    async def _stop(self, served: ServedModel) -> None:
         tasks = self._loops.pop(served)
         for task in tasks:
             task.cancel()
@@ -232,12 +234,12 @@ async def _supervised(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
             await asyncio.sleep(1)  # one that fails at once must not fill the log
 
 
-def _log_ready(served: Served) -> None:
+def _log_ready(served: ServedModel) -> None:
     manifest = served.manifest
     log.info("model ready", model=manifest.name, version=manifest.version, provider=served.provider)
 
 
-def _info(served: Served) -> tuple[str, str, str, str]:
+def _info(served: ServedModel) -> tuple[str, str, str, str]:
     manifest = served.manifest
     return manifest.name, manifest.version, served.provider, manifest.precision
 

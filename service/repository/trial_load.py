@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from contract.artifact import ArtifactError, read_artifact
-from service.runtime.session import ProviderError, SessionError
-from service.repository.served_model import TASKS
+from service.repository.tasks import TASKS
+from service.runtime.runtime_errors import ProviderError, SessionError
 from service.settings import Settings
 
 SECONDS = 60.0

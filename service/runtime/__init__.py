@@ -1,0 +1,1 @@
+"""onnxruntime: sessions, providers, the device and its thread."""

@@ -3,15 +3,13 @@
 import contextlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnxruntime as ort
 
 from contract.manifest import Dtype, Graph
-
-Array: TypeAlias = npt.NDArray[Any]
+from service.arrays import Array
 
 BFLOAT16 = 16
 """What ONNX calls it. Numpy has no such numbers: they are held as the bits of uint16, which no port has otherwise."""
@@ -142,12 +140,3 @@ class Binding:
 def _place(array: Array) -> tuple[str, int, Any, tuple[int, ...], int]:
     kind = BFLOAT16 if array.dtype == np.uint16 else array.dtype
     return "cpu", 0, kind, array.shape, array.ctypes.data
-
-
-def padded(rows: Sequence[Array]) -> Array:
-    """Stack arrays that differ in the length of their first axis, zeros (or False) after the shorter ones."""
-    longest = max(len(row) for row in rows)
-    stack = np.zeros((len(rows), longest, *rows[0].shape[1:]), rows[0].dtype)
-    for index, row in enumerate(rows):
-        stack[index, : len(row)] = row
-    return stack

@@ -3,7 +3,6 @@
 import contextlib
 import copy
 import importlib
-import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,27 +15,18 @@ import structlog
 
 from contract.artifact import Artifact
 from contract.manifest import Graph, Role
-from service.runtime.io_binding import Array, Binding, Captured, run_bits, storage
+from service.arrays import Array
 from service.errors import DeviceFull
+from service.runtime.io_binding import Binding, Captured, run_bits, storage
 from service.runtime.providers import EXTRAS, PROVIDERS, RUNS, captured, device_of, largest_batch, options
+from service.runtime.runtime_errors import DeviceLost, ProviderError, SessionError
+from service.runtime.threads import share_of_cores
 from service.settings import Settings
 
 log = structlog.get_logger()
 
 LIGHT = 16 << 20
 """Bytes of weights."""
-
-
-class ProviderError(Exception):
-    """The device asked for cannot be had."""
-
-
-class SessionError(Exception):
-    """A graph cannot be loaded or run: which, and why."""
-
-
-class DeviceLost(SessionError):
-    """The device has failed in a way from which only a new process recovers."""
 
 
 LOST = re.compile(r"CU(DA|DNN)\w* (failure|error) (46|214|70\d|71\d|72\d|999)\b|device.*(lost|unavailable)", re.I)
@@ -63,35 +53,6 @@ def choose_device(wished: str) -> str:
             f"install the extra {EXTRAS[wished]} or set REGARD_DEVICE=auto"
         )
     return wished
-
-
-def usable_cores() -> int:
-    """Return the cores this process may use: its affinity, cut by the cgroup's quota, never less than one."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    for read in (_quota_v2, _quota_v1):
-        try:
-            quota = read()
-        except (OSError, ValueError):
-            continue
-        if quota is not None:
-            return max(1, min(cores, round(quota)))
-    return cores
-
-
-def share_of_cores(settings: Settings) -> int:
-    """Return the cores for one of the workers that the cores are shared among, never less than one."""
-    return max(1, usable_cores() // settings.workers)
-
-
-def _quota_v2() -> float | None:
-    quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-    return None if quota == "max" else int(quota) / int(period)
-
-
-def _quota_v1() -> float | None:
-    folder = Path("/sys/fs/cgroup/cpu")
-    quota = int((folder / "cpu.cfs_quota_us").read_text())
-    return None if quota < 0 else quota / int((folder / "cpu.cfs_period_us").read_text())
 
 
 def device_memory() -> dict[str, int]:

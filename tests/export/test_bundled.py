@@ -11,13 +11,13 @@ import torch
 from contract.artifact import read_artifact
 from export.bundled import SOURCES
 from model.catalogue import BUNDLED, bundled
-from model.train import captions
-from model.train.__main__ import RECIPES
-from model.train.dates import exact
-from model.train.digits import read_right, scans
-from model.train.written_dates import example
 from model.variants import VARIANTS
 from tests.conftest import ROOT
+from train import captions
+from train.__main__ import RECIPES
+from train.dates import exact
+from train.digits import read_right, scans
+from train.written_dates import example
 
 DATES = {"dates-bilinear": 0.95, "dates-recurrent": 0.99, "dates-convolutional": 0.97}
 """The least share of 500 expressions of held-out dates that is read right."""

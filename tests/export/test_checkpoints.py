@@ -14,7 +14,8 @@ from safetensors.torch import load_file, save_file
 
 from contract.artifact import read_artifact
 from export import __main__ as command
-from export.checkpoints.checkpoint import CheckpointError, open_checkpoint
+from export.checkpoints.checkpoint import open_checkpoint
+from export.errors import CheckpointError
 from tests.conftest import ROOT
 
 

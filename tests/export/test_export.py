@@ -14,14 +14,16 @@ from torch import nn
 
 from contract.artifact import read_artifact
 from contract.manifest import Generation, ImageRule, TextRule
-from export.__main__ import export, write_graphs
 from export.bundled import SOURCES
-from export.graphs.cleanup import ExportError, optimize, part
-from export.pack import Graphs
-from export.tasks.ports import image_model, text_to_text
 from export.checkpoints.tokenizers.tokenizer import characters
-from export.graphs.torch_export import trace
 from export.checks.verify import Ledger, verify
+from export.errors import ExportError
+from export.graphs.cleanup import optimize, part
+from export.graphs.torch_export import trace
+from export.pack import Graphs
+from export.pipeline import export, write_graphs
+from export.tasks.generation import text_to_text
+from export.tasks.image import image_model
 from model.alphabet import ALPHABET, END, MASK, MASK_TOKEN, SPECIALS, START, encode
 from model.transformer import Stack, Transformer, TransformerConfig, transformer
 from model.vit import ViT, ViTConfig, vit

@@ -5,11 +5,12 @@ import onnx
 import onnxruntime as ort
 import pytest
 
+from export.errors import ExportError
 from export.graphs.bfloat16 import KERNELS, widened, with_kernels
+from export.graphs.cleanup import optimize, part
+from export.graphs.float16 import lowered
 from export.graphs.fusion import OPSET, fused
 from export.graphs.top_k import stepping
-from export.graphs.cleanup import ExportError, optimize, part
-from export.graphs.float16 import lowered
 from export.graphs.torch_export import trace
 from tests.export.test_export import classifier, translator
 

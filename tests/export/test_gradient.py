@@ -13,8 +13,8 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch.nn import functional
 
+from export.errors import ExportError
 from export.graphs.gradient import RULES, differentiate
-from export.graphs.cleanup import ExportError
 
 OPSETS = (18, 20, 23)
 SIZES = {"n": 3, "m": 5}

@@ -8,9 +8,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from export.checkpoints.checkpoint import CheckpointError, open_checkpoint
+from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
 from export.checkpoints.family import Wish
+from export.errors import CheckpointError
 from model.parts import sinusoids
 from tests.export.test_checkpoints import edit, without
 

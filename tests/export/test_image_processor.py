@@ -10,7 +10,8 @@ from sklearn.datasets import load_sample_image
 from transformers.image_processing_utils import get_size_dict
 from transformers.image_transforms import get_resize_output_image_size
 
-from export.checkpoints.preprocessor_config import COMMON, FILTERS, IRRELEVANT, PROCESSORS, ProcessorError, read, size
+from export.checkpoints.preprocessor_config import COMMON, FILTERS, IRRELEVANT, PROCESSORS, read, size
+from export.errors import ProcessorError
 from service.inputs.image_preprocessing import _resized, decode_image
 
 LIMIT = 10**6

@@ -9,12 +9,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
-from export.checks import int8_loss as loss
 from export.bundled import SOURCES
-from export.checkpoints.checkpoint import CheckpointError
+from export.checks import int8_loss as loss
 from export.checks.int8_loss import hold, sampled
-from export.graphs.cleanup import ExportError
-from export.graphs.float16 import quantize
+from export.errors import CheckpointError, ExportError
+from export.graphs.int8 import quantize
 
 RNG = np.random.default_rng(0)
 WIDTH, HIDDEN = 24, 40

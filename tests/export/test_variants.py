@@ -11,9 +11,10 @@ from PIL import Image
 
 from contract.artifact import read_artifact
 from contract.manifest import Generation, ImageRule, TextRule
-from export.__main__ import export
-from export.tasks.ports import aligned, crossing, image_model
 from export.checkpoints.tokenizers.tokenizer import characters
+from export.pipeline import export
+from export.tasks.generation import aligned, crossing
+from export.tasks.image import image_model
 from model import methods
 from model.alphabet import ALPHABET, END, SPECIALS, START, encode
 from model.convolutional import ConvolutionalConfig, convolutional

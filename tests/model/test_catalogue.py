@@ -10,11 +10,11 @@ from model.convolutional import CONVOLUTIONAL_SIZES
 from model.gpt import GPT_SIZES
 from model.recurrent import RECURRENT_SIZES
 from model.text_encoder import TEXT_ENCODER_SIZES
-from model.train.digits import pixels, scans
 from model.transformer import TRANSFORMER_SIZES
 from model.variants import PLAIN, VARIANTS
 from model.vit import VIT_SIZES
 from model.weights import WeightsError
+from train.digits import pixels, scans
 
 PARAMETERS = {
     "vit_b_16": 86_567_656,

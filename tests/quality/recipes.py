@@ -24,19 +24,20 @@ from torch.nn import functional as F
 
 from contract.artifact import read_artifact
 from contract.manifest import FUSIONS, READ, Generation, ImageRule, TextRule
-from export.checks import reference as definition
-from export.__main__ import export
 from export.bundled import SOURCES
-from export.tasks.ports import image_model, text_to_text
+from export.checks import reference as definition
+from export.pipeline import export
+from export.tasks.generation import text_to_text
+from export.tasks.image import image_model
 from model.alphabet import END, PAD, START, encode
-from model.train.dates import tensors
-from model.train.digits import SIDE, scans
-from model.train.fit import Run, fit
-from model.train.written_dates import MONTHS, held_out
 from model.transformer import Stack, TransformerConfig, transformer
 from model.vit import ViTConfig, vit
 from service.repository.faithfulness import SEED, perturbed
-from service.api.responses import probabilities
+from service.repository.predictor import probabilities
+from train.dates import tensors
+from train.digits import SIDE, scans
+from train.fit import Run, fit
+from train.written_dates import MONTHS, held_out
 
 METHODS = ("relevance", "rollout", "raw", "norm")
 
@@ -221,7 +222,7 @@ class Definition(Graphs):
         feed = {name: torch.as_tensor(value) for name, value in feed.items()}
         inputs = [feed.pop(port.name) for port in self.source.base.inputs]
         with torch.no_grad():
-            seen = self.look.see(*inputs)
+            seen = self.look.explain(*inputs)
             found = definition.read(self.look, seen, feed, None)[::2] if role == "attention" else []
         if role == "relevance":
             found = definition.relevance(self.look, inputs, feed)

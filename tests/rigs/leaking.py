@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from service import __main__ as service
-from service.http.middleware import Edge
+from service.http.middleware import RequestLog
 
 BYTES = int(os.environ.pop("LEAKED_BYTES", "1024"))
 
@@ -13,13 +13,13 @@ BYTES = int(os.environ.pop("LEAKED_BYTES", "1024"))
 def leak() -> None:
     """Let the outermost layer keep something of every request."""
     left: list[bytes] = []
-    serve = Edge.__call__
+    serve = RequestLog.__call__
 
-    async def leaking(edge: Edge, *message: Any) -> None:
+    async def leaking(edge: RequestLog, *message: Any) -> None:
         left.append(b"x" * BYTES)
         await serve(edge, *message)
 
-    Edge.__call__ = leaking  # type: ignore[method-assign] # that is the point
+    RequestLog.__call__ = leaking  # type: ignore[method-assign] # that is the point
 
 
 if __name__ == "__main__":

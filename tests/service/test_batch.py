@@ -6,8 +6,10 @@ import threading
 import pytest
 
 from service.batching import batcher as batch
-from service.batching.batcher import Budget, Device, Lane, bucket_of
+from service.batching.admission import Budget
+from service.batching.batcher import Lane, bucket_of
 from service.errors import Broken, Busy, DeviceFull
+from service.runtime.device import Device
 from service.telemetry.metrics import Metrics
 
 

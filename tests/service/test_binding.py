@@ -8,9 +8,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from contract.manifest import Graph, Port
+from service.repository.registry import load
 from service.runtime import io_binding as binding
 from service.runtime.io_binding import Binding, Captured, run_bits
-from service.repository.registry import load
 from service.runtime.session import Session
 from service.settings import Settings
 

@@ -12,10 +12,10 @@ import torch
 from PIL import Image
 
 from contract.manifest import Generation, ImageRule
-from export.__main__ import export
 from export.bundled import ALIGNED
-from export.tasks.ports import aligned, crossing
 from export.checkpoints.tokenizers.tokenizer import words as worded
+from export.pipeline import export
+from export.tasks.generation import aligned, crossing
 from model.captioner import CaptionerConfig, captioner
 from model.recurrent import RecurrentConfig
 from model.words import END, MEAN, SPECIALS, START, STD, WORDS
@@ -110,13 +110,13 @@ def definition():
     """What computes logits (target, word) and weights (target, patch) of an image, in float64."""
     model = tiny().double()
 
-    def see(pixels, target):
+    def explain(pixels, target):
         x = (torch.tensor(pixels, dtype=torch.float64)[None, None] / 255 - MEAN) / STD
         with torch.no_grad():
             logits, maps = model(x, None, torch.tensor([target]))
         return logits[0].numpy(), maps[ALIGNED][0, 0].numpy()
 
-    return see
+    return explain
 
 
 @pytest.fixture(scope="module")

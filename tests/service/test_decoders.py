@@ -14,15 +14,15 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import ExifTags, Image
 
-from service.inputs.sandbox import decoder_pool as decoders
 from service.app import create_app
-from service.inputs.sandbox.decoder_pool import Decoders
 from service.errors import NotReady, Refusal, Unacceptable
 from service.inputs.image_preprocessing import decode_image, open_image
-from service.store import open_store
-from service.telemetry.metrics import Metrics
+from service.inputs.sandbox import decoder_pool as decoders
+from service.inputs.sandbox.decoder_pool import DecoderPool
 from service.repository.registry import load
 from service.settings import Settings
+from service.store import open_store
+from service.telemetry.metrics import Metrics
 from tests.conftest import ROOT, served
 from tests.service.hostile import LIES
 from tests.service.test_images import INK, bar, encoded, middle, written
@@ -38,7 +38,7 @@ def decoding(work, **settings):
 
     async def run():
         metrics = Metrics()
-        every = Decoders(Settings(**settings), metrics)
+        every = DecoderPool(Settings(**settings), metrics)
         try:
             return await work(every, metrics)
         finally:

@@ -6,15 +6,15 @@ import time
 import numpy as np
 import pytest
 
-from service.batching.batcher import Device
 from service.errors import Broken
-from service.generation.decode_loop import Decoding, log_softmax
-from service.telemetry.metrics import Metrics
-from service.repository.registry import load
+from service.generation.decode_loop import DecodeLoop, log_softmax
+from service.generation.kv_cache import KVCache
 from service.options import GenerateOptions
-from service.generation.kv_cache import Rows
-from service.repository.served_model import Generator
+from service.repository.generator import Generator
+from service.repository.registry import load
+from service.runtime.device import Device
 from service.settings import Settings
+from service.telemetry.metrics import Metrics
 
 TEXTS = ["the twenty-third of March 2021", "3/23/21", "on Wednesday, the 4th of July 1984", "5.6.07", "MAY 1 2000", "x"]
 
@@ -93,14 +93,14 @@ def test_cancelled_sequences_leave_and_the_others_go_on(dates, alone, monkeypatc
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     fed = []
-    step = Rows.step
+    step = KVCache.step
 
     def counting(rows, tokens, positions, wanted, **options):
         fed.append(len(tokens))
         time.sleep(0.005)  # long enough that they are cancelled in the midst
         return step(rows, tokens, positions, wanted, **options)
 
-    monkeypatch.setattr(Rows, "step", counting)
+    monkeypatch.setattr(KVCache, "step", counting)
     results = play(dates, scenario)
     for index in range(1, len(results), 2):
         assert results[index].tokens == alone[index].tokens
@@ -119,7 +119,7 @@ def test_every_step_is_reported_with_one_more_token(dates):
 
 
 def test_a_step_that_fails_is_answered_and_the_next_request_runs(dates, monkeypatch):
-    step = Rows.step
+    step = KVCache.step
     calls = []
 
     def failing(rows, tokens, positions, wanted, **options):
@@ -128,7 +128,7 @@ def test_a_step_that_fails_is_answered_and_the_next_request_runs(dates, monkeypa
             raise MemoryError("secret words")
         return step(rows, tokens, positions, wanted, **options)
 
-    monkeypatch.setattr(Rows, "step", failing)
+    monkeypatch.setattr(KVCache, "step", failing)
 
     async def scenario():
         with pytest.raises(RuntimeError, match=r"^dates/decode: decoding failed$"):
@@ -140,7 +140,7 @@ def test_a_step_that_fails_is_answered_and_the_next_request_runs(dates, monkeypa
 
 @pytest.mark.parametrize("options", [{}, {"num_beams": 3}, {"temperature": 1.0}])
 def test_an_output_that_is_not_a_number_fails_the_one_it_belongs_to(dates, alone, monkeypatch, options):
-    step = Rows.step
+    step = KVCache.step
 
     def poisoned(rows, tokens, positions, wanted, **options):
         likeliest, candidates, logits = step(rows, tokens, positions, wanted, **options)
@@ -150,7 +150,7 @@ def test_an_output_that_is_not_a_number_fails_the_one_it_belongs_to(dates, alone
                 array[poor & (np.array(positions) == 2)] = np.nan
         return likeliest, candidates, logits
 
-    monkeypatch.setattr(Rows, "step", poisoned)
+    monkeypatch.setattr(KVCache, "step", poisoned)
 
     async def scenario():
         tasks = [one(dates, text, **options) for text in TEXTS]
@@ -165,7 +165,7 @@ def test_an_output_that_is_not_a_number_fails_the_one_it_belongs_to(dates, alone
 
 @pytest.mark.parametrize("where", ["_join", "_steps"])
 def test_of_a_batch_that_fails_each_is_generated_again_alone(dates, alone, monkeypatch, where):
-    method = getattr(Decoding, where)
+    method = getattr(DecodeLoop, where)
 
     def failing(decoding, *jobs):
         if any(job.source["source"].tolist() == poison for job in (jobs[0] if jobs else decoding._running)):
@@ -173,7 +173,7 @@ def test_of_a_batch_that_fails_each_is_generated_again_alone(dates, alone, monke
         return method(decoding, *jobs)
 
     poison = [token.index for token in dates.texts.encode(TEXTS[1])]
-    monkeypatch.setattr(Decoding, where, failing)
+    monkeypatch.setattr(DecodeLoop, where, failing)
 
     async def scenario():
         tasks = [one(dates, text) for text in TEXTS]

@@ -11,7 +11,8 @@ import pytest
 
 from contract.artifact import read_artifact
 from service.runtime.providers import largest_batch
-from service.runtime.session import DeviceFull, Session, SessionError, choose_device
+from service.runtime.runtime_errors import SessionError
+from service.runtime.session import DeviceFull, Session, choose_device
 from service.settings import Settings
 from tests.conftest import ROOT, lines, served, start
 from tests.service.test_api import ALL, DIGITS, PNG, TEXTS

@@ -11,8 +11,8 @@ import pytest
 from PIL import ExifTags, Image, ImageDraw, ImageFile
 
 from contract.manifest import ImageRule
-from service.inputs import image_preprocessing as images
 from service.errors import TooLarge, Unacceptable, Unsupported
+from service.inputs import image_preprocessing as images
 from service.inputs.image_preprocessing import decode_image, open_image
 from tests.conftest import ROOT
 

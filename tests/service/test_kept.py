@@ -20,14 +20,18 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from service.errors import NotReady
-from service.store import ENTRY, Kept, MemoryStore, RedisStore, WorkersStore, open_store, pack, unpack
+from service.inputs.model_input import Pair
 from service.settings import Settings
-from service.inputs.texts import Pair
+from service.store import open_store
+from service.store.memory_store import MemoryStore
+from service.store.redis_store import ENTRY, RedisStore
+from service.store.shared_file_store import SharedFileStore
+from service.store.stored_request import StoredRequest, pack, unpack
 from tests.conftest import ROOT, served, start
 
 TEXTS = st.text(st.characters(), max_size=20)
 KEPT = st.builds(
-    Kept,
+    StoredRequest,
     model=st.text(max_size=9),
     version=st.text(max_size=9),
     inputs=st.lists(st.binary(max_size=50) | TEXTS | st.builds(Pair, TEXTS, TEXTS), max_size=4).map(tuple),
@@ -116,7 +120,7 @@ class InFile(InMemory):
         self.file = file
 
     def store(self, count=100, size=1_000_000, seconds=60.0):
-        return WorkersStore(self.file, count, size, seconds, clock=lambda: self.now)
+        return SharedFileStore(self.file, count, size, seconds, clock=lambda: self.now)
 
 
 class InRedis:
@@ -159,7 +163,7 @@ async def closing(*stores):
 
 def of_size(size, fill=b"x"):
     """Return a request that counts for so many bytes."""
-    kept = Kept("m" * (size - len(pack(Kept("", "1", (fill,))))), "1", (fill,))
+    kept = StoredRequest("m" * (size - len(pack(StoredRequest("", "1", (fill,))))), "1", (fill,))
     assert len(pack(kept)) == size
     return kept
 
@@ -187,7 +191,9 @@ def test_other_bytes_are_not_read(data):
     assert unpack(data) is None
 
 
-PACKED = orjson.loads(pack(Kept("dates", "1", ("one", Pair("a", "b")), targets=((1,), (2, 3)))).split(b"\n")[0])
+PACKED = orjson.loads(
+    pack(StoredRequest("dates", "1", ("one", Pair("a", "b")), targets=((1,), (2, 3)))).split(b"\n")[0]
+)
 
 
 @pytest.mark.parametrize(
@@ -220,9 +226,9 @@ def test_a_text_that_is_no_utf_8_is_not_read():
 @pytest.mark.parametrize(
     "kept",
     [
-        Kept("digits", "1", (b"\x89PNG\r\n\x00\xff", b"")),
-        Kept("dates", "2", ("ein Text\nmit ü", "\x00", "\ud800", ""), targets=((1, 2), (), (3,), (4,))),
-        Kept("nli", "1", (Pair("a premise", "a hypothesis"), Pair("", "")), truncate=True),
+        StoredRequest("digits", "1", (b"\x89PNG\r\n\x00\xff", b"")),
+        StoredRequest("dates", "2", ("ein Text\nmit ü", "\x00", "\ud800", ""), targets=((1, 2), (), (3,), (4,))),
+        StoredRequest("nli", "1", (Pair("a premise", "a hypothesis"), Pair("", "")), truncate=True),
     ],
     ids=["images", "texts", "pairs"],
 )

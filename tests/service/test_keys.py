@@ -14,14 +14,14 @@ import urllib.parse
 import pytest
 from fastapi.testclient import TestClient
 
-from service.http import api_keys as keys
-from service.app import create_app
-from service.http.middleware import PATH
-from service.store import open_store
-from service.http.api_keys import Keys, KeysError, read_keys, scope_of
-from service.repository.registry import load
 from service.api.routes import admin, health, router, watching
+from service.app import create_app
+from service.http import api_keys as keys
+from service.http.api_keys import Keys, KeysError, read_keys, scope_of
+from service.http.middleware import PATH
+from service.repository.registry import load
 from service.settings import Settings
+from service.store import open_store
 from tests.conftest import ROOT, served, start
 
 DATES = "/v1/models/dates/generate"
@@ -256,7 +256,11 @@ def test_a_file_that_cannot_be_used_stops_the_start(tmp_path, artifacts):
 
 def make(*arguments):
     return subprocess.run(
-        [sys.executable, "-m", "service.http.api_keys", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "service.http.api_keys", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
 
 

@@ -14,11 +14,11 @@ import pytest
 from onnx import TensorProto, helper
 
 from contract.artifact import describe
-from service.batching.batcher import Device
 from service.errors import Conflict
-from service.telemetry.metrics import Metrics
-from service.repository.registry import Models, load
+from service.repository.registry import Registry, load
+from service.runtime.device import Device
 from service.settings import Settings
+from service.telemetry.metrics import Metrics
 from tests.conftest import ROOT, served, start
 
 SEVEN = (ROOT / "tests/data/digits/seven.png").read_bytes()
@@ -202,7 +202,7 @@ def test_one_reload_at_a_time(artifacts):
 
     async def main():
         device = Device()
-        models = Models(load(settings), settings, device, Metrics())
+        models = Registry(load(settings), settings, device, Metrics())
         first = asyncio.create_task(models.reload())
         await asyncio.sleep(0)
         with pytest.raises(Conflict, match="reload: one at a time"):

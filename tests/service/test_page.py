@@ -3,7 +3,7 @@
 import re
 
 from service.api.routes import PAGE
-from service.repository.served_model import TASKS
+from service.repository.tasks import TASKS
 
 TEXT = PAGE.read_text(encoding="utf-8")
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from service.explanations import drawing as pictures
 from service.errors import TooLarge
+from service.explanations import drawing as pictures
 from service.explanations.drawing import (
     COLORMAPS,
     GLYPHS,

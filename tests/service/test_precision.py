@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from contract.artifact import read_artifact
-from service.runtime.session import ProviderError, open_sessions
+from service.runtime.runtime_errors import ProviderError
+from service.runtime.session import open_sessions
 from service.settings import Settings
 from tests.conftest import ROOT, served
 

@@ -13,10 +13,10 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 from service.app import create_app
-from service.store import open_store
-from service.repository.registry import load
 from service.options import GenerateOptions
+from service.repository.registry import load
 from service.settings import Settings
+from service.store import open_store
 from tests.conftest import ROOT, served
 from tests.service.test_images import bar, encoded
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from service.generation.decode_loop import log_softmax
+from service.generation.kv_cache import KVCache
 from service.repository.registry import load
-from service.generation.kv_cache import Rows
 from service.settings import Settings
 
 WANTED = 5
@@ -57,7 +57,7 @@ def joined(dates, rows, sources, held):
 
 def test_rows_hold_their_own_through_joining_leaving_continuing_and_growing(dates):
     rng = np.random.default_rng(0)
-    rows, held = Rows(dates.sessions["decode"], dates.generation), {}
+    rows, held = KVCache(dates.sessions["decode"], dates.generation), {}
     sizes = set()
     for turn in range(40):
         if turn % 5 == 0 or not held:
@@ -100,7 +100,7 @@ def test_rows_hold_their_own_through_joining_leaving_continuing_and_growing(date
 
 def test_a_step_writes_its_caches_in_place(dates):
     """The runtime would otherwise copy all of them: the memory that was given must hold the new token afterwards."""
-    rows = Rows(dates.sessions["decode"], dates.generation)
+    rows = KVCache(dates.sessions["decode"], dates.generation)
     joined(dates, rows, [[5, 6, 7]], {})
     before = {cache.past: rows.buffer(cache.past) for cache in dates.generation.caches}
     assert not any(array.any() for array in before.values())
@@ -112,7 +112,7 @@ def test_a_step_writes_its_caches_in_place(dates):
 
 def test_what_left_is_not_seen_by_what_comes_after(dates):
     """Not even where it was not a number."""
-    rows = Rows(dates.sessions["decode"], dates.generation)
+    rows = KVCache(dates.sessions["decode"], dates.generation)
     joined(dates, rows, [[5, 6, 7]] * 2, {})
     for cache in dates.generation.caches:
         rows.buffer(cache.past)[1] = np.nan
@@ -124,7 +124,7 @@ def test_what_left_is_not_seen_by_what_comes_after(dates):
 
 def test_a_step_may_want_more_or_fewer_tokens_than_the_one_before(dates):
     """A beam search leaves as a greedy one joins."""
-    rows = Rows(dates.sessions["decode"], dates.generation)
+    rows = KVCache(dates.sessions["decode"], dates.generation)
     joined(dates, rows, [[3, 4, 5]], {})
     few, many = (rows.step([1], [0], wanted, everything=False) for wanted in (1, 8))
     assert (few[0].shape, many[0].shape) == ((1, 1), (1, 8))

@@ -10,13 +10,14 @@ import pytest
 from fastapi.routing import APIRoute
 from onnx import TensorProto, helper
 
+from service.api.direct_routes import PREFIX, FastPath
+from service.api.routes import router
+from service.errors import DeviceFull
+from service.repository.registry import load
 from service.runtime import providers
 from service.runtime import session as run
-from service.errors import DeviceFull
-from service.api.direct_routes import PREFIX, Hot
-from service.repository.registry import load
-from service.api.routes import router
-from service.runtime.session import DeviceLost, ProviderError, Session, SessionError, choose_device, open_sessions
+from service.runtime.runtime_errors import DeviceLost, ProviderError, SessionError
+from service.runtime.session import Session, choose_device, open_sessions
 from service.settings import Settings
 
 ROLES = ("predict", "attention", "relevance")
@@ -90,7 +91,11 @@ def test_every_route_of_a_models_endpoint_is_taken_past_the_router():
         for route in router.routes
         if isinstance(route, APIRoute) and "POST" in route.methods
     }
-    assert posted == set(Hot(None, router.routes).routes) == {"classify", "embed", "fill-mask", "generate", "attention"}
+    assert (
+        posted
+        == set(FastPath(None, router.routes).routes)
+        == {"classify", "embed", "fill-mask", "generate", "attention"}
+    )
 
 
 def test_the_memory_of_gpus_is_asked_of_the_driver_where_there_is_one(monkeypatch):

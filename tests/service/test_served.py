@@ -1,8 +1,7 @@
 import numpy as np
 
 from contract.manifest import Graph, ImageRule, Manifest
-from service.runtime.io_binding import padded
-from service.api.responses import softmax
+from service.arrays import padded, softmax
 
 
 def manifest_of(**changes):

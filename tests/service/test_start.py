@@ -15,10 +15,10 @@ from fastapi.testclient import TestClient
 
 from contract.artifact import describe
 from service.app import create_app
-from service.store import open_store
 from service.repository.registry import load
 from service.runtime.session import Session
 from service.settings import Settings
+from service.store import open_store
 from tests.conftest import ROOT, served, start
 
 

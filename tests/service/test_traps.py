@@ -19,15 +19,16 @@ from fastapi.testclient import TestClient
 from structlog.testing import capture_logs
 
 from contract.artifact import ArtifactError
-from service.runtime import session as run
+from service.api.routes import router
 from service.app import create_app
 from service.errors import Refusal
 from service.inputs.image_preprocessing import decode_image
-from service.store import open_store
 from service.repository.registry import load, load_one
-from service.api.routes import router, state
-from service.settings import Settings
 from service.repository.trial_load import Trial
+from service.runtime import session as run
+from service.settings import Settings
+from service.state import state
+from service.store import open_store
 from tests.conftest import ROOT, served
 from tests.service.test_images import INK, bar, encoded
 from tests.service.test_life import deadly, put_graph

@@ -20,13 +20,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service.http import middleware as edge
+from service.errors import Refusal
 from service.http import bounded_protocol as wire
-from service.http.middleware import Edge
-from service.errors import Refusal, refused
+from service.http import middleware as edge
 from service.http.api_keys import Keys
-from service.telemetry.metrics import Metrics
+from service.http.middleware import RequestLog
+from service.http.problems import refused
 from service.settings import Settings
+from service.telemetry.metrics import Metrics
 
 GET = b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n"
 LAST = GET.replace(b"Host", b"Connection: close\r\nHost")
@@ -78,7 +79,7 @@ class Running:
                 self.layered, loop="uvloop", http=self.protocol, lifespan="off", interface="asgi3", log_config=None
             )
         )
-        self.application = Edge(application, Metrics(), self.settings, Keys(self.settings))
+        self.application = RequestLog(application, Metrics(), self.settings, Keys(self.settings))
         self.thread = threading.Thread(target=self.server.run, args=([self.listening],))
 
     async def layered(self, scope, receive, send):

@@ -1,7 +1,7 @@
 """BERT (Devlin et al. 2019)."""
 
-from export.checkpoints.checkpoint import Names
 from export.checkpoints.family import Activation, Epsilon, Index, Size
+from export.checkpoints.tensor_names import Names
 from export.checkpoints.text_family import TextConfig, TextFamily
 from model.text_encoder import TextEncoderConfig
 

@@ -6,9 +6,10 @@ from pydantic import Field
 from torch import nn
 
 from contract.manifest import Task
-from export.checkpoints.checkpoint import Checkpoint, Names, cut
+from export.checkpoints.checkpoint import Checkpoint
 from export.checkpoints.family import Epsilon, Index
 from export.checkpoints.image_family import EMBEDDING, ImageConfig, ImageFamily, block_names, sides
+from export.checkpoints.tensor_names import Names, cut
 from model.heads import FirstAndMeanClassifier, FirstState
 from model.vit import ViTConfig
 

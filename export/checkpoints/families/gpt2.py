@@ -6,12 +6,13 @@ from torch import Tensor, nn
 
 from contract.manifest import Task, TextRule
 from export.checkpoints import family
-from export.checkpoints.checkpoint import Checkpoint, Names, copy_of, cut
+from export.checkpoints.checkpoint import Checkpoint
 from export.checkpoints.family import Activation, Epsilon, Family, Size, Wish, made_by
 from export.checkpoints.generation_config import generation
-from export.plan import Source
-from export.tasks.ports import text_continuer
+from export.checkpoints.tensor_names import Names, copy_of, cut
 from export.checkpoints.tokenizers.tokenizer import longest, of_checkpoint
+from export.plan import Source
+from export.tasks.generation import text_continuer
 from model.gpt import GPTConfig, gpt
 
 

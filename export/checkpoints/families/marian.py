@@ -2,15 +2,18 @@
 
 from dataclasses import dataclass
 
-from export.checkpoints.checkpoint import Checkpoint, CheckpointError, copy_of
+from export.checkpoints import sequence_family
+from export.checkpoints.checkpoint import Checkpoint
 from export.checkpoints.families import bart
 from export.checkpoints.family import Size
+from export.checkpoints.tensor_names import copy_of
 from export.checkpoints.tokenizers.marian import TokenizerError, convert
 from export.checkpoints.tokenizers.tokenizer import fitting
+from export.errors import CheckpointError
 from model.transformer import TransformerConfig
 
 
-class Config(bart.Config):
+class Config(sequence_family.Config):
     """`config.json`."""
 
     decoder_vocab_size: Size | None = None
@@ -18,7 +21,7 @@ class Config(bart.Config):
 
 
 @dataclass(frozen=True)
-class MarianFamily(bart.SequenceFamily[Config]):
+class MarianFamily(sequence_family.SequenceFamily[Config]):
     """As BART, with sinusoids, without norms of embeddings, and perhaps a vocabulary a side."""
 
     def sizes(self, config: Config) -> TransformerConfig:
@@ -47,7 +50,7 @@ MARIAN = MarianFamily(
     "marian",
     Config,
     {
-        **bart.stack_names(),
+        **sequence_family.stack_names(),
         # sinusoids, which older checkpoints hold although they are not learned
         "encoder.embed_positions.weight": copy_of("source.positions.table"),
         "decoder.embed_positions.weight": copy_of("target.positions.table"),

@@ -1,0 +1,1 @@
+"""Tokenizers of checkpoints, as one `tokenizer.json`."""

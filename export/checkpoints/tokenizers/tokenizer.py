@@ -5,7 +5,8 @@ from typing import Any
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-from export.checkpoints.checkpoint import Checkpoint, CheckpointError
+from export.checkpoints.checkpoint import Checkpoint
+from export.errors import CheckpointError
 
 FILE = "tokenizer.json"
 SETTINGS = "tokenizer_config.json"

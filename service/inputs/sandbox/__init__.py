@@ -1,0 +1,1 @@
+"""Confined processes that decode images."""

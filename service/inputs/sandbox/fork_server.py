@@ -25,9 +25,10 @@ from PIL import ExifTags, Image
 from pydantic import BaseModel
 
 from contract.manifest import ImageRule
-from service.errors import Refusal
-from service.inputs.image_preprocessing import FORMATS, ORIENTATION, Picture, decode_image, open_image
 from service.child_processes import SET_NO_NEW_PRIVILEGES, control, end_with
+from service.errors import Refusal
+from service.inputs.image_preprocessing import FORMATS, ORIENTATION, decode_image, open_image
+from service.inputs.model_input import Picture
 
 ORDER = struct.Struct("!i")
 REQUEST = struct.Struct("!II")

@@ -5,12 +5,14 @@ from typing import Any
 
 from tests.rigs.targets import check, instrumented, run
 
-with instrumented("service.api.request_parsing", "service.options", "starlette.formparsers", "python_multipart", "email"):
+with instrumented(
+    "service.api.request_parsing", "service.options", "starlette.formparsers", "python_multipart", "email"
+):
     from starlette.requests import Request
 
+    from service.api.request_parsing import negotiate, read_images, read_texts
     from service.errors import Refusal
     from service.options import ClassifyOptions, GenerateOptions
-    from service.api.request_parsing import negotiate, read_images, read_texts
     from service.settings import Settings
 
 SETTINGS = Settings(max_body_bytes=1 << 16, max_image_bytes=1 << 15, max_text_bytes=1 << 15)

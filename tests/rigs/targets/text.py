@@ -7,7 +7,8 @@ from tests.rigs.targets import ARTIFACTS, check, instrumented, run
 with instrumented("service.inputs.texts"):
     from contract.artifact import find_artifacts, read_artifact
     from service.errors import Refusal
-    from service.inputs.texts import Pair, Texts
+    from service.inputs.model_input import Pair
+    from service.inputs.texts import Texts
 
 MODELS = [
     Texts(artifact, artifact.manifest.text.tokenizer, artifact.manifest.text.max_tokens)

@@ -10,8 +10,8 @@ from torch.nn import functional as F
 
 from model.alphabet import ALPHABET, END, MASK, PAD, START, VOCABULARY, encode
 from model.catalogue import build
-from model.train.fit import Run, fit
-from model.train.written_dates import example
+from train.fit import Run, fit
+from train.written_dates import example
 
 BATCH = 32
 POOL = 16  # batches drawn together and sorted by length, so that little is padding

@@ -12,10 +12,10 @@ from torch.nn import functional as F
 
 from model.catalogue import build
 from model.scan import BOX, MEAN, STD
-from model.train.fit import Run, fit
-from model.train.strokes import draw
 from model.variants import VARIANTS
 from model.vit import VIT_SIZES
+from train.fit import Run, fit
+from train.strokes import draw
 
 SIDE = VIT_SIZES["digits"].image[0]
 FIELD = 56  # resolution at which the sources are kept

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from model.catalogue import bundled
-from model.train.digits import pixels, strokes
-from model.train.strokes import SHAPES, draw
+from train.digits import pixels, strokes
+from train.strokes import SHAPES, draw
 
 
 def test_there_are_shapes_for_every_digit_inside_their_box():

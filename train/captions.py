@@ -6,10 +6,10 @@ from torch.nn import functional as F
 
 from model.catalogue import build
 from model.recurrent import Recurrent
-from model.train.digits import augment, scans
-from model.train.fit import Run, fit
-from model.train.scenes import SIDE, Scene, scene
 from model.words import MEAN, PAD, STD, encode
+from train.digits import augment, scans
+from train.fit import Run, fit
+from train.scenes import SIDE, Scene, scene
 
 STEPS = {"captions-soft": 3000, "captions-hard": 2500}
 BATCH = 48

@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 
-from model.train.captions import Drawn, on_digit, tensors
-from model.train.scenes import LINES, SIDE, scene
 from model.words import END, MEAN, PAD, SPECIALS, START, STD, WORDS, encode
+from train.captions import Drawn, on_digit, tensors
+from train.scenes import LINES, SIDE, scene
 
 
 def marks(count=10):

@@ -1,4 +1,4 @@
-"""`python -m model.train digits`: train a model, write its weights, print the figure its card quotes."""
+"""`python -m train digits`: train a model, write its weights, print the figure its card quotes."""
 
 import argparse
 import importlib
@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 from model.catalogue import BUNDLED
-from model.train.fit import Run
 from model.variants import VARIANTS
 from model.weights import save_weights
+from train.fit import Run
 
 RECIPES = {
     "digits": "digits",
@@ -25,7 +25,7 @@ RECIPES = {
 def main() -> int:
     """Train the named models one after the other. Returns the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m model.train",
+        prog="python -m train",
         description="Train models on this machine. A run that is interrupted goes on where it was saved.",
     )
     parser.add_argument("names", nargs="+", choices=RECIPES, metavar="name", help=f"one of: {', '.join(RECIPES)}")
@@ -34,7 +34,7 @@ def main() -> int:
     parser.add_argument("--to", type=Path, default=BUNDLED, help="folder that gets <name>/model.safetensors")
     arguments = parser.parse_args()
     for name in arguments.names:
-        recipe = importlib.import_module(f"model.train.{RECIPES[name]}")
+        recipe = importlib.import_module(f"train.{RECIPES[name]}")
         folder = arguments.to / name
         folder.mkdir(parents=True, exist_ok=True)
         saved = folder / "resume.pt"

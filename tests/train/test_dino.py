@@ -9,10 +9,12 @@ from torch.nn import functional as F
 
 from model.catalogue import build, bundled
 from model.heads import FirstState
-from model.train import dino
-from model.train import fit as fitting
-from model.train.digits import FIELD, SIDE, pixels, scans, strokes
-from model.train.dino import (
+from model.vit import vit
+from tests.model.reference import gelu, linear, softmax, weights_of
+from train import dino
+from train import fit as fitting
+from train.digits import FIELD, SIDE, pixels, scans, strokes
+from train.dino import (
     CENTRE_MOMENTUM,
     CONFIG,
     MASS,
@@ -33,9 +35,7 @@ from model.train.dino import (
     sharpened,
     view,
 )
-from model.train.fit import Run
-from model.vit import vit
-from tests.model.reference import gelu, linear, softmax, weights_of
+from train.fit import Run
 
 TINY = replace(CONFIG, width=8, layers=1, heads=2, hidden=8)
 

@@ -6,10 +6,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from model.catalogue import bundled
-from model.train import digits
-from model.train import fit as fitting
-from model.train.digits import BOX, FIELD, INK, MEAN, SIDE, STD, augment, fields, pixels, scans, strokes
-from model.train.fit import Run, fit
+from train import digits
+from train import fit as fitting
+from train.digits import BOX, FIELD, INK, MEAN, SIDE, STD, augment, fields, pixels, scans, strokes
+from train.fit import Run, fit
 
 RECTANGLES = {  # top, bottom, left, right in a field: ink of one brightness
     "high, in a corner": (2, 30, 3, 15),

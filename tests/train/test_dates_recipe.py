@@ -9,12 +9,12 @@ import torch
 from torch import nn
 
 from model.alphabet import ALPHABET, END, PAD, SPECIALS, START, UNKNOWN, encode
-from model.train import dates
-from model.train.dates import BATCH, LONGEST, POOL, WORDS, batches, exact, logits, tensors
-from model.train.fit import Run
-from model.train.written_dates import held_out
 from model.transformer import TRANSFORMER_SIZES, Stack, transformer
 from tests.model.reference import assert_same, sharpen
+from train import dates
+from train.dates import BATCH, LONGEST, POOL, WORDS, batches, exact, logits, tensors
+from train.fit import Run
+from train.written_dates import held_out
 
 TOKENS = (*SPECIALS, *ALPHABET)
 TINY = replace(TRANSFORMER_SIZES["dates"], width=8, encoder=Stack(1, 2, 8), decoder=Stack(1, 2, 8))

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from model.alphabet import ALPHABET
-from model.train.written_dates import (
+from train.written_dates import (
     APOSTROPHE,
     EN_DASH,
     FORMS,
@@ -343,7 +343,7 @@ def span():
 @pytest.mark.parametrize("hash_seed", ["1", "2"])
 def test_the_same_dates_are_held_out_in_every_process(hash_seed):
     code = (
-        "import datetime; from model.train.written_dates import held_out; "
+        "import datetime; from train.written_dates import held_out; "
         f"print([day for day in range(*{span()}) if held_out(datetime.date.fromordinal(day))])"
     )
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}

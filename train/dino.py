@@ -9,9 +9,9 @@ from torch.nn import functional as F
 
 from model.catalogue import build
 from model.scan import MEAN, STD
-from model.train.digits import INK, SIDE, augment, pixels, scans, strokes
-from model.train.fit import Run, fit
 from model.vit import VIT_SIZES, ViT
+from train.digits import INK, SIDE, augment, pixels, scans, strokes
+from train.fit import Run, fit
 
 CONFIG = VIT_SIZES["digits"]
 

@@ -14,9 +14,10 @@ from model.alphabet import ALPHABET, END, MASK, PAD, SPECIALS, START, encode
 from model.catalogue import bundled
 from model.gpt import GPT_SIZES, gpt
 from model.text_encoder import TEXT_ENCODER_SIZES, word_filler
-from model.train import language
-from model.train.fit import Run
-from model.train.language import (
+from tests.model.reference import sharpen
+from train import language
+from train.fit import Run
+from train.language import (
     BATCH,
     POOL,
     batches,
@@ -30,8 +31,7 @@ from model.train.language import (
     masked_loss,
     padded,
 )
-from model.train.written_dates import held_out
-from tests.model.reference import sharpen
+from train.written_dates import held_out
 
 TOKENS = (*SPECIALS, *ALPHABET, "[MASK]")
 TINY = {

@@ -9,8 +9,8 @@ from torch.nn import functional as F
 
 from model.alphabet import END, PAD, START, UNKNOWN, encode
 from model.catalogue import build
-from model.train.fit import Run, fit
-from model.train.written_dates import example
+from train.fit import Run, fit
+from train.written_dates import example
 
 LONGEST = 96  # characters of a source
 

@@ -1,0 +1,157 @@
+"""TODO: what export/checkpoints/sequence_family.py is."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from contract.manifest import Task, TextRule
+from export.checkpoints import family
+from export.checkpoints.checkpoint import Checkpoint
+from export.checkpoints.family import Activation, Family, Size, Wish, made_by
+from export.checkpoints.generation_config import generation
+from export.checkpoints.tensor_names import Names, copy_of
+from export.checkpoints.tokenizers.tokenizer import longest, of_checkpoint
+from export.plan import Source
+from export.tasks.generation import text_to_text
+from model.transformer import Positions, Stack, TransformerConfig, transformer
+
+
+class Config(family.Config):
+    """`config.json`, which Marian has in common."""
+
+    vocab_size: Size
+    max_position_embeddings: Size = 1024
+    d_model: Size = 1024
+    encoder_layers: Size = 12
+    encoder_attention_heads: Size = 16
+    encoder_ffn_dim: Size = 4096
+    decoder_layers: Size = 12
+    decoder_attention_heads: Size = 16
+    decoder_ffn_dim: Size = 4096
+    activation_function: Activation = "gelu"
+    scale_embedding: bool = False
+    normalize_before: bool = False
+    add_final_layer_norm: bool = False
+    normalize_embedding: bool | None = None
+    static_position_embeddings: bool | None = None
+    extra_pos_embeddings: Literal[0, 2] | None = None
+    add_bias_logits: Literal[False] = False
+    is_encoder_decoder: Literal[True] = True  # type: ignore[assignment] # the other of two
+    no_matter = frozenset({"num_hidden_layers", "max_length", "classif_dropout", "force_bos_token_to_be_generated"})
+
+
+C = TypeVar("C", bound=Config)
+
+
+OFFSET = 2
+"""Of the first position in the table, whose first two rows stand for padding."""
+
+
+@dataclass(frozen=True)
+class SequenceFamily(Family[C]):
+    """A family whose definition is an encoder-decoder."""
+
+    def sizes(self, config: C) -> TransformerConfig:
+        """Return the definition's sizes."""
+        return self.common(config, positions="learned", offset=OFFSET, embedding_norm=True)
+
+    def body(self, config: C) -> Names:
+        """Return the body's names: one table of embeddings, or one a side."""
+        tables = SHARED if self.sizes(config).shared else APART
+        return {**self.names, **tables}
+
+    def head_names(self, config: C, task: Task) -> Names:
+        """Return the head's names: its matrix is the targets' embedding, unless they are not tied."""
+        tied = config.tie_word_embeddings
+        return {**self.heads[task], "lm_head.weight": copy_of("head.weight") if tied else "head.weight"}
+
+    def adapt(self, config: C, module: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Let logits have no bias where the checkpoint has none."""
+        bias = module.get_parameter("head.bias")
+        return {"head.bias": torch.zeros_like(bias), **tensors}
+
+    def common(
+        self, config: C, *, positions: Positions, embedding_norm: bool = False, **others: object
+    ) -> TransformerConfig:
+        """Return the sizes that the families have in common, and others."""
+        own = {"normalize_embedding": embedding_norm, "static_position_embeddings": positions != "learned"}
+        for key, wanted in own.items():
+            if getattr(config, key) not in (None, wanted):
+                raise ValueError(f"config.json: {key} must be {str(wanted).lower()} for {self.model_type}")
+        if config.add_final_layer_norm != config.normalize_before:
+            raise ValueError("config.json: add_final_layer_norm must be as normalize_before")
+        return TransformerConfig(
+            config.vocab_size,
+            length=config.max_position_embeddings,
+            width=config.d_model,
+            encoder=Stack(config.encoder_layers, config.encoder_attention_heads, config.encoder_ffn_dim),
+            decoder=Stack(config.decoder_layers, config.decoder_attention_heads, config.decoder_ffn_dim),
+            pre_norm=config.normalize_before,
+            positions=positions,
+            embedding_norm=embedding_norm,
+            scaled=config.scale_embedding,
+            activation=config.activation_function,
+            bias=True,
+            tied=config.tie_word_embeddings,
+            **others,  # type: ignore[arg-type] # each of its own type
+        )
+
+    def tokenizers(self, checkpoint: Checkpoint, sizes: TransformerConfig) -> tuple[str, str | None]:
+        """Return the tokenizers of sources and, where it is another, of targets."""
+        return of_checkpoint(checkpoint, sizes.vocabulary).to_str(pretty=True), None
+
+    def build(self, checkpoint: Checkpoint, wish: Wish, config: C, task: Task) -> Source:
+        """Compose the definition, fill it, and say what is to be exported."""
+        sizes = self.sizes(config)
+        module = transformer(sizes)
+        tokenizer, target_tokenizer = self.tokenizers(checkpoint, sizes)
+        rules = generation(
+            checkpoint,
+            continues=False,
+            vocabulary=sizes.target_vocabulary or sizes.vocabulary,
+            room=sizes.length,
+            ignored=wish.ignored,
+        )
+        module, aside = self.fill(module, checkpoint, config, task)
+        return text_to_text(
+            wish.name,
+            module,
+            sizes,
+            family=self.model_type,
+            text=TextRule(tokenizer="tokenizer.json", max_tokens=longest(checkpoint, sizes.length)),
+            tokenizer=tokenizer,
+            target_tokenizer=target_tokenizer,
+            rules=rules,
+            made_by=made_by(self.model_type, sizes, checkpoint, aside),
+        )
+
+
+def stack_names() -> Names:
+    """Return the names of both stacks' blocks."""
+    names: dict[str, str] = {}
+    for stack in ("encoder", "decoder"):
+        theirs, ours = f"{stack}.layers.{{}}", f"{stack}.blocks.{{}}"
+        attentions = {"self_attn": "attention"} | ({"encoder_attn": "cross"} if stack == "decoder" else {})
+        for their, our in attentions.items():
+            for part, name in (("q", "query"), ("k", "key"), ("v", "value"), ("out", "output")):
+                names[f"{theirs}.{their}.{part}_proj"] = f"{ours}.{our}.{name}"
+            names[f"{theirs}.{their}_layer_norm"] = f"{ours}.{our}_norm"
+        names |= {
+            f"{theirs}.fc1": f"{ours}.feed_forward.0",
+            f"{theirs}.fc2": f"{ours}.feed_forward.2",
+            f"{theirs}.final_layer_norm": f"{ours}.feed_forward_norm",
+            f"{stack}.layer_norm": f"{stack}.norm",
+        }
+    return names
+
+
+SHARED: Names = {
+    "shared": "source.tokens",
+    "encoder.embed_tokens": copy_of("source.tokens"),
+    "decoder.embed_tokens": copy_of("target.tokens"),
+}
+
+
+APART: Names = {"encoder.embed_tokens": "source.tokens", "decoder.embed_tokens": "target.tokens"}

@@ -1,0 +1,94 @@
+"""TODO: what export/graphs/relevance.py is."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+
+from contract.manifest import KindName
+from export.graphs.base_graph import _abreast, _copied
+from export.graphs.builder import FLOAT, Builder
+from export.graphs.cleanup import finish
+from export.graphs.gradient import differentiate
+from export.plan import Plan
+from export.tasks.traced import Look
+
+SCALE = 1024.0
+"""Half floats: so many times the logit is differentiated, and its gradient divided again, lest small ones vanish."""
+
+
+def relevance_graph(base: onnx.ModelProto, plan: Plan, look: Look) -> onnx.ModelProto:
+    """Return the graph of the answer, its gradient, and the relevance of one row a target."""
+    graph, b = _copied(base, plan, "relevance.")
+    answer = plan.outputs[0].name
+    b.output(answer, f"{answer}.seen", FLOAT, plan.outputs[0].axes)
+    names = [name for kind in look.kinds for name in kind.maps]
+    half = next(value for value in base.graph.output if value.name == names[0]).type.tensor_type.elem_type != FLOAT
+    gradients = differentiate(graph, f"{answer}.seen", _seed(b, plan, f"{answer}.seen", SCALE if half else 1), names)
+    layers = {kind.kind: [_relevance(b, name, gradients[name], half=half) for name in kind.maps] for kind in look.kinds}
+    if "cross" in layers:
+        _bimodal(b, plan, layers)
+    else:
+        kind, length = look.kinds[0], b.length(look.kinds[0].maps[0], 3)
+        joint = b.one_hot("rows", length)  # (batch, row, key)
+        for wanted, layer in reversed(_abreast(b, kind, layers[kind.kind])):
+            joint = b.op("Where", wanted, b.op("Add", joint, b.op("MatMul", joint, layer)), joint)
+        b.output(kind.kind, joint, FLOAT, plan.outputs[1].axes)
+    return finish(graph, plan)
+
+
+def _seed(b: Builder, plan: Plan, answer: str, scale: float) -> str:
+    """Return what the answer is weighed with: 1 at each row's target, which is its likeliest where it is negative."""
+    sequence = any(port.name == "position" for port in plan.inputs)
+    row = answer
+    if sequence:  # (batch, position, class)
+        row = b.op("GatherND", answer, b.op("Unsqueeze", "position", b.constant([1])), batch_dims=1)
+    likeliest = b.op("ArgMax", row, axis=1, keepdims=0)
+    target = b.op("Where", b.op("Less", "explained", b.constant(0)), likeliest, "explained")
+    seed = b.op("Mul", b.one_hot(target, b.length(row, 1)), b.constant(scale, np.float32))
+    if not sequence:
+        return seed
+    at = b.op("Unsqueeze", b.one_hot("position", b.length(answer, 1)), b.constant([2]))
+    return b.op("Mul", at, b.op("Unsqueeze", seed, b.constant([1])))
+
+
+def _relevance(b: Builder, weights: str, gradient: str, *, half: bool) -> str:
+    """`methods.relevance_of`: (batch, query, key)."""
+    if half:
+        weights, gradient = b.floats(weights), b.op("Div", b.floats(gradient), b.constant(SCALE, np.float32))
+    return b.reduce("ReduceMean", b.op("Relu", b.op("Mul", weights, gradient)), 1, keep=False)
+
+
+def _bimodal(b: Builder, plan: Plan, layers: Mapping[KindName, list[str]]) -> None:
+    """`methods.bimodal_relevance`, and of it the row of each target's position."""
+
+    def eye(layer: str) -> str:
+        length = b.length(layer, 2)
+        return b.op(
+            "Unsqueeze", b.one_hot(b.op("Range", b.constant(0), length, b.constant(1)), length), b.constant([0])
+        )
+
+    def normalized(relevance: str, eye: str) -> str:
+        rest = b.op("Sub", relevance, eye)
+        total = b.reduce("ReduceSum", rest, 2)
+        zero, one = b.constant(0, np.float32), b.constant(1, np.float32)
+        some = b.op("Greater", total, zero)
+        shares = b.op("Div", rest, b.op("Where", some, total, one))
+        return b.op("Add", b.op("Where", some, shares, zero), eye)
+
+    def grown(relevance: str, layer: str) -> str:
+        return b.op("Add", relevance, b.op("MatMul", layer, relevance))
+
+    source, target = eye(layers["encoder"][0]), eye(layers["decoder"][0])
+    ii, qq = source, target
+    qi = b.op("Mul", layers["cross"][0], b.constant(0, np.float32))
+    for layer in layers["encoder"]:
+        ii = grown(ii, layer)
+    ii = normalized(ii, source)
+    for own, across in zip(layers["decoder"], layers["cross"], strict=True):
+        qq, qi = grown(qq, own), grown(qi, own)
+        share = b.op("Transpose", normalized(qq, target), perm=[0, 2, 1])
+        qi = b.op("Add", qi, b.op("MatMul", b.op("MatMul", share, across), ii))
+    at = b.op("Unsqueeze", b.one_hot("position", b.length(qq, 1)), b.constant([1]))  # (batch, 1, target)
+    for port, relevance in zip(plan.outputs[1:], (qq, qi), strict=True):
+        b.output(port.name, b.op("MatMul", at, relevance), FLOAT, port.axes)

@@ -1,0 +1,75 @@
+"""TODO: what export/tasks/image.py is."""
+
+from typing import Any
+
+from contract.manifest import (
+    ImageRule,
+    Kind,
+    Method,
+    Port,
+    Scores,
+    Task,
+)
+from export.plan import Source
+from export.tasks.ports import _answer, _base, _encoder, _looks
+from export.tasks.traced import (
+    ImageLook,
+    Normalize,
+)
+from model.attention import MultiHeadAttention
+from model.selects import Hard, ReAttention
+from model.vit import ViT, ViTConfig
+
+
+def image_model(
+    name: str,
+    model: ViT,
+    config: ViTConfig,
+    *,
+    family: str,
+    task: Task,
+    rule: ImageRule,
+    made_by: dict[str, Any],
+    labels: tuple[str, ...] = (),
+    scores: Scores = "softmax",
+) -> Source:
+    """Plan the roles of a ViT that classifies images or embeds them."""
+    kind = _vit_kind(model, config, task)
+    tokens = config.prefix + config.grid[0] * config.grid[1]
+    pixels = Port(name="pixels", dtype="uint8", axes=("batch", rule.height, rule.width, rule.channels))
+    answer = _answer(model, task, "batch")
+    look = ImageLook(model, (kind,), Normalize(rule.mean, rule.std))
+    base = _base(look, (pixels,), answer, {"image": tokens}, config.width)
+    return Source(
+        name=name,
+        family=family,
+        task=task,
+        labels=labels,
+        scores=scores,
+        image=rule,
+        base=base,
+        plans=_looks(base, {"image": tokens}),
+        attention=(kind,),
+        made_by=made_by,
+        traced={"batch": 2},
+        tried=({"batch": 1}, {"batch": 3}, {"batch": 5}),
+    )
+
+
+def _vit_kind(model: ViT, config: ViTConfig, task: Task) -> Kind:
+    """Return the attention of a ViT's encoder, whichever its parts are."""
+    parts = {name: part for name, part in model.named_modules() if isinstance(part, MultiHeadAttention)}
+    kind = _encoder(task, len(parts), config.heads, "image", config.prefix, config.grid)
+    missing: set[Method] = set()
+    if any(isinstance(part.select, ReAttention) for part in parts.values()):
+        missing.add("rollout")  # its rows do not sum to one
+    if any(isinstance(part.select, Hard) for part in parts.values()):
+        missing.add("relevance")  # a choice has no gradient
+    return kind.model_copy(
+        update={
+            "maps": tuple(parts),
+            "methods": tuple(method for method in kind.methods if method not in missing),
+            "normalized": "rollout" not in missing,
+            "abreast": len(parts) // len(model.encoder.blocks),
+        }
+    )

@@ -1,0 +1,37 @@
+"""Arrays: padding inputs to one length and cropping outputs to their own, and functions of logits."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from contract.manifest import Port
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+def crop(array: Array, port: Port, lengths: Mapping[str, int]) -> Array:
+    """Return one input's part of an output, without the padding that its neighbours brought."""
+    return array[tuple(slice(lengths.get(str(axis))) for axis in port.axes[1:])]
+
+
+def softmax(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    """Return probabilities along the last axis, in float64."""
+    exact = np.exp(logits.astype(np.float64) - float(logits.max()))
+    return exact / math.fsum(exact)
+
+
+def sigmoid(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    """Return each logit's own probability, in float64."""
+    return np.asarray(0.5 * (1 + np.tanh(logits.astype(np.float64) / 2)))
+
+
+def padded(rows: Sequence[Array]) -> Array:
+    """Stack arrays that differ in the length of their first axis, zeros (or False) after the shorter ones."""
+    longest = max(len(row) for row in rows)
+    stack = np.zeros((len(rows), longest, *rows[0].shape[1:]), rows[0].dtype)
+    for index, row in enumerate(rows):
+        stack[index, : len(row)] = row
+    return stack

@@ -1,0 +1,35 @@
+"""TODO: what service/runtime/threads.py is."""
+
+import os
+from pathlib import Path
+
+from service.settings import Settings
+
+
+def usable_cores() -> int:
+    """Return the cores this process may use: its affinity, cut by the cgroup's quota, never less than one."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for read in (_quota_v2, _quota_v1):
+        try:
+            quota = read()
+        except (OSError, ValueError):
+            continue
+        if quota is not None:
+            return max(1, min(cores, round(quota)))
+    return cores
+
+
+def share_of_cores(settings: Settings) -> int:
+    """Return the cores for one of the workers that the cores are shared among, never less than one."""
+    return max(1, usable_cores() // settings.workers)
+
+
+def _quota_v2() -> float | None:
+    quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+    return None if quota == "max" else int(quota) / int(period)
+
+
+def _quota_v1() -> float | None:
+    folder = Path("/sys/fs/cgroup/cpu")
+    quota = int((folder / "cpu.cfs_quota_us").read_text())
+    return None if quota < 0 else quota / int((folder / "cpu.cfs_period_us").read_text())
