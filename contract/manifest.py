@@ -19,12 +19,12 @@ KindName = Literal["encoder", "decoder", "cross"]
 Scores = Literal["softmax", "sigmoid"]
 Method = Literal["raw", "rollout", "norm", "relevance"]
 Dtype = Literal["float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool"]
-READ = ("raw", "rollout", "norm")
-"""The methods of the attention graph, in the order of the numbers by which its input `method` asks for them."""
+GRAPH_METHODS = ("raw", "rollout", "norm")
+"""The methods of the attention graph. Its input `method` is an index into them."""
 FUSIONS = ("each", "mean", "max", "min")
-"""What its input `fusion` asks for: heads by index, or all of them fused."""
+"""Heads by index, or how all heads are fused. The attention graph's input `fusion` is an index into them."""
 FIGURES = ("entropy", "special", "distance")
-"""What `<kind>.diagnostics` holds along its last axis; the last for images only."""
+"""What `<kind>.diagnostics` holds along its last axis; `distance` for images only."""
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 Name = Annotated[str, Field(pattern=NAME)]
 FileName = Annotated[str, Field(pattern=NAME, description="in the artifact's folder")]
@@ -124,8 +124,14 @@ class Kind(Part):
 
     @property
     def fed(self) -> str:
-        """The axis of its keys as graphs call it: what was fed is as long as what is emitted."""
+        """Name of the axis of its keys in the graphs: a target's input is as long as the target."""
         return self.key.removesuffix("_input")
+
+    @property
+    def length(self) -> int:
+        """Tokens of an image: the prefix and the patches."""
+        rows, columns = self.grid or (0, 0)
+        return self.prefix + rows * columns
 
 
 COUNT, LIKELIEST, TOKENS = "count", "likeliest", "likeliest.tokens"

@@ -1,4 +1,4 @@
-"""`python -m service`: read the settings, then serve in this process, or in several that this one looks after.
+"""`python -m service`: reads the settings, then serves in this process, or in several that this one supervises.
 
 Exit status: 0 after a stop, 2 for settings, 3 for an artifact, 4 for the device, 5 if the port cannot be had, 6 if a
 model cannot run.
@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 
-from service.process.workers import supervise, this
+from service.process.workers import current_worker, supervise
 from service.settings import SettingsError, read_settings
 from service.telemetry.logs import configure
 
@@ -16,9 +16,9 @@ from service.telemetry.logs import configure
 def main() -> int:
     """Serve until stopped; return the exit status."""
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: os._exit(0))  # until there is a server to stop, nothing is lost by it
-    worker = this()
-    if hasattr(signal, "SIGHUP") and worker is None:  # for a worker it waits
+        signal.signal(number, lambda *_: os._exit(0))  # until there is a server to stop, nothing is lost
+    worker = current_worker()
+    if hasattr(signal, "SIGHUP") and worker is None:  # a worker keeps the signal pending
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         settings = read_settings()
@@ -28,7 +28,7 @@ def main() -> int:
     configure(settings)
     if settings.workers > 1 and worker is None:
         return supervise(settings)
-    from service.process.start import run  # imports all that serves, which who looks after workers does without
+    from service.process.start import run  # it imports all that serves, which a supervisor does not need
 
     return run(settings, worker)
 

@@ -1,27 +1,32 @@
-"""The application: state in its lifespan, one handler for every refusal."""
+"""The application: its state in the lifespan, its middleware in one list, its handlers of refusals."""
 
 import asyncio
 import contextlib
 import gc
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.telemetry import TelemetryConfig
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
 from service import VERSION
-from service.api.direct_routes import FastPath
+from service.api.fast_path import FastPath
 from service.api.routes import admin, health, router, watching
+from service.batching.admission import Budget
 from service.errors import Refusal
-from service.http.api_keys import Keys, keys_of
-from service.http.middleware import RequestLog
+from service.http.api_keys import Keys, describe_keys
+from service.http.body_limits import BodyLimits
+from service.http.gate import Gate, split_list
 from service.http.problems import problem, refused
+from service.http.request_log import RequestLog
 from service.inputs.sandbox.decoder_pool import DecoderPool
 from service.inputs.sandbox.decoder_process import ForkServer
-from service.process.workers import Worker
 from service.repository.registry import Registry
 from service.repository.served_model import ServedModel
 from service.runtime.device import Device
@@ -31,12 +36,15 @@ from service.settings import Settings
 from service.state import State
 from service.store.stored_request import Store
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import SILENT, Tracer
 
 log = structlog.get_logger()
 
 WATCH_SECONDS = 1.0
-SILENT: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
-"""FastAPI's own telemetry tells what is sent."""
+CORS_HEADERS = ["Authorization", "Content-Type", "X-API-Key", "X-Request-Id"]
+"""Headers that pages of other origins may send."""
+NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+"""FastAPI's own telemetry would report what clients send."""
 
 
 def create_app(
@@ -44,41 +52,45 @@ def create_app(
     models: Mapping[str, ServedModel],
     store: Store,
     when_ready: Callable[[], None] = lambda: None,
-    nursery: ForkServer | None = None,
-    worker: Worker | None = None,
+    fork_server: ForkServer | None = None,
+    tell_reload: Callable[[], None] | None = None,
+    tracer: Tracer = SILENT,
 ) -> FastAPI:
-    """Return the application that serves these models and keeps requests; `load` and `open_store` make them.
+    """Return the application that serves these models and stores requests.
 
-    `when_ready` is called once every session has run. A nursery may have been started while the models were loaded.
+    `load` makes the models and `open_store` the store. `when_ready` is called once every session has run. A fork server
+    may have been started while the models were loaded. `tell_reload` is given to a worker, one of several processes
+    that serve, and tells the others to reload.
     """
-    metrics = Metrics()
+    metrics, keys = Metrics(), Keys(settings)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         device = Device()
-        decoders = DecoderPool(settings, metrics, nursery)
+        decoders = DecoderPool(settings, metrics, fork_server)
         if any(served.manifest.image for served in models.values()):
             decoders.start()
-        elif nursery:
-            nursery.end_all()
-        tokenizers = ThreadPoolExecutor(1, thread_name_prefix="tokenize")
-        presenters = ThreadPoolExecutor(2, thread_name_prefix="present")
-        fleet = Registry(models, settings, device, metrics)
+        elif fork_server:
+            fork_server.end_all()
+        tokenizer_threads = ThreadPoolExecutor(1, thread_name_prefix="tokenize")
+        presenter_threads = ThreadPoolExecutor(2, thread_name_prefix="present")
+        registry = Registry(models, settings, device, metrics, tracer)
         app.state.regard = state = State(
-            settings, fleet, metrics, device, store, decoders, tokenizers, presenters, worker
-        )
+            settings, registry, metrics, tracer, device, store, decoders, tokenizer_threads, presenter_threads,
+            tell_reload,
+        )  # fmt: skip
         warm = asyncio.create_task(_warm_up(state, when_ready))
         task = asyncio.create_task(_watch(state, warm))
-        if worker:  # others serve meanwhile, so this one listens once it can
+        if tell_reload:  # other workers serve meanwhile, so this one listens once it can answer
             await warm
         yield
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await fleet.close()
+        await registry.close()
         device.close()
         await store.close()
         await decoders.close()
-        for threads in (tokenizers, presenters):
+        for threads in (tokenizer_threads, presenter_threads):
             threads.shutdown(wait=False, cancel_futures=True)
 
     app = FastAPI(
@@ -88,46 +100,71 @@ def create_app(
         lifespan=lifespan,
         docs_url="/docs",
         redoc_url=None,
-        telemetry=SILENT,
+        telemetry=NO_TELEMETRY,
+        middleware=[
+            *_middleware(settings, metrics, tracer, keys, lambda: app.state.regard.draining),
+            Middleware(FastPath, routes=router.routes),
+        ],
+        exception_handlers=HANDLERS,
     )
-    app.state.metrics = metrics
+    app.state.metrics, app.state.keys = metrics, keys
     app.include_router(health)
     app.include_router(router)
-    keys = keys_of(app, settings)
+    if keys.needed:
+        describe_keys(app)
     if settings.admin_port is None:
         app.include_router(watching)
         if keys.needed:
             app.include_router(admin)
-    app.add_middleware(FastPath, routes=router.routes)
-    return _edged(app, settings, keys)
-
-
-def create_admin(app: FastAPI, settings: Settings) -> FastAPI:
-    """Return the application of the admin port, which shares the state of the one that serves."""
-    beside = FastAPI(title="regard admin", version=VERSION, docs_url=None, redoc_url=None, telemetry=SILENT)
-    beside.state = app.state
-    for routes in (health, watching, admin):
-        beside.include_router(routes)
-    return _edged(beside, settings, app.state.keys)
-
-
-def _edged(app: FastAPI, settings: Settings, keys: Keys) -> FastAPI:
-    app.add_exception_handler(Refusal, _refused)
-    app.add_exception_handler(HTTPException, _not_routed)
-    app.state.keys = keys
-    app.add_middleware(RequestLog, metrics=app.state.metrics, settings=settings, keys=keys)
     return app
 
 
+def create_admin(app: FastAPI, settings: Settings, tracer: Tracer = SILENT) -> FastAPI:
+    """Return the application of the admin port, which shares the state of the one that serves."""
+    beside = FastAPI(
+        title="regard admin",
+        version=VERSION,
+        docs_url=None,
+        redoc_url=None,
+        telemetry=NO_TELEMETRY,
+        middleware=_middleware(settings, app.state.metrics, tracer, app.state.keys, lambda: app.state.regard.draining),
+        exception_handlers=HANDLERS,
+    )
+    beside.state = app.state
+    for routes in (health, watching, admin):
+        beside.include_router(routes)
+    return beside
+
+
+def _middleware(
+    settings: Settings, metrics: Metrics, tracer: Tracer, keys: Keys, draining: Callable[[], bool]
+) -> list[Middleware]:
+    """Return what every request passes, outermost first."""
+    origins = split_list(settings.cors_origins)
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origins=origins,
+        allow_methods=["GET", "POST"],
+        allow_headers=CORS_HEADERS,
+        expose_headers=["X-Request-Id", "Retry-After"],
+    )
+    return [
+        Middleware(RequestLog, metrics=metrics, tracer=tracer, draining=draining),
+        *([cors] if origins else []),  # outside of the gate: a preflight request carries no key
+        Middleware(Gate, settings=settings, keys=keys),
+        Middleware(BodyLimits, settings=settings, budget=Budget("bodies", settings.queue_body_bytes)),
+    ]
+
+
 async def _warm_up(state: State, when_ready: Callable[[], None]) -> None:
-    """Run every session, then say so; should one fail, end the process rather than wait for a first request."""
+    """Run every session and report it; if one fails, end the process rather than wait for a first request."""
     try:
         await state.models.warm_up()
     except Exception as error:
         state.fail(str(error))
         return
     gc.collect()
-    gc.freeze()  # what stays until the end is not looked through again: pauses of tens of milliseconds
+    gc.freeze()  # long-lived objects are not examined again, which would pause the service for tens of milliseconds
     state.metrics.ready.set(1)
     log.info("ready", models=list(state.models))
     when_ready()
@@ -143,7 +180,7 @@ async def _watch(state: State, warm: "asyncio.Task[None]") -> None:
             state.fail(f"the device is lost: {state.device.lost}")
         elif state.hung:
             log.error("device hangs", seconds=round(state.device.busy_seconds()))
-            if state.worker:  # probes are dealt to the others too, so nobody else would notice
+            if state.tell_reload:  # probes reach the other workers too, so nobody else would notice
                 state.fail("the device hangs")
         else:
             await state.models.check()
@@ -163,3 +200,6 @@ async def _not_routed(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 # registered for it
     detail = {404: "path: no such endpoint; see /docs", 405: "method: not served by this endpoint; see /docs"}
     return problem(error.status_code, detail.get(error.status_code, "request: refused"), headers=error.headers)
+
+
+HANDLERS: dict[int | type[Exception], Any] = {Refusal: _refused, HTTPException: _not_routed}

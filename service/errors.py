@@ -1,4 +1,4 @@
-"""Every refusal of the service, and the one shape it is answered in (RFC 9457, problem details).
+"""Every refusal of the service, with the HTTP status of its answer.
 
 Refusal
 ├── Malformed        400  the body, or the request around it, cannot be read
@@ -20,17 +20,17 @@ Refusal
 ├── NotReady         503  still warming up
 └── TooSlow          504  the deadline passed
 
-`detail` reads subject, limit, given. It never holds a text, a name or bytes that the client sent, nor a path.
+`detail` reads subject, limit, given. It never holds a text, a name or bytes that the client sent, nor a path. This
+module knows no HTTP library, so that decoder processes and models can import it; `http/problems.py` makes the answers.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import ClassVar
 
 
 class Refusal(Exception):
-    """A request that is not answered as it wishes, and why."""
+    """A request is not answered: the reason, as its client is told."""
 
     status: ClassVar[HTTPStatus] = HTTPStatus.BAD_REQUEST
 
@@ -164,8 +164,3 @@ class TooSlow(Refusal):
     """The deadline passed before there was an answer."""
 
     status = HTTPStatus.GATEWAY_TIMEOUT
-
-
-def reason(refusal: Refusal) -> str:
-    """Return what a refusal is called in metrics and logs: `too_large`."""
-    return re.sub("(?<=[a-z])(?=[A-Z])", "_", type(refusal).__name__).lower()

@@ -1,4 +1,4 @@
-"""TODO: what service/state.py is."""
+"""What lives as long as the application, and the threads that it owns."""
 
 import asyncio
 import signal
@@ -10,22 +10,22 @@ from typing import Annotated, TypeVar
 import structlog
 from fastapi import Depends, Request
 
+from contract.manifest import ImageRule
 from service.errors import Unacceptable
-from service.inputs.model_input import ModelInput
+from service.inputs.model_input import ModelInput, Picture
 from service.inputs.sandbox.decoder_pool import DecoderPool
-from service.process.workers import Worker
 from service.repository.registry import Registry
-from service.repository.served_model import ServedModel
 from service.runtime.device import Device
 from service.settings import Settings
 from service.store.stored_request import Store
-from service.telemetry import tracing
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import Tracer
 
 T = TypeVar("T")
 log = structlog.get_logger()
 
 HANG_SECONDS = 30.0
+"""Beyond the longest time that a request may take: a device that runs for longer hangs."""
 
 
 @dataclass
@@ -35,30 +35,31 @@ class State:
     settings: Settings
     models: Registry
     metrics: Metrics
+    tracer: Tracer
     device: Device
     store: Store
     decoders: DecoderPool
-    tokenizers: ThreadPoolExecutor
-    presenters: ThreadPoolExecutor
-    worker: Worker | None = None
-    """Which of several processes that serve this is."""
+    tokenizer_threads: ThreadPoolExecutor
+    presenter_threads: ThreadPoolExecutor
+    tell_reload: Callable[[], None] | None = None
+    """Tells the other workers to reload; None if this is the only process that serves."""
     draining: bool = False
-    """Is the service to end soon, so that nobody should send it more."""
+    """True if the service is to end soon, so that nobody should send it more."""
     failure: str | None = None
-    """Why the service cannot go on, once it cannot."""
+    """The reason why the service cannot go on, once it cannot."""
 
     @property
     def ready(self) -> bool:
-        """Can every model run, as far as is known."""
+        """True if every model can run, as far as is known."""
         return all(served.ready for served in self.models.values())
 
     @property
     def hung(self) -> bool:
-        """Has the device been at one run for longer than any request may take, and a while."""
+        """True if one run has kept the device for longer than any request may take, and HANG_SECONDS."""
         return self.device.busy_seconds() > self.settings.request_seconds + HANG_SECONDS
 
     def drain(self) -> None:
-        """Say from now on that the service is to end."""
+        """Announce from now on that the service is to end."""
         self.draining = True
         self.metrics.draining.set(1)
 
@@ -67,45 +68,40 @@ class State:
         self.failure = reason
         signal.raise_signal(signal.SIGTERM)
 
-    async def decode_texts(
-        self, served: ServedModel, decode: Callable[[T], ModelInput], texts: Sequence[T]
-    ) -> list[ModelInput]:
-        """Make tokens of texts on the thread that does nothing else. Raises what `decode` does."""
+    async def decode_texts(self, model: str, decode: Callable[[T], ModelInput], texts: Sequence[T]) -> list[ModelInput]:
+        """Tokenize texts for a model on the thread that does nothing else. Raises what `decode` does."""
         with (
-            self.metrics.decode_seconds.labels(served.manifest.name).time(),
-            tracing.span("decode", model=served.manifest.name),
+            self.metrics.decode_seconds.labels(model).time(),
+            self.tracer.span("decode", {"model": model}),
         ):
             try:
                 loop = asyncio.get_running_loop()
-                return await loop.run_in_executor(self.tokenizers, lambda: [decode(text) for text in texts])
+                return await loop.run_in_executor(self.tokenizer_threads, lambda: [decode(text) for text in texts])
             except (Exception, asyncio.CancelledError):
                 raise
             except BaseException as error:  # a tokenizer's panic is no Exception, and would end more than a request
-                log.error("tokenizing panicked", model=served.manifest.name, kind=type(error).__name__)
+                log.error("tokenizing panicked", model=model, kind=type(error).__name__)
                 raise Unacceptable("input: must be a text that can be tokenized, given one that cannot") from None
 
-    async def decode_image(self, served: ServedModel, data: bytes) -> ModelInput:
-        """Decode an image in a process that it may end. Raises what `Decoders.decode` does."""
-        rule = served.manifest.image
-        assert rule  # noqa: S101 # the caller looked
+    async def decode_image(self, model: str, data: bytes, rule: ImageRule) -> Picture:
+        """Decode an image for a model in a confined process. Raises what `DecoderPool.decode` does."""
         with (
-            self.metrics.decode_seconds.labels(served.manifest.name).time(),
-            tracing.span("decode", model=served.manifest.name),
+            self.metrics.decode_seconds.labels(model).time(),
+            self.tracer.span("decode", {"model": model}),
         ):
-            picture = await self.decoders.decode(data, rule)
-        return served.image_item(picture.pixels, picture)
+            return await self.decoders.decode(data, rule)
 
-    async def present(self, served: ServedModel, function: Callable[..., T], *arguments: object) -> T:
-        """Run a function that makes an answer of maps, or many numbers, on threads that nothing is decoded on."""
+    async def present(self, model: str, function: Callable[..., T], *arguments: object) -> T:
+        """Run a function that makes an answer of many numbers on threads of their own."""
         with (
-            self.metrics.present_seconds.labels(served.manifest.name).time(),
-            tracing.span("present", model=served.manifest.name),
+            self.metrics.present_seconds.labels(model).time(),
+            self.tracer.span("present", {"model": model}),
         ):
-            return await asyncio.get_running_loop().run_in_executor(self.presenters, function, *arguments)
+            return await asyncio.get_running_loop().run_in_executor(self.presenter_threads, function, *arguments)
 
 
 async def state(request: Request) -> State:
-    """Return the application's state; where this did not await, it would wait for a thread."""
+    """Return the application's state. It is async because FastAPI runs other dependencies on a thread."""
     found: State = request.app.state.regard
     return found
 

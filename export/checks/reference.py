@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from contract.manifest import FIGURES, FUSIONS, READ, ImageRule, Kind
+from contract.manifest import FIGURES, FUSIONS, GRAPH_METHODS, ImageRule, Kind
 from export.plan import Sizes, patch_centres
 from export.tasks.traced import Look, Seen
 from model import methods
@@ -28,7 +28,7 @@ class Case:
         """Return the controls that ask for it: every layer and row, of kinds that have the method."""
         generator = torch.Generator().manual_seed(seed)
         controls = {
-            "method": torch.tensor(READ.index(self.method)),
+            "method": torch.tensor(GRAPH_METHODS.index(self.method)),
             "fusion": torch.tensor(FUSIONS.index(self.fusion)),
             "diagnose": torch.tensor(self.name == "raw"),
         }
@@ -66,7 +66,7 @@ def read(look: Look, seen: Seen, controls: Controls, image: ImageRule | None) ->
 
 def _maps(look: Look, kind: Kind, weights: list[Tensor], values: list[Tensor], controls: Controls) -> Tensor:
     layers, rows, heads = (controls[f"{kind.kind}.{name}"] for name in ("layers", "rows", "heads"))
-    method, fusion = READ[int(controls["method"])], FUSIONS[int(controls["fusion"])]
+    method, fusion = GRAPH_METHODS[int(controls["method"])], FUSIONS[int(controls["fusion"])]
     if method not in kind.methods:
         return torch.zeros(0)
     if method == "raw":

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from contract.manifest import FUSIONS, READ, ImageRule, Kind
+from contract.manifest import FUSIONS, GRAPH_METHODS, ImageRule, Kind
 from export.graphs.base_graph import _abreast, _copied, _wanted
 from export.graphs.builder import FLOAT, INT64, Builder
 from export.graphs.cleanup import finish
@@ -43,7 +43,7 @@ def _tapped(graph: onnx.ModelProto, b: Builder, kinds: Sequence[Kind]) -> str:
     computed = list(graph.graph.node)
     any_row = [b.op("Greater", b.length(f"{kind.kind}.rows", 0), b.constant(0)) for kind in kinds]
     looking = functools.reduce(functools.partial(b.op, "Or"), any_row, "diagnose")
-    weighing = b.op("And", looking, b.op("Equal", "method", b.constant(READ.index("norm"))))
+    weighing = b.op("And", looking, b.op("Equal", "method", b.constant(GRAPH_METHODS.index("norm"))))
     first = list(graph.graph.node)[len(computed) :]
     taps: dict[str, onnx.NodeProto] = {}
     for kind in kinds:
@@ -90,10 +90,10 @@ class Reading:
     def maps(self, axes: Sequence[int | str]) -> str:
         """Return what was asked for: (batch, heads, layers, rows, key), or nothing; `axes` says which have a length."""
         makers: dict[str, Callable[[], str]] = {"raw": self.raw, "rollout": self.rollout, "norm": self.norm}
-        served: dict[str, Callable[[], str]] = {name: makers[name] for name in READ if name in self.kind.methods}
+        served: dict[str, Callable[[], str]] = {name: makers[name] for name in GRAPH_METHODS if name in self.kind.methods}
         key = axes[-1] if isinstance(axes[-1], int) else 0
         return self.b.branch(
-            self.looking, lambda: [self._chosen("method", READ, served)], lambda: [self.b.nothing(0, 0, 0, 0, key)]
+            self.looking, lambda: [self._chosen("method", GRAPH_METHODS, served)], lambda: [self.b.nothing(0, 0, 0, 0, key)]
         )[0]
 
     def raw(self) -> str:

@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field
 
 from contract.manifest import Method
-from service.explanations.answer import TYPES
+from service.explanations.answer import MEDIA_TYPES
 from service.options import (
     AttentionOptions,
     ClassifyOptions,
@@ -269,7 +269,7 @@ ATTENTION = _prediction(
     _either(GenerateOptions, _images(RequestOptions), _texts(TextOptions, pairs=True), _texts(GenerateOptions)),
     _query(GenerateOptions, AttentionOptions),
 )
-ATTENTION["responses"][200]["content"] = {media: {} for media in TYPES.values()}
+ATTENTION["responses"][200]["content"] = {media: {} for media in MEDIA_TYPES.values()}
 KEPT: Json = {
     "responses": {status: ATTENTION["responses"][status] for status in (200, 404, 406, 413, 422, 429, 503, 504)},
     "openapi_extra": {

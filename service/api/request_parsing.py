@@ -1,4 +1,4 @@
-"""What a client sent: the bytes of images or the texts, and the options beside them, however they were wrapped."""
+"""Parsing of requests: the bytes of images, or texts, and the options, from a raw body, a form or JSON."""
 
 import base64
 import binascii
@@ -13,7 +13,9 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from service.errors import Malformed, NotAcceptable, TooLarge, Unacceptable, Unsupported
-from service.explanations.answer import TYPES, Form
+from service.explanations.answer import MEDIA_TYPES
+from service.explanations.query import Form
+from service.http.body_limits import check_announced
 from service.inputs.model_input import Pair, Text
 from service.options import AttentionOptions, Options, parse
 from service.settings import Settings
@@ -24,17 +26,18 @@ JSON = "application/json"
 FORM = "multipart/form-data"
 RAW = "application/octet-stream"
 RAW_TEXT = "text/plain"  # what a body without a Content-Type is taken for
-OPTION_FIELDS = 32
+MOST_OPTION_FIELDS = 32
 
 
 @dataclass(frozen=True)
-class Sent:
-    """The inputs of a request, and its options as they came."""
+class ParsedRequest:
+    """The inputs of a request, and its options as they were sent."""
 
-    inputs: list[bytes] | list[Text]
+    inputs: Sequence[bytes | Text]
+    """Encoded images, or texts."""
     given: dict[str, object] = field(default_factory=dict)
     strings: bool = False
-    """Are the options strings of a query or form rather than JSON values."""
+    """True if the options are strings of a query or form, False if they are JSON values."""
 
     def options(self, kind: type[O]) -> O:
         """Return the options of the endpoint itself."""
@@ -42,8 +45,8 @@ class Sent:
         rest = {name: value for name, value in self.given.items() if name not in attention}
         return parse(kind, rest, strings=self.strings, beside=attention if self.strings else {"attention"})
 
-    def attention(self, *, asked: bool) -> AttentionOptions | None:
-        """Return the options of attention, or None where there are none and `asked` does not demand it.
+    def attention(self, *, required: bool) -> AttentionOptions | None:
+        """Return the options of attention, or None if there are none and none are required.
 
         JSON nests them under `attention`; a query or form names the method `attention` and lays the others beside it.
         """
@@ -57,12 +60,12 @@ class Sent:
             if "method" in flat:
                 raise Unacceptable("attention: names the method; method must not be given too")
             flat["method"] = nested
-        if flat and "method" not in flat and not asked:
+        if flat and "method" not in flat and not required:
             raise Unacceptable(f"{sorted(flat)[0]}: is an option of attention; ask for attention too")
-        return parse(AttentionOptions, flat, strings=self.strings) if flat or asked else None
+        return parse(AttentionOptions, flat, strings=self.strings) if flat or required else None
 
 
-async def read_images(request: Request, settings: Settings) -> Sent:
+async def read_images(request: Request, settings: Settings) -> ParsedRequest:
     """Return the encoded images of a raw body, a form or a JSON document."""
     kind = _content_type(request)
     if kind == JSON:
@@ -70,11 +73,11 @@ async def read_images(request: Request, settings: Settings) -> Sent:
         images = document.pop("images", None)
         if not isinstance(images, list) or not all(isinstance(image, str) for image in images):
             raise Unacceptable("images: must be a list of base64 strings")
-        sent = Sent([_base64(image) for image in images], document)
+        sent = ParsedRequest([_base64(image) for image in images], document)
     elif kind == FORM:
         sent = await _read_form(request, settings)
     elif kind == RAW or kind.startswith("image/"):
-        sent = Sent([await _read_body(request, settings.max_image_bytes)], query(request), strings=True)
+        sent = ParsedRequest([await _read_body(request, settings.max_image_bytes)], parse_query(request), strings=True)
     else:
         raise Unsupported(
             f"Content-Type: must be image/*, {RAW}, {FORM} or {JSON}; with curl: -H 'Content-Type: image/png'"
@@ -89,7 +92,7 @@ async def read_images(request: Request, settings: Settings) -> Sent:
     return sent
 
 
-async def read_texts(request: Request, settings: Settings) -> Sent:
+async def read_texts(request: Request, settings: Settings) -> ParsedRequest:
     """Return the texts or pairs of texts of a JSON document."""
     if _content_type(request) != JSON:
         raise Unsupported(f"Content-Type: must be {JSON}; with curl: -H 'Content-Type: {JSON}'")
@@ -97,7 +100,7 @@ async def read_texts(request: Request, settings: Settings) -> Sent:
     inputs = document.pop("inputs", None)
     given = inputs if isinstance(inputs, list) else [inputs]
     _check_count("inputs", len(given), settings)
-    return Sent([_text(one) for one in given], document)
+    return ParsedRequest([_text(one) for one in given], document)
 
 
 def _text(given: object) -> Text:
@@ -129,9 +132,7 @@ def _content_type(request: Request) -> str:
 
 async def _read_body(request: Request, limit: int) -> bytes:
     """Read the body, at most `limit` bytes of it; a larger one is refused by its Content-Length, before it is read."""
-    announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > limit:
-        raise TooLarge(f"body: at most {limit} bytes, given {int(announced)}")
+    check_announced(request.headers, limit)
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
@@ -154,18 +155,16 @@ async def _read_json(request: Request, limit: int) -> dict[str, object]:
     return document
 
 
-async def _read_form(request: Request, settings: Settings) -> Sent:
-    announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > settings.max_body_bytes:
-        raise TooLarge(f"body: at most {settings.max_body_bytes} bytes, given {int(announced)}")
-    given = query(request)
+async def _read_form(request: Request, settings: Settings) -> ParsedRequest:
+    check_announced(request.headers, settings.max_body_bytes)
+    given = parse_query(request)
     images: list[bytes] = []
     try:
         parser = MultiPartParser(
             request.headers,
             request.stream(),
             max_files=settings.max_inputs + 1,  # one more than the limit, so that the refusal is in words of ours
-            max_fields=OPTION_FIELDS,
+            max_fields=MOST_OPTION_FIELDS,
             max_part_size=1 << 16,
         )
         parser.spool_max_size = settings.max_body_bytes  # in memory, where the bodies' budget sees it, never on disk
@@ -183,10 +182,10 @@ async def _read_form(request: Request, settings: Settings) -> Sent:
         raise Malformed(
             "form: must be well-formed multipart/form-data with a few short fields beside the images"
         ) from error
-    return Sent(images, given, strings=True)
+    return ParsedRequest(images, given, strings=True)
 
 
-def query(request: Request) -> dict[str, object]:
+def parse_query(request: Request) -> dict[str, object]:
     """Return the options of a query string. Raises Unacceptable for one that is given twice."""
     items = request.query_params.multi_items()
     given: Mapping[str, object] = dict(items)
@@ -208,23 +207,23 @@ def _check_count(subject: str, count: int, settings: Settings) -> None:
 
 
 def negotiate(accept: Sequence[str]) -> Form:
-    """Return the form of attention that the Accept headers like most; JSON where they do not say.
+    """Return the form of attention that the Accept headers prefer; JSON if they do not say.
 
     Raises NotAcceptable for types of which none is offered (RFC 9110, section 12.5.1).
     """
     ranges = [part for header in accept for part in header.split(",") if part.strip()]
     if not ranges:
         return "json"
-    closest = {form: max(_likes(media, one) for one in ranges) for form, media in TYPES.items()}
-    liked = {form: (weight, close) for form, (close, weight) in closest.items()}
-    best = max(liked, key=lambda form: liked[form])  # the first of equals
-    if liked[best][0] <= 0:
-        raise NotAcceptable(f"Accept: must admit one of {', '.join(TYPES.values())}, given others")
+    closest = {form: max(_preference(media, one) for one in ranges) for form, media in MEDIA_TYPES.items()}
+    weights = {form: (weight, close) for form, (close, weight) in closest.items()}
+    best = max(weights, key=lambda form: weights[form])  # the first of equals
+    if weights[best][0] <= 0:
+        raise NotAcceptable(f"Accept: must admit one of {', '.join(MEDIA_TYPES.values())}, given others")
     return best
 
 
-def _likes(media: str, accepted: str) -> tuple[int, float]:
-    """Return how closely a media range names a type, 0 for not at all, and how much it is liked."""
+def _preference(media: str, accepted: str) -> tuple[int, float]:
+    """Return how closely a media range names a type (0 for not at all), and its quality value."""
     name, *parameters = (part.strip().lower() for part in accepted.split(";"))
     quality = next((part[2:] for part in parameters if part.startswith("q=")), "1")
     try:

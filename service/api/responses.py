@@ -1,21 +1,25 @@
-"""Present: arrays to answers. Large arrays go to JSON without passing through Python numbers."""
+"""Answers in JSON. Large arrays are serialized without passing through Python numbers."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import orjson
 from starlette.responses import Response
 
+from contract.manifest import Manifest
+from service.api.modalities import modality_of
 from service.arrays import softmax
+from service.explanations.answer import AttentionAnswer
 from service.explanations.query import methods_of
 from service.generation.token_selection import Hypothesis, likeliest
 from service.repository.generator import Generator
-from service.repository.predictor import Predictor, probabilities
+from service.repository.predictor import MaskFiller, Predictor, probabilities
 from service.repository.served_model import Prediction, ServedModel
 
 
 def answer(request_id: str, served: ServedModel, results: Sequence[dict[str, object]]) -> dict[str, object]:
-    """Return what every prediction is wrapped in."""
+    """Return the document of an answer."""
     manifest = served.manifest
     return {"id": request_id, "model": manifest.name, "version": manifest.version, "results": list(results)}
 
@@ -30,28 +34,39 @@ def respond(body: object) -> Response:
     return Response(dump(body), media_type="application/json")
 
 
-def labels(served: ServedModel, logits: Prediction, top_k: int) -> dict[str, object]:
-    """Return the likeliest labels, best first; equals in the order of their indices."""
-    chances = probabilities(served.manifest, logits)
-    names = served.manifest.labels
-    return {
-        "labels": [
-            {
-                "label": names[index] if names else str(index),
-                "index": int(index),
-                "probability": float(chances[index]),
-            }
-            for index in np.argsort(-chances, kind="stable")[:top_k]
-        ]
-    }
+def result(shown: dict[str, object], attention: AttentionAnswer | None) -> dict[str, object]:
+    """Return what an answer says of one input."""
+    return {**shown, "attention": attention.json()} if attention else shown
 
 
-def embedding(served: ServedModel, vector: Prediction) -> dict[str, object]:
+@dataclass(frozen=True)
+class Labels:
+    """Shows the likeliest labels, best first; equals in the order of their indices."""
+
+    manifest: Manifest
+    top_k: int
+
+    def __call__(self, logits: Prediction) -> dict[str, object]:
+        """Return the labels of one input."""
+        chances, names = probabilities(self.manifest, logits), self.manifest.labels
+        return {
+            "labels": [
+                {
+                    "label": names[index] if names else str(index),
+                    "index": int(index),
+                    "probability": float(chances[index]),
+                }
+                for index in np.argsort(-chances, kind="stable")[: self.top_k]
+            ]
+        }
+
+
+def embedding(vector: Prediction) -> dict[str, object]:
     """Return an embedding."""
     return {"embedding": vector}
 
 
-def candidates(served: Predictor, logits: Prediction, top_k: int) -> dict[str, object]:
+def candidates(served: MaskFiller, logits: Prediction, top_k: int) -> dict[str, object]:
     """Return for every mask, in the order of the text, the likeliest tokens that it may stand for, best first."""
     masks = []
     for row in logits:
@@ -59,7 +74,7 @@ def candidates(served: Predictor, logits: Prediction, top_k: int) -> dict[str, o
         order = likeliest(chances, top_k)
         masks.append(
             [
-                {"token": int(index), "text": served.words(int(index)), "probability": float(chances[index])}
+                {"token": int(index), "text": served.text_of(int(index)), "probability": float(chances[index])}
                 for index in order
             ]
         )
@@ -70,9 +85,9 @@ def sequence(served: Generator, hypothesis: Hypothesis, penalty: float) -> dict[
     """Return a generated text with its tokens, its score, and whether it ended or was cut."""
     end = served.generation.end
     indices = hypothesis.tokens[:-1] if hypothesis.tokens[-1] == end else hypothesis.tokens
-    tokens = served.targets.generated(indices, end)
+    tokens = served.target_texts.generated(indices, end)
     return {
-        "text": served.targets.decode(indices),
+        "text": served.target_texts.decode(indices),
         "tokens": [
             {"index": place, "token": token.index, "text": token.text, "log_probability": log}
             for place, (token, log) in enumerate(zip(tokens, hypothesis.logs, strict=False))
@@ -86,10 +101,9 @@ def describe(served: ServedModel) -> dict[str, object]:
     """Return what `GET /v1/models/{model}` says."""
     manifest, settings = served.manifest, served.settings
     session = next(iter(served.sessions.values()))
-    image, generation = manifest.image, manifest.generation
+    generation = manifest.generation
     limits: dict[str, object] = {"inputs": settings.max_inputs, "answer_bytes": settings.max_answer_bytes}
-    if image:
-        limits |= {"image_bytes": settings.max_image_bytes, "image_pixels": settings.max_image_pixels}
+    limits |= modality_of(served).limits(settings)
     if generation:
         limits |= {"max_new_tokens": generation.max_new_tokens, "num_beams": settings.max_beams}
     return {
@@ -101,7 +115,7 @@ def describe(served: ServedModel) -> dict[str, object]:
         "provider": session.provider,
         "precision": manifest.precision,
         "endpoints": list(served.endpoints),
-        "inputs": _takes(served),
+        "inputs": _inputs(served),
         "labels": list(manifest.labels) if len(manifest.labels) <= 100 else len(manifest.labels),
         "attention": {
             "methods": methods_of(manifest),
@@ -126,11 +140,6 @@ def describe(served: ServedModel) -> dict[str, object]:
     }
 
 
-def _takes(served: ServedModel) -> dict[str, object]:
-    image, text = served.manifest.image, served.manifest.text
-    if image:
-        return {"height": image.height, "width": image.width, "channels": image.channels}
-    taken: dict[str, object] = {"max_tokens": text.max_tokens if text else None}
-    if isinstance(served, Predictor) and served.mask:
-        taken["mask"] = served.mask
-    return taken
+def _inputs(served: ServedModel) -> dict[str, object]:
+    described = served.inputs.description()
+    return described | {"mask": served.mask} if isinstance(served, Predictor) and served.mask else described

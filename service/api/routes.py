@@ -1,36 +1,27 @@
-"""Route: find the model, refuse early, and send a request through decode, batch, run and present."""
+"""The endpoints: each finds its model, reads the request, and hands it to predictions or generations."""
 
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-import structlog
 from fastapi import APIRouter, Request
 from starlette.responses import FileResponse, Response
 
-from service.api import openapi_schema as documents
-from service.api import responses as present
-from service.api.generations import _generate_all
-from service.api.predictions import _predict
-from service.api.request_parsing import Sent, query, read_images, read_texts
+from service.api import openapi_schema, responses
+from service.api.generations import generate as generate_all
+from service.api.modalities import modality_of
+from service.api.predictions import predict
+from service.api.request_parsing import ParsedRequest, parse_query
 from service.errors import NotFound, NotReady
-from service.http.deadline import _answer
-from service.options import (
-    ClassifyOptions,
-    ClassifyTextOptions,
-    FillMaskOptions,
-    GenerateOptions,
-    RequestOptions,
-    TextOptions,
-)
+from service.http.deadline import answer_in_time
+from service.options import FillMaskOptions, GenerateOptions, RequestOptions
 from service.repository.generator import Generator
-from service.repository.predictor import Predictor
+from service.repository.predictor import MaskFiller, Predictor
 from service.repository.served_model import ServedModel
 from service.state import State, StateDep
 from service.store.stored_request import StoredRequest
 
 S = TypeVar("S", bound=ServedModel)
-T = TypeVar("T")
-log = structlog.get_logger()
 router, health, watching, admin = APIRouter(), APIRouter(), APIRouter(), APIRouter()
 PAGE = Path(__file__).parent / "page" / "index.html"
 
@@ -38,32 +29,32 @@ PAGE = Path(__file__).parent / "page" / "index.html"
 # Health, discovery, documents
 
 
-@health.get("/health/live", tags=["health"], responses=documents.LIVE)
+@health.get("/health/live", tags=["health"], responses=openapi_schema.LIVE)
 async def live(state: StateDep) -> Response:
     """Answer 200 while the process answers and its device comes back from what it runs."""
     if state.hung:
         raise NotReady("device: does not come back from a run", seconds=1)
-    return present.respond({"live": True})
+    return responses.respond({"live": True})
 
 
-@health.get("/health/ready", tags=["health"], responses=documents.READY)
+@health.get("/health/ready", tags=["health"], responses=openapi_schema.READY)
 async def ready(state: StateDep) -> Response:
     """Answer 200 once every session has run once, until the service is told to stop."""
     if state.draining:
         raise NotReady("service: is stopping", seconds=1)
     if not state.ready:
         raise NotReady("service: is warming up", seconds=1)
-    return present.respond({"ready": True})
+    return responses.respond({"ready": True})
 
 
-@watching.get("/metrics", tags=["health"], responses=documents.METRICS)
+@watching.get("/metrics", tags=["health"], responses=openapi_schema.METRICS)
 async def metrics(state: StateDep) -> Response:
     """Return all metrics in Prometheus' text format."""
     state.models.show_queues()
     return state.metrics.exposition()
 
 
-@admin.post("/admin/reload", tags=["admin"], responses=documents.RELOAD)
+@admin.post("/admin/reload", tags=["admin"], responses=openapi_schema.RELOAD)
 async def reload(request: Request, state: StateDep) -> Response:
     """Read the folder of artifacts again: load what is new beside what is served, swap, let the old finish.
 
@@ -72,9 +63,9 @@ async def reload(request: Request, state: StateDep) -> Response:
     """
     request.app.state.keys.reload()
     found = await state.models.reload()
-    if state.worker:
-        state.worker.tell_reload()
-    return present.respond({"models": found})
+    if state.tell_reload:
+        state.tell_reload()
+    return responses.respond({"models": found})
 
 
 @router.get("/", include_in_schema=False)
@@ -83,142 +74,147 @@ async def page() -> Response:
     return FileResponse(PAGE, media_type="text/html; charset=utf-8")
 
 
-@router.get("/v1/models", tags=["models"], responses=documents.MODELS)
+@router.get("/v1/models", tags=["models"], responses=openapi_schema.MODELS)
 async def models(state: StateDep) -> Response:
     """List the models that are loaded."""
-    return present.respond({"models": [present.describe(served) for served in state.models.values()]})
+    return responses.respond({"models": [responses.describe(served) for served in state.models.values()]})
 
 
-@router.get("/v1/models/{model}", tags=["models"], responses=documents.MODEL)
-async def one_model(model: str, state: StateDep) -> Response:
+@router.get("/v1/models/{model}", tags=["models"], responses=openapi_schema.MODEL)
+async def one_find(model: str, state: StateDep) -> Response:
     """Say what one model takes, answers and shows."""
-    return present.respond(present.describe(_model(state, model)))
+    return responses.respond(responses.describe(_find(state, model)))
 
 
 # Predictions
 
 
-@router.post("/v1/models/{model}/classify", tags=["predictions"], **documents.CLASSIFY)
+@router.post("/v1/models/{model}/classify", tags=["predictions"], **openapi_schema.CLASSIFY)
 async def classify(model: str, request: Request, state: StateDep) -> Response:
     """Return the likeliest labels of every image or text."""
-    served = _serving(state, model, "classify", Predictor)
+    served = _find_ready(state, model, "classify", Predictor)
     return await _answer(request, state, served, _classify(request, state, served))
 
 
-@router.post("/v1/models/{model}/embed", tags=["predictions"], **documents.EMBED)
+@router.post("/v1/models/{model}/embed", tags=["predictions"], **openapi_schema.EMBED)
 async def embed(model: str, request: Request, state: StateDep) -> Response:
     """Return a vector for every text or image, near those of its like."""
-    served = _serving(state, model, "embed", Predictor)
+    served = _find_ready(state, model, "embed", Predictor)
     return await _answer(request, state, served, _embed(request, state, served))
 
 
-@router.post("/v1/models/{model}/fill-mask", tags=["predictions"], **documents.FILL_MASK)
+@router.post("/v1/models/{model}/fill-mask", tags=["predictions"], **openapi_schema.FILL_MASK)
 async def fill_mask(model: str, request: Request, state: StateDep) -> Response:
     """Return what every mask in every text may stand for."""
-    served = _serving(state, model, "fill-mask", Predictor)
+    served = _find_ready(state, model, "fill-mask", MaskFiller)
     return await _answer(request, state, served, _fill_mask(request, state, served))
 
 
-@router.post("/v1/models/{model}/generate", tags=["predictions"], **documents.GENERATE)
+@router.post("/v1/models/{model}/generate", tags=["predictions"], **openapi_schema.GENERATE)
 async def generate(model: str, request: Request, state: StateDep) -> Response:
     """Turn every text or image into a text, or continue it; with `stream`, send its tokens as they come."""
-    served = _serving(state, model, "generate", Generator)
+    served = _find_ready(state, model, "generate", Generator)
     return await _answer(request, state, served, _generate(request, state, served))
 
 
-@router.post("/v1/models/{model}/attention", tags=["attention"], **documents.ATTENTION)
+@router.post("/v1/models/{model}/attention", tags=["attention"], **openapi_schema.ATTENTION)
 async def attention(model: str, request: Request, state: StateDep) -> Response:
     """Return what the model looked at, for the same input as its prediction."""
-    served = _serving(state, model, "attention", ServedModel)
+    served = _find_ready(state, model, "attention", ServedModel)
     return await _answer(request, state, served, _attend(request, state, served))
 
 
-@router.get("/v1/attention/{id}", tags=["attention"], **documents.KEPT)
+@router.get("/v1/attention/{id}", tags=["attention"], **openapi_schema.KEPT)
 async def kept_attention(id: str, request: Request, state: StateDep) -> Response:  # noqa: A002 # the path's name
     """Return what a model looked at for an earlier request, without its input being sent again."""
-    kept = await state.store.get(id)
-    served = state.models.get(kept.model) if kept else None
+    stored = await state.store.get(id)
+    served = state.models.get(stored.model) if stored else None
     model = request.query_params.get("model")
-    if kept is None or served is None or served.manifest.version != kept.version or model not in (None, kept.model):
+    if (
+        stored is None
+        or served is None
+        or served.manifest.version != stored.version
+        or model not in (None, stored.model)
+    ):
         seconds = f"{state.settings.keep_seconds:g}"
         raise NotFound(f"id: must be of a request that was answered, at most {seconds} seconds ago, given another")
     if not served.ready:
         raise NotReady("model: is warming up", seconds=1)
-    return await _answer(request, state, served, _attend_to_kept(request, state, served, kept))
+    return await _answer(request, state, served, _attend_to_stored(request, state, served, stored))
+
+
+async def _answer(request: Request, state: State, served: ServedModel, work: Coroutine[Any, Any, Response]) -> Response:
+    """Answer within the deadline; the model is in use until then."""
+    with served.used():
+        return await answer_in_time(request, work, state.settings.request_seconds)
 
 
 async def _classify(request: Request, state: State, served: Predictor) -> Response:
-    sent = await _read(request, state, served)
-    options = sent.options(ClassifyOptions if served.manifest.image else ClassifyTextOptions)
-    return await _predict(request, state, served, sent, options, lambda row: present.labels(served, row, options.top_k))
+    modality = modality_of(served)
+    parsed = await modality.read(request, state.settings)
+    options = parsed.options(modality.classify_options)
+    show = responses.Labels(served.manifest, options.top_k)
+    return await predict(request, state, served, modality, parsed, options, show)
 
 
 async def _embed(request: Request, state: State, served: Predictor) -> Response:
-    sent = await _read(request, state, served)
-    options = sent.options(RequestOptions if served.manifest.image else TextOptions)
-    return await _predict(request, state, served, sent, options, lambda row: present.embedding(served, row))
+    modality = modality_of(served)
+    parsed = await modality.read(request, state.settings)
+    options = parsed.options(modality.options)
+    return await predict(request, state, served, modality, parsed, options, responses.embedding)
 
 
-async def _fill_mask(request: Request, state: State, served: Predictor) -> Response:
-    sent = await _read(request, state, served)
-    options = sent.options(FillMaskOptions)
-    return await _predict(
-        request, state, served, sent, options, lambda row: present.candidates(served, row, options.top_k)
-    )
-
-
-async def _attend(request: Request, state: State, served: ServedModel) -> Response:
-    sent = await _read(request, state, served)
-    if isinstance(served, Predictor):
-        options = sent.options(RequestOptions if served.manifest.image else TextOptions)
-        return await _predict(request, state, served, sent, options, asked=True)
-    return await _generate_all(request, state, _as(served, Generator), sent, sent.options(GenerateOptions), asked=True)
-
-
-async def _attend_to_kept(request: Request, state: State, served: ServedModel, kept: StoredRequest) -> Response:
-    given = query(request)
-    given.pop("model", None)
-    await request.body()  # there is none; what notices that the client has left waits for its end
-    sent = Sent(list(kept.inputs), given, strings=True)  # type: ignore[arg-type] # all are bytes, or all texts
-    priority = sent.options(RequestOptions).priority
-    if isinstance(served, Predictor):
-        options = (
-            RequestOptions(priority=priority)
-            if served.manifest.image
-            else TextOptions(truncate=kept.truncate, priority=priority)
-        )
-        return await _predict(request, state, served, sent, options, asked=True)
-    return await _generate_all(
-        request,
-        state,
-        _as(served, Generator),
-        sent,
-        GenerateOptions(priority=priority),
-        asked=True,
-        targets=kept.targets,
-    )
-
-
-async def _read(request: Request, state: State, served: ServedModel) -> Sent:
-    return await (read_images if served.manifest.image else read_texts)(request, state.settings)
+async def _fill_mask(request: Request, state: State, served: MaskFiller) -> Response:
+    modality = modality_of(served)
+    parsed = await modality.read(request, state.settings)
+    options = parsed.options(FillMaskOptions)
+    return await predict(
+        request, state, served, modality, parsed, options,
+        lambda logits: responses.candidates(served, logits, options.top_k),
+    )  # fmt: skip
 
 
 async def _generate(request: Request, state: State, served: Generator) -> Response:
-    sent = await _read(request, state, served)
-    return await _generate_all(request, state, served, sent, sent.options(GenerateOptions))
+    modality = modality_of(served)
+    parsed = await modality.read(request, state.settings)
+    return await generate_all(request, state, served, modality, parsed, parsed.options(GenerateOptions))
 
 
-# What every prediction shares
+async def _attend(request: Request, state: State, served: ServedModel) -> Response:
+    modality = modality_of(served)
+    parsed = await modality.read(request, state.settings)
+    if isinstance(served, Predictor):
+        options = parsed.options(modality.options)
+        return await predict(request, state, served, modality, parsed, options, attention=True)
+    generator, generating = _as(served, Generator), parsed.options(GenerateOptions)
+    return await generate_all(request, state, generator, modality, parsed, generating, attention=True)
 
 
-def _model(state: State, name: str) -> ServedModel:
+async def _attend_to_stored(request: Request, state: State, served: ServedModel, stored: StoredRequest) -> Response:
+    modality = modality_of(served)
+    given = parse_query(request)
+    given.pop("model", None)
+    await request.body()  # it is empty; the watch for a client that leaves waits for its end
+    parsed = ParsedRequest(list(stored.inputs), given, strings=True)
+    options = parsed.options(RequestOptions)
+    if isinstance(served, Predictor):
+        stored_options = modality.stored_options(stored, options)
+        return await predict(request, state, served, modality, parsed, stored_options, attention=True)
+    generator, generating = _as(served, Generator), GenerateOptions(priority=options.priority)
+    return await generate_all(
+        request, state, generator, modality, parsed, generating, attention=True, targets=stored.targets
+    )
+
+
+def _find(state: State, name: str) -> ServedModel:
     if name not in state.models:
         raise NotFound(f"model: must be one of {', '.join(state.models)}, given another")
     return state.models[name]
 
 
-def _serving(state: State, name: str, endpoint: str, kind: type[S]) -> S:
-    served = _model(state, name)
+def _find_ready(state: State, name: str, endpoint: str, kind: type[S]) -> S:
+    """Return a model that serves an endpoint and can run. Raises NotFound and NotReady."""
+    served = _find(state, name)
     if endpoint not in served.endpoints:
         raise NotFound(
             f"{endpoint}: this model's task is {served.manifest.task}; it serves {', '.join(served.endpoints)}"

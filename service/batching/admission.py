@@ -1,58 +1,50 @@
-"""TODO: what service/batching/admission.py is."""
+"""Admission: how much work may wait, and which work goes first."""
 
 import contextlib
 import math
 import time
 from collections.abc import Iterator
-from contextvars import ContextVar
 from typing import Literal, TypeAlias
 
 from service.errors import Busy
 
 Priority: TypeAlias = Literal["interactive", "batch"]
 
-
-PRIORITY: ContextVar[Priority] = ContextVar("priority", default="interactive")
-"""Of the request that is being served."""
-
-
-PATIENCE = 2.0
-"""Seconds for which work of priority `batch` lets what is interactive go first; after that it is as good as any."""
+BATCH_DELAY_SECONDS = 2.0
+"""For so long, interactive work goes before work of priority `batch`; after that they are equal."""
+BUDGET_SHARE = {"interactive": 1.0, "batch": 0.5}
+"""The share of a budget that work of each priority may fill, so that there is always room for interactive work."""
 
 
-SHARE = {"interactive": 1.0, "batch": 0.5}
-"""Of a budget, what work of that priority may fill: for what is interactive there is always room."""
-
-
-def due() -> float:
-    """Return the time by which queued work of the current priority stands in order."""
-    return time.monotonic() + (PATIENCE if PRIORITY.get() == "batch" else 0.0)
+def due(priority: Priority) -> float:
+    """Return the time (monotonic) by which work queued now is sorted."""
+    return time.monotonic() + (BATCH_DELAY_SECONDS if priority == "batch" else 0.0)
 
 
 class Budget:
-    """A bound on the cost of all that was admitted and is not finished, in units of the caller's choice."""
+    """A bound on the cost of all work that was admitted and is not finished, in units of the caller's choice."""
 
     def __init__(self, name: str, limit: int) -> None:
         self.name = name
         self.limit = limit
         self.held = 0
-        self._rate = 0.0  # cost a second, a moving average
+        self._rate = 0.0  # cost per second, a moving average
 
     @contextlib.contextmanager
-    def permit(self, cost: int) -> Iterator[None]:
+    def permit(self, cost: int, priority: Priority = "interactive") -> Iterator[None]:
         """Hold `cost` for the length of a block. Raises Busy as `take` does."""
-        self.take(cost)
+        self.take(cost, priority)
         try:
             yield
         finally:
             self.give_back(cost)
 
-    def take(self, cost: int) -> None:
+    def take(self, cost: int, priority: Priority = "interactive") -> None:
         """Hold `cost` until it is given back. Raises Busy if it does not fit beside what is held.
 
-        Alone, a request is admitted whatever it costs: what one request may cost is limited elsewhere.
+        A request alone is admitted whatever it costs: other limits bound the cost of one request.
         """
-        limit = int(self.limit * SHARE[PRIORITY.get()])
+        limit = int(self.limit * BUDGET_SHARE[priority])
         if self.held and self.held + cost > limit:
             seconds = math.ceil((self.held + cost - limit) / self._rate) if self._rate else 1
             raise Busy(
@@ -62,7 +54,7 @@ class Budget:
         self.held += cost
 
     def give_back(self, cost: int) -> None:
-        """End holding `cost`."""
+        """Hold `cost` no longer."""
         self.held -= cost
 
     def spent(self, cost: int, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Scheduling: one inference at a time on a device, and batches that form while another runs."""
+"""Lanes: queues whose items run in batches, which form while the device runs another."""
 
 import asyncio
 import contextlib
@@ -10,12 +10,12 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
-from service.batching.admission import Budget, due
+from service.batching.admission import Budget, Priority, due
 from service.errors import Broken, DeviceFull, Refusal
 from service.runtime.device import Device, kind_of
 from service.runtime.runtime_errors import DeviceLost
-from service.telemetry import tracing
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import SILENT, Tracer
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -30,19 +30,20 @@ class Waiting(Generic[T, R]):
     size: int
     bucket: Hashable
     future: "asyncio.Future[R]"
-    due: float = field(default_factory=due)
+    due: float
+    context: object
+    """The trace that it is a part of."""
     since: float = field(default_factory=time.monotonic)
-    context: Any = field(default_factory=tracing.here)
 
 
 class Lane(Generic[T, R]):
-    """A queue of like items that are run together: everything waiting when the device is free, up to a size.
+    """A queue of items of one sort, which run in batches on a device.
 
     There is no timer: a lone item on an idle device runs at once, and while a batch runs the next one gathers. A batch
-    holds items of one bucket (similar length, asked the same), led by the one that is due first, so none starves. Its
-    size is that of its longest item times their number, which is what padding costs. A Refusal among the results is
-    that item's alone; when a batch fails, each of its items is run once more, alone. What nobody waits for any more
-    does not run, or is stopped.
+    holds waiting items of one bucket (similar length, same controls), up to a limit in size, led by the item that is
+    due first, so that none starves. The size of a batch is that of its longest item times the number of items, since
+    the others are padded. A Refusal among the results concerns its item only; when a batch fails, each of its items
+    runs once more, alone. An item that nobody waits for any more does not run, or is stopped.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Lane(Generic[T, R]):
         budget: Budget,
         metrics: Metrics,
         stop: Callable[[], None] = lambda: None,
+        tracer: Tracer = SILENT,
     ) -> None:
         self.name = name
         self._device = device
@@ -61,15 +63,17 @@ class Lane(Generic[T, R]):
         self._limit = limit
         self._budget = budget
         self._metrics = metrics
+        self._tracer = tracer
         self._stop = stop
         self.failures = 0
-        """Runs in a row of which nothing came."""
+        """Failed runs in a row."""
         self._queue: deque[Waiting[T, R]] = deque()
         self._arrived = asyncio.Event()
 
-    async def submit(self, item: T, size: int, bucket: Hashable = 0) -> R:
+    async def submit(self, item: T, size: int, bucket: Hashable = 0, priority: Priority = "interactive") -> R:
         """Wait for an item's result. Cancelling drops the item if it has not begun to run."""
-        waiting: Waiting[T, R] = Waiting(item, size, bucket, asyncio.get_running_loop().create_future())
+        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        waiting: Waiting[T, R] = Waiting(item, size, bucket, future, due(priority), self._tracer.here())
         self._queue.append(waiting)
         self._arrived.set()
         return await waiting.future
@@ -82,13 +86,13 @@ class Lane(Generic[T, R]):
                 if batch := self._cut():
                     try:
                         await self._serve(batch, run)
-                    finally:  # whatever ends this: nobody waits for what never comes
+                    finally:  # whatever ends this, nobody may wait for ever
                         self._fail(batch)
             if not self._queue:
                 self._arrived.clear()
 
     def _cut(self) -> list[Waiting[T, R]]:
-        """Take the item that is due first and those of its bucket that fit beside it; forget the cancelled ones."""
+        """Take from the queue the item that is due first and those of its bucket that fit; drop cancelled ones."""
         alive = sorted((one for one in self._queue if not one.future.done()), key=lambda waiting: waiting.due)
         self._metrics.cancelled.labels("queued").inc(len(self._queue) - len(alive))
         batch: list[Waiting[T, R]] = []
@@ -113,7 +117,7 @@ class Lane(Generic[T, R]):
         seconds = time.monotonic() - start
         self._metrics.run_seconds.labels(self.name).observe(seconds)
         self._metrics.batch_size.labels(self.name).observe(len(batch))
-        tracing.ran(self.name, batch, start, failed=isinstance(outcome, Exception))
+        self._tracer.ran(self.name, batch, start, failed=isinstance(outcome, Exception))
         if not isinstance(outcome, Exception):
             self._budget.spent(sum(waiting.size for waiting in batch), seconds)
             self._answer(batch, outcome)
@@ -133,7 +137,7 @@ class Lane(Generic[T, R]):
     async def _attempt(
         self, batch: list[Waiting[T, R]], run: Callable[..., "asyncio.Future[Any]"]
     ) -> Sequence[R | Refusal] | Exception:
-        """Return a batch's results, or what it failed with; stop it when nobody waits for any of them."""
+        """Return a batch's results, or the error that it failed with; stop it when nobody waits for any of them."""
         futures = [waiting.future for waiting in batch]
         try:
             with while_wanted(futures, self._stop):
@@ -160,7 +164,7 @@ class Lane(Generic[T, R]):
                 waiting.future.set_result(result)
 
     def _fail(self, batch: list[Waiting[T, R]]) -> None:
-        """Answer what has no answer."""
+        """Fail the items that have no result."""
         for waiting in batch:
             if not waiting.future.done():
                 waiting.future.set_exception(RuntimeError(f"{self.name}: the batch failed"))
@@ -187,7 +191,7 @@ def while_wanted(futures: Sequence["asyncio.Future[Any]"], stop: Callable[[], No
 
 
 def bucket_of(length: int) -> int:
-    """Return the power of two that a length is padded towards, so that a batch's items are of similar length."""
+    """Return the power of two at or above a length: items of one bucket have similar lengths, and need little padding."""
     return 1 << max(length - 1, 0).bit_length()
 
 

@@ -1,54 +1,57 @@
-"""Draw attention: as heat over the image that was sent, or as a matrix between the tokens of texts."""
+"""Draws attention as PNG: a heat map over the image that was sent, or a matrix between the tokens of texts."""
 
-import base64
 import io
 import math
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from service.errors import TooLarge
+from service.explanations.colormaps import COLORMAPS, Colormap
 from service.inputs.model_input import Box, Pixels
 
-Colormap: TypeAlias = Literal["viridis", "magma", "inferno", "turbo", "gray"]
 Values: TypeAlias = npt.NDArray[np.floating]
 
 PAPER, INK, FRAME = "#ffffff", "#1c2126", "#9ca8b1"
 GLYPHS = frozenset(map(chr, range(33, 127))) | frozenset("©«°±´·»‘’“”…‹›⁄™")  # noqa: RUF001 # what Pillow's font has
-SIGNS = {" ": "·", "▁": "·", "\n": "\\n", "\r": "\\r", "\t": "\\t", "ß": "ss"}
-BOX = "\N{REPLACEMENT CHARACTER}"  # the font lacks it, and draws the box that it has for all such
-LONGEST = 24  # characters of a label
-NOTHING = '""'
+REPLACEMENTS = {" ": "·", "▁": "·", "\n": "\\n", "\r": "\\r", "\t": "\\t", "ß": "ss"}
+MISSING_GLYPH = "\N{REPLACEMENT CHARACTER}"  # the font lacks it, and draws the box that it has for all such
+LONGEST_LABEL = 24  # characters of a label
+EMPTY_LABEL = '""'
 
-COMPRESSION = 1  # of zlib's levels: a photograph takes a sixth of the time of the usual 6, and a fifth more bytes
-BAND = 2**18  # pixels that are coloured at once: few enough to stay in the processor's cache
-LEAST_PANEL = 120  # pixels across, where panels have titles
-LEAST_TITLE = 12  # pixels, the height of text
-ACROSS = 28  # heights of a title's text that an image is wide, unless the text is at its least
+COMPRESSION_LEVEL = 1  # of zlib's levels: a photograph takes a sixth of the time of the usual 6, and a fifth more bytes
+BAND_PIXELS = 2**18  # pixels that are coloured at once: few enough to stay in the processor's cache
+LEAST_PANEL_WIDTH = 120  # pixels across, where panels have titles
+LEAST_TITLE_HEIGHT = 12  # pixels, the height of text
+TEXT_HEIGHTS_PER_IMAGE_WIDTH = 28  # heights of a title's text that an image is wide, unless the text is at its least
 
-LEAST_CELL, LARGEST_CELL = 14, 28  # pixels of a side
-SIDE = 2560  # pixels that the longer side of the cells may have, unless they are at their least
-LETTER = 0.62  # of a cell, the height of text
-BAR, NUMBERS, LEGEND = 8, 8, 2  # heights of text: the colour bar's length, the room of its numbers, and that below
+LEAST_CELL_SIDE, LARGEST_CELL_SIDE = 14, 28  # pixels of a side
+MOST_CELLS_SIDE = 2560  # pixels that the longer side of the cells may have, unless they are at their least
+TEXT_SHARE_OF_CELL = 0.62  # of a cell, the height of text
+BAR_TEXTS, NUMBER_TEXTS, LEGEND_TEXTS = (
+    8,
+    8,
+    2,
+)  # heights of text: the colour bar's length, the room of its numbers, and that below
 
 
 @dataclass(frozen=True)
 class Style:
-    """How heat is shown."""
+    """How a heat map is shown."""
 
     colormap: Colormap = "viridis"
     opacity: float = 0.6
-    """0 to 1, of heat over an image where it is hottest; a matrix has none beneath it."""
+    """0 to 1, where the heat map over an image is hottest. A matrix ignores it."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One map: (rows, columns) of the grid of patches, or (queries, keys) of a matrix. What is not finite counts 0."""
+    """One map: (rows, columns) of the grid of patches, or (queries, keys) of a matrix. Values not finite count as 0."""
 
     title: str
     values: Values
@@ -105,7 +108,7 @@ class Layout:
     left: int
     above: int
     upright: bool
-    """Are the labels of columns so short that none has to be turned."""
+    """True if the labels of columns are so short that none has to be turned."""
 
     @property
     def cell(self) -> int:
@@ -120,8 +123,8 @@ class Layout:
     @property
     def tiles(self) -> Tiles:
         """Return the panels, each with its labels and colour bar."""
-        width = max(self.keys * self.cell, (BAR + NUMBERS) * self.text)
-        height = self.queries * self.cell + LEGEND * self.text
+        width = max(self.keys * self.cell, (BAR_TEXTS + NUMBER_TEXTS) * self.text)
+        height = self.queries * self.cell + LEGEND_TEXTS * self.text
         return Tiles(self.panels, self.left + width, self.above + height, self.text)
 
     def corner(self, panel: int) -> tuple[int, int]:
@@ -188,13 +191,13 @@ def matrix(
 def matrix_pixels(queries: int, keys: int, panels: int) -> int:
     """Return the most pixels that the picture can have which `matrix` makes of so many labels."""
     text = _text(cell_side(queries, keys))
-    longest, gap = LONGEST * text, _gap(text)  # no glyph is wider than its text is high
+    longest, gap = LONGEST_LABEL * text, _gap(text)  # no glyph is wider than its text is high
     return math.prod(Layout(queries, keys, panels, longest + gap, longest + 2 * gap, upright=False).tiles.size)
 
 
 def cell_side(queries: int, keys: int) -> int:
     """Return the pixels of a cell's side: fewer where there are many."""
-    return min(max(SIDE // max(queries, keys, 1), LEAST_CELL), LARGEST_CELL)
+    return min(max(MOST_CELLS_SIDE // max(queries, keys, 1), LEAST_CELL_SIDE), LARGEST_CELL_SIDE)
 
 
 def lay_out(queries: Sequence[str], keys: Sequence[str], panels: int) -> Layout:
@@ -208,8 +211,8 @@ def lay_out(queries: Sequence[str], keys: Sequence[str], panels: int) -> Layout:
 
 def label(text: str) -> str:
     """Return a token's text as its label: what cannot be seen is made visible, and what is long is cut."""
-    shown = readable(text[: 4 * LONGEST]) or NOTHING  # a character may be written as several code points
-    return shown if len(shown) <= LONGEST else shown[: LONGEST - 1] + "…"
+    shown = readable(text[: 4 * LONGEST_LABEL]) or EMPTY_LABEL  # a character may be written as several code points
+    return shown if len(shown) <= LONGEST_LABEL else shown[: LONGEST_LABEL - 1] + "…"
 
 
 def readable(text: str) -> str:
@@ -223,8 +226,8 @@ def _glyphs(character: str) -> str:
     if unicodedata.category(character) == "Pd":
         return "-"
     parts = (part for part in unicodedata.normalize("NFKD", character) if not unicodedata.combining(part))
-    shown = "".join(SIGNS.get(part, part) for part in parts)
-    return shown if shown and GLYPHS.issuperset(shown) else BOX
+    shown = "".join(REPLACEMENTS.get(part, part) for part in parts)
+    return shown if shown and GLYPHS.issuperset(shown) else MISSING_GLYPH
 
 
 def _font(size: int) -> ImageFont.FreeTypeFont:
@@ -247,7 +250,7 @@ def _fitting(text: str, font: ImageFont.FreeTypeFont, width: float) -> str:
 
 def _text(cell: int) -> int:
     """Return the height of text beside cells of a side."""
-    return round(cell * LETTER)
+    return round(cell * TEXT_SHARE_OF_CELL)
 
 
 def _gap(text: int) -> int:
@@ -256,8 +259,10 @@ def _gap(text: int) -> int:
 
 
 def _tiles(width: int, height: int, panels: int) -> Tiles:
-    factor = math.ceil(LEAST_PANEL / width)
-    return Tiles(panels, width * factor, height * factor, max(LEAST_TITLE, width * factor // ACROSS))
+    factor = math.ceil(LEAST_PANEL_WIDTH / width)
+    return Tiles(
+        panels, width * factor, height * factor, max(LEAST_TITLE_HEIGHT, width * factor // TEXT_HEIGHTS_PER_IMAGE_WIDTH)
+    )
 
 
 def _check_size(size: tuple[int, int], max_pixels: int) -> None:
@@ -270,7 +275,7 @@ def _check_size(size: tuple[int, int], max_pixels: int) -> None:
 
 def _png(image: Image.Image) -> bytes:
     file = io.BytesIO()
-    image.save(file, "PNG", compress_level=COMPRESSION)
+    image.save(file, "PNG", compress_level=COMPRESSION_LEVEL)
     return file.getvalue()
 
 
@@ -286,7 +291,7 @@ def _heated(image: Image.Image, box: Box, values: Values, style: Style) -> Image
     down = _weights(rows, box[1], box[3], values.shape[0])  # (pixels down, rows of the grid)
     heat = np.linspace(0, style.opacity, 256, dtype=np.float32)[:, None]  # (level, 1)
     kept, added = 1 - heat, heat * COLORMAPS[style.colormap]
-    step = max(1, BAND // len(columns))
+    step = max(1, BAND_PIXELS // len(columns))
     for start in range(0, len(rows), step):
         levels = _levels(down[start : start + step] @ wide)
         top = rows.start + start
@@ -360,61 +365,8 @@ def _draw_legend(sheet: Image.Image, corner: tuple[int, int], most: float, style
     left, middle = corner[0], corner[1] + round(text * 1.3)
     pen.text((left, middle), "0", INK, font, "lm")
     left += math.ceil(font.getlength("0")) + gap
-    levels = np.linspace(0, 255, BAR * text).astype(np.uint8)
+    levels = np.linspace(0, 255, BAR_TEXTS * text).astype(np.uint8)
     _draw_cells(
         sheet, (left, middle - text // 3), COLORMAPS[style.colormap][None, levels].repeat(2 * (text // 3), 0), 1
     )
-    pen.text((left + BAR * text + gap, middle), f"{most:.3g}", INK, font, "lm")
-
-
-_TABLES: dict[str, str] = {  # three by Smith & van der Walt 2015 (CC0), and turbo by Mikhailov 2019 (Apache-2.0)
-    "viridis": """
-RAFURAJWRQRXRQVZRgdaRghcRgpdRgteRw1gRw5hRxBjRxFkRxNlSBRnSBZoSBdpSBhqSBpsSBttSBxuSB1vSB9wSCBxSCFzSCN0SCR1SCV2SCZ3SCh4
-SCl5Ryp6Ryx6Ry17Ry58Ry99RjB+RjJ+RjN/RjSARTWBRTeBRTiCRDmDRDqDRDuEQz2EQz6FQj+FQkCGQkGGQUKHQUSHQEWIQEaIP0eIP0iJPkmJPkqJ
-PkyKPU2KPU6KPE+KPFCLO1GLO1KLOlOLOlSMOVWMOVaMOFiMOFmMN1qMN1uNNlyNNl2NNV6NNV+NNGCNNGGNM2KNM2ONMmSOMmWOMWaOMWeOMWiOMGmO
-MGqOL2uOL2yOLm2OLm6OLm+OLXCOLXGOLHGOLHKOLHOOK3SOK3WOKnaOKneOKniOKXmOKXqOKXuOKHyOKH2OJ36OJ3+OJ4COJoGOJoKOJoKOJYOOJYSO
-JYWOJIaOJIeOI4iOI4mOI4qNIouNIoyNIo2NIY6NIY+NIZCNIZGMIJKMIJKMIJOMH5SMH5WLH5aLH5eLH5iLH5mKH5qKHpuKHpyJHp2JH56JH5+IH6CI
-H6GIH6GHH6KHIKOGIKSGIaWFIaaFIqeFIqiEI6mDJKqDJauCJayCJq2BJ62BKK6AKa9/KrB/LLF+LbJ9LrN8L7R8MbV7MrZ6NLZ5Nbd5N7h4OLl3Orp2
-O7t1Pbx0P7xzQL1yQr5xRL9wRsBvSMFuSsFtTMJsTsNrUMRqUsVpVMVoVsZnWMdlWshkXMhjXsliYMpgY8tfZcteZ8xcac1bbM1abs5YcM9Xc9BWddBU
-d9FTetFRfNJQf9NOgdNNhNRLhtVJidVIi9ZGjtZFkNdDk9dBldhAmNg+m9k8ndk7oNo5oto3pds2qNs0qtwyrdwwsN0vst0ttd4ruN4put4ovd8mwN8l
-wt8jxeAhyOAgyuEfzeEd0OEc0uIb1eIa2OIZ2uMZ3eMY3+MY4uQY5eQZ5+QZ6uUa7OUb7+Uc8eUd9OYe9uYg+OYh++cj/ecl
-""",
-    "magma": """
-AAAEAQAFAQEGAQEIAgEJAgILAgINAwMPAwMSBAQUBQQWBgUYBgUaBwYcCAceCQcgCggiCwkkDAkmDQopDgsrEAstEQwvEg0xEw00FA42FQ44Fg87GA89
-GRA/GhBCHBBEHRFHHhFJIBFLIRFOIhFQJBJTJRJVJxJYKRFaKhFcLBFfLRFhLxFjMRFlMxBnNBBpNhBrOBBsOQ9uOw9wPQ9xPw9yQA90Qg91RA92RRB3
-RxB4SRB4ShB5TBF6ThF7TxJ7URJ8UhN8VBN9VhR9VxV+WRV+WhZ+XBZ/XRd/Xxh/YBiAYhmAZBqAZRqAZxuAaByBahyBax2BbR2Bbh6BcB+Bch+BcyCB
-dSGBdiGBeCKBeSKCeyOCfCOCfiSCgCWCgSWBgyaBhCaBhieBiCeBiSiBiymBjCmBjiqBkCqBkSuBkyuAlCyAliyAmC2AmS2Amy5/nC5/ni9/oC9/oTB+
-ozB+pTF+pjF9qDJ9qjN9qzN8rTR8rjR7sDV7sjV7szZ6tTZ6tzd5uDd5ujh4vDl4vTl3vzp3wDp2wjt1xDx1xTx0xz1zyD5zyj5yzD9xzUBxz0Bw0EFv
-0kJv00Nu1URt1kVs2EVs2UZr20dq3Ehp3klo30po4Exn4k1m405l5E9k5VBk51Jj6FNi6VRi6lZh61dg7Fhg7Vpf7lte711e8F9e8WBd8mJd8mRc82Vc
-9Gdc9Glc9Wtc9mxc9m5c93Bc93Jc+HRc+HZc+Xhd+Xld+Xtd+n1e+n9e+oFf+4Nf+4Vg+4dh/Ilh/Ipi/Ixj/I5k/JBl/ZJm/ZRn/ZZo/Zhp/Zpq/Ztr
-/p1s/p9t/qFu/qNv/qVx/qdy/qlz/qp0/qx2/q53/rB4/rJ6/rR7/rZ8/rd+/rl//ruB/r2C/r+E/sGF/sKH/sSI/saK/siM/sqN/syP/s2Q/s+S/tGU
-/tOV/tWX/teZ/tia/dqc/dye/d6g/eCh/eKj/eOl/eWn/eep/emq/eus/Oyu/O6w/PCy/PK0/PS2/Pa4/Pe5/Pm7/Pu9/P2/
-""",
-    "inferno": """
-AAAEAQAFAQEGAQEIAgEKAgIMAgIOAwIQBAMSBAMUBQQXBgQZBwUbCAUdCQYfCgciCwckDAgmDQgpDgkrEAktEQowEgoyFAs0FQs3Fgs5GAw8GQw+GwxB
-HAxDHgxFHwxIIQxKIwxMJAxPJgxRKAtTKQtVKwtXLQtZLwpbMQpcMgpeNApfNglhOAliOQljOwlkPQllPglmQApnQgpoRApoRQppRwtqSQtqSgxrTAxr
-TQ1sTw1sUQ5sUg5tVA9tVQ9tVxBuWRBuWhFuXBJuXRJuXxNuYRNuYhRuZBVuZRVuZxZuaRZuahdubBhubRhubxlucRluchpudBpudRtudxxteBxteh1t
-fB1tfR5tfx5sgB9sgiBshCBrhSFrhyFriCJqiiJqjCNpjSNpjyRpkCVokiVokyZnlSZnlydmmCdmmihlmylknSlknypjoCpjoitioyxhpSxgpi1gqC5f
-qS5eqy9erTBdrjBcsDFbsTJaszJatDNZtjRYtzVXuTVWujZVvDdUvThTvzlSwDpRwTpQwztPxDxOxj1Nxz5MyD9LykBKy0FJzEJIzkNHz0RG0EVF0kZE
-00dD1EhC1UpB10s/2Ew+2U092k4821A73VE63lI431M34FU24VY14lc041kz5Fox5Vww5l0v514u6GAt6WEr6mMq62Qp62Yo7Gcm7Wkl7mok72wj724h
-8G8g8XEf8XMd8nQc83Yb83gZ9HkY9XsX9X0V9n4U9oAT94IS94QQ+IUP+IcO+IkM+YsL+YwK+Y4J+pAI+pIH+pQH+5YG+5cG+5kG+5sG+50H/J8H/KEI
-/KMJ/KUK/KYM/KgN/KoP/KwR/K4S/LAU/LIW/LQY+7Ya+7gd+7of+7wh+74j+sAm+sIo+sQq+sYt+ccv+cky+cs1+M03+M8699E999NA9tVD9tdG9dlJ
-9dtM9N1P9N9T9OFW8+Na8+Vd8uZh8uhl8upp8ext8e1x8e918fF58vJ98vSC8/WG8/aK9PiO9fmS9vqW+Pua+fyd+v2h/P+k
-""",
-    "turbo": """
-MBI7MhVDMxhKNBtRNR5YNiFfNyRmOCdtOSpzOi15Oy+APDKGPTWLPjiRPzuXPz6cQECiQUOnQUasQkmxQku1Q066RFG/RFTDRFbHRVnLRVzPRV7TRmHW
-RmTaRmbdRmngRmvjR27mR3HpR3PrR3buR3jwR3vyRn30RoD2RoL4RoX6Rof7RYr8RYz9RI/+Q5H+QpT/QZb/QJn/Ppv+PZ7+O6D9OqP8OKX7N6j6Nav4
-M633Ma/1L7L0LrTyLLfwKrnuKLzrJ77pJcDnI8PkIsXiIMffH8ndHsvaHM3YG9DVGtLSGtTQGdXNGNfKGNnIGNvFGN3CGN7AGOC9GeK7GeO5GuS2HOa0
-HeeyH+mvIOqsIuuqJeynJ+6kKu+hLPCeL/GbMvKYNfOUOPSRPPWOP/aKQ/eHRviESviATvl9Uvp6Vfp2WftzXfxvYfxsZf1paf1mbf5icf5fdf5cef5Z
-ff9WgP9ThP9RiP9Oi/9Lj/9Jkv9Hlv5Emf5CnP5An/0/of09pPw8p/w6qfs5rPs4r/o3sfk2tPg2t/c1ufY1vPU0vvQ0wfM0w/E0xvA0yO80y+00zew0
-0Oo00uk11Oc11+U12eQ22+I23eA339834d0349s45dk459c56dU569M57NE67s8678068cs68sk69Mc69cU69sM698E6+L45+bw5+ro5+7g4+7Y3/LM2
-/LE2/a41/aw0/qkz/qcy/qQx/qEw/p4v/pst/pks/pYr/pMq/pAp/Y0n/Yom/Icl/IQj+4Ei+34h+nsf+Xge+XUd+HIc928a9mwZ9WkY9GYX82MV8mAU
-8V0T8FsS71gR7VUQ7FMP61AO6k4N6EsM50kM5UcL5EUK4kMK4UEJ3z8I3T0I3DsH2jkH2DcG1jUG1DMF0jEF0C8Fzi0EzCsEyioEyCgDxSYDwyUDwSMC
-viECvCACuR4Ctx0CtBsBshoBrxgBrBcBqRYBpxQBpBMBoRIBnhABmw8BmA4BlQ0BkgsBjgoBiwkCiAgChQcCgQYCfgUCegQD
-""",
-}
-COLORMAPS: dict[str, Pixels] = {
-    **{name: np.frombuffer(base64.b64decode(table), np.uint8).reshape(256, 3) for name, table in _TABLES.items()},
-    "gray": np.broadcast_to(np.arange(256, dtype=np.uint8)[:, None], (256, 3)),
-}
-"""Of each colour map, (256, 3): red, green and blue from the coldest to the hottest."""
+    pen.text((left + BAR_TEXTS * text + gap, middle), f"{most:.3g}", INK, font, "lm")

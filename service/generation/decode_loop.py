@@ -1,4 +1,4 @@
-"""The decode loop: sequences join and leave a running batch between any two steps."""
+"""The decode loop (continuous batching): sequences join and leave the running batch between any two steps."""
 
 import asyncio
 import math
@@ -12,71 +12,71 @@ import structlog
 
 from contract.manifest import Generation
 from service.arrays import Array, padded
-from service.batching.admission import Budget, due
+from service.batching.admission import Budget, Priority, due
 from service.batching.batcher import while_wanted
 from service.errors import NOT_FINITE, Broken, Refusal
 from service.generation.kv_cache import SLOTS, KVCache
-from service.generation.token_selection import ALL, Hypothesis, LogProbabilities, Search
+from service.generation.token_selection import ALL_CANDIDATES, Hypothesis, LogProbabilities, Search
 from service.runtime.device import Device, kind_of
 from service.runtime.io_binding import storage
 from service.runtime.runtime_errors import DeviceLost
 from service.runtime.session import Session
 from service.settings import Settings
-from service.telemetry import tracing
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import SILENT, Tracer
 
 log = structlog.get_logger()
 
 
 @dataclass(eq=False)
 class Job:
-    """A source on its way to a target."""
+    """A source whose target is being generated."""
 
     source: Mapping[str, Array]
     """What is encoded: arrays by port."""
     size: int
-    """How many tokens or patches that is."""
+    """Tokens or patches of the source."""
     first: int
     """The token that is fed first."""
     behind: int
-    """How many tokens stand before it."""
-    fresh: Callable[[], Search]
+    """The number of tokens before it."""
+    new_search: Callable[[], Search]
     limit: int
     future: "asyncio.Future[Hypothesis]"
     grew: Callable[[Hypothesis], None] | None
-    due: float = field(default_factory=due)
+    due: float
     since: float = field(default_factory=time.monotonic)
     failure: Exception | None = None
     told: bool = False
-    """Has `grew` been called, so that it cannot begin anew."""
+    """True once `grew` has been called, so that it cannot begin anew."""
     alone: bool = False
-    """Must it run alone, because a batch that it was in has failed."""
+    """True if it must run alone, because a batch that it was in has failed."""
     rows: list[int] = field(default_factory=list)
-    """Which rows of the running batch are its own."""
+    """Its rows of the running batch."""
 
     def __post_init__(self) -> None:
-        self.search = self.fresh()
+        self.search = self.new_search()
 
     def begin_alone(self) -> None:
-        """Forget what was found, to be found again without neighbours."""
-        self.search, self.rows, self.alone = self.fresh(), [], True
+        """Begin anew, without neighbours."""
+        self.search, self.rows, self.alone = self.new_search(), [], True
 
     @property
     def ended(self) -> bool:
-        """Is it done, has it failed, or does nobody wait for it."""
+        """True if it is done or has failed, or if nobody waits for it."""
         return self.search.done or self.failure is not None or self.future.done()
 
     @property
     def width(self) -> int:
-        """How many rows of the batch it takes."""
+        """The number of rows of the batch that it takes."""
         return len(self.search.live)
 
 
 class DecodeLoop:
     """One model's running batch. All rows take a step together, each at a position of its own.
 
-    Where targets continue their source, `encode` returns the caches of the source, whose last token is fed first, once
-    more: it takes its own place again, and its logits are those of the first new token.
+    Where targets continue their source, `encode` returns the caches of the source. Its last token is fed once more: it
+    overwrites its own place in the caches, and its logits are those of the first new token.
     """
 
     def __init__(
@@ -88,18 +88,20 @@ class DecodeLoop:
         settings: Settings,
         budget: Budget,
         metrics: Metrics,
+        tracer: Tracer = SILENT,
     ) -> None:
         self._encode, self._decode, self._generation = encode, decode, generation
         self._device, self._settings, self._budget, self._metrics = device, settings, budget, metrics
+        self._tracer = tracer
         self._shapes = {port.name: port for port in decode.graph.inputs}
         self._name = decode.name
         self._waiting: deque[Job] = deque()
         self._running: list[Job] = []
-        self._rows = KVCache(decode, generation)
+        self._cache = KVCache(decode, generation)
         self._stopping = False
         self._arrived = asyncio.Event()
         self.failures = 0
-        """Targets in a row of which nothing came."""
+        """Failed targets in a row."""
 
     async def generate(
         self,
@@ -108,19 +110,20 @@ class DecodeLoop:
         search: Callable[[], Search],
         limit: int,
         grew: Callable[[Hypothesis], None] | None = None,
+        priority: Priority = "interactive",
     ) -> Hypothesis:
         """Return the target that a search finds in at most `limit` tokens; cancelling frees its rows at the next step.
 
-        The source is given as arrays by port, and counts as so many tokens as `size` says.
-        `grew`, if given, is called after every step with the first live hypothesis. When a batch fails, each of its
-        targets begins anew, alone, but for those that were told of already.
+        The source is given as arrays by port, and counts as `size` tokens. `grew`, if given, is called after every step
+        with the first live hypothesis. When a batch fails, each of its targets begins anew, alone, except those for
+        which `grew` was called already: they fail.
         """
         start, future = self._generation.start, asyncio.get_running_loop().create_future()
         first, behind = (int(source["source"][-1]), size - 1) if start is None else (start, 0)
-        job = Job(source, size, first, behind, search, limit, future, grew)
+        job = Job(source, size, first, behind, search, limit, future, grew, due(priority))
         self._waiting.append(job)
         self._arrived.set()
-        with tracing.span("generate", lane=self._name):
+        with self._tracer.span("generate", {"lane": self._name}):
             return await job.future
 
     async def work(self) -> None:
@@ -139,7 +142,7 @@ class DecodeLoop:
                 self._answer()
                 if not self._waiting and not self._running:
                     self._arrived.clear()
-        except Exception as error:  # whatever it is: nobody waits for what never comes
+        except Exception as error:  # whatever it is, nobody may wait for ever
             for job in (*self._running, *self._waiting):
                 self._fail(job, error)
             self._drop(self._running)
@@ -148,7 +151,7 @@ class DecodeLoop:
             self._stopping = True
 
     async def _attempt(self, work: "asyncio.Future[int]", jobs: list[Job], stop: Callable[[], None]) -> None:
-        """Wait for work on the device, which returns how many tokens it was; what fails together is tried alone."""
+        """Wait for work on the device, which returns its number of tokens; jobs that fail together are tried alone."""
         start = time.monotonic()
         try:
             with while_wanted([job.future for job in jobs], stop):
@@ -167,7 +170,7 @@ class DecodeLoop:
             self._budget.spent(cost, time.monotonic() - start)
 
     def _admit(self) -> list[Job]:
-        """Take from the queue, what is due first, what fits beside what is running and is encoded in one batch."""
+        """Take from the queue, in the order in which they are due, the jobs that fit beside the running ones."""
         joining: list[Job] = []
         longest = 0
         alive = sorted((job for job in self._waiting if not job.future.done()), key=lambda job: job.due)
@@ -183,7 +186,7 @@ class DecodeLoop:
         return joining
 
     def _fits(self, jobs: list[Job]) -> bool:
-        """Say whether jobs may run together: a single one always, more up to so many rows and bytes of caches."""
+        """Return whether jobs may run together: one always may; several up to limits of rows and bytes of caches."""
         if len(jobs) > 1 and any(job.alone for job in jobs):
             return False
         rows = sum(job.width for job in jobs)
@@ -198,26 +201,26 @@ class DecodeLoop:
         return math.prod(axis for axis in port.axes if isinstance(axis, int)) * storage(port.dtype).itemsize
 
     def _join(self, jobs: list[Job]) -> int:
-        """Encode new sources in one batch and add their rows to the running ones; return how many tokens that was."""
+        """Encode new sources in one batch and add their rows to the running ones; return the number of tokens."""
         feed = {name: padded([job.source[name] for job in jobs]) for name in jobs[0].source}
         known = self._encode.run({port.name: feed[port.name] for port in self._encode.graph.inputs}) | feed
         repeats = [job.width for job in jobs]
-        fresh = {name: np.repeat(known[name], repeats, axis=0) for name in self._rows.names if name in known}
+        fresh = {name: np.repeat(known[name], repeats, axis=0) for name in self._cache.names if name in known}
         together = [*self._running, *jobs]
         lengths = {
             "capacity": max(job.behind + len(job.search.live[0].tokens) for job in together) + 1,
             "source": max(job.size for job in together),
         }
-        rows = self._rows.join(sum(repeats), fresh, lengths)
+        rows = self._cache.join(sum(repeats), fresh, lengths)
         for job in jobs:
             job.rows, rows = rows[: job.width], rows[job.width :]
         self._running = together
         return max(job.size for job in jobs) * len(jobs)
 
     def _steps(self) -> int:
-        """Take steps until somebody is to be told of them, joins, has left or waits for the device, or all is to end.
+        """Take steps until a job streams, ends or joins, another waits for the device, or the loop is to end.
 
-        Return how many tokens that was.
+        Return the number of tokens.
         """
         taken = 0
         while True:
@@ -230,46 +233,48 @@ class DecodeLoop:
                 return taken
 
     def _step(self) -> int:
-        """Run one step for every row and let every search choose; return how many rows that were."""
-        count = self._rows.count
+        """Run one step for every row and let every search select its tokens; return the number of rows."""
+        count = self._cache.count
         tokens, positions = [0] * count, [0] * count
         for job in self._running:
             for row, one in zip(job.rows, job.search.live, strict=True):
                 tokens[row] = one.tokens[-1] if one.tokens else job.first
                 positions[row] = job.behind + len(one.tokens)
         wants = [job.search.wants for job in self._running]
-        likeliest, candidates, logits = self._rows.step(tokens, positions, max(*wants, 1), everything=ALL in wants)
+        likeliest, candidates, logits = self._cache.step(
+            tokens, positions, max(*wants, 1), everything=ALL_CANDIDATES in wants
+        )
         for job, want in zip(self._running, wants, strict=True):
             before = [one.tokens for one in job.search.live]
             try:
-                if want == ALL and logits is not None:
+                if want == ALL_CANDIDATES and logits is not None:
                     parents = job.search.advance(finite(log_softmax(logits[job.rows])))
                 else:
                     parents = job.search.advance(finite(likeliest[job.rows].astype(np.float64)), candidates[job.rows])
-            except Exception as error:  # this one's alone: its neighbours go on
+            except Exception as error:  # of this job only: its neighbours go on
                 job.failure = error
             else:
                 if not job.search.done and len(job.rows) > 1:
-                    # what a row has in common with the one it continues it holds already
+                    # a row already holds what it has in common with the row that it continues
                     same = min(_common(one, before[parent]) for one, parent in zip(before, parents, strict=True))
                     held = positions[job.rows[0]] + 1
                     rows = [job.rows[parent] for parent in parents]
-                    self._rows.continue_from(job.rows, rows, min(job.behind + 1 + same, held), held)
+                    self._cache.continue_from(job.rows, rows, min(job.behind + 1 + same, held), held)
         self._metrics.generated.labels(self._name).inc(len(self._running))
         return count
 
     def _drop(self, jobs: Sequence[Job]) -> None:
-        """Let the rows of jobs leave that are done, have failed, or for which nobody waits."""
+        """Remove the rows of jobs from the running batch."""
         if not jobs:
             return
-        moved = self._rows.leave([row for job in jobs for row in job.rows])
+        moved = self._cache.leave([row for job in jobs for row in job.rows])
         self._running = [job for job in self._running if job not in jobs]
         self._metrics.cancelled.labels("running").inc(sum(job.future.cancelled() for job in jobs))
         for job in self._running:
             job.rows = [moved.get(row, row) for row in job.rows]
 
     def _answer(self) -> None:
-        """Tell every running job of its step, and the done or failed ones of their end."""
+        """Report the step to jobs that stream, and its end to every job that is done or has failed."""
         for job in self._running:
             if job.failure:
                 self._fail(job, job.failure)
@@ -293,7 +298,7 @@ class DecodeLoop:
 
 
 def finite(logs: LogProbabilities) -> LogProbabilities:
-    """Return the same. Raises Broken for NaN, of which no token can be chosen."""
+    """Return the same. Raises Broken for NaN, from which no token can be selected."""
     if np.isnan(logs).any():
         raise Broken(NOT_FINITE)
     return logs
@@ -308,5 +313,5 @@ def log_softmax(logits: Array) -> LogProbabilities:
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """Return how many tokens two targets of one length begin with alike."""
+    """Return the length of the common prefix of two targets of one length."""
     return next((place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b), len(one))

@@ -15,7 +15,7 @@ LogProbabilities: TypeAlias = npt.NDArray[np.float64]
 Tokens: TypeAlias = npt.NDArray[np.int64]
 """(rows, candidates): which tokens the candidates are, likeliest first, equals in the order of their indices."""
 
-ALL = 0
+ALL_CANDIDATES = 0
 """As a number of candidates."""
 MOST_CANDIDATES = 256
 """More are looked at as all."""
@@ -49,7 +49,7 @@ class Search(Protocol):
 
     @property
     def wants(self) -> int:
-        """How many of each row's likeliest tokens that may be generated the next step looks at, or ALL there are."""
+        """How many of each row's likeliest tokens the next step needs, or ALL_CANDIDATES."""
 
     def advance(self, logs: LogProbabilities, tokens: Tokens | None = None) -> list[int]:
         """Take the next token of every row, of all or of as many as were wanted.
@@ -175,7 +175,7 @@ class Walk:
     @property
     def wants(self) -> int:
         """As many as `choose` looks at."""
-        return ALL if self._constrain.speaks(self.live) else self._choose.wants
+        return ALL_CANDIDATES if self._constrain.speaks(self.live) else self._choose.wants
 
     def advance(self, logs: LogProbabilities, tokens: Tokens | None = None) -> list[int]:
         """Take one token."""
@@ -205,7 +205,7 @@ class Sampler:
     """Draw a token: logits over temperature, cut to the top k, then to the top p of the mass (Holtzman et al. 2020)."""
 
     def __init__(self, temperature: float, top_k: int | None, top_p: float, seed: int | None) -> None:
-        self.wants = ALL if top_k is None or top_k > MOST_CANDIDATES else top_k
+        self.wants = ALL_CANDIDATES if top_k is None or top_k > MOST_CANDIDATES else top_k
         self._temperature, self._top_k, self._top_p = temperature, top_k, top_p
         self._random = np.random.default_rng(seed)
 
@@ -248,7 +248,7 @@ class Beams:
     @property
     def wants(self) -> int:
         """As many as may be among those that are looked at over all rows."""
-        return ALL if self._constrain.speaks(self.live) else 2 * self._beams
+        return ALL_CANDIDATES if self._constrain.speaks(self.live) else 2 * self._beams
 
     def advance(self, logs: LogProbabilities, tokens: Tokens | None = None) -> list[int]:
         """Take one token for every live hypothesis."""

@@ -25,8 +25,8 @@ from service.errors import Busy, Forbidden, Unauthorized
 from service.settings import PREFIX, Settings, SettingsError
 
 log = structlog.get_logger()
-OPEN = frozenset({"/health/live", "/health/ready"})
-"""Paths that need no key; every other needs one, whether it is served or not."""
+OPEN_PATHS = frozenset({"/health/live", "/health/ready"})
+"""Paths that need no key. Every other path needs one, whether it is served or not."""
 SCOPES = ("predict", "admin", "metrics")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -56,7 +56,7 @@ class Keys:
 
     @property
     def needed(self) -> bool:
-        """Must a request carry a key."""
+        """True if requests must carry a key."""
         return self._path is not None
 
     def reload(self) -> bool:
@@ -77,7 +77,7 @@ class Keys:
         `path` is the one that is routed by, never one that a Host header has a part in. Raises Unauthorized without a
         known key, Forbidden for one without the path's scope.
         """
-        if not self.needed or path in OPEN:
+        if not self.needed or path in OPEN_PATHS:
             return None
         given = headers.getlist("x-api-key")
         for one in headers.getlist("authorization"):
@@ -157,26 +157,23 @@ def read_keys(path: Path) -> list[Key]:
     return list(keys.values())
 
 
-def keys_of(app: FastAPI, settings: Settings) -> Keys:
-    """Return the keys of an application, whose OpenAPI document says so if they are needed."""
-    keys = Keys(settings)
-    if keys.needed:
-        plain = app.openapi
+def describe_keys(app: FastAPI) -> None:
+    """Say in the application's OpenAPI document that requests need a key."""
+    plain = app.openapi
 
-        def openapi() -> dict[str, Any]:
-            document = plain()
-            document.setdefault("components", {})["securitySchemes"] = {
-                "bearer": {"type": "http", "scheme": "bearer"},
-                "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
-            }
-            document["security"] = [{"bearer": []}, {"header": []}]
-            for path in OPEN & document["paths"].keys():
-                for operation in document["paths"][path].values():
-                    operation["security"] = []
-            return document
+    def openapi() -> dict[str, Any]:
+        document = plain()
+        document.setdefault("components", {})["securitySchemes"] = {
+            "bearer": {"type": "http", "scheme": "bearer"},
+            "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+        }
+        document["security"] = [{"bearer": []}, {"header": []}]
+        for path in OPEN_PATHS & document["paths"].keys():
+            for operation in document["paths"][path].values():
+                operation["security"] = []
+        return document
 
-        app.openapi = openapi  # type: ignore[method-assign] # as FastAPI's documentation has it
-    return keys
+    app.openapi = openapi  # type: ignore[method-assign] # as FastAPI's documentation has it
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
-"""The socket: what is refused, and what is closed, before there is a request that the application could refuse.
+"""The limits of a connection: what is refused or closed before there is a request that the application could refuse.
 
-uvicorn's protocol on httptools, with the deadlines and bounds it lacks. It relies on what tests/service/test_wire.py
-pins: the parser's callbacks, `cycle`, `pipeline`, and who closes when.
+uvicorn's protocol on httptools, with the deadlines and bounds that it lacks. It relies on details that its tests pin:
+the parser's callbacks, `cycle`, `pipeline`, and which side closes when.
 """
 
 import asyncio
@@ -12,16 +12,18 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import httptools
 import structlog
+from starlette.types import Scope
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from service.errors import Full, HeadersTooLarge, Malformed, Refusal, Timeout, TooLong, reason
-from service.http.problems import problem
+from service.errors import Full, HeadersTooLarge, Malformed, Refusal, Timeout, TooLong
+from service.http.exchange import exchange_of
+from service.http.problems import problem, reason
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 
@@ -36,12 +38,12 @@ LINGER_SECONDS = 1.0  # closing with bytes unread would reset the connection, an
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
-    """One connection. Whatever it refuses is answered as a problem, and closed."""
+    """One connection. A refusal is answered as a problem document, and closes the connection."""
 
     settings: ClassVar[Settings]
     metrics: ClassVar[Metrics]
     open: ClassVar[Counter[int]]
-    """Connections by the port they came to."""
+    """Open connections by port."""
 
     def __init__(
         self,
@@ -138,10 +140,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._in_head = False
 
     def on_body(self, body: bytes) -> None:
-        """Count the pieces; the application sees some of them together, and refuses too many."""
+        """Count the pieces of the body. The application refuses too many, but sees some of them joined."""
         self._loose = 0
-        state = self.scope["state"]
-        state["pieces"] = state.get("pieces", 0) + 1
+        exchange_of(cast(Scope, self.scope)).body_pieces += 1
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -258,7 +259,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         log.info("connection refused", request=request, status=status.value, reason=refusal.detail)
 
 
-def wire(settings: Settings, metrics: Metrics) -> type[BoundedHttpProtocol]:
+def bounded_protocol(settings: Settings, metrics: Metrics) -> type[BoundedHttpProtocol]:
     """Return the protocol of a server with these settings."""
 
     class Bound(BoundedHttpProtocol):

@@ -1,52 +1,57 @@
-"""TODO: what service/http/deadline.py is."""
+"""The deadline of a request, and the end of its work when the client leaves."""
 
 import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from fastapi import Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from service.errors import TooSlow
-from service.http.server_sent_events import Stream
-from service.repository.served_model import ServedModel
-from service.state import State
+from service.http.exchange import exchange_of
+from service.http.server_sent_events import EventStream
+
+CLIENT_CLOSED_REQUEST = 499
+"""Status in the log of an answer that nobody will read, as nginx has it."""
 
 
-async def _answer(request: Request, state: State, served: ServedModel, work: Coroutine[Any, Any, Response]) -> Response:
-    """Wait for the work until the deadline, or until the client has gone; either way nothing of it stays behind."""
+async def answer_in_time(request: Request, work: Coroutine[Any, Any, Response], seconds: float) -> Response:
+    """Wait for the answer until the deadline, or until the client has gone; in both cases the work is cancelled.
+
+    Raises TooSlow.
+    """
     task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_gone(request, task))
+    gone = asyncio.ensure_future(_cancel_when_gone(request, task))
     try:
-        with served.used():
-            async with asyncio.timeout(state.settings.request_seconds):
-                return await task
+        async with asyncio.timeout(seconds):
+            return await task
     except TimeoutError as error:
-        _let_go(task)
-        raise TooSlow(_too_slow(state)) from error
+        _release(task)
+        raise TooSlow(too_slow(seconds)) from error
     except asyncio.CancelledError:
-        _let_go(task)
+        _release(task)
         if gone.done() and not gone.cancelled():
-            return Response(status_code=499)  # nobody will read it; the log does
+            return Response(status_code=CLIENT_CLOSED_REQUEST)
         raise
     finally:
         gone.cancel()
         task.cancel()
 
 
-def _let_go(task: "asyncio.Task[Response]") -> None:
-    """Give back what an answer holds that came too late to be sent."""
-    if task.done() and not task.cancelled() and not task.exception() and isinstance(stream := task.result(), Stream):
-        stream.held.close()
+def too_slow(seconds: float) -> str:
+    """Return the words for a deadline that has passed."""
+    return f"request: at most {seconds:g} seconds, given up"
 
 
-async def _gone(request: Request, task: "asyncio.Task[Response]") -> None:
+def _release(task: "asyncio.Task[Response]") -> None:
+    """Give back what a stream holds that came too late to be sent."""
+    if task.done() and not task.cancelled() and not task.exception() and isinstance(late := task.result(), EventStream):
+        late.held.close()
+
+
+async def _cancel_when_gone(request: Request, task: "asyncio.Task[Response]") -> None:
     """Cancel the task when the client disconnects after its whole request was read."""
-    await request.state.body_read.wait()
+    await exchange_of(request.scope).body_read.wait()
     while (await request.receive())["type"] != "http.disconnect":
         pass
     task.cancel()
-
-
-def _too_slow(state: State) -> str:
-    return f"request: at most {state.settings.request_seconds:g} seconds, given up"

@@ -1,5 +1,6 @@
-"""TODO: what service/http/problems.py is."""
+"""Refusals as answers: problem details (RFC 9457)."""
 
+import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 
@@ -7,13 +8,14 @@ import orjson
 from starlette.responses import Response
 from starlette.types import Scope
 
-from service.errors import Refusal, reason
+from service.errors import Refusal
+from service.http.exchange import exchange_of
 
 
 def problem(
     status: int, detail: str, errors: Sequence[Mapping[str, str]] = (), headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return the answer of a refusal."""
+    """Return a problem document as an answer."""
     body: dict[str, object] = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
@@ -26,6 +28,11 @@ def problem(
 
 
 def refused(refusal: Refusal, scope: Scope) -> Response:
-    """Return the answer that a refusal says of itself, and leave its reason in the request's state."""
-    scope["state"]["refused"] = reason(refusal)
+    """Return a refusal as an answer, and note its reason for the log and the metrics."""
+    exchange_of(scope).refused = reason(refusal)
     return problem(refusal.status, refusal.detail, refusal.errors, refusal.headers)
+
+
+def reason(refusal: Refusal) -> str:
+    """Return the name of a refusal in metrics and logs: `too_large`."""
+    return re.sub("(?<=[a-z])(?=[A-Z])", "_", type(refusal).__name__).lower()

@@ -1,16 +1,15 @@
-"""TODO: what service/http/server_sent_events.py is."""
+"""Server-sent events (HTML standard, section 9.2)."""
 
 import contextlib
 from collections.abc import AsyncIterator
 
+import orjson
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from service.api import responses as present
 
-
-class Stream(StreamingResponse):
-    """Server-sent events, and what is held until the last of them is sent or the client has gone."""
+class EventStream(StreamingResponse):
+    """A stream of events, and what is held until the last of them is sent or the client has gone."""
 
     def __init__(self, events: AsyncIterator[bytes], held: contextlib.ExitStack) -> None:
         super().__init__(events, media_type="text/event-stream")
@@ -22,5 +21,6 @@ class Stream(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-def _event(name: str, body: dict[str, object]) -> bytes:
-    return b"event: " + name.encode() + b"\ndata: " + present.dump(body) + b"\n\n"
+def event(name: str, body: dict[str, object]) -> bytes:
+    """Return one event with a JSON document, arrays included, as its data."""
+    return b"event: " + name.encode() + b"\ndata: " + orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n\n"

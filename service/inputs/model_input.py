@@ -1,4 +1,4 @@
-"""TODO: what service/inputs/model_input.py is."""
+"""One input of a model: what a client sent, decoded to arrays, with the tokens or the picture that a person sees."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,10 +10,11 @@ import numpy.typing as npt
 from service.arrays import Array
 
 Pixels: TypeAlias = npt.NDArray[np.uint8]
-
-
 Box: TypeAlias = tuple[float, float, float, float]
 """Left, top, right, bottom in pixels of the upright image; may reach beyond its edges."""
+
+MASK_COST = 64
+"""Cost of a mask, in tokens: each has a row of logits over the vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Picture:
     width: int
     height: int
     orientation: int = 1
-    """By which EXIF says the stored pixels were turned to stand upright: 1 to 8, 1 for not at all."""
+    """How EXIF says that the stored pixels must be turned to stand upright: 1 to 8, 1 for not at all."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +42,15 @@ Text: TypeAlias = str | Pair
 
 @dataclass(frozen=True)
 class Token:
-    """One token: what it reads, and where it stands in the text; a special one stands nowhere (None)."""
+    """One token: its text, and its span in the input; a special token has no span (None)."""
 
     index: int
     text: str
     span: tuple[int, int] | None
     type: int = 0
-    """What the model is told of which text it belongs to."""
+    """Which text it belongs to, as the model is told (token type id)."""
     sequence: int | None = None
-    """Of a pair: the text that the span is in, 0 or 1."""
+    """In a pair: the text that the span is in, 0 or 1."""
 
     def json(self) -> dict[str, object]:
         """Return the token as an answer shows it."""
@@ -57,26 +58,18 @@ class Token:
         return shown if self.sequence is None else {**shown, "sequence": self.sequence}
 
 
-MASK_TOKENS = 64
-"""A gap costs as much as so many tokens."""
-
-
 @dataclass(frozen=True)
 class ModelInput:
-    """One input, decoded: its arrays by port, the lengths of its axes, and what a person would call it."""
+    """One decoded input: its arrays by port, the lengths of its axes, and its tokens or its picture."""
 
-    inputs: dict[str, Array]
+    arrays: dict[str, Array]
     lengths: dict[str, int]
-    shown: Picture | Sequence[Token]
     special: dict[str, Array]
-    """For each axis, which of its tokens are special, or stand before the first patch."""
+    """For each axis, which tokens are special or come before the first patch (length)."""
+    tokens: Sequence[Token] = ()
+    picture: Picture | None = None
 
 
 def cost_of(lengths: Mapping[str, int]) -> int:
-    """Return what an image or a text costs: its tokens, or more for masks, each a row of logits over the vocabulary."""
-    return max(lengths.get("image", 0), lengths.get("source", 0), MASK_TOKENS * lengths.get("masked", 0))
-
-
-def specials(tokens: Sequence[Token]) -> Array:
-    """Return which tokens are special."""
-    return np.array([token.span is None for token in tokens], np.bool_)
+    """Return the cost of an image or a text in tokens."""
+    return max(lengths.get("image", 0), lengths.get("source", 0), MASK_COST * lengths.get("masked", 0))

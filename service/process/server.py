@@ -1,4 +1,4 @@
-"""Listen: the HTTP server, how it is told to stop or to read its artifacts again, and the port of admins beside it."""
+"""The HTTP server: it listens, reloads on SIGHUP, drains and stops on SIGTERM; and the admin port beside it."""
 
 import asyncio
 import contextlib
@@ -20,16 +20,16 @@ from uvicorn.loops.auto import auto_loop_factory
 
 from service.app import create_admin, create_app
 from service.errors import Conflict, Refusal
-from service.http.bounded_protocol import wire
+from service.http.bounded_protocol import bounded_protocol
 from service.inputs.sandbox.decoder_process import ForkServer
-from service.process.workers import Worker
 from service.repository.served_model import ServedModel
 from service.settings import Settings
 from service.store.stored_request import Store
+from service.telemetry.tracing import SILENT, Tracer
 
 SWITCH_SECONDS = 0.0005
-"""For which one thread may keep the others from running Python: a tenth of the default, which a request that waits for
-the device's thread, or that thread for the event loop, would feel."""
+"""How long one thread may keep the others from running Python: a tenth of the default. The default delays requests,
+which pass from the event loop to the device's thread and back."""
 log = structlog.get_logger()
 
 
@@ -38,9 +38,9 @@ class Stopped:
     """How serving ended."""
 
     failure: str | None
-    """Why it could not go on."""
+    """The reason why it could not go on."""
     at_once: bool
-    """Was it told twice."""
+    """True if it was told to stop twice."""
 
 
 def serve(
@@ -49,21 +49,22 @@ def serve(
     store: Store,
     listening: Sequence[socket.socket],
     when_ready: Callable[[], None],
-    nursery: ForkServer,
-    worker: Worker | None = None,
+    fork_server: ForkServer,
+    tell_reload: Callable[[], None] | None = None,
+    tracer: Tracer = SILENT,
 ) -> Stopped:
     """Serve on a socket, and on a second one for admins if there is one, until told to stop.
 
-    A worker listens once its models have run.
+    A worker, which `tell_reload` is given to, listens once its models have run.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     main, *beside = listening
-    app = create_app(settings, models, store, when_ready, nursery, worker)
-    server = Server(_config(app, settings, "on"), app, settings.drain_seconds, worker=worker is not None)
-    admin = AdminServer(_config(create_admin(app, settings), settings, "off"))
+    app = create_app(settings, models, store, when_ready, fork_server, tell_reload, tracer)
+    server = Server(_config(app, settings, "on"), app, settings.drain_seconds, worker=tell_reload is not None)
+    admin = AdminServer(_config(create_admin(app, settings, tracer), settings, "off"))
 
     async def watch() -> None:
-        if worker:
+        if tell_reload:
             await server.listens.wait()
         await admin.serve(sockets=beside)
 
@@ -82,7 +83,7 @@ def serve(
 def _config(app: FastAPI, settings: Settings, lifespan: Literal["on", "off"]) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=wire(settings, app.state.metrics),
+        http=bounded_protocol(settings, app.state.metrics),
         lifespan=lifespan,
         log_config=None,
         access_log=False,
@@ -93,9 +94,9 @@ def _config(app: FastAPI, settings: Settings, lifespan: Literal["on", "off"]) ->
 
 
 class Server(uvicorn.Server):
-    """A server that is taken out of rotation before it stops, and for which being told to stop is no failure.
+    """A server that drains before it stops, and that exits with status 0 after a signal.
 
-    SIGTERM lets it drain; SIGINT, from a person, does not; a second one of either ends it at once.
+    SIGTERM lets it drain; SIGINT, from a person, does not; a second signal ends it at once.
     """
 
     def __init__(self, config: uvicorn.Config, app: FastAPI, drain_seconds: float, *, worker: bool) -> None:
@@ -103,12 +104,12 @@ class Server(uvicorn.Server):
         self._app, self._drain_seconds, self._worker = app, drain_seconds, worker
         self.listens = asyncio.Event()
         self._told = 0
-        """The signal to stop."""
+        """The signal to stop, once there was one."""
         self._stop_at = math.inf
         self._reload: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen, and to SIGHUP."""
+        """Begin to listen, and to handle SIGHUP."""
         await super().startup(sockets)
         self.listens.set()
         if hasattr(signal, "SIGHUP"):
@@ -126,7 +127,7 @@ class Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Take a signal to stop: only note it, whatever it interrupts may hold any lock."""
+        """Note a signal to stop, and no more: the code that it interrupts may hold any lock."""
         if self._worker and not self.started:  # nobody was ever dealt to it
             state = getattr(self._app.state, "regard", None)
             if failure := state and state.failure:
@@ -137,7 +138,7 @@ class Server(uvicorn.Server):
         self._told = self._told or sig
 
     async def on_tick(self, counter: int) -> bool:
-        """Look ten times a second whether it is time to stop."""
+        """Check ten times a second whether it is time to stop."""
         state = self._app.state.regard
         if self._told == signal.SIGTERM and not state.failure and not state.draining:
             log.info("draining", seconds=self._drain_seconds)
@@ -153,17 +154,17 @@ class Server(uvicorn.Server):
 
     async def _reload_all(self) -> None:
         self._app.state.keys.reload()
-        with contextlib.suppress(Refusal):  # the log has it
+        with contextlib.suppress(Refusal):  # it is logged
             while True:
                 try:
                     await self._app.state.regard.models.reload()
                     return
-                except Conflict:  # what has changed since that one began is to be seen too
+                except Conflict:  # the folder may have changed since the other reload began
                     await asyncio.sleep(0.1)
 
 
 class AdminServer(uvicorn.Server):
-    """A server beside another, which alone is told by signals."""
+    """The server of the admin port. Signals are handled by the server beside it."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Start: check and load the artifacts, listen, serve; what a person is told, and the status to exit with."""
+"""A start: settings are checked, artifacts loaded, ports bound, requests served; and the exit status."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ from service.repository.served_model import ServedModel
 from service.repository.trial_load import Trial
 from service.settings import Settings, SettingsError
 from service.store import open_store
-from service.telemetry.tracing import close_tracing, open_tracing
+from service.telemetry import open_tracer
 
 log = structlog.get_logger()
 
@@ -43,15 +43,15 @@ def run(settings: Settings, worker: Worker | None = None) -> int:
         structlog.contextvars.bind_contextvars(worker=worker.number)
     else:
         log.info("settings", **settings.model_dump(mode="json"))
-    trial, nursery = None, ForkServer(settings)
+    trial, fork_server = None, ForkServer(settings)
     try:
         with contextlib.suppress(ArtifactError):  # loading finds the same
             trial = Trial(find_artifacts(settings.artifacts), settings, "fork")
-        open_tracing(settings)  # which starts a thread, so only now
+        tracer = open_tracer(settings)  # it starts a thread, so only now
         from service.process.server import serve  # FastAPI takes a while, in which artifacts are tried
 
         with contextlib.suppress(OSError):  # the first image tries again
-            nursery.start()  # while models are loaded
+            fork_server.start()  # while models are loaded
         models = load(settings, trial)
     except ImportError as error:
         return _unusable(error)
@@ -77,8 +77,9 @@ def run(settings: Settings, worker: Worker | None = None) -> int:
             if worker is None or worker.number == 0:
                 _welcome(settings, url, models)
 
-        stopped = serve(settings, models, store, listening, when_ready, nursery, worker)
-    close_tracing()
+        tell_reload = worker.tell_reload if worker else None
+        stopped = serve(settings, models, store, listening, when_ready, fork_server, tell_reload, tracer)
+    tracer.close()
     if stopped.failure:
         log.error("model cannot run", reason=stopped.failure)
         return 6
@@ -106,7 +107,7 @@ def _refuse(faults: Sequence[Exception]) -> int:
 
 
 def _welcome(settings: Settings, url: str, models: Mapping[str, ServedModel]) -> None:
-    """Tell a person, where logs are lines for people, what to open and what to try."""
+    """Print what to open and what to try, if the log is for people."""
     if settings.log_format != "console":
         return
     lines = [f"open  {url}/", f"      {url}/docs"]
@@ -115,7 +116,7 @@ def _welcome(settings: Settings, url: str, models: Mapping[str, ServedModel]) ->
 
 
 def _command(served: ServedModel, url: str) -> str:
-    """Return a curl command that a model answers, with the files that lie in the repository."""
+    """Return a curl command that a model answers, with files of the repository."""
     endpoint = f"{url}/{served.endpoints[0]}"
     if served.manifest.image:
         few = "top_k=1&" if served.endpoints[0] == "classify" else ""

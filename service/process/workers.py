@@ -1,8 +1,8 @@
-"""Workers: processes that serve one port together, where an answer costs less to compute than to carry.
+"""Workers: processes that serve one port together, for models whose answers take less time than HTTP does.
 
-Each is a whole service with models of its own, and listens (`SO_REUSEPORT`, on Linux) once they have run; from then on
-the kernel deals it connections. The process of this module only starts them, passes on what it is told, and starts
-again what has ended. What workers share lies in a folder: the requests that are kept, and what is counted.
+Each is a whole service with its own models. It listens (`SO_REUSEPORT`, on Linux) once its models have run; from then
+on the kernel distributes connections to it. The supervisor starts workers, passes signals on, and restarts workers that
+end. They share a folder with the stored requests and the metrics.
 """
 
 import contextlib
@@ -24,10 +24,10 @@ from service.process.sockets import bind, cannot_bind
 from service.settings import PREFIX, Settings
 from service.telemetry.metrics import SHARED
 
-WORKER = "--worker"
-"""What a worker is started with, before its number and the supervisor's."""
-PAUSE = 5.0
-"""Seconds until a worker is started again that had ended before it was ready."""
+WORKER_FLAG = "--worker"
+"""The argument of a worker's process, before its number and the supervisor's."""
+RESTART_SECONDS = 5.0
+"""Until a worker that ended before it was ready is started again."""
 log = structlog.get_logger()
 
 
@@ -54,9 +54,9 @@ class Worker:
             os.kill(self.supervisor, what)
 
 
-def this() -> Worker | None:
-    """Return which worker this process is, if it is one."""
-    if sys.argv[1:2] != [WORKER]:
+def current_worker() -> Worker | None:
+    """Return which worker this process is, None if it is none."""
+    if sys.argv[1:2] != [WORKER_FLAG]:
         return None
     return Worker(int(sys.argv[2]), int(sys.argv[3]), Path(os.environ[SHARED]))
 
@@ -111,7 +111,7 @@ class Workers:
                     del self._due[number]
                 except OSError as error:
                     log.error("worker cannot be started", worker=number, reason=error.strerror)
-                    self._due[number] = time.monotonic() + PAUSE
+                    self._due[number] = time.monotonic() + RESTART_SECONDS
             seconds = min(self._due.values(), default=math.inf) - time.monotonic()
             told = signal.sigtimedwait(self._told_by, min(max(seconds, 0), 3600))
             if told and told.si_signo == signal.SIGRTMIN:
@@ -135,7 +135,7 @@ class Workers:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, self._told_by - {signal.SIGHUP})  # which waits for its handler
 
         return subprocess.Popen(  # noqa: S603 # the interpreter and a module of ours
-            [sys.executable, "-m", "service", WORKER, str(number), str(supervisor)],
+            [sys.executable, "-m", "service", WORKER_FLAG, str(number), str(supervisor)],
             env=self._environment,
             preexec_fn=prepare,  # here is but one thread
             process_group=0,  # what a terminal tells its processes, it tells this one alone
@@ -160,7 +160,7 @@ class Workers:
             self._status = max(self._status, 0 if unready else status)
         elif was_ready or self._ready:
             log.error("worker ended, and is started again", worker=number, status=status)
-            self._due[number] = time.monotonic() + (0 if was_ready else PAUSE)
+            self._due[number] = time.monotonic() + (0 if was_ready else RESTART_SECONDS)
         else:  # which has said why, unless it was killed
             if process.returncode < 0:
                 log.error("worker ended", worker=number, status=status)

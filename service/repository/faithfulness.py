@@ -1,7 +1,7 @@
-"""Does a map say what mattered: the probability of a class as the patches it names are taken away, or put in.
+"""Faithfulness of a map: the probability of a class as the patches that the map names are deleted or inserted.
 
-Samek et al. 2017; Petsiuk et al. 2018 (RISE, section 4.2). Beside it, the same for one random order with a fixed seed:
-a map whose curve is no better than that says nothing.
+Samek et al. 2017; Petsiuk et al. 2018 (RISE, section 4.2). Beside each curve stands that of one random order with a
+fixed seed: a map whose curve is no better explains nothing.
 """
 
 import asyncio
@@ -9,34 +9,48 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from service.arrays import Array
+from service.batching.admission import Priority
 from service.batching.batcher import together
-from service.explanations.query import Array
+from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import Picture
 from service.repository.predictor import Predictor, probabilities
 from service.repository.served_model import Prediction
 
 STEPS = 10
-"""Of a curve, besides its beginning; each is so large a share of the patches."""
+"""Steps of a curve after its beginning. Each deletes or inserts an equal share of the patches."""
 SEED = 0
 ORDERS = 2
-"""The map's and the random one."""
+"""The map's order and the random one."""
 
 
-def rows(names: Sequence[str]) -> int:
-    """Return how many predictions an evaluation takes."""
+def count_predictions(names: Sequence[str]) -> int:
+    """Return how many predictions an evaluation of these curves takes."""
     return ORDERS * len(names) * (STEPS + 1)
 
 
 async def evaluate(
-    served: Predictor, picture: Picture, scores: Array, target: int, names: Sequence[str], digits: int
+    served: Predictor,
+    picture: Picture,
+    scores: Array,
+    target: int,
+    names: Sequence[str],
+    digits: int,
+    priority: Priority,
 ) -> dict[str, object]:
-    """Return the curves of a map's scores (patch), and of a random order, for the probability of a class."""
+    """Return the curves of a map's scores (patch) and of a random order, for the probability of a class.
+
+    Raises TypeError for a model that takes no images.
+    """
+    inputs, grid = served.inputs, served.manifest.attention[0].grid
+    if not isinstance(inputs, ImageInputs) or grid is None:
+        raise TypeError(f"{served.manifest.name}: must take images")
     orders = (np.argsort(-scores, kind="stable"), np.random.default_rng(SEED).permutation(len(scores)))
     found: list[Prediction] = []
     for name in names:
         for order in orders:
-            curve = await asyncio.to_thread(perturbed, picture.pixels, served, order, name)
-            found += await together(served.predict(served.image_item(pixels, picture)) for pixels in curve)
+            curve = await asyncio.to_thread(perturbed, picture.pixels, grid, order, name)
+            found += await together(served.predict(inputs.image_input(picture, pixels), priority) for pixels in curve)
     chances = np.array([probabilities(served.manifest, logits)[target] for logits in found])
     curves = chances.reshape(len(names), ORDERS, STEPS + 1)
     areas = ((curves[..., 1:] + curves[..., :-1]) / 2).mean(-1).round(digits)
@@ -55,10 +69,8 @@ async def evaluate(
     }
 
 
-def perturbed(pixels: Array, served: Predictor, order: Array, name: str) -> list[Array]:
+def perturbed(pixels: Array, grid: tuple[int, int], order: Array, name: str) -> list[Array]:
     """Return the image with more and more of its patches black, or black with more and more of its patches."""
-    grid = served.manifest.attention[0].grid
-    assert grid  # noqa: S101 # images have one
     images = []
     for step in range(STEPS + 1):
         chosen = np.zeros(grid[0] * grid[1], np.bool_)

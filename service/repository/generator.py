@@ -1,31 +1,34 @@
-"""TODO: what service/repository/generator.py is."""
+"""Models that generate text, token by token: from a text or an image, or in continuation of a text."""
 
 import contextlib
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
+from service.batching.admission import Priority
 from service.errors import Unacceptable
 from service.explanations.query import AttentionQuery, Target, select
 from service.generation.decode_loop import DecodeLoop
 from service.generation.kv_cache import SLOTS
 from service.generation.token_selection import Beams, Constraints, Greedy, Hypothesis, Sampler, Search, Walk
-from service.inputs.model_input import ModelInput, cost_of, specials
+from service.inputs.model_input import ModelInput, cost_of
+from service.inputs.text_inputs import TextInputs
 from service.inputs.texts import Texts
 from service.options import GenerateOptions
 from service.repository.served_model import ServedModel
 from service.runtime.device import Device
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import Tracer
 
 
 class Generator(ServedModel):
-    """The tasks that generate: a text from another or from an image, or one that continues another."""
+    """A model of a task that generates: a text from another or from an image, or one that continues another."""
 
     endpoints = ("generate", "attention")
     roles = ("encode", "decode", "attention")
+    decode_loop: DecodeLoop
 
     def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
         super().__init__(artifact, device, settings)
@@ -39,37 +42,30 @@ class Generator(ServedModel):
             reason = f"asks for num_beams {generation.num_beams}, REGARD_MAX_BEAMS allows {settings.max_beams}"
             raise ArtifactError(artifact.path(MANIFEST), reason)
         self.generation = generation
-        self.texts = Texts(artifact, rule.tokenizer, rule.max_tokens) if rule else None
-        other = generation.tokenizer
-        own = Texts(artifact, other, generation.max_new_tokens) if other else self.texts
-        assert own  # noqa: S101 # one of them there is
-        self.targets = own
+        if generation.tokenizer:
+            self.target_texts = Texts(artifact, generation.tokenizer, generation.max_new_tokens)
+        elif isinstance(self.inputs, TextInputs):
+            self.target_texts = self.inputs.texts
 
     def longest(self) -> dict[str, int]:
         """Return the most tokens of a source, if it is a text, and of a target."""
-        source = {"source": self.manifest.text.max_tokens} if self.manifest.text else {}
         target = self.generation.max_new_tokens
-        return {**source, "capacity": -(-target // SLOTS) * SLOTS, "target": target, "target_input": target}
+        capacity = -(-target // SLOTS) * SLOTS
+        return {**self.inputs.longest, "capacity": capacity, "target": target, "target_input": target}
 
     @property
     def continues(self) -> bool:
-        """Do targets continue their source, in one sequence with it."""
+        """True if targets continue their source, in one sequence with it."""
         return self.generation.start is None
 
-    def loops(self, device: Device, metrics: Metrics) -> list[Callable[[], Coroutine[Any, Any, None]]]:
-        """Make the decode loop and the attention lane."""
-        works = super().loops(device, metrics)
-        self._decoding = DecodeLoop(
-            self.sessions["encode"],
-            self.sessions["decode"],
-            self.generation,
-            device,
-            self.settings,
-            self.predicting,
-            metrics,
-        )
-        self._lanes.append(self._decoding)
-        return [self._decoding.work, *works]
+    def start(self, device: Device, metrics: Metrics, tracer: Tracer) -> None:
+        """Make the lanes of attention and relevance, and the decode loop."""
+        super().start(device, metrics, tracer)
+        self.decode_loop = DecodeLoop(
+            self.sessions["encode"], self.sessions["decode"], self.generation, device, self.settings,
+            self.predictions, metrics, tracer,
+        )  # fmt: skip
+        self.lanes.append(self.decode_loop)
 
     def limit(self, options: GenerateOptions, source: int, spare: int = 0) -> int:
         """Return how many tokens may be generated from a source of that length, with room to spare for some more.
@@ -117,77 +113,71 @@ class Generator(ServedModel):
         """Return what a source and a target of at most so many tokens cost."""
         return source + limit * (options.num_beams or self.generation.num_beams)
 
-    def likely_cost(self, texts: Sequence[str], options: GenerateOptions) -> int:
-        """Return what texts will cost, going by their characters and by the texts that came before."""
-        assert self.texts  # noqa: S101 # the caller looked
+    def likely_cost(self, texts: int, tokens: int, options: GenerateOptions) -> int:
+        """Return the probable cost of so many texts of so many tokens in all."""
         limit = options.max_new_tokens or 1 if self.continues else self.limit(options, 1)
-        return sum(map(self.texts.likely, texts)) + len(texts) * self.cost(0, limit, options)
+        return tokens + texts * self.cost(0, limit, options)
 
     def penalty(self, options: GenerateOptions) -> float:
         """Return the power of the length by which scores are divided."""
         return self.generation.length_penalty if options.length_penalty is None else options.length_penalty
 
     @contextlib.contextmanager
-    def permit(self, sources: Sequence[tuple[int, GenerateOptions]], maps: int) -> Iterator[None]:
-        """Hold what sources of such lengths may cost at most: tokens to generate, and bytes of maps to compute.
+    def permit(self, sources: Sequence[tuple[int, GenerateOptions]], maps: int, priority: Priority) -> Iterator[None]:
+        """Hold the most that sources of such lengths may cost: tokens to generate, and bytes of maps to compute.
 
         Raises Busy before any work is spent if either queue is full.
         """
         tokens = sum(self.cost(length, self.limit(options, length), options) for length, options in sources)
         with contextlib.ExitStack() as held:
-            for budget, cost in ((self.predicting, tokens), (self.looking, maps)):
+            for budget, cost in ((self.predictions, tokens), (self.attention, maps)):
                 if cost:
-                    held.enter_context(budget.permit(cost))
+                    held.enter_context(budget.permit(cost, priority))
             yield
-
-    def text_item(self, text: str) -> ModelInput:
-        """Tokenize a text. Raises what `Texts.encode` does."""
-        assert self.texts  # noqa: S101 # the caller looked
-        tokens = self.texts.encode(text)
-        inputs = {
-            "source": np.array([token.index for token in tokens]),
-            "source_visible": np.ones(len(tokens), np.bool_),
-        }
-        return ModelInput(inputs, {"source": len(tokens)}, tokens, {"source": specials(tokens)})
 
     async def generate(
         self, source: ModelInput, options: GenerateOptions, grew: Callable[[Hypothesis], None] | None = None
     ) -> Hypothesis:
-        """Return the target of a source."""
-        behind = source.inputs["source"].tolist() if self.continues else []
-        return await self._decoding.generate(
-            source.inputs,
+        """Return the target of a source; `grew` is called after every step with what there is of it."""
+        behind = source.arrays["source"].tolist() if self.continues else []
+        return await self.decode_loop.generate(
+            source.arrays,
             cost_of(source.lengths),
             lambda: self.search(options, behind),
             self.limit(options, len(behind)),
             grew,
+            options.priority,
         )
 
-    def finished(self, source: ModelInput, target: Sequence[int], ask: AttentionQuery) -> ModelInput:
-        """Return a finished target as an input of one teacher-forced pass; row i emits token i, having been fed i - 1.
+    def finished(self, source: ModelInput, target: Sequence[int], query: AttentionQuery) -> ModelInput:
+        """Return a finished target as the input of one teacher-forced pass: row i emits token i, fed token i - 1.
 
-        Its last token is fed too where rows are asked for at which a token is the input.
+        Its last token is fed too if the request reads rows at which a token is the input.
         """
         start = self.generation.start
-        behind = target if ask.options.align == "input" else target[:-1]
-        fed = np.array([*(source.inputs["source"] if start is None else [start]), *behind])
+        behind = target if query.options.align == "input" else target[:-1]
+        fed = np.array([*(source.arrays["source"] if start is None else [start]), *behind])
         ends = [index for index in (start, self.generation.end) if index is not None]
         special = np.isin(fed, ends)
         if start is None:
             special[: source.lengths["source"]] = source.special["source"]
         lengths = self.lengths(cost_of(source.lengths), len(behind) + 1)
         return ModelInput(
-            {**source.inputs, "target": fed}, lengths, source.shown, {**source.special, "target": special}
+            {**source.arrays, "target": fed},
+            lengths,
+            {**source.special, "target": special},
+            source.tokens,
+            source.picture,
         )
 
-    def targets_of(self, source: ModelInput, target: Sequence[int], ask: AttentionQuery) -> list[Target]:
-        """Return what is to be explained of a finished target. Raises Unacceptable for a token that is not there."""
-        places = range(len(target)) if ask.targets is None else select("target", ask.targets, len(target))
+    def targets_of(self, source: ModelInput, target: Sequence[int], query: AttentionQuery) -> list[Target]:
+        """Return what relevance explains of a finished target. Raises Unacceptable for a token that is not there."""
+        positions = range(len(target)) if query.targets is None else select("target", query.targets, len(target))
         first = source.lengths["source"] - 1 if self.continues else 0
-        return [Target(target[place], (first + place,), first + place, place) for place in places]
+        return [Target(target[index], (first + index,), first + index, index) for index in positions]
 
     def lengths(self, source: int, target: int) -> dict[str, int]:
-        """Return the lengths of the axes, of a source of so many tokens or patches."""
+        """Return the lengths of the axes for a source of so many tokens or patches, and a target."""
         if self.continues:
             return {"target": source + target - 1, "target_input": source + target - 1}
-        return {"image" if self.manifest.image else "source": source, "target": target, "target_input": target}
+        return {self.inputs.axis: source, "target": target, "target_input": target}

@@ -1,8 +1,9 @@
-"""TODO: what service/repository/predictor.py is."""
+"""Models that answer with one pass: classes, embeddings, candidates for masks."""
 
 import contextlib
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,22 +11,24 @@ import numpy.typing as npt
 from contract.artifact import MANIFEST, Artifact, ArtifactError
 from contract.manifest import Manifest
 from service.arrays import crop, sigmoid, softmax
+from service.batching.admission import Priority
 from service.batching.batcher import Lane, bucket_of
 from service.errors import NOT_FINITE, Broken, Refusal, Unacceptable
 from service.explanations.query import AttentionQuery, Target, select
-from service.inputs.model_input import ModelInput, Pair, Text, cost_of, specials
-from service.inputs.texts import Texts
+from service.inputs.model_input import ModelInput, cost_of
+from service.inputs.text_inputs import TextInputs
 from service.repository.served_model import Prediction, ServedModel
 from service.runtime.device import Device
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import Tracer
 
 MOST_MASKS = 64
-"""Gaps of one text."""
+"""Masks of one text."""
 
 
 class Predictor(ServedModel):
-    """The tasks that one pass answers: classes, an embedding, words for gaps; of an image or of a text."""
+    """A model of a task that one pass answers, for an image or for a text."""
 
     roles = ("predict", "attention")
     own_endpoint: ClassVar[Mapping[str, str]] = {
@@ -34,94 +37,89 @@ class Predictor(ServedModel):
         "feature-extraction": "embed",
         "fill-mask": "fill-mask",
     }
+    mask: str | None = None
+    """The token that stands for what is to be found, if there is one."""
+    prediction_lane: Lane[ModelInput, Prediction]
 
     def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
         super().__init__(artifact, device, settings)
         self.endpoints = (self.own_endpoint[self.manifest.task], "attention")
-        rule = self.manifest.text
-        self._texts = Texts(artifact, rule.tokenizer, rule.max_tokens) if rule else None
-        self._mask = rule.mask if rule else None
-        if self.manifest.task == "fill-mask" and self._mask is None:
-            raise ArtifactError(artifact.path(MANIFEST), "a fill-mask model needs a text rule with a mask token")
 
-    def loops(self, device: Device, metrics: Metrics) -> list[Callable[[], Coroutine[Any, Any, None]]]:
-        """Make the lanes of predictions and of attention."""
-        works = super().loops(device, metrics)
-        self._predict: Lane[ModelInput, Prediction] = Lane(
-            f"{self.manifest.name}/predict",
-            device,
-            self._predict_all,
-            self.settings.batch_tokens,
-            self.predicting,
-            metrics,
-            self.sessions["predict"].stop,
-        )
-        self._lanes.append(self._predict)
-        return [self._predict.work, *works]
-
-    def longest(self) -> dict[str, int]:
-        """Return the most tokens of a text, none for images."""
-        return {"source": self.manifest.text.max_tokens} if self.manifest.text else {}
-
-    @property
-    def mask(self) -> str | None:
-        """Return the token that stands for what is to be found, where there is one."""
-        return None if self._texts is None or self._mask is None else self._texts.piece(self._mask)
-
-    def decode_text(self, text: Text, *, truncate: bool) -> ModelInput:
-        """Tokenize a text. Raises what `Texts.encode` does, and Unacceptable for a text without gaps to fill."""
-        assert self._texts  # noqa: S101 # the caller looked
-        if isinstance(text, Pair) and self.manifest.task != "text-classification":
-            raise Unacceptable(f"text_pair: is for text-classification, this model's task is {self.manifest.task}")
-        tokens = self._texts.encode(text, truncate=truncate)
-        indices = np.array([token.index for token in tokens])
-        inputs = {
-            "source": indices,
-            "source_visible": np.ones(len(tokens), np.bool_),
-            "source_types": np.array([token.type for token in tokens]),
-        }
-        lengths = {"source": len(tokens)}
-        if self.manifest.task == "fill-mask":
-            inputs["masked"] = masked = np.flatnonzero(indices == self._mask)
-            lengths["masked"] = len(masked)
-            if not 1 <= len(masked) <= MOST_MASKS:
-                raise Unacceptable(f"input: must hold {self.mask} 1 to {MOST_MASKS} times, given {len(masked)}")
-        return ModelInput(inputs, lengths, tokens, {"source": specials(tokens)})
+    def start(self, device: Device, metrics: Metrics, tracer: Tracer) -> None:
+        """Make the lanes of predictions, attention and relevance."""
+        super().start(device, metrics, tracer)
+        self.prediction_lane = Lane(
+            f"{self.manifest.name}/predict", device, self._run_predictions, self.settings.batch_tokens,
+            self.predictions, metrics, self.sessions["predict"].stop, tracer,
+        )  # fmt: skip
+        self.lanes.append(self.prediction_lane)
 
     def permit(
-        self, lengths: Sequence[Mapping[str, int]], *, looking: bool, targets: int = 1
+        self, lengths: Sequence[Mapping[str, int]], priority: Priority, *, attention: bool, targets: int = 1
     ) -> contextlib.AbstractContextManager[None]:
-        """Hold what inputs of these lengths cost. Raises Busy before any work is spent if the queue is full."""
-        if looking:
-            return self.looking.permit(sum(self.map_bytes(one) for one in lengths) * max(targets, 1))
-        return self.predicting.permit(sum(cost_of(one) for one in lengths))
+        """Hold the cost of inputs with these lengths. Raises Busy before any work is spent if the queue is full."""
+        if attention:
+            return self.attention.permit(sum(self.map_bytes(one) for one in lengths) * max(targets, 1), priority)
+        return self.predictions.permit(sum(cost_of(one) for one in lengths), priority)
 
-    def targets(self, item: ModelInput, ask: AttentionQuery) -> list[Target]:
-        """Return what is to be explained of an input. Raises Unacceptable for a class or mask that there is not."""
-        if self.manifest.task == "fill-mask":
-            places = item.inputs["masked"].tolist()
-            masks = range(len(places)) if ask.targets is None else select("target", ask.targets, len(places))
-            return [Target(-1, (places[mask],), mask, mask) for mask in masks]
-        rows = tuple(ask.wanted[0].rows(item.lengths[ask.wanted[0].kind.query]))
-        return [Target(index, rows) for index in ask.targets or (-1,)]
+    def targets(self, item: ModelInput, query: AttentionQuery) -> list[Target]:
+        """Return what relevance explains of an input."""
+        rows = tuple(query.kinds[0].rows(item.lengths[query.kinds[0].kind.query]))
+        return [Target(index, rows) for index in query.targets or (-1,)]
 
-    async def predict(self, item: ModelInput) -> Prediction:
-        """Return what the head says of an input."""
+    def target_entry(self, target: Target, prediction: Prediction) -> dict[str, object]:
+        """Return what an answer says of a target: a class by index and label."""
+        index = int(prediction.argmax()) if target.token < 0 else target.token
+        names = self.manifest.labels
+        return {"index": index, "label": names[index] if names else str(index)}
+
+    async def predict(self, item: ModelInput, priority: Priority) -> Prediction:
+        """Return what the head returns for an input."""
         size = cost_of(item.lengths)
-        return await self._predict.submit(item, size, bucket_of(size))
+        return await self.prediction_lane.submit(item, size, bucket_of(size), priority)
 
-    def _predict_all(self, items: Sequence[ModelInput]) -> list[Prediction | Refusal]:
+    def _run_predictions(self, items: Sequence[ModelInput]) -> list[Prediction | Refusal]:
         (port,) = self.manifest.graphs["predict"].outputs
-        out = self._run("predict", items)[port.name]
+        out = self.run("predict", items)[port.name]
         found = [crop(out[row], port, item.lengths) for row, item in enumerate(items)]
         return [one if np.isfinite(one).all() else Broken(NOT_FINITE) for one in found]
 
-    def words(self, index: int) -> str:
+
+class MaskFiller(Predictor):
+    """A masked language model: logits over the vocabulary for every mask of a text."""
+
+    mask: str
+
+    def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
+        super().__init__(artifact, device, settings)
+        if not isinstance(self.inputs, TextInputs) or self.inputs.rule.mask is None:
+            raise ArtifactError(artifact.path(MANIFEST), "a fill-mask model needs a text rule with a mask token")
+        self.texts, self._mask_index = self.inputs.texts, self.inputs.rule.mask
+        self.mask = self.texts.piece(self._mask_index)
+
+    def complete_input(self, item: ModelInput) -> ModelInput:
+        """Return the input with the positions of its masks. Raises Unacceptable for none or too many."""
+        masked = np.flatnonzero(item.arrays["source"] == self._mask_index)
+        if not 1 <= len(masked) <= MOST_MASKS:
+            raise Unacceptable(f"input: must hold {self.mask} 1 to {MOST_MASKS} times, given {len(masked)}")
+        return replace(item, arrays={**item.arrays, "masked": masked}, lengths={**item.lengths, "masked": len(masked)})
+
+    def targets(self, item: ModelInput, query: AttentionQuery) -> list[Target]:
+        """Return what relevance explains of an input. Raises Unacceptable for a mask that it does not have."""
+        positions = item.arrays["masked"].tolist()
+        masks = range(len(positions)) if query.targets is None else select("target", query.targets, len(positions))
+        return [Target(-1, (positions[mask],), mask, mask) for mask in masks]
+
+    def target_entry(self, target: Target, prediction: Prediction) -> dict[str, object]:
+        """Return what an answer says of a target: a mask and the likeliest token for it."""
+        token = int(prediction[target.position].argmax())
+        return {"mask": target.index, "token": token, "label": self.text_of(token)}
+
+    def text_of(self, token: int) -> str:
         """Return the text of one token."""
-        assert self._texts  # noqa: S101 # the caller looked
-        return self._texts.decode([index])
+        return self.texts.decode([token])
 
 
 def probabilities(manifest: Manifest, logits: Prediction) -> npt.NDArray[np.float64]:
-    """Return what logits say of each class: one of them, or each for itself."""
+    """Return the probability of each class: of one among all (softmax), or of each by itself (sigmoid)."""
     return softmax(logits) if manifest.scores == "softmax" else sigmoid(logits)

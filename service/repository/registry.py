@@ -1,4 +1,4 @@
-"""The models that are served: loaded, warmed up, replaced while requests run, and retired."""
+"""The registry of models: they are loaded, warmed up, replaced while requests run, and retired."""
 
 import asyncio
 import contextlib
@@ -21,9 +21,10 @@ from service.runtime.runtime_errors import ProviderError, SessionError
 from service.runtime.session import choose_device
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import SILENT, Tracer
 
 FAULTS = (ArtifactError, ProviderError, SessionError)
-"""Of an artifact, of the device, of a graph."""
+"""Errors of an artifact, of the device, of a graph."""
 log = structlog.get_logger()
 
 
@@ -67,13 +68,20 @@ def load_one(folder: Path, device: str, settings: Settings, trial: Trial | None 
 
 
 class Registry(Mapping[str, ServedModel]):
-    """Models by name. Each has loops of its own; one that is replaced keeps them until its last request is answered.
+    """Models by name. Each has its own loops; a model that is replaced keeps them until its last request is answered.
 
-    To be made and used in an event loop.
+    It must be made and used in an event loop.
     """
 
-    def __init__(self, loaded: Mapping[str, ServedModel], settings: Settings, device: Device, metrics: Metrics) -> None:
-        self._settings, self._device, self._metrics = settings, device, metrics
+    def __init__(
+        self,
+        loaded: Mapping[str, ServedModel],
+        settings: Settings,
+        device: Device,
+        metrics: Metrics,
+        tracer: Tracer = SILENT,
+    ) -> None:
+        self._settings, self._device, self._metrics, self._tracer = settings, device, metrics, tracer
         self._served: dict[str, ServedModel] = {}
         self._loops: dict[ServedModel, list[asyncio.Task[None]]] = {}
         self._retiring: set[asyncio.Task[None]] = set()
@@ -98,7 +106,7 @@ class Registry(Mapping[str, ServedModel]):
             _log_ready(served)
 
     async def check(self) -> None:
-        """Warm up those again that failed several times in a row; while one cannot run, it is not ready."""
+        """Warm up again the models that failed several times in a row; a model that cannot run is not ready."""
         for served in list(self.values()):  # a reload may change what is served meanwhile
             if not served.failing:
                 continue
@@ -109,7 +117,7 @@ class Registry(Mapping[str, ServedModel]):
                 log.error("model fails", model=served.manifest.name, reason=str(error))
 
     def show_queues(self) -> None:
-        """Set the gauges of what the queues hold."""
+        """Set the gauges of the queues."""
         for served in self.values():
             for queue, budget in served.budgets.items():
                 self._metrics.queue_cost.labels(queue).set(budget.held)
@@ -117,9 +125,9 @@ class Registry(Mapping[str, ServedModel]):
     async def reload(self) -> list[dict[str, str]]:
         """Read the folder of artifacts again; return what became of each model.
 
-        A version other than the one that is served is tried in a process of its own, loaded and warmed up beside it,
-        and takes its place at once. One that cannot be served changes nothing. Raises Conflict while another reload
-        runs, and Unacceptable if there is nothing in the folder.
+        A version other than the served one is tried in a child process, loaded and warmed up beside the old one, and
+        replaces it. A version that cannot be served changes nothing. Raises Conflict while another reload runs, and
+        Unacceptable if the folder is empty.
         """
         if self._reloading.locked():
             raise Conflict("reload: one at a time, another is running")
@@ -178,8 +186,8 @@ class Registry(Mapping[str, ServedModel]):
             trial.close()
 
     def _start(self, served: ServedModel) -> None:
-        works = served.loops(self._device, self._metrics)
-        self._loops[served] = [asyncio.create_task(_supervised(work)) for work in works]
+        served.start(self._device, self._metrics, self._tracer)
+        self._loops[served] = [asyncio.create_task(_supervised(work)) for work in served.loops()]
 
     def _show(self, served: ServedModel) -> None:
         """Serve a model under its name."""
@@ -192,7 +200,7 @@ class Registry(Mapping[str, ServedModel]):
             metrics.queue_limit.labels(queue).set(budget.limit)
 
     def _hide(self, name: str) -> ServedModel:
-        """Serve a model no more."""
+        """Serve a model no longer."""
         served, metrics = self._served.pop(name), self._metrics
         metrics.forget(metrics.model_info, *_info(served))
         for queue in served.budgets:
@@ -201,7 +209,7 @@ class Registry(Mapping[str, ServedModel]):
         return served
 
     def _retire(self, served: ServedModel) -> None:
-        """Let a model that has no name any more answer its last requests, then end it."""
+        """Let a model that was replaced or removed answer its last requests, then end it."""
         task = asyncio.create_task(self._end_when_unused(served))
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
@@ -210,7 +218,7 @@ class Registry(Mapping[str, ServedModel]):
         await served.unused.wait()
         await self._end(served)
         log.info("model retired", model=served.manifest.name, version=served.manifest.version)
-        asyncio.get_running_loop().call_soon(_tidy)  # once nothing here holds it
+        asyncio.get_running_loop().call_soon(_release_memory)  # once nothing here holds it
 
     async def _end(self, served: ServedModel) -> None:
         await self._stop(served)
@@ -225,7 +233,7 @@ class Registry(Mapping[str, ServedModel]):
 
 
 async def _supervised(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Start a loop again should it ever fail: one request must not end the service for the next."""
+    """Run a loop, and start it again if it fails: one request must not end the service for the next."""
     while True:
         try:
             await work()
@@ -245,14 +253,14 @@ def _info(served: ServedModel) -> tuple[str, str, str, str]:
 
 
 def _public(error: Exception) -> str:
-    """Return what is told of a fault to whoever asked for a reload: no path, no words of a library."""
+    """Return a fault in words for the client that asked for a reload: no path, no words of a library."""
     if isinstance(error, ArtifactError):
         return f"{error.file.name}: {error.reason.partition(';')[0].partition(':')[0]}"
     return "its graphs cannot be loaded or run; the log has the reason"
 
 
-def _tidy() -> None:
-    """Give back the memory of what is gone, to the system too where it is Linux."""
+def _release_memory() -> None:
+    """Give back the memory of models that are gone, on Linux to the system too."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""A loaded artifact at work: its sessions, its lanes, and what its task answers."""
+"""A loaded artifact: its sessions, and the lanes in which its attention and relevance graphs run."""
 
 import asyncio
 import contextlib
@@ -8,89 +8,88 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import structlog
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
 from contract.manifest import Manifest, Role
 from service.arrays import Array, crop, padded
-from service.batching.admission import Budget
+from service.batching.admission import Budget, Priority
 from service.batching.batcher import Lane, bucket_of, together
-from service.errors import NOT_FINITE, Broken, Refusal
-from service.explanations.query import AttentionQuery, GraphControls, Map, Target, patches
+from service.errors import NOT_FINITE, Broken, Refusal, Unacceptable
+from service.explanations.answer import AttentionMap
+from service.explanations.query import AttentionQuery, Target, image_kind
 from service.generation.decode_loop import DecodeLoop
-from service.inputs.model_input import ModelInput, Picture
+from service.inputs.image_inputs import ImageInputs
+from service.inputs.model_input import ModelInput, Pair, Text
+from service.inputs.text_inputs import TextInputs
+from service.repository.graph_controls import GraphControls, controls_of, read_diagnostics, read_maps
 from service.runtime.device import Device
 from service.runtime.session import open_sessions
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import Tracer
 
 Prediction: TypeAlias = npt.NDArray[np.float32]
-"""What a head says of one input: logits (classes), an embedding (width), or logits (masks, vocabulary)."""
+"""What a head returns for one input: logits (classes), an embedding (width), or logits (masks, vocabulary)."""
 RawMaps: TypeAlias = tuple[Prediction, dict[str, Array]]
-"""The prediction of one input, and what was computed of its attention."""
+"""The prediction of one input, and what a graph computed of its attention."""
 
 MOST_FAILURES = 3
-"""Of runs in a row, before a model is warmed up again to see whether it can run at all."""
-
-log = structlog.get_logger()
+"""Failed runs in a row, after which a model is warmed up again to see whether it can run at all."""
 
 
 @dataclass(frozen=True)
 class AttentionJob:
-    """An item of an attention lane, and what its graph is asked for."""
+    """An item of an attention lane: an input, and what its graph is asked for."""
 
     item: ModelInput
-    reading: GraphControls
+    controls: GraphControls
 
 
 @dataclass(frozen=True)
 class RelevanceJob:
-    """An item of a relevance lane, what is explained, and through which layers."""
+    """An item of a relevance lane: an input, what is explained, and through which layers."""
 
     item: ModelInput
-    explained: Target
+    target: Target
     layers: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class AttentionResult:
-    """What was seen of one input."""
+    """The prediction of one input, its maps, and the figures of every head if they were asked for."""
 
     prediction: Prediction
-    maps: list[Map]
+    maps: list[AttentionMap]
     diagnostics: list[dict[str, object]] | None = None
 
 
 class ServedModel:
-    """What every task has: an artifact, its sessions, and an attention lane of its own with its own budget."""
+    """What every task has: an artifact, its sessions, its inputs, and lanes for attention with a budget of their own.
+
+    It is loaded when it is made, and serves once `start` has made its lanes and somebody runs its `loops`.
+    """
 
     endpoints: tuple[str, ...]
     roles: ClassVar[tuple[Role, ...]]
+    attention_lane: Lane[AttentionJob, RawMaps]
+    relevance_lane: Lane[RelevanceJob, RawMaps]
 
     def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
         self.artifact = artifact
         self.settings = settings
-        missing = [role for role in self.roles if role not in artifact.manifest.graphs]
-        if missing or not artifact.manifest.attention:
-            what = f"graphs for {', '.join(missing)}" if missing else "kinds of attention"
-            raise ArtifactError(artifact.path(MANIFEST), f"this task needs {what}, given none")
-        returned = {port.name for port in artifact.manifest.graphs["attention"].outputs}
-        for kind in artifact.manifest.attention:
-            if not {kind.kind, f"{kind.kind}.diagnostics"} <= returned:
-                raise ArtifactError(artifact.path(MANIFEST), f"the attention graph must return maps of {kind.kind}")
-            if "relevance" in kind.methods and "relevance" not in artifact.manifest.graphs:
-                raise ArtifactError(artifact.path(MANIFEST), f"relevance of {kind.kind} needs a graph, given none")
+        _check_graphs(artifact, self.roles)
         explains: tuple[Role, ...] = ("relevance",) if "relevance" in artifact.manifest.graphs else ()
         self.sessions = open_sessions(artifact, (*self.roles, *explains), device, settings)
+        self.inputs = open_inputs(artifact)
         self.ready = False
         self.unused = asyncio.Event()
         """Set while no request is being answered."""
         self.unused.set()
+        self.predictions = Budget("queue of predictions", settings.queue_tokens)
+        self.attention = Budget("queue of attention", settings.queue_map_bytes)
+        self.lanes: list[Lane[Any, Any] | DecodeLoop] = []
         self._users = 0
-        self._lanes: list[Lane[Any, Any] | DecodeLoop] = []
         self._device = device
-        self.predicting = Budget("queue of predictions", settings.queue_tokens)
-        self.looking = Budget("queue of attention", settings.queue_map_bytes)
 
     @property
     def manifest(self) -> Manifest:
@@ -99,19 +98,19 @@ class ServedModel:
 
     @property
     def provider(self) -> str:
-        """Which execution provider runs it."""
+        """The execution provider that runs it."""
         return next(iter(self.sessions.values())).provider
 
     @property
     def budgets(self) -> dict[str, Budget]:
         """The bounds of its queues by name."""
         name = self.manifest.name
-        return {f"{name}/predictions": self.predicting, f"{name}/attention": self.looking}
+        return {f"{name}/predictions": self.predictions, f"{name}/attention": self.attention}
 
     @property
     def failing(self) -> bool:
-        """Have the last few runs of any lane all failed."""
-        return any(lane.failures >= MOST_FAILURES for lane in self._lanes)
+        """True if the last few runs of some lane all failed."""
+        return any(lane.failures >= MOST_FAILURES for lane in self.lanes)
 
     @contextlib.contextmanager
     def used(self) -> Iterator[None]:
@@ -125,36 +124,39 @@ class ServedModel:
             if not self._users:
                 self.unused.set()
 
-    def loops(self, device: Device, metrics: Metrics) -> list[Callable[[], Coroutine[Any, Any, None]]]:
-        """Make the lanes; return the coroutine functions that serve them."""
+    def start(self, device: Device, metrics: Metrics, tracer: Tracer) -> None:
+        """Make the lanes, on a device."""
         limit, name = self.settings.batch_map_bytes, self.manifest.name
-        stop = self.sessions["attention"].stop
-        self._look: Lane[AttentionJob, RawMaps] = Lane(
-            f"{name}/attention", device, self._look_at, limit, self.looking, metrics, stop
-        )
-        self._lanes = [self._look]
+        self.attention_lane = Lane(
+            f"{name}/attention", device, self._run_attention, limit, self.attention, metrics,
+            self.sessions["attention"].stop, tracer,
+        )  # fmt: skip
+        self.lanes = [self.attention_lane]
         if "relevance" in self.sessions:
-            stop = self.sessions["relevance"].stop
-            self._explain: Lane[RelevanceJob, RawMaps] = Lane(
-                f"{name}/relevance", device, self._explain_all, limit, self.looking, metrics, stop
-            )
-            self._lanes.append(self._explain)
-        return [lane.work for lane in self._lanes]
+            self.relevance_lane = Lane(
+                f"{name}/relevance", device, self._run_relevance, limit, self.attention, metrics,
+                self.sessions["relevance"].stop, tracer,
+            )  # fmt: skip
+            self.lanes.append(self.relevance_lane)
+
+    def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+        """Return the coroutine functions that serve the lanes until they are cancelled."""
+        return [lane.work for lane in self.lanes]
 
     async def warm_up(self, device: Device) -> None:
-        """Run every session on every shape that is like no other. Raises SessionError for one that cannot run."""
+        """Run every session on every shape that is treated differently. Raises SessionError for one that cannot run."""
         for session in self.sessions.values():
             for lengths in self._shapes():
                 async with device.turn() as run:
                     await run(session.warm_up, lengths)
-        for lane in self._lanes:
+        for lane in self.lanes:
             lane.failures = 0
         self.ready = True
 
     def _shapes(self) -> list[dict[str, int]]:
-        """Return lengths of the axes that vary: the buckets, or on a CPU, which treats all alike, the least and most.
+        """Return lengths of the axes that vary: every bucket; on a CPU, which treats all alike, the least and most.
 
-        Attention that is too large to be batched is left out.
+        Lengths at which attention is too large for a batch are left out.
         """
         most = self.longest()
         top = bucket_of(max(most.values(), default=1))
@@ -164,24 +166,20 @@ class ServedModel:
 
     def _fits(self, lengths: Mapping[str, int]) -> bool:
         axes = {kind.query: 1 for kind in self.manifest.attention} | {kind.key: 1 for kind in self.manifest.attention}
-        fixed = self.image_lengths if self.manifest.image else {}
-        return self.map_bytes({**axes, **fixed, **lengths}) <= self.settings.batch_map_bytes
+        return self.map_bytes({**axes, **self.inputs.lengths, **lengths}) <= self.settings.batch_map_bytes
 
     def longest(self) -> dict[str, int]:
-        """Return the most tokens along each axis of an input that varies."""
-        return {}
+        """Return the most tokens along each axis that varies."""
+        return dict(self.inputs.longest)
 
-    @property
-    def image_lengths(self) -> dict[str, int]:
-        """Return the length of an image's axis, which is the same for all."""
-        kind = patches(self.manifest.attention)
-        rows, columns = kind.grid or (0, 0)
-        return {"image": kind.prefix + rows * columns}
+    def check_text(self, text: Text) -> None:
+        """Raise Unacceptable for a pair of texts where the task takes single ones."""
+        if isinstance(text, Pair) and self.manifest.task != "text-classification":
+            raise Unacceptable(f"text_pair: is for text-classification, this model's task is {self.manifest.task}")
 
-    def image_item(self, pixels: Array, picture: Picture) -> ModelInput:
-        """Return pixels as an input."""
-        special = np.arange(self.image_lengths["image"]) < patches(self.manifest.attention).prefix
-        return ModelInput({"pixels": pixels}, self.image_lengths, picture, {"image": special})
+    def complete_input(self, item: ModelInput) -> ModelInput:
+        """Return the tokens of a text with what else the task takes. Raises Unacceptable for what it cannot take."""
+        return item
 
     def map_bytes(self, lengths: Mapping[str, int]) -> int:
         """Return the bytes of all maps that the attention graph computes for one input."""
@@ -190,65 +188,67 @@ class ServedModel:
             for kind in self.manifest.attention
         )
 
-    async def look(self, item: ModelInput, ask: AttentionQuery) -> AttentionResult:
-        """Return the prediction of one input, and what was read off its attention.
+    async def attend(self, item: ModelInput, query: AttentionQuery, priority: Priority) -> AttentionResult:
+        """Return the prediction of one input, and the maps and figures that a query asks for.
 
         Raises Unacceptable for rows that it does not have.
         """
-        reading = ask.reading(item.lengths)
+        controls = controls_of(query, item.lengths)
         size, longest = self.map_bytes(item.lengths), max(item.lengths.values())
-        # of a text, the smallest weights are counted without padding: it runs alone
-        alone = object() if ask.options.discard and self.manifest.text else None
-        prediction, stacks = await self._look.submit(
-            AttentionJob(item, reading), size, (bucket_of(longest), reading, alone)
+        # padding would be counted among the smallest weights of an input, so it runs alone
+        alone = object() if query.options.discard and self.inputs.padded else None
+        prediction, stacks = await self.attention_lane.submit(
+            AttentionJob(item, controls), size, (bucket_of(longest), controls, alone), priority
         )
-        maps = [] if ask.method == "relevance" else ask.read(reading, item.lengths, stacks)
-        return AttentionResult(prediction, maps, ask.diagnostics(stacks) if ask.options.diagnostics else None)
+        maps = [] if query.method == "relevance" else read_maps(query, controls, item.lengths, stacks)
+        return AttentionResult(prediction, maps, read_diagnostics(query, stacks) if query.options.diagnostics else None)
 
-    async def explain(
-        self, item: ModelInput, ask: AttentionQuery, explained: Sequence[Target]
+    async def relevance(
+        self, item: ModelInput, query: AttentionQuery, targets: Sequence[Target], priority: Priority
     ) -> tuple[Prediction, dict[str, list[Array]]]:
         """Return the prediction of one input, and for each kind the relevance (rows, keys) of every target."""
-        layers = ask.wanted[0].layers
+        layers = query.kinds[0].layers
         size, longest = self.map_bytes(item.lengths), max(item.lengths.values())
         found = await together(
-            self._explain.submit(RelevanceJob(item, one, layers), size, (bucket_of(longest), len(one.rows), layers))
-            for one in explained
+            self.relevance_lane.submit(
+                RelevanceJob(item, one, layers), size, (bucket_of(longest), len(one.rows), layers), priority
+            )
+            for one in targets
         )
-        kinds = [one.kind.kind for one in ask.wanted]
+        kinds = [one.kind.kind for one in query.kinds]
         return found[0][0], {kind: [maps[kind] for _, maps in found] for kind in kinds}
 
-    def _look_at(self, looks: Sequence[AttentionJob]) -> list[RawMaps | Refusal]:
-        items, reading = [look.item for look in looks], looks[0].reading
+    def _run_attention(self, jobs: Sequence[AttentionJob]) -> list[RawMaps | Refusal]:
+        items, controls = [job.item for job in jobs], jobs[0].controls
         special = {name: padded([item.special[name] for item in items]) for name in items[0].special}
         longest = {name: max(item.lengths[name] for item in items) for name in items[0].lengths}
-        out = self._run("attention", items, reading.feed(longest, special))
-        return [checked(self._read(item, row, reading, out)) for row, item in enumerate(items)]
+        out = self.run("attention", items, controls.feed(longest, special))
+        return [_finite(self._unpadded(item, row, controls, out)) for row, item in enumerate(items)]
 
-    def _read(self, item: ModelInput, row: int, reading: GraphControls, out: Mapping[str, Array]) -> RawMaps:
-        """Return one input's prediction, and its maps without the padding that its neighbours brought."""
+    def _unpadded(self, item: ModelInput, row: int, controls: GraphControls, out: Mapping[str, Array]) -> RawMaps:
+        """Return one input's prediction and maps without the padding of its batch."""
         answer = self.manifest.graphs["attention"].outputs[0]
         stacks = {}
-        for part in reading.parts:
-            name, queries, keys = part.kind.kind, item.lengths[part.kind.query], item.lengths[part.kind.fed]
-            rows = queries if part.rows is None else None
+        for one in controls.kinds:
+            name, queries, keys = one.kind.kind, item.lengths[one.kind.query], item.lengths[one.kind.fed]
+            rows = queries if one.rows is None else None
             stacks[str(name)] = out[name][row, :, :, :rows, :keys]
-            if reading.diagnose:
+            if controls.diagnose:
                 stacks[f"{name}.diagnostics"] = out[f"{name}.diagnostics"][row, :, :, :queries]
         return crop(out[answer.name][row], answer, item.lengths), stacks
 
-    def _explain_all(self, asked: Sequence[RelevanceJob]) -> list[RawMaps | Refusal]:
-        items = [one.item for one in asked]
+    def _run_relevance(self, jobs: Sequence[RelevanceJob]) -> list[RawMaps | Refusal]:
+        items = [job.item for job in jobs]
         controls: dict[str, Array] = {
-            "explained": np.array([one.explained.token for one in asked]),
-            "position": np.array([one.explained.position for one in asked]),
-            "rows": np.array([one.explained.rows for one in asked]),
-            **{f"{kind.kind}.layers": np.array(asked[0].layers) for kind in self.manifest.attention},
+            "explained": np.array([job.target.token for job in jobs]),
+            "position": np.array([job.target.position for job in jobs]),
+            "rows": np.array([job.target.rows for job in jobs]),
+            **{f"{kind.kind}.layers": np.array(jobs[0].layers) for kind in self.manifest.attention},
         }
-        out = self._run("relevance", items, controls)
+        out = self.run("relevance", items, controls)
         answer, *maps = self.manifest.graphs["relevance"].outputs
         return [
-            checked(
+            _finite(
                 (
                     crop(out[answer.name][row], answer, item.lengths),
                     {port.name: crop(out[port.name][row], port, item.lengths) for port in maps},
@@ -257,22 +257,47 @@ class ServedModel:
             for row, item in enumerate(items)
         ]
 
-    def _run(
+    def run(
         self, role: Role, items: Sequence[ModelInput], controls: Mapping[str, Array] | None = None
     ) -> dict[str, Array]:
-        """Run a graph on inputs padded to one length, and the controls of it that there are."""
+        """Run a graph on inputs padded to one length, and on those of the controls that it takes."""
         controls = controls or {}
         names = [port.name for port in self.manifest.graphs[role].inputs]
         return self.sessions[role].run(
             {
-                name: controls[name] if name in controls else padded([item.inputs[name] for item in items])
+                name: controls[name] if name in controls else padded([item.arrays[name] for item in items])
                 for name in names
             }
         )
 
 
-def checked(seen: RawMaps) -> RawMaps | Refusal:
-    """Return the same, or the refusal of what is not finite."""
-    prediction, maps = seen
-    finite = all(np.isfinite(array).all() for array in (prediction, *maps.values()))
-    return seen if finite else Broken(NOT_FINITE)
+def open_inputs(artifact: Artifact) -> ImageInputs | TextInputs:
+    """Return what turns images or texts into inputs. Raises ArtifactError for a tokenizer that cannot be read."""
+    image, text = artifact.manifest.image, artifact.manifest.text
+    if image:
+        return ImageInputs(image, image_kind(artifact.manifest.attention))
+    if text:
+        return TextInputs(artifact, text)
+    raise ArtifactError(artifact.path(MANIFEST), "must have an image rule or a text rule, given none")
+
+
+def _check_graphs(artifact: Artifact, roles: Sequence[Role]) -> None:
+    """Raise ArtifactError for an artifact without the graphs and outputs that a task needs."""
+    manifest, path = artifact.manifest, artifact.path(MANIFEST)
+    missing = [role for role in roles if role not in manifest.graphs]
+    if missing or not manifest.attention:
+        needed = f"graphs for {', '.join(missing)}" if missing else "kinds of attention"
+        raise ArtifactError(path, f"this task needs {needed}, given none")
+    returned = {port.name for port in manifest.graphs["attention"].outputs}
+    for kind in manifest.attention:
+        if not {kind.kind, f"{kind.kind}.diagnostics"} <= returned:
+            raise ArtifactError(path, f"the attention graph must return maps of {kind.kind}")
+        if "relevance" in kind.methods and "relevance" not in manifest.graphs:
+            raise ArtifactError(path, f"relevance of {kind.kind} needs a graph, given none")
+
+
+def _finite(maps: RawMaps) -> RawMaps | Refusal:
+    """Return the same, or a refusal if some number is not finite."""
+    prediction, stacks = maps
+    finite = all(np.isfinite(array).all() for array in (prediction, *stacks.values()))
+    return maps if finite else Broken(NOT_FINITE)

@@ -1,10 +1,11 @@
-"""TODO: what service/repository/tasks.py is."""
+"""Which class serves which task."""
 
 from service.repository.generator import Generator
-from service.repository.predictor import Predictor
+from service.repository.predictor import MaskFiller, Predictor
 from service.repository.served_model import ServedModel
 
 TASKS: dict[str, type[ServedModel]] = {
     **dict.fromkeys(Predictor.own_endpoint, Predictor),
+    "fill-mask": MaskFiller,
     **dict.fromkeys(("text-generation", "text2text-generation", "image-to-text"), Generator),
 }

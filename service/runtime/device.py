@@ -1,4 +1,4 @@
-"""TODO: what service/runtime/device.py is."""
+"""The device: one thread on which one inference runs at a time."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class Device:
-    """A device and the one thread that works for it. Whoever holds it runs; the others wait in order of arrival."""
+    """A device and its one thread. Callers take turns in order of arrival; the one whose turn it is may run."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
@@ -25,17 +25,17 @@ class Device:
         self._since: float | None = None
         self._closed = False
         self.wanted = 0
-        """How many wait for their turn."""
+        """The number of callers that wait for their turn."""
         self.lost: Exception | None = None
-        """Why nothing can run here any more, once nothing can."""
+        """The reason why nothing can run here any more, once that is so."""
         self._thread: threading.Thread | None = None
         self.revive()
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[Callable[..., "asyncio.Future[R]"]]:
-        """Wait for the device; yields a function that runs another on its thread, and gives the device back when done.
+        """Wait for a turn; yield a function that runs another on the thread of the device; end the turn afterwards.
 
-        Whoever leaves while his function runs leaves the device to nobody until it has returned.
+        If the caller is cancelled while its function runs, the device stays locked until the function returns.
         """
         self.wanted += 1
         try:
@@ -62,23 +62,23 @@ class Device:
                 self._turn.release()
 
     def revive(self) -> None:
-        """See that there is a thread: what is thrown into it between two lines may end it after all."""
+        """Start the thread again if it has ended: an exception thrown into it between two lines may end it."""
         if not self._closed and not (self._thread and self._thread.is_alive()):
             self._thread = threading.Thread(target=self._work, name="device", daemon=True)
             self._thread.start()
 
     def busy_seconds(self) -> float:
-        """Return for how long what runs now has been running; 0 when nothing does."""
+        """Return for how long the present run has been running; 0 if there is none."""
         since = self._since
         return 0.0 if since is None else time.monotonic() - since
 
     def close(self) -> None:
-        """Let the thread end once it has finished what it runs."""
+        """End the thread once its present run is finished."""
         self._closed = True
         self._wake.put(None)
 
     def _work(self) -> None:
-        """Run what is given, one after the other. What it raises ends neither the thread nor its caller's wait."""
+        """Run one function after the other. An exception ends neither the thread nor a caller's wait."""
         while not self._closed:
             future: Future[Any] | None = None
             try:
@@ -100,9 +100,9 @@ class Device:
 
 
 class Died(RuntimeError):
-    """What ran was ended by what is no Exception, such as a panic in a library: its kind."""
+    """A run was ended by a BaseException such as a panic in a library. The message is its class."""
 
 
 def kind_of(error: Exception) -> str:
-    """Return what kind of fault an error of a run is, as metrics count them."""
+    """Return the kind of fault that an error of a run is, as metrics count them."""
     return "not_finite" if isinstance(error, Broken) else "worker" if isinstance(error, Died) else "exception"

@@ -1,4 +1,4 @@
-"""TODO: what service/runtime/runtime_errors.py is."""
+"""Errors of the runtime, which the service meets at start, at a reload, or in a run."""
 
 
 class ProviderError(Exception):

@@ -1,4 +1,4 @@
-"""TODO: what service/runtime/threads.py is."""
+"""How many threads a session may use: the cores of this process, cut by cgroup quotas."""
 
 import os
 from pathlib import Path

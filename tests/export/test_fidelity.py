@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from contract.artifact import read_artifact
-from contract.manifest import FIGURES, FUSIONS, READ
+from contract.manifest import FIGURES, FUSIONS, GRAPH_METHODS
 from export.bundled import SOURCES
 from model.alphabet import START, encode
 from tests.export.checkpoints import CASES, reference
@@ -146,7 +146,7 @@ class Model:
 
     def ask(self, seen, method="raw", fusion="each", *, discard=0, diagnose=False, special=None, **asked):
         """Return what the attention graph returns; `asked` are (layers, rows, heads) of kinds, or None for nothing."""
-        controls = {"method": READ.index(method), "fusion": FUSIONS.index(fusion)}
+        controls = {"method": GRAPH_METHODS.index(method), "fusion": FUSIONS.index(fusion)}
         feed = {
             **seen.feed,
             **{name: np.array(value) for name, value in controls.items()},
@@ -575,7 +575,7 @@ def test_the_manifest_says_how_far_every_method_of_every_kind_is_from_the_defini
     verified = model.manifest.verified
     for kind in model.manifest.attention:
         assert verified[f"diagnostics: {kind.kind}"] < 1e-4
-        for method in (*READ, "relevance"):
+        for method in (*GRAPH_METHODS, "relevance"):
             assert (f"{method}: {kind.kind}" in verified) == (method in kind.methods), method
             if method in kind.methods:
                 assert verified[f"{method}: {kind.kind}"] < 1e-3

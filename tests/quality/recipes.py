@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from contract.artifact import read_artifact
-from contract.manifest import FUSIONS, READ, Generation, ImageRule, TextRule
+from contract.manifest import FUSIONS, GRAPH_METHODS, Generation, ImageRule, TextRule
 from export.bundled import SOURCES
 from export.checks import reference as definition
 from export.pipeline import export
@@ -233,7 +233,7 @@ class Definition(Graphs):
 
 def read(graphs, inputs, method, kind="encoder", rows=(0,)):
     """Return (batch, layer, row, key), heads fused by their mean; of rollout there is one layer."""
-    feed = {"method": READ.index(method), "fusion": FUSIONS.index("mean"), "diagnose": False}
+    feed = {"method": GRAPH_METHODS.index(method), "fusion": FUSIONS.index("mean"), "diagnose": False}
     feed = {name: np.array(value) for name, value in feed.items()}
     for one in graphs.kinds:
         wanted = one.kind == kind

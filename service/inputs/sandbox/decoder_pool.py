@@ -36,10 +36,10 @@ log = structlog.get_logger()
 class DecoderPool:
     """The processes that images are decoded in, each one at a time; who comes when all are busy waits in order."""
 
-    def __init__(self, settings: Settings, metrics: Metrics, nursery: ForkServer | None = None) -> None:
+    def __init__(self, settings: Settings, metrics: Metrics, fork_server: ForkServer | None = None) -> None:
         self._settings = settings
         self._replaced = metrics.decoders_replaced
-        self._nursery = nursery or ForkServer(settings)
+        self._fork_server = fork_server or ForkServer(settings)
         self._idle: asyncio.LifoQueue[DecoderProcess | None] = (
             asyncio.LifoQueue()
         )  # None stands for one that cannot be had
@@ -73,14 +73,14 @@ class DecoderPool:
 
     async def close(self) -> None:
         """End all."""
-        self._nursery.closed = True
+        self._fork_server.closed = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         while not self._idle.empty():
             if decoder := self._idle.get_nowait():
                 decoder.connection.close()
-        self._nursery.end_all()
+        self._fork_server.end_all()
 
     async def _take(self, data: bytes, rule: ImageRule | None) -> Picture:
         self.start()
@@ -141,7 +141,7 @@ class DecoderPool:
 
     async def _end(self, decoder: DecoderProcess, cause: Cause | None) -> Cause:
         try:
-            status = os.waitstatus_to_exitcode(await self._nursery.end(decoder))
+            status = os.waitstatus_to_exitcode(await self._fork_server.end(decoder))
             if cause is None:
                 cause = CAUSES.get(status, "crash")
                 log.warning("image ended its decoder", cause=cause, status=status)
@@ -153,7 +153,7 @@ class DecoderPool:
 
     async def _renew(self) -> None:
         try:
-            self._idle.put_nowait(await self._nursery.fork())
+            self._idle.put_nowait(await self._fork_server.fork())
         except (ForkServerError, OSError):
             self._idle.put_nowait(None)
 

@@ -1,4 +1,8 @@
-"""TODO: what service/inputs/sandbox/decoder_process.py is."""
+"""The service's side of the sandbox: the fork server that is started, and the decoder processes that it forks.
+
+What a decoder process sends is not trusted: a header of known fields within bounds, then as many bytes of pixels as it
+announces.
+"""
 
 import asyncio
 import contextlib
@@ -27,11 +31,11 @@ log = structlog.get_logger()
 REFUSALS: dict[str, type[Refusal]] = {"TooLarge": TooLarge, "Unacceptable": Unacceptable, "Unsupported": Unsupported}
 
 
-NURSERY = "service.inputs.sandbox.fork_server"
+FORK_SERVER_MODULE = "service.inputs.sandbox.fork_server"
 
 
-NURSERY_SECONDS = 20.0
-"""Until a nursery that does not answer is given up; it imports for less than one."""
+FORK_SERVER_SECONDS = 20.0
+"""Until a fork server that does not answer is given up; its imports take less than one."""
 
 
 PAUSE = 1.0
@@ -82,13 +86,13 @@ _HEADER: TypeAdapter[_Decoded | _Refused] = TypeAdapter(_Decoded | _Refused)
 
 
 class ForkServerError(Exception):
-    """There is no nursery, or it cannot fork."""
+    """There is no fork server, or it cannot fork."""
 
 
 @dataclass
 class DecoderProcess:
     number: int
-    nursery: subprocess.Popen[bytes]
+    fork_server: subprocess.Popen[bytes]
     connection: socket.socket
     images: int = 0
 
@@ -161,7 +165,7 @@ class ForkServer:
             failed.callback(control.close)
             environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
             self._process = subprocess.Popen(  # noqa: S603 # the interpreter and a module of ours
-                [sys.executable, "-m", NURSERY, str(theirs.fileno()), *self._arguments],
+                [sys.executable, "-m", FORK_SERVER_MODULE, str(theirs.fileno()), *self._arguments],
                 cwd=Path(__file__).parents[3],
                 env=environment | ADDED,
                 stdin=subprocess.DEVNULL,
@@ -172,7 +176,7 @@ class ForkServer:
         return self._process
 
     async def fork(self) -> DecoderProcess:
-        """Return a fresh decoder. Raises _NurseryError where there can be none."""
+        """Return a fresh decoder. Raises ForkServerError where there can be none."""
         async with self._turn:
             if self.closed:
                 raise ForkServerError
@@ -190,16 +194,16 @@ class ForkServer:
                 raise
 
     async def end(self, decoder: DecoderProcess) -> int:
-        """End a decoder and return its status as of `waitpid`. Raises _NurseryError if the nursery ended with it."""
+        """End a decoder and return its status as of `waitpid`. Raises ForkServerError if the fork server ended with it."""
         async with self._turn:
-            if decoder.nursery is not self._process:
+            if decoder.fork_server is not self._process:
                 raise ForkServerError
             return await self._order(decoder.number)
 
     async def _order(self, number: int, connection: socket.socket | None = None) -> int:
         answer = b""
         try:
-            async with asyncio.timeout(NURSERY_SECONDS):
+            async with asyncio.timeout(FORK_SERVER_SECONDS):
                 socket.send_fds(self._control, [ORDER.pack(number)], [connection.fileno()] if connection else [])
                 answer = await asyncio.get_running_loop().sock_recv(self._control, ORDER.size)
         except (OSError, TimeoutError):
@@ -209,7 +213,7 @@ class ForkServer:
             raise
         if len(answer) != ORDER.size:
             self.end_all()
-            log.error("nursery of image decoders ended", answered=self._answered)
+            log.error("fork server of image decoders ended", answered=self._answered)
             if not self._answered:  # and the next one hardly will
                 self._not_before = time.monotonic() + PAUSE
             raise ForkServerError

@@ -1,4 +1,4 @@
-"""Spans, sent by OpenTelemetry's client from a thread of its own. Imported only where traces are sent."""
+"""Traces sent to a collector by OpenTelemetry's client, from its own thread. Imported only if they are sent."""
 
 import contextlib
 import threading
@@ -17,44 +17,44 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from service import VERSION
-from service.telemetry.tracing import Exchange, Waiting
+from service.telemetry.tracing import TracedExchange, TracedItem
 
-QUEUE = 2048
+MOST_QUEUED_SPANS = 2048
 """Spans that may wait to be sent; of more, the oldest are dropped."""
 SEND_SECONDS = 2
 CLOSE_SECONDS = 3
-UNTRACED = ("/health", "/metrics", "/admin")
-CALLER = TraceContextTextMapPropagator()
+UNTRACED_PATHS = ("/health", "/metrics", "/admin")
+TRACEPARENT = TraceContextTextMapPropagator()
 
 
-class Spans:
-    """Makes spans and sends them to a collector, in the background: nobody waits for it."""
+class OtelTracer:
+    """Makes spans and sends them to a collector in the background, without delaying requests."""
 
     def __init__(self, endpoint: str, ratio: float) -> None:
         some = TraceIdRatioBased(ratio)
         self._provider = TracerProvider(
-            # A caller may spare us its trace, and not make us trace more than our ratio.
+            # A caller may exclude its request from tracing, but cannot make us trace more than our ratio.
             sampler=ParentBased(some, remote_parent_sampled=some, remote_parent_not_sampled=ALWAYS_OFF),
             resource=Resource.create({"service.name": "regard", "service.version": VERSION}),
             shutdown_on_exit=False,
         )
         exporter = OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces", timeout=SEND_SECONDS)
-        self._provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=QUEUE))
+        self._provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=MOST_QUEUED_SPANS))
         self._tracer = self._provider.get_tracer("regard", VERSION)
 
     def close(self) -> None:
-        """Send what waits, for CLOSE_SECONDS at most; what is left is lost."""
+        """Send the spans that wait, for CLOSE_SECONDS at most; the rest is lost."""
         closing = threading.Thread(target=self._provider.shutdown, daemon=True)
         closing.start()
         closing.join(CLOSE_SECONDS)
 
     @contextlib.contextmanager
-    def request(self, scope: Scope, exchange: Exchange) -> Iterator[None]:
-        """Trace a request, unless it is a probe's or an operator's; of what was sent, only the trace's id is told."""
-        if scope["path"].startswith(UNTRACED):
+    def request(self, scope: Scope, exchange: TracedExchange) -> Iterator[None]:
+        """Trace a request, unless it is a probe's or an operator's. Of what was sent, only the trace's id is kept."""
+        if scope["path"].startswith(UNTRACED_PATHS):
             yield
             return
-        parent = CALLER.extract({"traceparent": Headers(scope=scope).get("traceparent", "")}, context.Context())
+        parent = TRACEPARENT.extract({"traceparent": Headers(scope=scope).get("traceparent", "")}, context.Context())
         begun = self._tracer.start_span("request", parent, trace.SpanKind.SERVER)
         identity = trace.format_trace_id(begun.get_span_context().trace_id)
         with (
@@ -81,7 +81,7 @@ class Spans:
 
     @contextlib.contextmanager
     def span(self, name: str, attributes: Mapping[str, str | int]) -> Iterator[None]:
-        """Trace a block as a part of its request. Exceptions are not told: they may hold anything."""
+        """Trace a block as a part of its request. Exceptions are not recorded: they may hold what clients sent."""
         told = {f"regard.{key}": value for key, value in attributes.items()}
         with self._tracer.start_as_current_span(
             name, attributes=told, record_exception=False, set_status_on_exception=False
@@ -92,7 +92,7 @@ class Spans:
         """Return the context of the caller."""
         return context.get_current()
 
-    def ran(self, lane: str, batch: Sequence[Waiting], start: float, *, failed: bool) -> None:
+    def ran(self, lane: str, batch: Sequence[TracedItem], start: float, *, failed: bool) -> None:
         """Give each item `queue` and `run`, linked to one span of the batch, which is a part of the oldest request.
 
         The batch's span is linked to all its requests in turn.

@@ -1,7 +1,7 @@
-"""The way of predictions: the routes' own functions, called without FastAPI's matching and dependencies.
+"""The fast path of predictions: calls the endpoints without FastAPI's matching and dependencies.
 
-Of a prediction that takes a millisecond these are a good part. The routes stay registered, for OpenAPI and for whatever
-is not matched here; each is a function of the model's name, the request and the state, and of nothing else.
+These take a good part of a prediction of one millisecond. The routes stay registered, for OpenAPI and for requests that
+are not matched here; each endpoint is a function of the model's name, the request and the state only.
 """
 
 from fastapi.routing import APIRoute
@@ -16,7 +16,7 @@ PREFIX = "/v1/models/{model}/"
 
 
 class FastPath:
-    """Wraps the application, plain ASGI: what is posted to a model's endpoint goes straight to its function."""
+    """Passes a POST to a model's endpoint directly to its function. Plain ASGI."""
 
     def __init__(self, app: ASGIApp, routes: list[BaseRoute]) -> None:
         self.app = app

@@ -1,0 +1,162 @@
+"""Images and texts: how a request's inputs are read, measured and decoded, and which options go with them."""
+
+import functools
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Protocol
+
+from starlette.requests import Request
+
+from service.api.request_parsing import ParsedRequest, read_images, read_texts
+from service.inputs.image_inputs import ImageInputs
+from service.inputs.model_input import ModelInput, Pixels, Text
+from service.inputs.text_inputs import TextInputs
+from service.options import ClassifyOptions, ClassifyTextOptions, RequestOptions, TextOptions
+from service.repository.served_model import ServedModel
+from service.settings import Settings
+from service.state import State
+from service.store.stored_request import StoredRequest
+
+
+@dataclass(frozen=True)
+class PendingInput:
+    """An input whose lengths are known, and which is decoded once its request was admitted."""
+
+    given: bytes | Text
+    lengths: Mapping[str, int]
+    decode: Callable[[], Awaitable[ModelInput]]
+
+    @property
+    def text(self) -> Text:
+        """What the spans of its tokens lie in; empty for an image."""
+        return "" if isinstance(self.given, bytes) else self.given
+
+
+class Modality(Protocol):
+    """What a model's requests hold."""
+
+    @property
+    def options(self) -> type[RequestOptions]:
+        """The options of a prediction."""
+
+    @property
+    def classify_options(self) -> type[ClassifyOptions]:
+        """The options of a classification."""
+
+    async def read(self, request: Request, settings: Settings) -> ParsedRequest:
+        """Read and parse a request. Raises the refusals of `request_parsing`."""
+
+    def likely_tokens(self, given: Sequence[bytes | Text]) -> int | None:
+        """Return how many tokens inputs probably have, judged by the inputs before them; None if that is fixed."""
+
+    async def prepare(
+        self, state: State, given: Sequence[bytes | Text], *, truncate: bool = False
+    ) -> list[PendingInput]:
+        """Return the inputs with their lengths. Raises what tokenizing texts does."""
+
+    def stored_options(self, stored: StoredRequest, options: RequestOptions) -> RequestOptions:
+        """Return the options for asking about a stored request."""
+
+    def upright(self, state: State, given: bytes | Text) -> AbstractAsyncContextManager[Pixels | None]:
+        """Return the pixels of an image as it was sent, upright; None for a text."""
+
+    def limits(self, settings: Settings) -> dict[str, object]:
+        """Return what `GET /v1/models/{model}` says of the limits of its inputs."""
+
+
+class Images:
+    """Images: their lengths are the same for all, and each is decoded in a confined process."""
+
+    options, classify_options = RequestOptions, ClassifyOptions
+
+    def __init__(self, served: ServedModel, inputs: ImageInputs) -> None:
+        self._model, self._inputs = served.manifest.name, inputs
+
+    async def read(self, request: Request, settings: Settings) -> ParsedRequest:
+        """Read a raw body, a form or a JSON document."""
+        return await read_images(request, settings)
+
+    def likely_tokens(self, given: Sequence[bytes | Text]) -> None:
+        """Return None: an image has a fixed number of patches."""
+
+    async def prepare(
+        self, state: State, given: Sequence[bytes | Text], *, truncate: bool = False
+    ) -> list[PendingInput]:
+        """Return the inputs, none of which is decoded yet."""
+        return [
+            PendingInput(one, self._inputs.lengths, functools.partial(self._decode, state, one))
+            for one in given
+            if isinstance(one, bytes)
+        ]
+
+    async def _decode(self, state: State, data: bytes) -> ModelInput:
+        return self._inputs.image_input(await state.decode_image(self._model, data, self._inputs.rule))
+
+    def stored_options(self, stored: StoredRequest, options: RequestOptions) -> RequestOptions:
+        """Return the same options."""
+        return options
+
+    def upright(self, state: State, given: bytes | Text) -> AbstractAsyncContextManager[Pixels | None]:
+        """Decode the whole image."""
+        return state.decoders.upright(given) if isinstance(given, bytes) else nullcontext()
+
+    def limits(self, settings: Settings) -> dict[str, object]:
+        """Return the limits of an image."""
+        return {"image_bytes": settings.max_image_bytes, "image_pixels": settings.max_image_pixels}
+
+
+class Texts:
+    """Texts: their lengths are known once they are tokens, which costs little."""
+
+    options, classify_options = TextOptions, ClassifyTextOptions
+
+    def __init__(self, served: ServedModel, inputs: TextInputs) -> None:
+        self._served, self._inputs = served, inputs
+
+    async def read(self, request: Request, settings: Settings) -> ParsedRequest:
+        """Read a JSON document."""
+        return await read_texts(request, settings)
+
+    def likely_tokens(self, given: Sequence[bytes | Text]) -> int | None:
+        """Return an estimate by the number of characters."""
+        return sum(self._inputs.texts.likely(one) for one in given if isinstance(one, str))
+
+    async def prepare(
+        self, state: State, given: Sequence[bytes | Text], *, truncate: bool = False
+    ) -> list[PendingInput]:
+        """Tokenize all texts."""
+
+        def decode(text: bytes | Text) -> ModelInput:
+            if isinstance(text, bytes):
+                raise TypeError("input: must be a text, given bytes")
+            self._served.check_text(text)
+            return self._served.complete_input(self._inputs.text_input(text, truncate=truncate))
+
+        items = await state.decode_texts(self._served.manifest.name, decode, given)
+        return [
+            PendingInput(one, item.lengths, functools.partial(_ready, item))
+            for one, item in zip(given, items, strict=True)
+        ]
+
+    def stored_options(self, stored: StoredRequest, options: RequestOptions) -> RequestOptions:
+        """Return the options with `truncate` as the stored request had it."""
+        return TextOptions(truncate=stored.truncate, priority=options.priority)
+
+    def upright(self, state: State, given: bytes | Text) -> AbstractAsyncContextManager[Pixels | None]:
+        """Return nothing."""
+        return nullcontext()
+
+    def limits(self, settings: Settings) -> dict[str, object]:
+        """Return nothing: what a model says of its inputs holds the most tokens."""
+        return {}
+
+
+async def _ready(item: ModelInput) -> ModelInput:
+    return item
+
+
+def modality_of(served: ServedModel) -> Modality:
+    """Return what the requests of a model hold."""
+    inputs = served.inputs
+    return Images(served, inputs) if isinstance(inputs, ImageInputs) else Texts(served, inputs)

@@ -1,0 +1,98 @@
+"""The size of an attention answer, computed from the lengths of the axes before anything runs, and its limits."""
+
+from collections.abc import Mapping, Sequence
+
+from contract.manifest import FIGURES
+from service.errors import TooLarge, Unacceptable
+from service.explanations import drawing
+from service.explanations.query import AttentionQuery
+
+MAP_BYTES = 384  # of a map's entry, without its values
+ROW_BYTES = 2  # brackets
+ARRAY_HEADER_BYTES = 384  # of an array in an npz
+TOKEN_BYTES = 64  # a token with its span
+CURVE_BYTES = 2048  # of an evaluation
+ALIGNED_BYTES = 6  # an index of `aligned`
+MOST_PANELS = 144  # of one picture
+
+
+def check_size(query: AttentionQuery, lengths: Sequence[Mapping[str, int]], targets: Sequence[int], limit: int) -> None:
+    """Raise TooLarge if the answer for inputs with these axis lengths and numbers of targets would pass a limit.
+
+    Of a picture, which is not counted in bytes, `check_picture` counts the pixels.
+    """
+    if query.form == "png":
+        return
+    size = sum(answer_bytes(query, one, count) for one, count in zip(lengths, targets, strict=True))
+    if size > limit:
+        raise TooLarge(
+            f"attention: at most {limit} bytes an answer, this one would have {size}; "
+            "ask for fewer layers, heads, queries, targets, digits or inputs, or for rollout"
+        )
+
+
+def answer_bytes(query: AttentionQuery, lengths: Mapping[str, int], targets: int = 1) -> int:
+    """Return the bytes that the answer for one input has at most."""
+    options = query.options
+    total = TOKEN_BYTES * sum(length for name, length in lengths.items() if name != "image")
+    for one in query.kinds:
+        maps = len(one.layers) if query.method in ("raw", "norm") else targets
+        rows = (
+            query.rows_per_target(one, lengths)
+            if query.method == "relevance"
+            else len(one.rows(lengths[one.kind.query]))
+        )
+        if options.hard:
+            total += maps * one.maps_of_heads * rows * ALIGNED_BYTES
+        total += maps * (MAP_BYTES + _values_bytes(query, one.maps_of_heads * rows, lengths[one.kind.key]))
+    if options.diagnostics:
+        total += sum(len(kind.maps) * kind.heads * len(FIGURES) * (options.digits + 6) for kind in query.model_kinds)
+    return total + CURVE_BYTES * len(options.evaluate)
+
+
+def _values_bytes(query: AttentionQuery, rows: int, keys: int) -> int:
+    """Return the bytes that the values of one map have at most."""
+    options = query.options
+    size = rows * keys * (1 if options.dtype == "uint8" else 4)
+    if query.form == "npz":
+        return size + ARRAY_HEADER_BYTES
+    if options.encoding == "base64":
+        return 4 * -(-size // 3)
+    number = options.digits + 3  # "0.", the digits and a comma
+    if query.method in ("norm", "relevance"):
+        number += 3  # larger than one
+    return rows * (ROW_BYTES + keys * number)
+
+
+def check_picture(
+    query: AttentionQuery, lengths: Mapping[str, int], image: tuple[int, int] | None, targets: int, limit: int
+) -> None:
+    """Raise TooLarge or Unacceptable for a picture that cannot be drawn, if the answer is one.
+
+    `image` is the width and height of the input, None if that is a text; the limit is in pixels.
+    """
+    if query.form != "png":
+        return
+    if len({(one.kind.query, one.kind.key) for one in query.kinds}) > 1:
+        raise Unacceptable(
+            f"format: a png shows one kind; ask for kind {', '.join(one.kind.kind for one in query.kinds)}"
+        )
+    if query.kinds[0].kind.key != "image":
+        image = None
+    panels = rows = 0
+    for one in query.kinds:
+        maps = len(one.layers) if query.method in ("raw", "norm") else targets
+        rows = len(one.rows(lengths[one.kind.query]))
+        if query.method == "relevance":
+            rows = query.rows_per_target(one, lengths)
+            if not one.kind.prefix:  # of generated tokens, rows of one map
+                maps, rows = 1, targets
+        panels += one.maps_of_heads * maps * (rows if image else 1)
+    if panels > MOST_PANELS:
+        raise TooLarge(f"png: at most {MOST_PANELS} panels, given {panels}; ask for fewer layers, heads or queries")
+    keys = lengths[query.kinds[0].kind.key]
+    pixels = drawing.overlay_pixels(*image, panels) if image else drawing.matrix_pixels(rows, keys, panels)
+    if pixels > limit:
+        raise TooLarge(
+            f"png: at most {limit} pixels, this one would have {pixels}; ask for fewer layers, heads or queries"
+        )

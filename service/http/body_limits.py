@@ -1,0 +1,93 @@
+"""The limits of a request's body while it arrives: its size, its pieces, its rate, and the size of all bodies."""
+
+import asyncio
+from typing import Protocol
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.errors import Timeout, TooLarge
+from service.http.exchange import Exchange, exchange_of
+from service.settings import Settings
+
+GRACE_SECONDS = 5.0
+"""For so long a body may be slower than the least rate."""
+
+
+class BodyBudget(Protocol):
+    """A bound on the bytes of all bodies that are held."""
+
+    def take(self, cost: int) -> None:
+        """Hold so many bytes. Raises Busy if they do not fit beside what is held."""
+
+    def give_back(self, cost: int) -> None:
+        """Hold so many bytes no longer."""
+
+
+class BodyLimits:
+    """Refuses a body once it passes a limit. Plain ASGI: it reads and buffers nothing itself."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, budget: BodyBudget) -> None:
+        self.app = app
+        self.settings = settings
+        self.budget = budget
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        exchange = exchange_of(scope)
+        body = LimitedBody(exchange, receive, self.settings, self.budget)
+        try:
+            await self.app(scope, body.receive, send)
+        finally:
+            self.budget.give_back(exchange.received)
+
+
+class LimitedBody:
+    """One body. Its time runs from when it is made."""
+
+    def __init__(self, exchange: Exchange, receive: Receive, settings: Settings, budget: BodyBudget) -> None:
+        self._exchange, self._receive, self._settings, self._budget = exchange, receive, settings, budget
+        self._start = asyncio.get_running_loop().time()
+
+    async def receive(self) -> Message:
+        """Pass on what the client sends.
+
+        Raises TooLarge once the body passes a limit, Busy once all bodies do, and Timeout when it takes too long.
+        """
+        exchange, settings = self._exchange, self._settings
+        if exchange.body_read.is_set():
+            return await self._receive()  # when the client leaves
+        try:
+            async with asyncio.timeout_at(self._start + self._seconds()):
+                message = await self._receive()
+        except TimeoutError as error:
+            raise Timeout(
+                f"body: at most {settings.body_seconds:g} seconds and at least {settings.body_bytes_a_second} "
+                f"bytes a second, given up after {self._seconds():.1f} seconds and {exchange.received} bytes"
+            ) from error
+        if message["type"] == "http.request":
+            if body := message.get("body"):
+                self._budget.take(len(body))
+                exchange.received += len(body)
+            if exchange.received > settings.max_body_bytes:
+                raise TooLarge(f"body: at most {settings.max_body_bytes} bytes, given more")
+            if exchange.body_pieces > settings.max_body_pieces:
+                raise TooLarge(f"body: at most {settings.max_body_pieces} pieces, given more")
+            if not message.get("more_body"):
+                exchange.body_read.set()
+        return message
+
+    def _seconds(self) -> float:
+        """Return how long the body may take until its next bytes arrive."""
+        rate = self._settings.body_bytes_a_second
+        return min(self._settings.body_seconds, GRACE_SECONDS + self._exchange.received / rate)
+
+
+def check_announced(headers: Headers, limit: int) -> None:
+    """Raise TooLarge if the Content-Length says more bytes than the limit, before any is read."""
+    announced = headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > limit:
+        raise TooLarge(f"body: at most {limit} bytes, given {int(announced)}")

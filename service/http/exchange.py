@@ -1,0 +1,37 @@
+"""One request and its answer, as the connection, the middleware and the routes see them."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from starlette.types import Scope
+
+KEY = "exchange"
+"""In the state of an ASGI scope."""
+
+
+@dataclass
+class Exchange:
+    """What is known of one request and its answer; each field is set by the layer that learns it."""
+
+    id: str = ""
+    method: str = ""
+    client: str | None = None
+    """The name of the API key that the request carries."""
+    body_pieces: int = 0
+    """Pieces (chunks) of the body that the parser has read."""
+    body_read: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once the whole body was read."""
+    refused: str | None = None
+    """What the refusal is called in metrics and logs, if there was one."""
+    status: int = 0
+    """Of the answer; 0 until it begins."""
+    received: int = 0
+    """Bytes of the body."""
+    sent: int = 0
+    """Bytes of the answer's body."""
+
+
+def exchange_of(scope: Scope) -> Exchange:
+    """Return the exchange of a request. The first layer that asks for it makes it."""
+    exchange: Exchange = scope.setdefault("state", {}).setdefault(KEY, Exchange())
+    return exchange

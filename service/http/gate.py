@@ -1,0 +1,64 @@
+"""The gate: refuses by the head of a request alone, before anything of its body is read."""
+
+import re
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from service.errors import Malformed, NotFound, Refusal
+from service.http.api_keys import OPEN_PATHS, Keys
+from service.http.body_limits import check_announced
+from service.http.exchange import exchange_of
+from service.http.problems import refused
+from service.settings import Settings
+
+HOST = re.compile(r"([A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?")
+PATH = re.compile(r"(/(?!\.{1,2}(/|\Z))[A-Za-z0-9._~@:+-]+)*/?")
+"""Every path that is served matches this."""
+
+
+class Gate:
+    """Checks the host, the API key, the path and the announced size of a request."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, keys: Keys) -> None:
+        self.app = app
+        self.keys = keys
+        self.hosts = {host.lower() for host in split_list(settings.allowed_hosts)}
+        self.limit = settings.max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or refuse it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        try:
+            headers = Headers(scope=scope)
+            self._check_host(scope["path"], headers.get("host", ""))
+            client = exchange_of(scope).client = self.keys.admit(scope["path"], headers)
+            _check_path(scope["path"])
+            check_announced(headers, self.limit)
+            permit = self.keys.permit(client)
+        except Refusal as refusal:
+            await refused(refusal, scope)(scope, receive, send)
+            return
+        with permit:
+            await self.app(scope, receive, send)
+
+    def _check_host(self, path: str, host: str) -> None:
+        """Refuse a malformed host, or another host than the allowed ones, except for probes: they know an address."""
+        match = HOST.fullmatch(host)
+        if match is None:
+            raise Malformed("Host: must be a host name or address, given another")
+        if self.hosts and match[1].lower() not in self.hosts and path not in OPEN_PATHS:
+            raise Malformed("Host: must be one that this service answers to, given another")
+
+
+def _check_path(path: str) -> None:
+    """Refuse a path that no route has, before any route or dictionary sees it."""
+    if not PATH.fullmatch(path):
+        raise NotFound("path: no such endpoint; see /docs")
+
+
+def split_list(text: str | None) -> list[str]:
+    """Return the items of a setting that is a list, separated by commas."""
+    return [one.strip() for one in (text or "").split(",") if one.strip()]

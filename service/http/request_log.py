@@ -1,0 +1,98 @@
+"""The outermost middleware: the request's id, its line in the log, its metrics and trace, and the last catch."""
+
+import asyncio
+import re
+import secrets
+import time
+from collections.abc import Callable
+
+import structlog
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.http.deadline import CLIENT_CLOSED_REQUEST
+from service.http.exchange import Exchange, exchange_of
+from service.http.problems import problem
+from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import Tracer
+
+REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+"""An id that a client may choose for its request."""
+METHODS = frozenset({"GET", "POST", "HEAD", "OPTIONS", "PUT", "DELETE", "PATCH"})
+"""Methods that metrics tell apart."""
+log = structlog.get_logger()
+
+
+class RequestLog:
+    """Gives each request an id, and records what became of it. Plain ASGI: it reads and buffers nothing."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, tracer: Tracer, draining: Callable[[], bool]) -> None:
+        self.app = app
+        self.metrics = metrics
+        self.tracer = tracer
+        self.draining = draining
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        exchange = exchange_of(scope)
+        given = Headers(scope=scope).get("x-request-id", "")
+        exchange.id = given if REQUEST_ID.fullmatch(given) else secrets.token_hex(16)
+        exchange.method = scope["method"] if scope["method"] in METHODS else "other"
+
+        async def send_on(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                exchange.status = message["status"]
+                self._add_headers(MutableHeaders(scope=message), exchange)
+            else:
+                exchange.sent += len(message.get("body", b""))
+            await send(message)
+
+        start = time.monotonic()
+        with (
+            self.metrics.in_flight.track_inprogress(),
+            structlog.contextvars.bound_contextvars(request=exchange.id),
+            self.tracer.request(scope, exchange),
+        ):
+            try:
+                await self.app(scope, receive, send_on)
+            except ClientDisconnect:  # in the middle of its body
+                exchange.status = exchange.status or CLIENT_CLOSED_REQUEST
+            except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException:  # a panic of a tokenizer is no Exception
+                log.exception("request failed")
+                if not exchange.status:
+                    answer = problem(500, "service: failed; the log has the request's id")
+                    await answer(scope, receive, send_on)
+            self._record(scope, exchange, time.monotonic() - start)
+
+    def _add_headers(self, headers: MutableHeaders, exchange: Exchange) -> None:
+        if self.draining():
+            headers["Connection"] = "close"  # a client that keeps connections opens its next one elsewhere
+        headers["X-Request-Id"] = exchange.id
+        headers["X-Content-Type-Options"] = "nosniff"
+
+    def _record(self, scope: Scope, exchange: Exchange, seconds: float) -> None:
+        """Count the request and write its line in the log."""
+        route = getattr(scope.get("route"), "path", "other")
+        self.metrics.requests.labels(route, exchange.method, str(exchange.status)).inc()
+        self.metrics.request_seconds.labels(route).observe(seconds)
+        if exchange.refused:
+            self.metrics.refusals.labels(exchange.refused).inc()
+        level = "debug" if route.startswith("/health") or route == "/metrics" else "info"
+        getattr(log, level)(
+            "request",
+            method=exchange.method,
+            route=route,
+            model=scope.get("path_params", {}).get("model") if exchange.status != 404 else None,
+            client=exchange.client,
+            status=exchange.status,
+            refused=exchange.refused,
+            milliseconds=round(seconds * 1000, 2),
+            received=exchange.received,
+            sent=exchange.sent,
+        )

@@ -1,0 +1,41 @@
+"""Texts as the inputs of a model."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from contract.artifact import Artifact
+from contract.manifest import TextRule
+from service.inputs.model_input import ModelInput, Text
+from service.inputs.texts import Texts
+
+
+class TextInputs:
+    """The inputs of a model that takes texts: tokens, a different number for each text."""
+
+    axis = "source"
+    padded = True
+    """True if the inputs of a batch may be padded to one length."""
+
+    def __init__(self, artifact: Artifact, rule: TextRule) -> None:
+        self.rule = rule
+        self.texts = Texts(artifact, rule.tokenizer, rule.max_tokens)
+        self.lengths: Mapping[str, int] = {}
+        """Lengths of the axes that are the same for every input."""
+        self.longest: Mapping[str, int] = {self.axis: rule.max_tokens}
+        """The most tokens along each axis that varies."""
+
+    def text_input(self, text: Text, *, truncate: bool = False) -> ModelInput:
+        """Tokenize a text. Raises what `Texts.encode` does."""
+        tokens = self.texts.encode(text, truncate=truncate)
+        arrays = {
+            "source": np.array([token.index for token in tokens]),
+            "source_visible": np.ones(len(tokens), np.bool_),
+            "source_types": np.array([token.type for token in tokens]),
+        }
+        special = np.array([token.span is None for token in tokens], np.bool_)
+        return ModelInput(arrays, {self.axis: len(tokens)}, {self.axis: special}, tokens)
+
+    def description(self) -> dict[str, object]:
+        """Return what `GET /v1/models/{model}` says of the inputs."""
+        return {"max_tokens": self.rule.max_tokens}

@@ -1,0 +1,131 @@
+"""The controls of an attention graph: made of an attention query, fed to the graph, and what it returned read back."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from contract.manifest import FIGURES, FUSIONS, GRAPH_METHODS, Kind
+from service.arrays import Array
+from service.explanations.answer import AttentionMap, Values
+from service.explanations.query import AttentionQuery, KindQuery
+
+
+@dataclass(frozen=True)
+class KindControls:
+    """What a graph is asked for of one kind; None for all rows."""
+
+    kind: Kind
+    layers: tuple[int, ...]
+    heads: tuple[int, ...]
+    rows: tuple[int, ...] | None
+    discard: int = 0
+    """How many entries of a layer are set to 0."""
+
+
+@dataclass(frozen=True)
+class GraphControls:
+    """What the attention graph is asked for. Inputs with equal controls run in one batch."""
+
+    method: str
+    fusion: str
+    diagnose: bool
+    kinds: tuple[KindControls, ...]
+
+    def feed(self, longest: Mapping[str, int], special: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the graph's inputs for a batch with these axis lengths; `special` marks tokens (batch, length)."""
+        feed: dict[str, Array] = {
+            "method": np.array(GRAPH_METHODS.index(self.method)),
+            "fusion": np.array(FUSIONS.index(self.fusion)),
+            "diagnose": np.array(self.diagnose),
+        }
+        for one in self.kinds:
+            name = one.kind.kind
+            rows = range(longest[one.kind.query]) if one.rows is None else one.rows
+            feed[f"{name}.layers"] = np.array(one.layers, np.int64)
+            feed[f"{name}.heads"] = np.array(one.heads, np.int64)
+            feed[f"{name}.rows"] = np.array(rows, np.int64)
+            feed[f"{name}.discard"] = np.array(one.discard)
+            feed[f"{name}.special"] = special[one.kind.fed]
+        return feed
+
+
+def controls_of(query: AttentionQuery, lengths: Mapping[str, int]) -> GraphControls:
+    """Return what to ask of the attention graph for an input with these axis lengths.
+
+    Raises Unacceptable for rows that it does not have.
+    """
+    asked = {one.kind.kind: one for one in query.kinds if query.method != "relevance"}
+    heads = query.kinds[0].heads
+    fused = isinstance(heads, str)
+    return GraphControls(
+        method="raw" if query.method == "relevance" else query.method,
+        fusion={"sum": "mean"}.get(str(heads), str(heads)) if fused else "each",
+        diagnose=query.options.diagnostics,
+        kinds=tuple(_kind_controls(query, kind, asked.get(kind.kind), lengths) for kind in query.model_kinds),
+    )
+
+
+def _kind_controls(
+    query: AttentionQuery, kind: Kind, one: KindQuery | None, lengths: Mapping[str, int]
+) -> KindControls:
+    if one is None:
+        return KindControls(kind, (0,), (), ())
+    heads = () if isinstance(one.heads, str) else one.heads
+    rows, shift = query.rows(one, lengths), query.shift(kind)
+    every = rows == list(range(lengths[kind.query] - shift))
+    discard = int(query.options.discard * lengths[kind.query] ** 2)
+    return KindControls(kind, one.layers, heads, None if every else tuple(row + shift for row in rows), discard)
+
+
+def read_maps(
+    query: AttentionQuery, controls: GraphControls, lengths: Mapping[str, int], stacks: Mapping[str, Array]
+) -> list[AttentionMap]:
+    """Return the maps of one input from the graph's outputs, unpadded: (heads, layers, rows, keys) for each kind."""
+    maps = []
+    asked = {one.kind.kind: one for one in controls.kinds}
+    for one in query.kinds:
+        stack, rows = stacks[one.kind.kind], tuple(query.rows(one, lengths))
+        if asked[one.kind.kind].rows is None and query.shift(one.kind):
+            stack = stack[:, :, 1:]
+        entry: dict[str, object] = {"name": one.kind.kind, "kind": one.kind.kind, "layer": None}
+        heads = one.heads if isinstance(one.heads, str) else list(one.heads)
+        if query.method == "rollout":
+            entry |= {"layers": list(one.layers), "heads": heads, "normalized": True}
+            maps.append(AttentionMap(one.kind, entry, stack[:, 0], rows))
+            continue
+        normalized = query.method == "raw" and one.kind.normalized and heads not in ("max", "min")
+        for layer in one.layers:
+            values = stack[:, sorted(one.layers).index(layer)]
+            named = {"name": one.kind.maps[layer], "layer": layer, "heads": heads, "normalized": normalized}
+            maps.append(AttentionMap(one.kind, entry | named, values, rows))
+    return maps
+
+
+def relevance_map(one: KindQuery, values: Values, rows: Sequence[int]) -> AttentionMap:
+    """Return the relevance of a target (rows, keys) as a map."""
+    entry: dict[str, object] = {
+        "name": one.kind.kind,
+        "kind": one.kind.kind,
+        "layer": None,
+        "layers": list(one.layers),
+        "heads": "mean",
+        "normalized": False,
+    }
+    return AttentionMap(one.kind, entry, values[None], tuple(rows))
+
+
+def read_diagnostics(query: AttentionQuery, stacks: Mapping[str, Array]) -> list[dict[str, object]]:
+    """Return the figures of every layer and head, of stacks (layers, heads, queries, figures), unpadded."""
+    digits = query.options.digits
+    shown = []
+    for kind in query.model_kinds:
+        figures = stacks[f"{kind.kind}.diagnostics"].astype(np.float64)
+        means: dict[str, object] = {
+            name: figures[..., index].mean(-1).round(digits) for index, name in enumerate(FIGURES[: figures.shape[-1]])
+        }
+        if "distance" in means:  # of patches; the tokens before them have no place
+            means["distance"] = figures[..., kind.prefix :, 2].mean(-1).round(digits)
+        most = round(float(np.log(max(stacks[kind.kind].shape[-1], 1))), digits)
+        shown.append({"kind": kind.kind, "max_entropy": most, **means})
+    return shown
