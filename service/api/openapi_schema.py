@@ -81,11 +81,19 @@ class Attention(BaseModel):
     image: Json | None = Field(None, description="the image's size and the rectangle of it that the grid covers")
 
 
+PUBLISHED_MODULE = "service.documents"
+"""The part of their names in the published OpenAPI document that distinguishes the classes `Result`."""
+
+
 class Classified(Answer):
     """Answer of classify."""
 
+    __module__ = PUBLISHED_MODULE
+
     class Result(BaseModel):
         """Labels of one image or text."""
+
+        __module__ = PUBLISHED_MODULE
 
         labels: list[Label]
         attention: Attention | None = None
@@ -96,8 +104,12 @@ class Classified(Answer):
 class Embedded(Answer):
     """Answer of embed."""
 
+    __module__ = PUBLISHED_MODULE
+
     class Result(BaseModel):
         """The vector of one text or image."""
+
+        __module__ = PUBLISHED_MODULE
 
         embedding: list[float]
         attention: Attention | None = None
@@ -116,8 +128,12 @@ class Candidate(BaseModel):
 class Filled(Answer):
     """Answer of fill-mask."""
 
+    __module__ = PUBLISHED_MODULE
+
     class Result(BaseModel):
         """The candidates of every mask of one text, in the order of the text."""
+
+        __module__ = PUBLISHED_MODULE
 
         candidates: list[list[Candidate]]
         attention: Attention | None = None
@@ -128,8 +144,12 @@ class Filled(Answer):
 class Generated(Answer):
     """Answer of generate."""
 
+    __module__ = PUBLISHED_MODULE
+
     class Result(BaseModel):
         """The text generated from one text or image."""
+
+        __module__ = PUBLISHED_MODULE
 
         text: str
         tokens: list[Json]
@@ -143,8 +163,12 @@ class Generated(Answer):
 class Attended(Answer):
     """Answer of attention."""
 
+    __module__ = PUBLISHED_MODULE
+
     class Result(BaseModel):
         """Attention alone."""
+
+        __module__ = PUBLISHED_MODULE
 
         attention: Attention
 
