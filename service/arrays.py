@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from contract.manifest import Port
+from contract.manifest import Port, Scores
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -15,6 +15,11 @@ Array: TypeAlias = npt.NDArray[Any]
 def crop(array: Array, port: Port, lengths: Mapping[str, int]) -> Array:
     """Return one input's part of an output, without the padding that its neighbours brought."""
     return array[tuple(slice(lengths.get(str(axis))) for axis in port.axes[1:])]
+
+
+def probabilities(logits: npt.NDArray[np.float32], scores: Scores) -> npt.NDArray[np.float64]:
+    """Return the probability of each class: of one among all (softmax), or of each by itself (sigmoid)."""
+    return softmax(logits) if scores == "softmax" else sigmoid(logits)
 
 
 def softmax(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
@@ -29,7 +34,7 @@ def sigmoid(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
 
 
 def padded(rows: Sequence[Array]) -> Array:
-    """Stack arrays that differ in the length of their first axis, zeros (or False) after the shorter ones."""
+    """Stack arrays whose first axes differ in length; zeros (or False) fill the shorter ones."""
     longest = max(len(row) for row in rows)
     stack = np.zeros((len(rows), longest, *rows[0].shape[1:]), rows[0].dtype)
     for index, row in enumerate(rows):

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import replace
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,7 +11,7 @@ from service.api.modalities import Modality, PendingInput
 from service.api.request_parsing import ParsedRequest, negotiate
 from service.batching.batcher import together
 from service.errors import Unacceptable
-from service.explanations.answer import MEDIA_TYPES, AttentionAnswer, npz, options_without_effect
+from service.explanations.answer import MEDIA_TYPES, AttentionAnswer, npz
 from service.explanations.answer_size import check_picture, check_size
 from service.explanations.query import AttentionQuery, resolve
 from service.http.exchange import exchange_of
@@ -67,7 +66,7 @@ async def predict(
             return {}
         return await state.present(served.manifest.name, show, prediction) if served.mask else show(prediction)
 
-    curves = faithfulness.count_predictions(query.options.evaluate) if query else 0
+    curves = faithfulness.count_predictions(query.options.evaluate) if query and query.options.evaluate else 0
     with (
         served.permit(lengths, options.priority, attention=query is not None, targets=max(targets)),
         served.permit(lengths * curves, options.priority, attention=False) if curves else contextlib.nullcontext(),
@@ -88,11 +87,10 @@ def attention_query(
     if not required and options.format not in (None, "json"):
         raise Unacceptable(f"format: a prediction is answered in json; for {options.format}, ask .../attention")
     form = options.format or (negotiate(request.headers.getlist("accept")) if required else "json")
-    for name in options_without_effect(options, form):
-        raise Unacceptable(f"{name}: has no effect on {form}, leave it out")
+    query = query.in_form(form)
     if form == "png" and len(parsed.inputs) > 1:
         raise Unacceptable(f"format: a png shows one input, given {len(parsed.inputs)}")
-    return replace(query, form=form)
+    return query
 
 
 async def respond(

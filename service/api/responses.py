@@ -9,12 +9,12 @@ from starlette.responses import Response
 
 from contract.manifest import Manifest
 from service.api.modalities import modality_of
-from service.arrays import softmax
+from service.arrays import probabilities, softmax
 from service.explanations.answer import AttentionAnswer
 from service.explanations.query import methods_of
 from service.generation.token_selection import Hypothesis, likeliest
 from service.repository.generator import Generator
-from service.repository.predictor import MaskFiller, Predictor, probabilities
+from service.repository.predictor import MaskFiller, Predictor
 from service.repository.served_model import Prediction, ServedModel
 
 
@@ -48,7 +48,7 @@ class Labels:
 
     def __call__(self, logits: Prediction) -> dict[str, object]:
         """Return the labels of one input."""
-        chances, names = probabilities(self.manifest, logits), self.manifest.labels
+        chances, names = probabilities(logits, self.manifest.scores), self.manifest.labels
         return {
             "labels": [
                 {

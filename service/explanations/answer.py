@@ -16,17 +16,10 @@ from service.arrays import Array
 from service.explanations import drawing, token_merging
 from service.explanations.query import AttentionQuery, Form, image_kind
 from service.inputs.model_input import Picture, Pixels, Token
-from service.options import AttentionOptions
 
 Values: TypeAlias = npt.NDArray[np.float32]
 
 MEDIA_TYPES: dict[Form, str] = {"json": "application/json", "npz": "application/x-npz", "png": "image/png"}
-WITHOUT_EFFECT: dict[Form, set[str]] = {
-    "json": {"dtype", "colormap", "opacity"},
-    "npz": {"encoding", "colormap", "opacity"},
-    "png": {"encoding", "dtype", "diagnostics", "evaluate", "hard"},
-}
-"""Options that an answer in that form does not show; base64 in JSON shows its dtype."""
 
 
 @dataclass(frozen=True)
@@ -196,12 +189,6 @@ class AttentionAnswer:
         if self.evaluation is not None:
             frame["evaluation"] = self.evaluation
         return frame
-
-
-def options_without_effect(options: AttentionOptions, form: Form) -> list[str]:
-    """Return the options given that an answer in that form does not show."""
-    packed = form == "json" and options.encoding == "base64"
-    return sorted(options.model_fields_set & WITHOUT_EFFECT[form] - ({"dtype"} if packed else set()))
 
 
 def npz(response: Mapping[str, object], answers: Sequence[AttentionAnswer]) -> bytes:

@@ -7,7 +7,7 @@ gradient of one class or token (Chefer et al. 2021, arXiv 2103.15679). The graph
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
 from contract.manifest import FUSIONS, Kind, Manifest, Method
@@ -26,6 +26,12 @@ REASONS: dict[Method, str] = {
     "and layers that attend, none that recur or convolve",
 }
 """Why a model may not serve a method."""
+WITHOUT_EFFECT: dict[Form, set[str]] = {
+    "json": {"dtype", "colormap", "opacity"},
+    "npz": {"encoding", "colormap", "opacity"},
+    "png": {"encoding", "dtype", "diagnostics", "evaluate", "hard"},
+}
+"""Options that an answer in that form does not show; base64 in JSON shows its dtype."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,14 @@ class AttentionQuery:
         if self.method != "relevance":
             return 1
         return available if self.targets is None else len(self.targets)
+
+    def in_form(self, form: Form) -> "AttentionQuery":
+        """Return the query with the form of its answer. Raises Unacceptable for options that the form does not show."""
+        options = self.options
+        packed = form == "json" and options.encoding == "base64"
+        for name in sorted(options.model_fields_set & WITHOUT_EFFECT[form] - ({"dtype"} if packed else set())):
+            raise Unacceptable(f"{name}: has no effect on {form}, leave it out")
+        return replace(self, form=form)
 
 
 def resolve(options: AttentionOptions, manifest: Manifest) -> AttentionQuery:

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from service.arrays import Array
+from service.arrays import Array, probabilities
 from service.batching.admission import Priority
 from service.batching.batcher import together
 from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import Picture
-from service.repository.predictor import Predictor, probabilities
+from service.repository.predictor import Predictor
 from service.repository.served_model import Prediction
 
 STEPS = 10
@@ -51,7 +51,7 @@ async def evaluate(
         for order in orders:
             curve = await asyncio.to_thread(perturbed, picture.pixels, grid, order, name)
             found += await together(served.predict(inputs.image_input(picture, pixels), priority) for pixels in curve)
-    chances = np.array([probabilities(served.manifest, logits)[target] for logits in found])
+    chances = np.array([probabilities(logits, served.manifest.scores)[target] for logits in found])
     curves = chances.reshape(len(names), ORDERS, STEPS + 1)
     areas = ((curves[..., 1:] + curves[..., :-1]) / 2).mean(-1).round(digits)
     return {

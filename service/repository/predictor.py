@@ -6,11 +6,9 @@ from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
-from contract.manifest import Manifest
-from service.arrays import crop, sigmoid, softmax
+from service.arrays import crop
 from service.batching.admission import Priority
 from service.batching.batcher import Lane, bucket_of
 from service.errors import NOT_FINITE, Broken, Refusal, Unacceptable
@@ -118,8 +116,3 @@ class MaskFiller(Predictor):
     def text_of(self, token: int) -> str:
         """Return the text of one token."""
         return self.texts.decode([token])
-
-
-def probabilities(manifest: Manifest, logits: Prediction) -> npt.NDArray[np.float64]:
-    """Return the probability of each class: of one among all (softmax), or of each by itself (sigmoid)."""
-    return softmax(logits) if manifest.scores == "softmax" else sigmoid(logits)
