@@ -1,40 +1,183 @@
-"""The import arrows: model -> export -> artifact -> service, and contract below export and service."""
+"""The architecture as rules: which package and which room may not import which, and how large a file may be."""
 
 import ast
+import subprocess
+import sys
 import tomllib
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 
 import pytest
 
 from service import VERSION
 from tests.conftest import ROOT
 
-MAY_NOT = {
-    "contract": {"model", "export", "service", "torch", "onnx", "onnxruntime", "fastapi", "numpy"},
-    "model": {"contract", "export", "service", "onnx", "onnxruntime", "onnxscript", "fastapi", "starlette"},
-    "export": {"service", "fastapi", "starlette", "uvicorn"},
-    "service": {"model", "export", "torch", "onnx", "onnxscript", "safetensors"},
+PACKAGES = ("contract", "model", "train", "export", "service")
+MAY_NOT_IMPORT = {
+    "contract": "model train export service torch onnx onnxruntime fastapi numpy",
+    "model": "contract train export service onnx onnxruntime onnxscript fastapi starlette sklearn",
+    "train": "contract export service onnx onnxruntime onnxscript fastapi starlette",
+    "export": "train service fastapi starlette uvicorn",
+    "service": "model train export torch onnx onnxscript safetensors",
+    "benchmarks": "tests",
+}
+"""Packages: train -> model -> export -> artifact -> service, with contract below export and service."""
+MAY_KNOW = {
+    "service.errors": "",
+    "service.settings": "",
+    "service.arrays": "",
+    "service.child_processes": "",
+    "service.options": "errors",
+    "service.telemetry": "settings",
+    "service.http": "errors settings telemetry",
+    "service.inputs": "arrays child_processes errors settings telemetry",
+    "service.runtime": "arrays errors settings telemetry",
+    "service.batching": "errors runtime telemetry",
+    "service.generation": "arrays batching errors runtime settings telemetry",
+    "service.explanations": "arrays errors inputs options",
+    "service.repository": "arrays batching errors explanations generation inputs options runtime settings telemetry",
+    "service.store": "errors inputs settings",
+    "service.state": "errors inputs repository runtime settings store telemetry",
+    "service.api": "arrays batching errors explanations generation http inputs options repository settings state store",
+    "service.app": "api batching errors http inputs repository runtime settings state store telemetry",
+    "service.process": "app child_processes errors explanations http inputs repository settings store telemetry",
+    "service.keys": "http",
+    "service.__main__": "process settings telemetry",
+    "export.errors": "",
+    "export.traced": "errors",
+    "export.plan": "errors traced",
+    "export.pack": "errors plan traced",
+    "export.tasks": "errors plan traced",
+    "export.graphs": "errors plan traced",
+    "export.checks": "errors graphs plan traced",
+    "export.checkpoints": "errors plan tasks traced",
+    "export.bundled": "checkpoints errors plan tasks traced",
+    "export.pipeline": "checks errors graphs pack plan tasks traced",
+    "export.__main__": "bundled checkpoints errors pipeline plan",
+}
+"""Rooms, and modules beside them: each may import these of its package, and nothing else of it."""
+KNOW_ONNXRUNTIME = {"service/runtime/io_binding.py", "service/runtime/session.py"}
+TOO_HEAVY_FOR_DECODERS = {"starlette", "fastapi", "orjson", "anyio", "asyncio", "structlog", "onnxruntime"}
+MOST_LINES = 400
+LONG_FILES = {"train/data/written_dates.py": "it is a table of the forms in which dates are written"}
+MOST_LINES_OF_A_FUNCTION = 60
+LONG_FUNCTIONS = {
+    "service/app.py create_app": "the lifespan is a closure, in the order in which things start and stop",
 }
 
 
+def module_of(file):
+    return ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+@cache
+def files(place):
+    """Return the files of a package, a room or a module, by the names of their modules."""
+    path = ROOT.joinpath(*place.split("."))
+    found = sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
+    return {module_of(file): file for file in found}
+
+
+@cache
+def tree(file):
+    return ast.parse(file.read_text())
+
+
 def imports(file):
-    for node in ast.walk(ast.parse(file.read_text())):
+    """Return the full names of what a file imports; `from a import b` imports a.b, whether that is a module or not."""
+    found = set()
+    for node in ast.walk(tree(file)):
         if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module.partition(".")[0]
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{file}: imports are absolute"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
 
 
-@pytest.mark.parametrize("package", MAY_NOT)
+def lies_in(name, place):
+    return name == place or name.startswith(f"{place}.")
+
+
+@pytest.mark.parametrize("package", MAY_NOT_IMPORT)
 def test_a_package_imports_only_what_lies_below_it(package):
-    files = list((ROOT / package).rglob("*.py"))
-    assert files
-    for file in files:
-        assert not set(imports(file)) & MAY_NOT[package], file
+    assert files(package)
+    for module, file in files(package).items():
+        for other in MAY_NOT_IMPORT[package].split():
+            assert not [name for name in imports(file) if lies_in(name, other)], f"{module} must not import {other}"
 
 
-def test_only_two_files_of_the_service_know_onnxruntime():
-    knowing = {file.name for file in (ROOT / "service").rglob("*.py") if "onnxruntime" in set(imports(file))}
-    assert knowing == {"binding.py", "run.py"}
+@pytest.mark.parametrize("room", MAY_KNOW)
+def test_a_room_imports_only_the_rooms_that_it_may_know(room):
+    package = room.partition(".")[0]
+    known = (room, *(f"{package}.{name}" for name in MAY_KNOW[room].split()))
+    assert files(room)
+    for module, file in files(room).items():
+        of_package = {name for name in imports(file) if lies_in(name, package)} - {"service.VERSION"}
+        strangers = [name for name in of_package if not any(lies_in(name, place) for place in known)]
+        assert not strangers, f"{module} imports {strangers}"
+
+
+@pytest.mark.parametrize("package", ["service", "export"])
+def test_every_room_has_a_rule(package):
+    places = {".".join(module.split(".")[:2]) for module in files(package)} - {package}
+    assert places == {room for room in MAY_KNOW if lies_in(room, package)}
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    modules = {name: file for package in PACKAGES for name, file in files(package).items()}
+    arrows = {}
+    for name, file in modules.items():
+        found = (other if other in modules else other.rpartition(".")[0] for other in imports(file))
+        arrows[name] = modules.keys() & set(found) - {name}
+    try:
+        TopologicalSorter(arrows).prepare()
+    except CycleError as error:
+        pytest.fail(f"a circle of imports: {' -> '.join(error.args[1])}")
+
+
+def test_two_files_of_the_service_know_onnxruntime():
+    knowing = {
+        str(file.relative_to(ROOT))
+        for file in files("service").values()
+        if any(lies_in(name, "onnxruntime") for name in imports(file))
+    }
+    assert knowing == KNOW_ONNXRUNTIME
+
+
+def test_nothing_travels_in_context_variables():
+    for module, file in files("service").items():
+        assert not any(lies_in(name, "contextvars") for name in imports(file)), module
+
+
+def test_what_decodes_images_in_confined_processes_imports_nothing_of_http():
+    code = "import sys, service.inputs.sandbox.fork_server; print(*{name.partition('.')[0] for name in sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "PIL" in loaded
+    assert not loaded & TOO_HEAVY_FOR_DECODERS
+
+
+def test_files_are_short():
+    long = {
+        str(file.relative_to(ROOT))
+        for package in PACKAGES
+        for file in files(package).values()
+        if len(file.read_text().splitlines()) > MOST_LINES
+    }
+    assert long == LONG_FILES.keys()
+
+
+def test_functions_are_short():
+    long = {
+        f"{file.relative_to(ROOT)} {node.name}"
+        for package in PACKAGES
+        for file in files(package).values()
+        for node in ast.walk(tree(file))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno - node.lineno >= MOST_LINES_OF_A_FUNCTION
+    }
+    assert long == LONG_FUNCTIONS.keys()
 
 
 def test_the_version_is_the_same_everywhere():
