@@ -10,7 +10,8 @@ def table():
     lines = [
         "# Settings",
         "",
-        "Environment variables, read once at start. An unknown or ill-set one stops the start; all are named at once.",
+        "The service reads these environment variables once, at start. If one is unknown or has an invalid value, the",
+        "service does not start; the message names all such variables.",
         "",
         "| Variable | Default | Bounds | |",
         "|---|---|---|---|",

@@ -55,13 +55,13 @@ def test_what_is_published_is_so_on_this_machine_alone(name):
 
 
 def test_the_proxy_is_what_its_configuration_names():
-    text = (ROOT / "proxy/haproxy.cfg").read_text()
+    text = (ROOT / "deploy/haproxy.cfg").read_text()
     proxy = SERVICES["proxy"]
     assert set(re.findall(r"presetenv PROXY_(?:FIRST|SECOND) +(\S+):8000", text)) == set(REPLICAS)
     assert {port.rsplit(":", 1)[1] for port in proxy["ports"]} == set(
         re.findall(r"presetenv PROXY_LISTEN\S* +:(\d+)", text)
     )
-    assert "./proxy/haproxy.cfg:/usr/local/etc/haproxy/haproxy.cfg:ro" in proxy["volumes"]
+    assert "./deploy/haproxy.cfg:/usr/local/etc/haproxy/haproxy.cfg:ro" in proxy["volumes"]
     assert seconds(proxy["stop_grace_period"]) > int(re.search(r"hard-stop-after (\d+)s", text)[1])
     assert set(proxy["environment"]) <= set(re.findall(r"PROXY_[A-Z]+", text))
 

@@ -153,13 +153,13 @@ def test_kustomize_renders_what_the_operators_read():
 def test_compose_provisions_the_dashboard_from_the_same_file():
     mounts = dict(mount.split(":")[:2] for mount in COMPOSE["services"]["grafana"]["volumes"])
     assert mounts["./k8s/monitoring/dashboard.json"] == "/etc/grafana/provisioning/dashboards/regard.json"
-    (provider,) = yaml.safe_load((ROOT / "compose/grafana/dashboards.yaml").read_text())["providers"]
+    (provider,) = yaml.safe_load((ROOT / "deploy/grafana/dashboards.yaml").read_text())["providers"]
     assert provider["options"]["path"] == "/etc/grafana/provisioning/dashboards"
-    assert mounts["./compose/grafana/dashboards.yaml"].startswith(provider["options"]["path"])
+    assert mounts["./deploy/grafana/dashboards.yaml"].startswith(provider["options"]["path"])
 
 
 def test_prometheus_scrapes_every_replica_that_compose_runs():
-    (job,) = yaml.safe_load((ROOT / "compose/prometheus.yaml").read_text())["scrape_configs"]
+    (job,) = yaml.safe_load((ROOT / "deploy/prometheus.yaml").read_text())["scrape_configs"]
     (found,) = job["dns_sd_configs"]
     assert set(found["names"]) == {name for name in COMPOSE["services"] if name.startswith("api-")}
     assert found["port"] == 8000

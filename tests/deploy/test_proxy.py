@@ -1,4 +1,4 @@
-"""proxy/haproxy.cfg before two replicas: what it keeps from them, and what is never lost or sent twice."""
+"""deploy/haproxy.cfg before two replicas: what it keeps from them, and what is never lost or sent twice."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ import pytest
 
 from service.settings import Settings
 from tests.conftest import served
-from tests.deploy.proxy import CONFIGURATION, ROOT, free_port, needs_haproxy, proxied
+from tests.samples.proxy import CONFIGURATION, ROOT, free_port, needs_haproxy, proxied
 
 SEVEN = (ROOT / "tests/data/digits/seven.png").read_bytes()
 CLASSIFY = "/v1/models/digits/classify"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-CONFIGURATION = ROOT / "proxy/haproxy.cfg"
+CONFIGURATION = ROOT / "deploy/haproxy.cfg"
 
 needs_haproxy = pytest.mark.skipif(shutil.which("haproxy") is None, reason="haproxy, the proxy itself, is absent")
 
@@ -25,7 +25,7 @@ def free_port():
 
 @contextmanager
 def proxied(first, second, **changed):
-    """Run haproxy with proxy/haproxy.cfg before two `host:port`; gives its own `host:port`.
+    """Run haproxy with deploy/haproxy.cfg before two `host:port`; gives its own `host:port`.
 
     What the configuration reads from PROXY_<NAME> is set by a keyword argument <name>.
     """
