@@ -1,4 +1,4 @@
-"""Each module has its tests in a file of its name, in the folder that mirrors the module's; who imports whom in tests."""
+"""Each module has its tests in a file of its name, in the folder that mirrors the module's folder."""
 
 import ast
 

@@ -11,11 +11,9 @@ import pytest
 from PIL import Image
 
 from tests.conftest import served
-from tests.samples.http_requests import SEVEN
+from tests.samples.http_requests import CLASSIFY, GENERATE, JSON, PNG, SEVEN
 from tests.samples.images import bar, encoded
 
-CLASSIFY, GENERATE = "/v1/models/digits/classify", "/v1/models/dates/generate"
-PNG, JSON = {"Content-Type": "image/png"}, {"Content-Type": "application/json"}
 SECONDS = 0.1
 
 

@@ -105,7 +105,7 @@ def test_06_a_body_is_what_its_type_says(client):
 
 
 def test_07_heads_and_bodies_have_deadlines_and_limits(artifacts):
-    """All that may come at a socket is in test_bounded_protocol.py; here it is the service itself that has these guards."""
+    """What else may come at a socket is in test_bounded_protocol.py; here the service itself is asked."""
     with served(artifacts, header_seconds=0.5, body_seconds=0.5) as client:
         address = client.base_url.host, client.base_url.port
         head = b"POST /v1/models/digits/classify HTTP/1.1\r\nHost: x\r\n"

@@ -9,6 +9,7 @@ LAYERS, HEADS, TOKENS = 3, 2, 5
 
 
 def vit(*methods):
+    """Return the manifest of a Vision Transformer of 2 x 2 patches and a class token, with these methods or all."""
     kind = Kind(
         kind="encoder", maps=("a.0", "a.1", "a.2"), heads=HEADS, query="image", key="image", normalized=True,
         methods=methods or ("raw", "rollout", "norm", "relevance"), prefix=1, grid=(2, 2),
@@ -20,6 +21,7 @@ def vit(*methods):
 
 
 def translator():
+    """Return the manifest of an encoder and decoder of two layers."""
     axes = {"encoder": ("source", "source"), "decoder": ("target", "target_input"), "cross": ("target", "source")}
     return manifest_of(
         task="text2text-generation",
@@ -32,15 +34,17 @@ def translator():
 
 
 def asked(manifest=None, **options):
+    """Return the query that a request with these options makes of a model: of `vit()` unless another is given."""
     return resolve(parse(AttentionOptions, options, strings=False), manifest or vit())
 
 
 def part(ask, kind="encoder", **lengths):
+    """Return what a query asks of the graph, and what of one kind, for an input of these lengths."""
     reading = ask.reading(lengths or {"image": TOKENS})
     return reading, next(one for one in reading.parts if one.kind.kind == kind)
 
 
 def read(stack, ask, **lengths):
-    """What is read of a stack (heads, layers, rows, keys) that the graph returned for a model of one kind."""
+    """Return what is read of a stack (heads, layers, rows, keys) that the graph returned for a model of one kind."""
     lengths = lengths or {"image": TOKENS}
     return ask.read(ask.reading(lengths), lengths, {"encoder": stack})

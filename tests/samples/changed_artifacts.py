@@ -18,6 +18,7 @@ def newer(artifacts, name, version):
 
 
 def edit(folder, change):
+    """Change the manifest of an artifact, given as a dict."""
     manifest = json.loads((folder / "manifest.json").read_text())
     change(manifest)
     (folder / "manifest.json").write_text(json.dumps(manifest))

@@ -48,6 +48,7 @@ class InRedis:
 
 @asynccontextmanager
 async def closing(*stores):
+    """Give the stores, or the only one, and close them when the block ends."""
     try:
         yield stores[0] if len(stores) == 1 else stores
     finally:
@@ -63,5 +64,5 @@ def of_size(size, fill=b"x"):
 
 
 async def there(store, ids):
-    """Return which ids are kept."""
+    """Return those of the ids that are stored."""
     return "".join([id_ for id_ in ids if await store.get(id_)])

@@ -31,7 +31,7 @@ class Recorder:
 
 
 @contextlib.asynccontextmanager
-async def playing(limit=100, run=None):
+async def working_lane(limit=100, run=None):
     """Give a lane that is being worked on, and what runs its batches: a recorder unless another is given."""
     recorder, device = run or Recorder(), Device()
     lane = Lane("toy", device, recorder, limit, Budget("toy", 1000), Metrics())
@@ -57,39 +57,39 @@ async def while_busy(lane, recorder, *submissions):
 
 
 async def test_a_lone_item_runs_at_once():
-    async with playing() as (lane, recorder):
+    async with working_lane() as (lane, recorder):
         assert await lane.submit(4, 1) == 40
     assert recorder.batches == [[4]]
 
 
 async def test_what_arrives_while_a_batch_runs_is_the_next_batch():
-    async with playing() as (lane, recorder):
+    async with working_lane() as (lane, recorder):
         assert await while_busy(lane, recorder, *(lane.submit(item, 1) for item in (1, 2, 3))) == [10, 20, 30]
     assert recorder.batches == [[0], [1, 2, 3]]
 
 
 async def test_a_batch_is_cut_by_what_its_padding_costs():
-    async with playing(limit=60) as (lane, recorder):
+    async with working_lane(limit=60) as (lane, recorder):
         sizes = [(1, 10), (2, 30), (3, 10), (4, 10)]
         await while_busy(lane, recorder, *(lane.submit(item, size) for item, size in sizes))
     assert recorder.batches == [[0], [1, 2], [3, 4]]
 
 
 async def test_an_item_larger_than_the_limit_runs_alone():
-    async with playing(limit=60) as (lane, recorder):
+    async with working_lane(limit=60) as (lane, recorder):
         await while_busy(lane, recorder, lane.submit(1, 500), lane.submit(2, 1))
     assert recorder.batches == [[0], [1], [2]]
 
 
 async def test_items_of_a_bucket_run_together_and_the_oldest_leads():
-    async with playing() as (lane, recorder):
+    async with working_lane() as (lane, recorder):
         items = [(1, 64), (2, 8), (3, 64), (4, 8)]
         await while_busy(lane, recorder, *(lane.submit(item, 1, bucket) for item, bucket in items))
     assert recorder.batches == [[0], [1, 3], [2, 4]]
 
 
 async def test_a_cancelled_item_never_runs():
-    async with playing() as (lane, recorder):
+    async with working_lane() as (lane, recorder):
         recorder.go.clear()
         first = asyncio.create_task(lane.submit(0, 1))
         await asyncio.sleep(0.05)
@@ -112,7 +112,7 @@ async def test_a_failed_batch_is_answered_and_the_next_one_runs():
             raise ValueError("secret words")
         return items
 
-    async with playing(run=run) as (lane, _):
+    async with working_lane(run=run) as (lane, _):
         with pytest.raises(RuntimeError, match=r"^toy: the batch failed$"):
             await lane.submit(1, 1)
         assert await lane.submit(2, 1) == 2
@@ -126,7 +126,7 @@ async def test_one_bad_item_of_a_batch_fails_alone():
 
     recorder = Recorder()
 
-    async with playing(run=lambda items: run(recorder(items) and items)) as (lane, _):
+    async with working_lane(run=lambda items: run(recorder(items) and items)) as (lane, _):
         first, second, third = await while_busy(lane, recorder, *(lane.submit(item, 1) for item in (1, 2, 3)))
         assert (first, third) == (10, 30)
         assert str(second) == "toy: the batch failed"
@@ -136,7 +136,7 @@ async def test_one_bad_item_of_a_batch_fails_alone():
 async def test_a_result_that_is_a_refusal_is_that_items_alone():
     recorder = Recorder()
 
-    async with playing(
+    async with working_lane(
         run=lambda items: recorder(items) and [Broken("toy") if item == 2 else item for item in items]
     ) as (lane, _):
         good, bad = await while_busy(lane, recorder, lane.submit(1, 1), lane.submit(2, 1))
@@ -153,7 +153,7 @@ async def test_out_of_memory_makes_batches_smaller():
 
     recorder = Recorder()
 
-    async with playing(limit=5, run=lambda items: run(recorder(items) and items)) as (lane, _):
+    async with working_lane(limit=5, run=lambda items: run(recorder(items) and items)) as (lane, _):
         for _ in range(2):
             assert await while_busy(lane, recorder, *(lane.submit(item, 1) for item in range(1, 5))) == [1, 2, 3, 4]
     assert recorder.batches == [[0], [1, 2, 3, 4], [1], [2], [3], [4], [0], [1, 2], [3, 4]]
@@ -169,7 +169,7 @@ async def test_what_ends_a_thread_ends_one_batch(death):
             raise death("secret words")
         return items
 
-    async with playing(run=run) as (lane, _):
+    async with working_lane(run=run) as (lane, _):
         with pytest.raises(RuntimeError, match=r"^toy: the batch failed$"):
             await lane.submit(1, 1)
         assert await lane.submit(2, 1) == 2
@@ -197,7 +197,7 @@ async def test_a_batch_that_nobody_waits_for_is_stopped_and_the_next_one_runs():
 
 
 async def test_interactive_work_goes_first_and_batch_work_does_not_starve(monkeypatch):
-    async with playing() as (lane, recorder):
+    async with working_lane() as (lane, recorder):
 
         async def submit(item, priority, patience):
             monkeypatch.setattr(admission, "PATIENCE", patience)

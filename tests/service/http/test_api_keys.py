@@ -227,7 +227,7 @@ def test_a_file_that_cannot_be_used_stops_the_start(tmp_path, artifacts):
 
 def make(*arguments):
     return subprocess.run(
-        [sys.executable, "-m", "service.http.api_keys", *arguments],
+        [sys.executable, "-m", "service.keys", *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,

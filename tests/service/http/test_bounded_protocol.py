@@ -10,8 +10,7 @@ from collections import Counter
 import pytest
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service.http import bounded_protocol
-from service.http import middleware as middleware
+from service.http import bounded_protocol, middleware
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 from tests.samples.raw_http_server import BIG, CHUNKED, GET, LAST, POST, SOME, Running, problem, read_all, running

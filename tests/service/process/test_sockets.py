@@ -23,9 +23,7 @@ def test_a_port_that_is_taken_is_said(artifacts):
     assert last_line(said)["event"] == "port cannot be had"
 
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers need Linux")
-
-
+@pytest.mark.skipif(sys.platform != "linux", reason="workers need Linux")
 def test_a_port_that_another_service_shares_is_taken(artifacts):
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

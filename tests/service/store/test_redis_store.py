@@ -12,7 +12,8 @@ from service.store.redis_store import ENTRY, RedisStore
 from tests.samples.stores import InMemory, closing, of_size, there
 
 pytestmark = pytest.mark.anyio
-EVENT_LOOPS = pytest.mark.parametrize(
+
+ON_BOTH_EVENT_LOOPS = pytest.mark.parametrize(
     "anyio_backend",
     [("asyncio", {"use_uvloop": False}), ("asyncio", {"use_uvloop": True})],
     ids=["asyncio", "uvloop"],
@@ -107,7 +108,7 @@ async def fails_within_a_second(store):
     return logs[0]["error"]
 
 
-@EVENT_LOOPS
+@ON_BOTH_EVENT_LOOPS
 async def test_a_store_outlives_its_server(redis):
     async with closing(redis.store()) as store:
         await asyncio.gather(*(store.put(id_, of_size(200)) for id_ in "abc"))
@@ -121,7 +122,7 @@ async def test_a_store_outlives_its_server(redis):
         assert await store.get("a") is None
 
 
-@EVENT_LOOPS
+@ON_BOTH_EVENT_LOOPS
 @pytest.mark.parametrize("connected", [True, False])
 async def test_a_server_that_hangs_is_given_up_and_answers_nothing_late(redis, connected):
     async with closing(redis.store()) as store:
@@ -144,7 +145,7 @@ async def test_an_answer_does_not_wait_long_for_a_server_that_hangs(redis):
         assert await store.get("b") == of_size(300)  # what was sent is kept once the server goes on
 
 
-@EVENT_LOOPS
+@ON_BOTH_EVENT_LOOPS
 async def test_a_store_can_be_closed_while_its_server_hangs(redis):
     store = redis.store()
     await store.put("a", of_size(200))
