@@ -215,7 +215,7 @@ def test_attention_of_an_earlier_text_is_of_what_was_written_then(client):
     assert [one["attention"] for one in then["results"]] == [one["attention"] for one in later["results"]]
 
 
-def test_an_id_that_never_was_is_refused_as_is_one_of_another_model(client):
+def test_an_unknown_id_and_one_of_another_model_are_refused(client):
     found = post(client, "/classify").json()["id"]
     for answer in (
         client.get("/v1/attention/never"),
@@ -227,12 +227,12 @@ def test_an_id_that_never_was_is_refused_as_is_one_of_another_model(client):
     assert client.get(f"/v1/attention/{found}", params={"model": "digits"}).status_code == 200
 
 
-def test_what_was_refused_is_not_kept(client):
+def test_a_refused_request_is_not_stored(client):
     refused = post(client, "/attention", layers="99")
     assert client.get(f"/v1/attention/{refused.headers['X-Request-Id']}").status_code == 404
 
 
-def test_what_is_kept_is_bounded_by_count_and_age(artifacts):
+def test_stored_requests_are_bounded_by_count_and_age(artifacts):
     with served(artifacts, keep_count=2, keep_seconds=600) as client:
         ids = [post(client, "/classify").json()["id"] for _ in range(3)]
         assert [client.get(f"/v1/attention/{one}").status_code for one in ids] == [404, 200, 200]
@@ -339,12 +339,12 @@ def test_a_png_of_a_text_is_a_matrix_of_one_kind(client):
 
 
 @pytest.mark.parametrize("accept", ["application/json", "*/*", "application/*;q=0.2", "text/html, */*;q=0.1", ""])
-def test_json_is_answered_where_nothing_else_is_liked_better(client, accept):
+def test_json_is_answered_unless_the_client_prefers_another_type(client, accept):
     assert post(client, headers={"Accept": accept}).headers["Content-Type"] == "application/json"
 
 
 @pytest.mark.parametrize("accept", ["text/csv", "application/json;q=0", "image/jpeg, text/*", "*/*;q=0"])
-def test_a_type_that_nobody_offers_is_refused(client, accept):
+def test_an_unsupported_type_of_answer_is_refused(client, accept):
     answer = post(client, headers={"Accept": accept})
     assert answer.status_code == 406
     assert answer.json()["detail"] == (
@@ -410,7 +410,7 @@ def test_relevance_of_words_is_drawn_and_its_rows_are_those_of_their_words(clien
     assert merged.sum(-1) == pytest.approx(whole.sum(-1), abs=1e-6)
 
 
-def test_a_picture_of_relevance_leaves_out_the_identity_beside_which_nothing_else_is_seen(client):
+def test_a_picture_of_relevance_leaves_out_the_identity(client):
     """The row of a patch starts at 1 in that patch: were it drawn, all else would have the colour of 0."""
     asked = {"method": "relevance", "queries": 9, "format": "png", "opacity": 1}
     patch = np.asarray(Image.open(io.BytesIO(post(client, **asked).content)).convert("RGB"))
@@ -436,13 +436,13 @@ def test_the_size_of_relevance_is_known_with_all_its_rows(artifacts):
         ("png", {"dtype": "uint8"}), ("npz", {"encoding": "base64"}), ("png", {"encoding": "list"}),
     ],
 )  # fmt: skip
-def test_an_option_of_which_the_form_shows_nothing_is_refused(client, form, options):
+def test_an_option_that_has_no_effect_on_the_format_is_refused(client, form, options):
     answer = post(client, format=form, **options)
     (name,) = options
     assert (answer.status_code, answer.json()["detail"]) == (422, f"{name}: has no effect on {form}, leave it out")
 
 
-def test_who_leaves_while_an_earlier_request_is_looked_at_is_noticed(artifacts, tmp_path):
+def test_a_client_that_leaves_while_attention_of_an_earlier_request_is_computed_is_noticed(artifacts, tmp_path):
     image = base64.b64encode(SEVEN).decode()
     with served(artifacts) as client:
         found = client.post(f"{DIGITS}/classify", json={"images": [image] * 32}).json()["id"]
@@ -455,7 +455,7 @@ def test_who_leaves_while_an_earlier_request_is_looked_at_is_noticed(artifacts, 
             time.sleep(0.05)
 
 
-def test_a_text_as_long_as_the_model_allows_is_not_fed_one_token_more(client):
+def test_attention_of_a_text_as_long_as_the_model_allows_feeds_no_token_more(client):
     body = {"inputs": TEXT, "max_new_tokens": 16, "attention": {"align": "input", "kind": "cross"}}
     fresh = client.post(f"{DATES}/generate", json=body)
     assert (fresh.status_code, fresh.json()["detail"]) == (422, "max_new_tokens: at most 15, given 16")

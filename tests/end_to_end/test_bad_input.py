@@ -226,7 +226,7 @@ def test_a_form_that_grows_past_the_limit_without_announcing_it_is_refused(artif
         assert "body: at most 100000 bytes, given more" in answer.json()["detail"]
 
 
-def test_a_row_that_only_a_longer_target_would_have_is_refused_alone(client):
+def test_a_row_beyond_the_generated_text_is_refused_and_its_batch_mates_are_not(client):
     """Whether a row exists is known only once the text is generated; its batch-mates must not notice."""
     documents = [{"inputs": ["3/23/21"] * 4, "attention": {"kind": "cross", "queries": [row]}} for row in (3, 13)]
     with concurrent.futures.ThreadPoolExecutor(16) as pool:

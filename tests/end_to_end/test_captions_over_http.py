@@ -207,14 +207,14 @@ def close(found, wanted):
 
 
 @pytest.mark.parametrize("options", [{}, {"num_beams": 3}, {"temperature": 5.0, "seed": 3}, {"max_new_tokens": 2}])
-def test_three_images_together_are_each_what_it_is_alone(client, options):
+def test_three_images_of_one_request_are_answered_as_if_alone(client, options):
     together = several(client, attention=EVERYTHING, **options)
     for sent, found in zip(SENT, together, strict=False):
         close(found, result(post(client, content=sent, attention="raw", **EVERYTHING, **options)))
     assert len(together) == 3
 
 
-def test_images_that_come_while_others_run_are_each_what_it_is_alone(client):
+def test_images_that_join_while_others_run_are_answered_as_if_alone(client):
     asked = [
         (sent, options) for sent in SENT for options in ({}, {"num_beams": 4}, {"max_new_tokens": 3}, {"top_k": 1})
     ]
@@ -225,13 +225,13 @@ def test_images_that_come_while_others_run_are_each_what_it_is_alone(client):
         close(found, wanted)
 
 
-def test_a_form_says_what_the_raw_body_says(client):
+def test_a_form_is_answered_as_the_raw_body(client):
     form = client.post(f"{TINY}/generate", files={"image": SENT[1]}, data={"num_beams": "2", "attention": "raw"})
     close(result(form), result(post(client, content=SENT[1], num_beams=2, attention="raw")))
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_a_stream_tells_each_word_and_its_row_of_the_whole(client, index):
+def test_a_stream_sends_each_word_with_its_row_of_the_whole_map(client, index):
     asked = {"attention": "raw", "digits": 9, "steps": True, "stream": True}
     whole = result(post(client, content=SENT[index], attention="raw", digits=9))
     headers = {"Content-Type": "image/png"}
@@ -390,7 +390,7 @@ def test_the_document_knows_images_to_generate_from_and_its_examples_are_answere
         ({"top_p": 2}, "top_p: "),
     ],
 )
-def test_what_has_no_meaning_is_refused_with_the_reason(client, options, words):
+def test_options_without_meaning_are_refused_with_the_reason(client, options, words):
     answer = post(client, "attention", **options)
     assert answer.status_code == 422
     assert answer.json()["detail"].startswith(words)

@@ -291,7 +291,7 @@ def encoded(families, name, text):
 
 
 @pytest.mark.parametrize("name", of_task("text-generation", "text2text-generation"))
-def test_attention_of_a_generated_text_is_that_of_one_pass_over_it(client, families, name):
+def test_attention_of_a_generated_text_is_that_of_one_forward_pass_over_it(client, families, name):
     model = reference(families / "checkpoints" / name)
     continues = CASES[name].task == "text-generation"
     text = "the old house"

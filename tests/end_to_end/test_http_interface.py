@@ -172,7 +172,7 @@ def test_rollout_of_an_image_is_that_of_the_definition(client, exact):
     assert np.array(shown["values"]) == pytest.approx(joint[None, :1], abs=1e-5)
 
 
-def test_probabilities_beside_attention_are_those_without_it(client, exact):
+def test_probabilities_are_the_same_with_and_without_attention(client, exact):
     looked, plain = classify(client, attention="raw", top_k=10)["labels"], classify(client, top_k=10)["labels"]
     probabilities = np.exp(exact[0]) / np.exp(exact[0]).sum()
     for one, other in zip(looked, plain, strict=True):
@@ -234,7 +234,7 @@ def test_sampling_repeats_with_its_seed(client):
     assert len(others) > 1
 
 
-def test_a_text_that_is_cut_says_so(client):
+def test_the_answer_says_that_a_text_was_cut(client):
     (result,) = generate(client, WRITTEN_DATES[0], max_new_tokens=4)
     assert (result["text"], result["finish_reason"]) == ("2021", "length")
 

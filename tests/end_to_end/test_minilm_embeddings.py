@@ -72,7 +72,7 @@ def test_a_text_of_256_tokens_is_taken_and_one_more_is_cut_only_when_asked(clien
     assert np.abs(cut - reference.encode([longer])[0]).max() < 1e-5
 
 
-def test_likeness_is_found(client):
+def test_similar_sentences_have_similar_embeddings(client):
     question, good, bad = embed(
         client, ["How do I bake bread?", "Knead flour, water and yeast, and bake.", "The stock market fell on Monday."]
     )

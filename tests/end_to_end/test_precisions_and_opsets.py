@@ -48,7 +48,7 @@ def client(folder):
         yield client
 
 
-def test_a_manifest_says_precision_and_opset_and_caches_are_halves(folder):
+def test_a_manifest_names_precision_and_opset_and_caches_are_float16(folder):
     manifests = {name: read_artifact(folder / name / "1").manifest for name in EXPORTS}
     for name, manifest in manifests.items():
         assert manifest.precision == ("fp16" if "fp16" in name else "int8" if "int8" in name else "fp32")

@@ -3,7 +3,7 @@
 from tests.conftest import ROOT, served, start
 
 
-def test_what_one_replica_answered_another_looks_at(redis_server, artifacts):
+def test_one_replica_gives_the_attention_of_a_request_that_another_answered(redis_server, artifacts):
     """And a server that is gone takes nothing with it but this."""
     image = (ROOT / "tests/data/digits/seven.png").read_bytes()
     with served(artifacts, redis_url=redis_server.url) as one, served(artifacts, redis_url=redis_server.url) as other:

@@ -8,5 +8,5 @@ def test_shorter_rows_are_padded_with_zeros_or_false():
     assert padded([np.array([True]), np.array([True, True])]).tolist() == [[True, False], [True, True]]
 
 
-def test_softmax_stands_large_logits():
+def test_softmax_of_large_logits_is_finite():
     assert softmax(np.array([1000.0, 1000.0], np.float32)).tolist() == [0.5, 0.5]

@@ -13,7 +13,7 @@ def test_an_endpoint_that_is_no_address_or_holds_a_password_is_refused(endpoint)
         Settings(otlp_endpoint=endpoint)
 
 
-def test_the_port_of_admins_is_another_than_the_service_s(artifacts):
+def test_the_admin_port_must_differ_from_the_services(artifacts):
     process = start(artifacts, port=18765, admin_port=18765)
     said, _ = process.communicate(timeout=30)
     assert process.returncode == 2

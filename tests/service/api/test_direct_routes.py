@@ -4,7 +4,7 @@ from service.api.direct_routes import PREFIX, FastPath
 from service.api.routes import router
 
 
-def test_every_route_of_a_models_endpoint_is_taken_past_the_router():
+def test_every_route_of_a_models_endpoint_has_a_direct_route():
     posted = {
         route.path.removeprefix(PREFIX)
         for route in router.routes

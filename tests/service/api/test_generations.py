@@ -9,7 +9,7 @@ from service.settings import Settings
 from service.store import open_store
 
 
-def test_texts_that_there_is_no_room_for_are_not_made_tokens(artifacts, monkeypatch):
+def test_texts_that_a_full_queue_refuses_are_not_tokenized(artifacts, monkeypatch):
     """How long texts are is guessed by those that came before, so that a full queue refuses for next to nothing."""
     settings, seen = Settings(artifacts=artifacts), []
     models = load(settings)

@@ -133,7 +133,7 @@ async def test_one_bad_item_of_a_batch_fails_alone():
     assert recorder.batches == [[0], [1, 2, 3], [1], [2], [3]]
 
 
-async def test_a_result_that_is_a_refusal_is_that_items_alone():
+async def test_a_result_that_is_a_refusal_fails_that_item_alone():
     recorder = Recorder()
 
     async with working_lane(
@@ -160,7 +160,7 @@ async def test_out_of_memory_makes_batches_smaller():
 
 
 @pytest.mark.parametrize("death", [SystemExit, KeyboardInterrupt, type("PanicException", (BaseException,), {})])
-async def test_what_ends_a_thread_ends_one_batch(death):
+async def test_an_exception_that_would_end_the_thread_fails_one_batch(death):
     calls = []
 
     def run(items):

@@ -41,7 +41,7 @@ def test_the_estimated_size_of_an_npz_is_that_of_its_bytes(dtype, tokens):
     assert size <= ask.size({"image": tokens}) <= size + LAYERS * 384
 
 
-def test_digits_are_the_decimals_of_a_value():
+def test_values_are_rounded_to_the_digits_asked_for():
     ask = asked(digits=2)
     (shown,) = AttentionAnswer(ask, read(np.full((1, 1, 1, TOKENS), 1 / 3, np.float32), ask), axes={}).json()["maps"]
     assert b"0.33," in orjson.dumps(shown["values"], option=orjson.OPT_SERIALIZE_NUMPY)

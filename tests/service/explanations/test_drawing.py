@@ -178,7 +178,7 @@ def test_a_constant_map_is_cold_everywhere(value):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_is_nothing(value):
+def test_values_that_are_not_finite_are_drawn_as_zero(value):
     values, cleaned = np.eye(3), np.eye(3)
     values[0, 1], cleaned[0, 1] = value, 0
     assert (drawn(grain(), (3, 3, 40, 40), values) == drawn(grain(), (3, 3, 40, 40), cleaned)).all()
@@ -204,7 +204,7 @@ def test_a_patch_less_than_a_pixel_is_averaged_and_not_left_out():
 
 
 @pytest.mark.parametrize("band", [1, 7, 60, 130])
-def test_bands_do_not_show(band, monkeypatch):
+def test_a_picture_drawn_in_bands_shows_no_seams(band, monkeypatch):
     whole = drawn(grain(), (3, 3, 55, 40), maps(1)[0].values)
     monkeypatch.setattr(pictures, "BAND", band)
     assert (drawn(grain(), (3, 3, 55, 40), maps(1)[0].values) == whole).all()
@@ -334,7 +334,7 @@ def test_labels_of_every_kind_are_drawn_within_the_margins(kind, count):
         ("x" * 10**6, "x" * 23 + "…"),
     ],
 )
-def test_a_label_shows_what_cannot_be_seen(text, shown):
+def test_a_label_replaces_what_the_font_cannot_show(text, shown):
     assert label(text) == shown
     assert label(shown) == shown
 

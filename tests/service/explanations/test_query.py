@@ -54,7 +54,7 @@ def test_rollout_has_its_own_words_for_heads_and_layers_and_a_share_to_discard()
     assert part(asked(method="rollout", start_layer=-1))[1].layers == (2,)
 
 
-def test_of_each_kind_its_own_share_is_discarded():
+def test_the_share_to_discard_is_that_of_each_kind():
     lengths = {"source": 20, "target": 11, "target_input": 11}
     ask = asked(translator(), method="rollout", discard=0.5)
     assert [part(ask, kind, **lengths)[1].discard for kind in ("encoder", "decoder", "cross")] == [200, 60, 0]
@@ -65,7 +65,7 @@ def test_norm_is_of_the_sum_over_heads():
     assert (shown.entry["heads"], shown.entry["normalized"], shown.entry["layer"]) == ("sum", False, 2)
 
 
-def test_what_is_not_asked_for_has_no_rows():
+def test_kinds_that_are_not_asked_for_have_no_rows():
     lengths = {"source": 4, "target": 3, "target_input": 3}
     assert part(asked(translator(), kind="cross"), "encoder", **lengths)[1].rows == ()
     assert part(asked(translator(), kind="cross"), "cross", **lengths)[1].rows is None
@@ -84,7 +84,7 @@ def test_rows_at_which_tokens_are_the_input_are_one_further():
     assert shown.rows == (0, 1, 2)
 
 
-def test_inputs_of_which_the_same_is_asked_may_run_together():
+def test_inputs_with_the_same_controls_share_a_bucket():
     short, long = {"image": 3}, {"image": TOKENS}
     assert asked(queries="all").reading(short) == asked(queries="all").reading(long)
     assert asked(queries=-1).reading(short) != asked(queries=-1).reading(long)

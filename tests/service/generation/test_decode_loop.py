@@ -130,7 +130,7 @@ async def test_a_step_that_fails_is_answered_and_the_next_request_runs(dates, mo
 
 
 @pytest.mark.parametrize("options", [{}, {"num_beams": 3}, {"temperature": 1.0}])
-async def test_an_output_that_is_not_a_number_fails_the_one_it_belongs_to(dates, alone, monkeypatch, options):
+async def test_an_output_that_is_not_a_number_fails_only_its_own_sequence(dates, alone, monkeypatch, options):
     step = KVCache.step
 
     def poisoned(rows, tokens, positions, wanted, **options):
@@ -152,7 +152,7 @@ async def test_an_output_that_is_not_a_number_fails_the_one_it_belongs_to(dates,
 
 
 @pytest.mark.parametrize("where", ["_join", "_steps"])
-async def test_of_a_batch_that_fails_each_is_generated_again_alone(dates, alone, monkeypatch, where):
+async def test_each_sequence_of_a_failed_batch_is_generated_again_alone(dates, alone, monkeypatch, where):
     method = getattr(DecodeLoop, where)
 
     def failing(decoding, *jobs):
@@ -170,7 +170,7 @@ async def test_of_a_batch_that_fails_each_is_generated_again_alone(dates, alone,
     assert [mine.tokens for mine in (first, *good)] == [alone[0].tokens, *(theirs.tokens for theirs in alone[8::4])]
 
 
-async def test_one_that_was_cancelled_while_it_waited_does_not_hold_up_those_behind_it(dates):
+async def test_a_sequence_cancelled_while_it_waits_does_not_hold_up_those_behind_it(dates):
     async with decode_loop(dates, rows=4):
         first = asyncio.create_task(one(dates, TEXTS[0]))
         await asyncio.sleep(0.005)
@@ -182,5 +182,5 @@ async def test_one_that_was_cancelled_while_it_waited_does_not_hold_up_those_beh
         await first
 
 
-def test_log_softmax_stands_large_logits():
+def test_log_softmax_of_large_logits_is_finite():
     assert log_softmax(np.array([[1000.0, 1000.0]], np.float32)) == pytest.approx(np.log([[0.5, 0.5]]))

@@ -55,7 +55,7 @@ def joined(dates, rows, sources, held):
     return rows.join(len(sources), {name: known[name] for name in rows.names if name in known}, lengths)
 
 
-def test_rows_hold_their_own_through_joining_leaving_continuing_and_growing(dates):
+def test_each_row_keeps_its_own_cache_when_rows_join_leave_continue_and_grow(dates):
     rng = np.random.default_rng(0)
     rows, held = KVCache(dates.sessions["decode"], dates.generation), {}
     sizes = set()
@@ -110,7 +110,7 @@ def test_a_step_writes_its_caches_in_place(dates):
         assert not array[:, :, 1:].any()
 
 
-def test_what_left_is_not_seen_by_what_comes_after(dates):
+def test_a_row_that_joins_sees_nothing_of_one_that_left(dates):
     """Not even where it was not a number."""
     rows = KVCache(dates.sessions["decode"], dates.generation)
     joined(dates, rows, [[5, 6, 7]] * 2, {})

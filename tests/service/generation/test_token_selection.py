@@ -272,7 +272,7 @@ def test_the_reference_models_end_at_many_lengths(family, number):
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("search", "number"), [(walk, 1), (beams(4), 4)], ids=["greedy", "beams"])
-def test_targets_under_rules_are_those_of_transformers(family, rule, search, number):
+def test_constrained_generation_is_that_of_transformers(family, rule, search, number):
     model, (options, rules) = reference(family), RULES[rule]
     inputs = sources(family, options)
     wanted = theirs(model, inputs, num_beams=number, **options)
@@ -306,7 +306,7 @@ def constraints(prefix=(START,), limit=LIMIT, **rules):
     )
 
 
-def test_without_a_rule_that_speaks_nothing_is_copied_and_inputs_are_never_changed():
+def test_logits_are_copied_only_if_a_constraint_changes_them():
     logs = np.log(np.full((1, 4), 0.25))
     early, late = [Hypothesis((3,), (-1.0,))], [Hypothesis((3, 3), (-1.0, -1.0))]
     assert constraints()(logs, early) is logs
@@ -317,7 +317,7 @@ def test_without_a_rule_that_speaks_nothing_is_copied_and_inputs_are_never_chang
     assert (logs == np.log(0.25)).all()
 
 
-def test_a_forced_token_stands_even_where_it_is_forbidden_and_the_last_before_the_first():
+def test_a_forced_token_wins_over_a_forbidden_one_and_a_forced_last_token_over_a_forced_first():
     ruled = {"forced_first": 1, "forced_last": END, "suppressed": (END, 1), "suppressed_first": (END, 1)}
     logs = language()
     assert run(Walk(END, 1, Greedy(), constraints(limit=1, **ruled)), logs).tokens == (END,)
@@ -339,7 +339,7 @@ def test_tokens_beyond_the_vocabulary_may_be_forbidden():
         ({"min_length": 99, "no_repeat_ngram": 1}, 4),
     ],
 )
-def test_targets_that_nothing_may_follow_end(rules, tokens):
+def test_a_sequence_ends_if_every_next_token_is_forbidden(rules, tokens):
     ruled, draw = constraints((9,), **rules), Sampler(0.7, 3, 0.9, seed=0)
     for search in (walk(LIMIT, ruled), Walk(END, LIMIT, draw, ruled), beams(3)(LIMIT, ruled)):
         best = run(search, language())
@@ -348,7 +348,7 @@ def test_targets_that_nothing_may_follow_end(rules, tokens):
         assert np.isfinite(best.score(1.0))
 
 
-def test_a_beam_that_nothing_may_follow_gives_way_to_the_others():
+def test_a_beam_whose_next_tokens_are_all_forbidden_makes_room_for_the_others():
     table = {(): [0.0, 0.6, 0.0, 0.4], (1,): [0.0, 0.0, 1.0, 0.0], (3,): [0.0, 1.0, 0.0, 0.0]}
     ruled = constraints((1, 2), no_repeat_ngram=2)
 
@@ -361,7 +361,7 @@ def test_a_beam_that_nothing_may_follow_gives_way_to_the_others():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_samples_obey_the_rules(seed):
+def test_samples_obey_the_constraints(seed):
     ruled = constraints(forced_first=2, suppressed=(1,), min_length=5)
     target = run(Walk(END, LIMIT, Sampler(1.5, None, 1.0, seed), ruled), language(6, seed)).tokens
     assert target[0] == 2

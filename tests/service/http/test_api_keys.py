@@ -89,7 +89,7 @@ def test_health_needs_no_key_and_its_neighbours_do(client, path):
 @pytest.mark.parametrize(
     "host", ["a/health/live?", "a/health/live#", "x@/health/live?", "health/live", "[::1]/?", "a?"]
 )
-def test_a_host_that_holds_a_path_opens_nothing(client, host):
+def test_a_host_header_that_holds_a_path_does_not_avoid_the_key(client, host):
     for path in ("/v1/models", "/metrics", "/nowhere"):
         assert ask(client, path, host=host)[0] == 400
 
@@ -113,7 +113,7 @@ def test_what_each_scope_may_do(client):
     assert answer.json()["detail"] == "key: must have the scope metrics, given one without"
 
 
-def test_a_path_that_no_spelling_changes_is_the_one_that_is_routed_by():
+def test_no_other_spelling_of_a_path_reaches_the_route_of_another_scope():
     """What passes the door is spelled in one way only, so that its scope is that of the route it reaches."""
     for path in ("/admin/x", "/metrics"):
         assert scope_of(path) != "predict"
@@ -121,7 +121,7 @@ def test_a_path_that_no_spelling_changes_is_the_one_that_is_routed_by():
             assert not PATH.fullmatch(other), other
 
 
-def test_a_key_is_taken_from_either_header_and_once(client):
+def test_a_key_is_accepted_in_either_header_but_not_in_both(client):
     good = [bearer("p"), {"Authorization": "bearer p"}, {"Authorization": "Bearer   p "}, {"X-API-Key": "p"},
             {"Authorization": "Basic eDp5", "X-API-Key": "p"}]  # fmt: skip
     for headers in good:
@@ -198,7 +198,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_a_line_that_is_none_is_named_by_its_number(tmp_path, bad):
+def test_an_invalid_line_is_named_by_its_number(tmp_path, bad):
     path = tmp_path / "keys"
     path.write_text(line("p") + "\n" + bad + "\n")
     with pytest.raises(KeysError) as caught:
@@ -263,7 +263,7 @@ def test_the_log_names_the_client_and_never_the_key(artifacts, file):
     assert [(one["client"], one["status"]) for one in lines] == [("alice", 200), (None, 401)]
 
 
-def test_a_key_may_have_so_many_requests_in_flight(models, file):
+def test_requests_in_flight_are_bounded_for_each_key(models, file):
     settings = Settings(api_keys=file, key_in_flight=2)
     app = create_app(settings, models, open_store(settings))
     entered, let = threading.Semaphore(0), threading.Event()

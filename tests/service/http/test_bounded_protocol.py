@@ -29,13 +29,13 @@ def nothing_reaches_the_loop(server):
 
 
 @pytest.mark.parametrize("sent", [b"G", b"GET /x HTTP/1.1\r\n", b"GET /x HTTP/1.1\r\nHost: x\r\nA", b"\r\n" * 3])
-def test_a_head_that_does_not_end_is_given_up(server, sent):
+def test_a_head_that_does_not_end_is_refused_in_time(server, sent):
     answer, seconds = server.until_closed(sent)
     assert problem(answer) == (408, "head: at most 0.4 seconds, given up")
     assert 0.3 < seconds < 2
 
 
-def test_a_head_a_byte_at_a_time_is_given_up_too(server):
+def test_a_head_that_arrives_a_byte_at_a_time_is_refused_in_time(server):
     with server.connect() as client:
         start = time.monotonic()
         with contextlib.suppress(ConnectionError):
@@ -46,7 +46,7 @@ def test_a_head_a_byte_at_a_time_is_given_up_too(server):
         assert problem(read_all(client))[0] == 408
 
 
-def test_a_connection_that_says_nothing_is_closed_without_a_word(server):
+def test_a_connection_that_sends_nothing_is_closed_without_an_answer(server):
     answer, seconds = server.until_closed()
     assert answer == b""
     assert 0.3 < seconds < 2
@@ -110,7 +110,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_no_request_is_a_problem_and_the_end_of_the_connection(server, name):
+def test_bytes_that_are_no_request_are_answered_with_a_problem_and_the_connection_closed(server, name):
     sent, status, detail = CASES[name]
     answer, seconds = server.until_closed(sent)
     assert problem(answer) == (status, detail or "request: must be well-formed HTTP/1.1")
@@ -124,7 +124,7 @@ def test_an_upgrade_is_ignored(server):
     assert server.until_closed(GET.replace(b"Host", upgrade))[0].startswith(b"HTTP/1.1 200 ")
 
 
-def test_a_limit_itself_is_not_beyond_it(server):
+def test_a_request_exactly_at_its_limits_is_answered(server):
     headers = b"a: b\r\n" * 98
     path = b"/" + b"a" * 8191
     answer, _ = server.until_closed(LAST.replace(b"/x", path).replace(b"Host", headers + b"Host"))
@@ -165,7 +165,7 @@ def test_a_body_that_arrives_after_its_answer_leaves_the_connection_to_the_next_
         assert 0.6 < time.monotonic() - start < 3, "an idle connection is closed, and not before its time"
 
 
-def test_fields_behind_a_body_do_not_become_headers(server):
+def test_trailers_of_a_body_do_not_become_headers(server):
     head = CHUNKED.replace(b"Host", b"Connection: close\r\nHost")
     answer, _ = server.until_closed(head + b"1\r\na\r\n0\r\nHost: y\r\nX-Request-Id: forged\r\n\r\n")
     assert answer.endswith(b"1")
@@ -215,7 +215,7 @@ def test_a_client_that_does_not_read_a_small_answer_is_cut_off():
         assert len(read_all(client)) < SOME
 
 
-def test_a_client_that_dribbles_is_cut_off():
+def test_a_client_that_reads_too_slowly_is_cut_off():
     with running(body_bytes_a_second=1_000_000) as server, server.connect(buffer=4096) as client:
         client.sendall(GET.replace(b"/x", b"/big"))
         assert client.recv(1000)
@@ -227,7 +227,7 @@ def test_a_client_that_dribbles_is_cut_off():
             time.sleep(0.01)
 
 
-def test_a_client_that_reads_slowly_reads_all(server):
+def test_a_client_that_reads_slowly_enough_gets_the_whole_answer(server):
     with server.connect(buffer=1 << 16) as client:
         client.sendall(LAST.replace(b"/x", b"/big"))
         start, length = time.monotonic(), 0
@@ -264,7 +264,7 @@ def test_connections_are_counted_by_the_port_they_came_to():
     assert isinstance(first.open, Counter)
 
 
-def test_uvicorn_is_as_the_protocol_takes_it_to_be():
+def test_uvicorn_still_has_the_undocumented_names_that_the_protocol_uses():
     """Names that `service/http/bounded_protocol.py` uses of uvicorn without their being documented."""
     for name in ("connection_made", "connection_lost", "data_received", "on_url", "on_header", "on_headers_complete",
                  "on_body", "on_message_complete", "on_response_complete", "pause_writing", "resume_writing",

@@ -62,23 +62,23 @@ def test_without_listed_origins_no_page_of_another_may_ask(client):
         (b"http://elsewhere/x", 200),
     ],
 )  # fmt: skip
-def test_a_path_of_odd_characters_leads_nowhere(server, path, status):
+def test_a_path_of_odd_characters_is_not_found(server, path, status):
     answer, _ = server.until_closed(LAST.replace(b"/x", path).replace(b"GET", b"OPTIONS"))
     assert answer.startswith(f"HTTP/1.1 {status} ".encode())
 
 
 @pytest.mark.parametrize("host", [b"", b"a/health?", b"a@b", b"a b", b"a:b", b"[::1", b"a\\b", b"a:123456"])
-def test_a_host_that_is_none_is_refused(server, host):
+def test_an_invalid_host_is_refused(server, host):
     answer, _ = server.until_closed(LAST.replace(b"Host: x", b"Host: " + host))
     assert problem(answer) == (400, "Host: must be a host name or address, given another")
 
 
 @pytest.mark.parametrize("host", [b"x", b"a.b-c_d.example:8000", b"127.0.0.1", b"[::1]:8000"])
-def test_a_host_that_is_one_is_answered(server, host):
+def test_a_valid_host_is_answered(server, host):
     assert server.until_closed(LAST.replace(b"Host: x", b"Host: " + host))[0].startswith(b"HTTP/1.1 200 ")
 
 
-def test_hosts_that_are_not_listed_are_refused_except_where_health_is_asked_for():
+def test_hosts_that_are_not_listed_are_refused_except_for_health_checks():
     with running(allowed_hosts="x, api.example,127.0.0.1") as server:
         for host, path, status in (
             (b"API.example:80", b"/x", 200),
@@ -91,7 +91,7 @@ def test_hosts_that_are_not_listed_are_refused_except_where_health_is_asked_for(
             assert answer.startswith(f"HTTP/1.1 {status} ".encode()), (host, path)
 
 
-def test_a_body_that_does_not_end_is_given_up(server):
+def test_a_body_that_does_not_end_is_refused_in_time(server):
     for head in (POST + b"Content-Length: 9\r\n\r\nabc", CHUNKED + b"3\r\nabc\r\n"):
         answer, seconds = server.until_closed(head)
         assert problem(answer) == (
@@ -102,7 +102,7 @@ def test_a_body_that_does_not_end_is_given_up(server):
         assert 0.5 < seconds < 2
 
 
-def test_a_body_that_dribbles_is_given_up_before_its_deadline(monkeypatch):
+def test_a_body_that_arrives_too_slowly_is_refused_before_its_deadline(monkeypatch):
     monkeypatch.setattr(middleware, "FIRST_SECONDS", 0.3)
     with running(body_seconds=60) as server, server.connect() as client:
         start = time.monotonic()

@@ -42,7 +42,7 @@ def test_resize_to_a_height_and_width_takes_the_whole_image():
 
 
 @pytest.mark.parametrize("resample", ["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"])
-def test_every_filter_is_the_one_of_that_name(resample):
+def test_every_resampling_filter_is_pillows_of_that_name(resample):
     image = colours(50, 90)
     picture = decode_image(encoded(image), middle(20, 12, resize=(20, 12), resample=resample), LIMIT)
     assert np.array_equal(picture.pixels, np.asarray(image.resize((12, 20), Image.Resampling[resample.upper()])))
@@ -102,7 +102,7 @@ def test_images_of_every_size_are_taken(resize):
 
 @pytest.mark.parametrize("size", [(1, 300), (1, 16000), (16000, 1), (2, 400_000), (400_000, 2), (7, 100_003)])
 @pytest.mark.parametrize("resample", ["nearest", "bilinear", "lanczos"])
-def test_a_line_is_not_made_as_large_as_its_shorter_side_asks(size, resample, monkeypatch):
+def test_an_image_one_pixel_wide_is_not_resized_to_billions_of_pixels(size, resample, monkeypatch):
     made = []
     resize = Image.Image.resize
     monkeypatch.setattr(Image.Image, "resize", lambda self, to, *a, **k: made.append(to) or resize(self, to, *a, **k))
@@ -114,7 +114,7 @@ def test_a_line_is_not_made_as_large_as_its_shorter_side_asks(size, resample, mo
 
 
 @pytest.mark.parametrize("resample", ["nearest", "bilinear"])
-def test_the_middle_of_a_line_of_any_length_is_found(resample):
+def test_the_middle_of_a_long_line_of_pixels_is_found(resample):
     pixels = np.zeros((1, 60_000_001), np.uint8)
     pixels[0, 30_000_000] = 255
     rule = middle(224, 224, 1, resize=80, resample=resample)
@@ -126,7 +126,7 @@ def test_the_middle_of_a_line_of_any_length_is_found(resample):
 
 @pytest.mark.parametrize("rule", [middle(64, 64, resize=73), middle(64, 64, resize=(50, 90)), middle(90, 400)])
 @pytest.mark.parametrize("size", [(300, 200), (90, 331)])
-def test_what_is_cut_is_the_same_where_nothing_else_is_computed(rule, size, monkeypatch):
+def test_resizing_only_what_is_cropped_gives_the_same_pixels(rule, size, monkeypatch):
     whole = decode_image(encoded(colours(*size)), rule, LIMIT)
     monkeypatch.setattr(images, "LARGEST", 0)
     part = decode_image(encoded(colours(*size)), rule, LIMIT)
@@ -243,12 +243,12 @@ def test_a_bomb_is_refused_by_its_header_and_takes_no_memory(name, monkeypatch):
 
 
 @pytest.mark.parametrize("data", [png_header(0, 5), png_header(5, 0), png_header(0, 0)])
-def test_an_image_without_pixels_is_none(data):
+def test_an_image_without_pixels_is_refused(data):
     with pytest.raises((Unsupported, Unacceptable)):
         decode_image(data, INK, LIMIT)
 
 
-def test_a_text_that_inflates_is_not_inflated():
+def test_a_compressed_text_chunk_is_not_inflated():
     data = encoded(bar())
     text = chunk(b"zTXt", b"title\0\0" + zlib.compress(bytes(80 << 20), 9))
     profile = chunk(b"iCCP", b"profile\0\0" + zlib.compress(bytes(80 << 20), 9))
@@ -283,7 +283,7 @@ def test_other_formats_are_refused_whether_or_not_pillow_knows_them(kind):
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
-def test_what_stands_behind_an_image_is_not_looked_at(kind):
+def test_bytes_after_an_image_are_ignored(kind):
     whole = encoded(bar(), kind)
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as file:
@@ -294,7 +294,7 @@ def test_what_stands_behind_an_image_is_not_looked_at(kind):
 
 
 @pytest.mark.parametrize("kind", ["PNG", "WEBP"])
-def test_of_an_animation_the_first_picture_is_taken(kind):
+def test_the_first_frame_of_an_animation_is_taken(kind):
     first, second = bar(), bar(left=20, right=40)
     moving = encoded(first, kind, save_all=True, append_images=[second] * 20, lossless=True)
     assert Image.open(io.BytesIO(moving)).n_frames > 1

@@ -66,13 +66,13 @@ def scattered(kind):
 
 
 @pytest.mark.parametrize("kind", ["dots", "sparse", "dense"])
-def test_thousands_of_pieces_of_ink_are_no_reason_to_wait(kind):
+def test_thousands_of_pieces_of_ink_are_decoded_quickly(kind):
     start = time.process_time()
     decode_image(encoded(scattered(kind)), INK, LIMIT)
     assert time.process_time() - start < 3, "it took minutes when every piece was weighed against every other"
 
 
-def test_grain_alone_is_no_sign():
+def test_grain_alone_is_refused_as_no_ink():
     page = np.random.default_rng(0).integers(0, 256, (400, 400), dtype=np.uint8)
     with pytest.raises(Unacceptable, match="image: must hold a sign"):
         decode_image(encoded(Image.fromarray(page)), INK, LIMIT)
@@ -120,7 +120,7 @@ DISTURBANCES = {
 
 
 @pytest.mark.parametrize("name", DISTURBANCES)
-def test_a_sign_is_found_beside_what_is_none(name):
+def test_a_sign_is_found_beside_lines_specks_and_shadows(name):
     plain = decode_image(encoded(written()), INK, LIMIT)
     found = decode_image(encoded(DISTURBANCES[name]), INK, LIMIT)
     assert found.box == pytest.approx(plain.box, abs=12)

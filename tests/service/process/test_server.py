@@ -34,7 +34,7 @@ def classify(client):
     return client.post("/v1/models/digits/classify", content=SEVEN, headers=PNG)
 
 
-def test_told_to_stop_it_leaves_the_rotation_first_and_answers_until_then(artifacts):
+def test_a_service_told_to_stop_is_not_ready_at_once_and_answers_until_it_has_drained(artifacts):
     with served(artifacts, drain_seconds=1.5) as client:
         assert "connection" not in classify(client).headers
         client.process.send_signal(signal.SIGTERM)
@@ -49,7 +49,7 @@ def test_told_to_stop_it_leaves_the_rotation_first_and_answers_until_then(artifa
             classify(client)
 
 
-def test_told_twice_it_stops_at_once(artifacts):
+def test_a_service_told_twice_to_stop_does_not_drain(artifacts):
     with served(artifacts, drain_seconds=600) as client:
         for _ in range(2):
             client.process.send_signal(signal.SIGTERM)
@@ -57,7 +57,7 @@ def test_told_twice_it_stops_at_once(artifacts):
         assert client.process.wait(5) == 0
 
 
-def test_told_to_stop_while_it_loads_it_stops_without_a_failure(artifacts):
+def test_a_service_told_to_stop_while_it_loads_stops_without_a_failure(artifacts):
     process = start(artifacts, port=0)
     assert json.loads(process.stdout.readline())["event"] == "settings"
     process.send_signal(signal.SIGTERM)

@@ -13,7 +13,7 @@ def last_line(said):
     return json.loads(said.strip().splitlines()[-1])
 
 
-def test_a_port_that_is_taken_is_said(artifacts):
+def test_a_port_that_is_taken_is_reported(artifacts):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

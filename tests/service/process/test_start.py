@@ -53,7 +53,7 @@ def test_a_file_that_is_cut_short_is_named_with_the_reason(copied):
     assert "given 1000" in last_line(said)["reason"]
 
 
-def test_a_manifest_that_is_none_is_named_with_the_reason(copied):
+def test_an_invalid_manifest_is_named_with_the_reason(copied):
     file = copied / "dates/1/manifest.json"
     file.write_text(file.read_text().replace('"task": "text2text-generation"', '"task": "cooking"'))
     status, said = failure(copied)
@@ -79,7 +79,7 @@ def test_a_folder_without_artifacts_says_how_to_make_them(tmp_path):
         assert "python -m export" in last_line(said)["reason"]
 
 
-def test_cuda_that_is_asked_for_and_absent_is_a_failure(artifacts):
+def test_a_service_that_is_told_to_use_cuda_where_there_is_none_does_not_start(artifacts):
     status, said = failure(artifacts, device="cuda")
     if status == 0:
         pytest.skip("this machine has CUDA")
@@ -121,7 +121,7 @@ def test_settings_are_logged_at_start(artifacts):
     assert settings["max_inputs"] == 7
 
 
-def test_everything_that_is_wrong_with_artifacts_is_said_at_once(copied):
+def test_all_faults_of_artifacts_are_reported_at_once(copied):
     for name in ("digits", "dates"):
         (copied / name / "1" / "attention.onnx").write_bytes(b"")
     process = start(copied, port=0)

@@ -98,7 +98,7 @@ def two(artifacts, tmp_path_factory):
         yield client
 
 
-def test_workers_answer_together_and_share_what_is_kept_and_counted(two):
+def test_workers_share_a_port_stored_requests_and_metrics(two):
     assert answering(two) == {0, 1}
     assert ask(two, **{"X-Request-Id": "one"}).status_code == 200
     assert {get(f"{two.base_url}/v1/attention/one").status_code for _ in range(20)} == {200}
@@ -148,7 +148,7 @@ def test_a_reload_by_the_admin_port_reaches_every_worker(two):
     assert len([line for line in events(two, "reload") if line["model"] == "dates"]) == 4
 
 
-def test_workers_that_are_told_to_stop_leave_nothing(two):
+def test_workers_that_are_told_to_stop_leave_no_process_and_no_file(two):
     processes = family(two.process.pid)
     environment = Path(f"/proc/{pids(two)[0]}/environ").read_text().split("\0")
     (folder,) = (Path(one.partition("=")[2]) for one in environment if one.startswith("PROMETHEUS_MULTIPROC_DIR="))
@@ -159,7 +159,7 @@ def test_workers_that_are_told_to_stop_leave_nothing(two):
     until(lambda: not any(map(running, processes)), 5)
 
 
-def test_workers_end_with_the_process_that_looks_after_them(artifacts):
+def test_workers_end_with_the_process_that_supervises_them(artifacts):
     with served(artifacts, workers=2) as client:
         until(lambda: len(pids(client)) == 2)
         processes = family(client.process.pid)
@@ -206,7 +206,7 @@ def test_a_reload_and_a_stop_reach_a_worker_that_is_only_starting(artifacts, tmp
         assert len(events(client, "ready")) == 2
 
 
-def test_without_a_folder_for_temporary_files_the_reason_is_said(artifacts, monkeypatch):
+def test_without_a_folder_for_temporary_files_the_start_fails_with_the_reason(artifacts, monkeypatch):
     monkeypatch.setenv("TMPDIR", "/proc")
     monkeypatch.chdir("/proc")
     code = (
@@ -219,7 +219,7 @@ def test_without_a_folder_for_temporary_files_the_reason_is_said(artifacts, monk
     assert "TMPDIR" in done.stdout
 
 
-def test_what_is_wrong_at_start_is_said_once_with_the_same_status(artifacts, tmp_path):
+def test_workers_report_a_fault_at_start_once_with_the_status_of_a_single_process(artifacts, tmp_path):
     copied = shutil.copytree(artifacts, tmp_path / "artifacts")
     (copied / "digits/1/predict.onnx").write_bytes(b"")
     process = start(copied, port=0, workers=3)

@@ -11,7 +11,7 @@ from service.telemetry.metrics import Metrics
 pytestmark = pytest.mark.anyio
 
 
-async def test_one_reload_at_a_time(artifacts):
+async def test_a_second_reload_is_refused_while_one_runs(artifacts):
     settings = Settings(artifacts=artifacts)
 
     device = Device()

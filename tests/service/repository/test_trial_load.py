@@ -14,7 +14,7 @@ def deadly_artifacts(copied):
     return copied
 
 
-def test_a_graph_that_ends_whoever_loads_it_is_named_and_no_port_opens(deadly_artifacts):
+def test_a_graph_that_ends_the_process_that_loads_it_is_named_and_no_port_opens(deadly_artifacts):
     process = start(deadly_artifacts, port=0)
     said, _ = process.communicate(timeout=30)
     fault = next(line for line in map(json.loads, said.splitlines()) if line["event"] == "artifact cannot be used")

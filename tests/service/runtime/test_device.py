@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-async def test_an_exception_thrown_into_the_devices_thread_loses_nobody():
+async def test_an_exception_thrown_into_the_devices_thread_loses_no_caller():
     """Wherever it is thrown: the watch looks once a second."""
 
     device = Device()
@@ -34,7 +34,7 @@ async def test_an_exception_thrown_into_the_devices_thread_loses_nobody():
     device.close()
 
 
-async def test_the_device_is_nobodys_until_what_was_left_behind_has_returned():
+async def test_the_device_stays_locked_until_a_function_whose_caller_left_has_returned():
     running = threading.Event()
     go_on = threading.Event()
 

@@ -37,7 +37,7 @@ def bits(array):
     return (np.asarray(array, np.float32).view(np.uint32) >> 16).astype(np.uint16)
 
 
-def test_bfloat16_comes_and_goes_as_bits():
+def test_bfloat16_is_passed_to_and_from_the_runtime_as_bits():
     small, x, z = Small(), np.array([[1.5, -2], [0, 256]], np.float32), np.array([[3, 0.5], [-1, 8]], np.float32)
     out = run_bits(small.session, small.graph, {"x": x, "z": bits(z)}, ort.RunOptions())
     np.testing.assert_array_equal(out["y"], bits(x))
@@ -59,7 +59,7 @@ def test_batches_are_captured_by_powers_of_two_and_the_largest(digits, most, siz
     assert Captured(session._session, session.graph, "cpu", most).sizes == sizes
 
 
-def test_captured_batches_answer_as_others_whatever_ran_before(digits):
+def test_captured_batches_give_the_same_results_whatever_ran_before(digits):
     """Rows behind a batch are of an earlier one, and what is longer than the largest runs in pieces."""
     session = Session(digits, "predict", "cpu", Settings())
     captured = Captured(session._session, session.graph, "cpu", 4)

@@ -28,7 +28,7 @@ def test_openvino_takes_artifacts_in_full_precision_only(digits):
         ("tensorrt", "int8", "tensorrt runs artifacts in fp32, fp16 or bf16, given int8"),
     ],
 )
-def test_a_precision_that_a_device_does_not_run_is_said_at_start(digits, device, precision, words):
+def test_a_precision_that_a_device_does_not_run_is_an_error_at_start(digits, device, precision, words):
     lower = digits.manifest.model_copy(update={"precision": precision})
     artifact = types.SimpleNamespace(manifest=lower, path=digits.path)
     with pytest.raises(ProviderError, match=f"^digits/predict: {words}$"):

@@ -19,7 +19,7 @@ from service.settings import Settings
 ROLES = ("predict", "attention", "relevance")
 
 
-def test_predictions_and_attention_are_one_session_unless_the_model_is_light(digits, monkeypatch):
+def test_predictions_and_attention_share_a_session_unless_the_model_is_light(digits, monkeypatch):
     """Two would hold the weights twice."""
     pixels = np.random.default_rng(0).integers(0, 256, (3, 28, 28, 1), np.uint8)
     apart = open_sessions(digits, ROLES, "cpu", Settings())
@@ -50,7 +50,7 @@ def test_a_light_model_runs_on_one_thread_unless_the_settings_say_otherwise(digi
     assert chosen == [1, 3, 5]
 
 
-def test_a_provider_that_is_missing_is_said_with_what_installs_it():
+def test_the_error_about_a_missing_provider_names_the_extra_that_installs_it():
     if "OpenVINOExecutionProvider" in ort.get_available_providers():
         pytest.skip("this onnxruntime has OpenVINO")
     with pytest.raises(
@@ -131,7 +131,7 @@ def test_a_run_is_stopped_before_its_next_node(digits):
         ("Non-zero status code returned while running Add node", SessionError),
     ],
 )
-def test_what_a_failure_means_is_told_by_its_words(digits, words, kind):
+def test_the_kind_of_a_failure_is_read_from_its_message(digits, words, kind):
     session = Session(digits, "predict", "cpu", Settings())
 
     def fail(*_):
@@ -143,7 +143,7 @@ def test_what_a_failure_means_is_told_by_its_words(digits, words, kind):
     assert type(found.value) is kind
 
 
-def test_no_room_on_the_device_is_a_refusal_that_says_nothing_of_what_was_sent(digits):
+def test_a_batch_without_room_on_the_device_is_refused_and_its_input_not_repeated(digits):
     session = Session(digits, "predict", "cpu", Settings())
     session._session = Full(session._session)
     with pytest.raises(DeviceFull, match=r"^digits/predict: the memory of the device has no room for this batch$"):
@@ -151,7 +151,7 @@ def test_no_room_on_the_device_is_a_refusal_that_says_nothing_of_what_was_sent(d
     session.run({"pixels": np.zeros((1, 28, 28, 1), np.uint8)})
 
 
-def test_a_captured_batch_without_room_is_said_at_start(digits):
+def test_a_captured_batch_without_room_is_an_error_at_start(digits):
     session = Session(digits, "predict", "cpu", Settings())
     full = Full(session._session)
     session._captured = types.SimpleNamespace(

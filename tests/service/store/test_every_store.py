@@ -22,14 +22,14 @@ pytestmark = pytest.mark.anyio
     ],
     ids=["images", "texts", "pairs"],
 )
-async def test_a_request_is_kept_as_it_was(place, kept):
+async def test_a_request_comes_back_as_it_was_stored(place, kept):
     async with closing(place.store()) as store:
         assert await store.get("A-1._") is None
         await store.put("A-1._", kept)
         assert await store.get("A-1._") == kept
 
 
-async def test_the_oldest_go_when_there_are_more_than_the_count(place):
+async def test_the_oldest_requests_are_dropped_beyond_the_count(place):
     async with closing(place.store(count=3)) as store:
         for id_ in "dcba":
             await store.put(id_, of_size(200))
@@ -38,7 +38,7 @@ async def test_the_oldest_go_when_there_are_more_than_the_count(place):
         assert await there(store, "abcde") == "abe"
 
 
-async def test_being_asked_for_makes_nothing_younger(place):
+async def test_reading_a_request_does_not_make_it_younger(place):
     async with closing(place.store(count=2)) as store:
         await store.put("a", of_size(200))
         await store.put("b", of_size(200))
@@ -47,7 +47,7 @@ async def test_being_asked_for_makes_nothing_younger(place):
         assert await there(store, "abc") == "bc"
 
 
-async def test_the_oldest_go_until_the_bytes_suffice_and_no_more(place):
+async def test_the_oldest_requests_are_dropped_until_the_bytes_suffice_and_no_more(place):
     async with closing(place.store(size=1000)) as store:
         for id_ in "abcd":
             await store.put(id_, of_size(250))
@@ -58,14 +58,14 @@ async def test_the_oldest_go_until_the_bytes_suffice_and_no_more(place):
         assert await there(store, "abcdef") == "f"
 
 
-async def test_a_request_larger_than_all_bytes_is_not_kept_and_removes_no_other(place):
+async def test_a_request_larger_than_all_bytes_is_not_stored_and_drops_no_other(place):
     async with closing(place.store(size=1000)) as store:
         await store.put("a", of_size(200))
         await store.put("b", of_size(1001))
         assert await there(store, "ab") == "a"
 
 
-async def test_an_id_put_again_stands_for_what_was_put_last_even_if_that_is_too_large(place):
+async def test_an_id_stored_again_stands_for_the_last_request_even_if_that_is_too_large(place):
     async with closing(place.store(size=1000)) as store:
         await store.put("a", of_size(200))
         await store.put("a", of_size(1001))
@@ -75,7 +75,7 @@ async def test_an_id_put_again_stands_for_what_was_put_last_even_if_that_is_too_
         assert await there(store, "bcdef") == "bcdef"
 
 
-async def test_an_id_put_again_counts_once_and_is_the_youngest(place):
+async def test_an_id_stored_again_counts_once_and_is_the_youngest(place):
     async with closing(place.store(count=2, size=1000)) as store:
         await store.put("a", of_size(300))
         await store.put("b", of_size(300))
@@ -86,7 +86,7 @@ async def test_an_id_put_again_counts_once_and_is_the_youngest(place):
         assert await there(store, "abc") == "ac"
 
 
-async def test_a_request_is_gone_past_its_age_and_holds_no_bytes(place):
+async def test_a_request_past_its_age_is_dropped_and_holds_no_bytes(place):
     async with closing(place.store(count=2, size=1000, seconds=0.4)) as store:
         await store.put("a", of_size(600))
         await place.wait(0.25)
@@ -98,7 +98,7 @@ async def test_a_request_is_gone_past_its_age_and_holds_no_bytes(place):
         assert await there(store, "abc") == "bc"
 
 
-async def test_an_id_put_again_is_as_young_as_the_last_time(place):
+async def test_the_age_of_an_id_stored_again_counts_from_the_last_time(place):
     async with closing(place.store(seconds=0.4)) as store:
         await store.put("a", of_size(200))
         await place.wait(0.25)
@@ -108,14 +108,14 @@ async def test_an_id_put_again_is_as_young_as_the_last_time(place):
 
 
 @pytest.mark.parametrize("bounds", [{"count": 0}, {"size": 0}])
-async def test_a_bound_of_nothing_keeps_nothing(place, bounds):
+async def test_a_store_with_a_bound_of_zero_stores_nothing(place, bounds):
     async with closing(place.store(**bounds)) as store:
         await store.put("a", of_size(200))
         assert await store.get("a") is None
 
 
 @pytest.mark.parametrize("id_", ["", "a b", "a" * 65, "ü", "a\n", "\ud800", "../times"])
-async def test_what_is_no_id_is_refused_and_never_found(place, id_):
+async def test_an_invalid_id_is_refused_and_never_found(place, id_):
     async with closing(place.store()) as store:
         assert await store.get(id_) is None
         with pytest.raises(ValueError, match=r"^id: must match \S+, given another$"):
@@ -152,7 +152,7 @@ async def test_a_store_holds_what_its_bounds_say_after_any_puts(kind, operations
 
 
 @pytest.mark.parametrize("place", ["file", "redis"], indirect=True)
-async def test_replicas_and_workers_see_what_the_others_keep_and_share_the_bounds(place):
+async def test_replicas_and_workers_see_what_the_others_store_and_share_the_bounds(place):
     async with closing(place.store(count=3), place.store(count=3)) as (one, other):
         for id_ in "ab":
             await one.put(id_, of_size(200))

@@ -5,7 +5,7 @@ from tests.samples.stores import InMemory, of_size
 pytestmark = pytest.mark.anyio
 
 
-async def test_in_memory_whatever_is_asked_for_lets_go_of_what_is_past_its_age():
+async def test_any_access_drops_what_is_past_its_age():
     place = InMemory()
 
     store = place.store(seconds=10)

@@ -20,7 +20,7 @@ ON_BOTH_EVENT_LOOPS = pytest.mark.parametrize(
 )
 
 
-async def test_a_replica_that_keeps_nothing_leaves_the_others_theirs(redis):
+async def test_a_replica_that_stores_nothing_does_not_remove_what_others_stored(redis):
     async with closing(redis.store(), redis.store(count=0), redis.store(size=0)) as (one, none, nothing):
         await one.put("a", of_size(200))
         with capture_logs() as logs:
@@ -30,7 +30,7 @@ async def test_a_replica_that_keeps_nothing_leaves_the_others_theirs(redis):
         assert logs == []
 
 
-async def test_what_is_too_large_is_not_sent(redis):
+async def test_a_request_that_is_too_large_is_not_sent_to_redis(redis):
     before = received(redis.server)
     async with closing(redis.store(size=1000)) as store:
         await store.put("a", of_size(1_000_000))
@@ -42,7 +42,7 @@ def received(server):
     return next(int(line.split(":")[1]) for line in server.ask("INFO", "stats") if "total_net_input_bytes" in line)
 
 
-async def test_many_at_once_keep_to_the_bounds(redis):
+async def test_concurrent_puts_keep_to_the_bounds(redis):
     async with closing(redis.store(count=50, size=5000), redis.store(count=50, size=5000)) as stores:
         ids = [f"id-{number}" for number in range(100)]
         await asyncio.gather(*(store.put(id_, of_size(200)) for id_ in ids for store in stores))
@@ -51,7 +51,7 @@ async def test_many_at_once_keep_to_the_bounds(redis):
     assert len(redis.server.ask("KEYS", f"{ENTRY}*")) == 25
 
 
-async def test_in_redis_the_same_is_kept_as_in_memory_after_any_puts(redis):
+async def test_in_redis_the_same_is_stored_as_in_memory_after_any_puts(redis):
     chance = random.Random(0)
 
     async with closing(redis.store(count=4, size=1000)) as store:
@@ -64,7 +64,7 @@ async def test_in_redis_the_same_is_kept_as_in_memory_after_any_puts(redis):
         assert redis.server.ask("HGET", "regard:sizes", "*") == [str(model._held)]
 
 
-async def test_in_redis_nothing_stays_past_its_age_though_nobody_asks(redis):
+async def test_redis_drops_what_is_past_its_age_by_itself(redis):
     async with closing(redis.store(seconds=0.3)) as store:
         await store.put("a", of_size(200))
         assert len(redis.server.ask("KEYS", "regard:*")) == len(redis.server.ask("KEYS", "*")) == 3

@@ -9,7 +9,7 @@ from tests.samples.stores import InFile, closing, of_size, there
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_file_that_is_locked_or_broken_costs_what_is_kept_and_no_answer(tmp_path):
+async def test_a_locked_or_broken_file_loses_a_stored_request_and_fails_no_answer(tmp_path):
     place = InFile(tmp_path / "kept.sqlite")
 
     async with closing(place.store()) as store:

@@ -1,7 +1,7 @@
 import threading
 
 
-def test_of_spans_that_cannot_be_sent_so_many_wait_and_the_oldest_go(monkeypatch):
+def test_spans_that_cannot_be_sent_are_queued_up_to_a_bound_and_the_oldest_dropped(monkeypatch):
     from service.telemetry import otel_spans as spans
 
     monkeypatch.setattr(spans, "QUEUE", 600)

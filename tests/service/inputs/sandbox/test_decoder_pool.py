@@ -141,7 +141,7 @@ async def test_an_honest_image_that_takes_too_much_memory_is_refused():
 
 
 @pytest.mark.usefixtures("hostile")
-async def test_who_leaves_has_nothing_decoded_any_more():
+async def test_images_of_cancelled_callers_are_not_decoded():
     async with decoding(decode_seconds=60, decode_processes=1) as (pool, metrics):
         await pool.decode(SEVEN, INK)
         running = asyncio.ensure_future(pool.decode(b"hang", INK))
@@ -154,7 +154,7 @@ async def test_who_leaves_has_nothing_decoded_any_more():
         assert replaced(metrics) == {"cancelled": 1}, "those that waited were never begun"
 
 
-async def test_those_that_wait_take_their_turns():
+async def test_waiting_images_are_decoded_in_order():
     async with decoding(decode_processes=1) as (pool, _):
         done = []
 
@@ -166,7 +166,7 @@ async def test_those_that_wait_take_their_turns():
         assert done == list(range(30))
 
 
-async def test_nothing_is_left_of_a_thousand_images(monkeypatch):
+async def test_a_thousand_images_leave_no_process_and_no_open_file(monkeypatch):
     monkeypatch.setattr(decoder_pool, "IMAGES", 100)
     before = descriptors(), children(os.getpid())
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.usefixtures("hostile")
-async def test_what_a_decoder_says_is_not_believed():
+async def test_an_invalid_answer_of_a_decoder_is_refused():
     async with decoding(decode_processes=1) as (pool, metrics):
         words = "image: must be one that can be decoded, given one that cannot"
         for lie in LIES:
@@ -27,7 +27,7 @@ async def test_what_a_decoder_says_is_not_believed():
         assert replaced(metrics) == {"malformed": len(LIES)}
 
 
-async def test_the_nursery_is_started_again():
+async def test_the_fork_server_is_started_again():
     async with decoding() as (pool, metrics):
         await pool.decode(SEVEN, INK)
         for _ in range(2):
@@ -40,7 +40,7 @@ async def test_the_nursery_is_started_again():
 
 
 @pytest.mark.usefixtures("hostile")
-async def test_an_image_whose_decoder_ends_with_the_nursery_is_decoded_again():
+async def test_an_image_whose_decoder_ends_with_the_fork_server_is_decoded_again():
     async with decoding() as (pool, metrics):
         await pool.decode(SEVEN, INK)
         running = asyncio.ensure_future(pool.decode(b"wait", INK))
@@ -51,7 +51,7 @@ async def test_an_image_whose_decoder_ends_with_the_nursery_is_decoded_again():
         assert set(replaced(metrics)) == {"nursery"}
 
 
-async def test_without_a_nursery_images_are_refused_and_never_decoded_here(monkeypatch, capfd):
+async def test_without_a_fork_server_images_are_refused_and_never_decoded_here(monkeypatch, capfd):
     monkeypatch.setattr(decoder_process, "NURSERY", "tests.samples.absent")
     monkeypatch.setattr(decoder_process, "PAUSE", 0.5)
 
