@@ -27,6 +27,7 @@ from PIL import Image
 
 from benchmarks.attention import drawn
 from benchmarks.peers import log
+from benchmarks.running_service import served
 from benchmarks.service import heading
 from contract.artifact import read_artifact
 from contract.manifest import ImageRule
@@ -41,7 +42,6 @@ from service.inputs.image_preprocessing import decode_image
 from service.runtime.runtime_errors import ProviderError, SessionError
 from service.runtime.session import Session, choose_device
 from service.settings import Settings
-from tests.conftest import served
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 TINY = replace(VIT_SIZES["digits"], channels=3, image=(32, 32), classes=10)

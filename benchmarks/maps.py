@@ -32,6 +32,7 @@ import transformers
 
 from benchmarks.attention import seconds
 from benchmarks.peers import log
+from benchmarks.running_service import served
 from benchmarks.runtimes import command, middle, prepare
 from benchmarks.servers import HERE, JPEG, computed, family, jpegs, load, loader, paused, ratio, rounded, spread, tell
 from benchmarks.service import heading
@@ -42,7 +43,6 @@ from service.explanations.query import resolve
 from service.options import AttentionOptions, parse
 from service.runtime.session import choose_device, open_sessions
 from service.settings import Settings
-from tests.conftest import served
 
 SMALL, LARGE = "deit-s", "vit-b-16"
 EVERYTHING = {"layers": "all", "heads": "all", "queries": "all"}

@@ -21,6 +21,7 @@ import numpy as np
 import skimage
 import torch
 import transformers
+from tokenizers import Tokenizer, models, processors
 
 from benchmarks.attention import seconds
 from benchmarks.peers import ROOT, Peer, log, python
@@ -32,7 +33,6 @@ from export.checkpoints.family import Wish
 from export.pipeline import export
 from service.runtime.session import Session, choose_device
 from service.settings import Settings
-from tests.export.checkpoints import pieces, processor
 
 BATCHES = (1, 8)
 INPUTS, CALIBRATION = 16, 32
@@ -57,6 +57,19 @@ MODELS = {
 """BERT has as many classes as the others, so that to agree means as much."""
 
 
+def special_tokens_only():
+    """Return a tokenizer as BERT's, without words: what is predicted of are random tokens, and no text is read."""
+    vocabulary = {token: index for index, token in enumerate(["[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]"])}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.add_special_tokens(list(vocabulary))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
+    )
+    return tokenizer
+
+
 def checkpoint(name, folder):
     """Write a checkpoint with random weights, sharp enough that attention is not uniform."""
     kind, config = MODELS[name]()
@@ -69,11 +82,15 @@ def checkpoint(name, folder):
                 parameter.normal_(std=1.5 / parameter.shape[1] ** 0.5)
         model.save_pretrained(folder)
     if name == "bert-base":
-        pieces().save(str(folder / "tokenizer.json"))
+        special_tokens_only().save(str(folder / "tokenizer.json"))
         return
-    middling = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
-    for file, content in processor("ViTImageProcessor", 224, 224, **middling).items():
-        (folder / file).write_text(json.dumps(content))
+    preprocessor = {
+        "image_processor_type": "ViTImageProcessor",
+        "size": {"height": 224, "width": 224},
+        "image_mean": [0.5] * 3,
+        "image_std": [0.5] * 3,
+    }
+    (folder / "preprocessor_config.json").write_text(json.dumps(preprocessor))
 
 
 def inputs(name):

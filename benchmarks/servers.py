@@ -38,7 +38,8 @@ import skimage.data
 from PIL import Image
 
 from benchmarks.attention import drawn
-from benchmarks.peers import log
+from benchmarks.peers import ROOT, log
+from benchmarks.running_service import served
 from benchmarks.service import heading
 from contract.artifact import read_artifact
 from contract.manifest import ImageRule
@@ -50,7 +51,6 @@ from service.inputs.image_preprocessing import decode_image
 from service.runtime.session import Session, choose_device
 from service.runtime.threads import usable_cores
 from service.settings import Settings
-from tests.conftest import ROOT, served
 
 HERE = Path(__file__).parent
 ENVIRONMENTS = ROOT / ".venv-peers"

@@ -15,7 +15,8 @@ from pathlib import Path
 import onnxruntime as ort
 from PIL import Image
 
-from tests.conftest import ROOT, served
+from benchmarks.peers import ROOT
+from benchmarks.running_service import served
 
 BUNDLED = ("digits", "dates")
 ROUNDS = 200

@@ -1,7 +1,8 @@
-"""What several folders of tests share: the bundled models, exported once."""
+"""What several folders of tests share: artifacts that are exported once, and the service as a process."""
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,6 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 from filelock import FileLock
+
+from tests.samples.redis_server import RedisServer
 
 ROOT = Path(__file__).parent.parent
 
@@ -47,6 +50,44 @@ def export(*names):
 def artifacts(tmp_path_factory):
     """A folder with the artifacts of both bundled models."""
     return once(tmp_path_factory, "artifacts", export("digits", "dates"))
+
+
+@pytest.fixture
+def copied(artifacts, tmp_path):
+    """A copy of the artifacts of both bundled models, for a test to change."""
+    return shutil.copytree(artifacts, tmp_path / "artifacts")
+
+
+@pytest.fixture(scope="session")
+def client(artifacts):
+    """A client of a service with both bundled models and the settings nobody changed."""
+    with served(artifacts) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def anyio_backend():
+    """The event loop that tests with `async def` run on."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def running_redis():
+    """A Redis server of the tests' own."""
+    if not shutil.which("redis-server"):
+        pytest.skip("redis-server is not installed: apt-get install redis-server")
+    pytest.importorskip("redis")
+    with tempfile.TemporaryDirectory() as folder:  # pytest's are too long for the path of a socket
+        server = RedisServer(folder)
+        yield server
+        server.kill()
+
+
+@pytest.fixture
+def redis_server(running_redis):
+    """A Redis server that holds nothing."""
+    running_redis.ask("FLUSHALL")
+    return running_redis
 
 
 @pytest.fixture(scope="session")

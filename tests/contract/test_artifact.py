@@ -6,7 +6,7 @@ import pytest
 
 from contract.artifact import MANIFEST, ArtifactError, describe, find_artifacts, read_artifact, sha256
 from contract.manifest import File, Manifest
-from tests.contract.documents import GRAPH_BYTES, IMAGE, MISSING, OTHER_BYTES, changed
+from tests.samples.manifest_documents import GRAPH_BYTES, IMAGE, MISSING, OTHER_BYTES, changed
 
 CONTENTS = {f"{role}.onnx": content for role, content in GRAPH_BYTES.items()} | OTHER_BYTES
 

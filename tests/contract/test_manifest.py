@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from contract.manifest import Manifest
-from tests.contract.documents import IMAGE, MISSING, TEXT, changed, entry, graph
+from tests.samples.manifest_documents import IMAGE, MISSING, TEXT, changed, entry, graph
 
 OPTIONAL = {
     "schema_version": 3,

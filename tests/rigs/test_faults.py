@@ -132,7 +132,7 @@ def rewritten(folder, data):
     file.write_text(json.dumps(manifest))
 
 
-# those that are slow here are in tests/service/test_start.py too
+# those that are slow here are in tests/service/process/test_start.py too
 WHOLE = [pytest.param(spoil, marks=pytest.mark.slow) for spoil in (_missing, _truncated, _another_hash, _no_manifest)]
 
 
@@ -431,7 +431,7 @@ def test_3_14_a_clock_that_jumps_ends_no_request(misbehaving, tmp_path):
 
 
 @pytest.mark.gpu
-@pytest.mark.skip(reason="a GPU's memory: in tests/service/test_gpu.py")
+@pytest.mark.skip(reason="a GPU's memory: in tests/end_to_end/test_gpu_against_cpu.py")
 def test_3_16_a_gpu_without_memory_refuses_and_lives():
     pass
 

@@ -1,0 +1,64 @@
+"""The service as a process of its own, which is measured from outside."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+
+import httpx
+
+from benchmarks.peers import ROOT
+
+START_SECONDS = 30
+
+
+@contextmanager
+def served(artifacts, **settings):
+    """Run `python -m service` on a free port until the block ends, with these settings and no others.
+
+    Gives a client whose base is the service's address. `client.process` is the process, `client.lines()` returns the
+    lines that it has logged.
+    """
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    settings = {"artifacts": artifacts, "port": port, "drain_seconds": 0, **settings}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("REGARD_")}
+    environment |= {f"REGARD_{name}".upper(): str(value) for name, value in settings.items()}
+    with (
+        tempfile.TemporaryFile("w+") as log,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client,
+    ):
+        client.process = subprocess.Popen(
+            [sys.executable, "-m", "service"], cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT
+        )
+        client.lines = lambda: _lines(log)
+        try:
+            _wait_until_ready(client)
+            yield client
+        finally:
+            client.process.send_signal(signal.SIGTERM)
+            client.process.wait(timeout=30)
+
+
+def _lines(log):
+    log.seek(0)
+    return log.read().splitlines()
+
+
+def _wait_until_ready(client):
+    """Raises RuntimeError if the service ends, TimeoutError if it is not ready in time."""
+    until = time.monotonic() + START_SECONDS
+    while time.monotonic() < until:
+        try:
+            if client.get("/health/ready").status_code == 200:
+                return
+        except httpx.TransportError:
+            if client.process.poll() is not None:
+                raise RuntimeError("\n".join(client.lines())) from None
+        time.sleep(0.1)
+    raise TimeoutError(f"the service is not ready after {START_SECONDS} seconds")

@@ -1,0 +1,57 @@
+"""The service decodes every image in another process, and leaves none of them behind."""
+
+import contextlib
+import io
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+from PIL import Image
+
+from service.app import create_app
+from service.repository.registry import load
+from service.settings import Settings
+from service.store import open_store
+from tests.conftest import served
+from tests.samples.decoders import children
+from tests.samples.http_requests import CLASSIFY, PNG, SEVEN
+
+
+def alive(number):
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def test_the_service_opens_no_image_itself(artifacts, monkeypatch):
+    def opened(*arguments, **options):
+        raise AssertionError("in the service's own process")
+
+    monkeypatch.setattr(Image, "open", opened)
+    settings = Settings(artifacts=artifacts)
+    with TestClient(create_app(settings, load(settings), open_store(settings))) as client:
+        while client.get("/health/ready").status_code == 503:
+            time.sleep(0.01)
+        answer = client.post(f"{CLASSIFY}?top_k=1", content=SEVEN, headers=PNG)
+        assert answer.json()["results"][0]["labels"][0]["label"] == "7"
+        drawn = client.post("/v1/models/digits/attention?format=png", content=SEVEN, headers=PNG)
+        kept = client.get(f"/v1/attention/{answer.json()['id']}?format=png")
+        assert drawn.status_code == kept.status_code == 200
+    monkeypatch.undo()
+    assert Image.open(io.BytesIO(drawn.content)).size == Image.open(io.BytesIO(SEVEN)).size
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_no_decoder_outlives_the_service(artifacts, number):
+    with served(artifacts) as client:
+        assert client.post(CLASSIFY, content=SEVEN, headers=PNG).status_code == 200
+        below = children(client.process.pid)
+        assert len(below) == 3
+        client.process.send_signal(number)
+        client.process.wait(30)
+        end = time.monotonic() + 5
+        while any(map(alive, below)):
+            assert time.monotonic() < end
+            time.sleep(0.01)

@@ -1,0 +1,113 @@
+"""Artifacts are tried before they are trusted, and replaced while requests are answered."""
+
+import json
+import shutil
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from onnx import TensorProto, helper
+
+from tests.conftest import served
+from tests.samples.changed_artifacts import deadly, newer, put_graph
+from tests.samples.http_requests import PNG, SEVEN
+
+
+def classify(client):
+    return client.post("/v1/models/digits/classify", content=SEVEN, headers=PNG)
+
+
+def reloaded(client):
+    answer = client.admin.post("/admin/reload")
+    assert answer.status_code == 200, answer.text
+    return {one["model"]: one for one in answer.json()["models"]}
+
+
+@pytest.fixture
+def living(copied):
+    with served(copied, admin_port=0) as client:
+        port = next(line["admin_port"] for line in map(json.loads, client.lines()) if line["event"] == "listening")
+        client.artifacts = copied
+        client.admin = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60)
+        yield client
+        client.admin.close()
+
+
+def test_a_newer_version_takes_the_place_of_the_old_one_and_a_bad_one_changes_nothing(living):
+    assert {one["outcome"] for one in reloaded(living).values()} == {"unchanged"}
+    newer(living.artifacts, "digits", 2)
+    assert reloaded(living)["digits"] == {"model": "digits", "version": "2", "outcome": "replaced"}
+    assert classify(living).json()["version"] == "2"
+
+    weights = newer(living.artifacts, "digits", 10) / "weights.bin"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    refused = reloaded(living)["digits"]
+    assert (refused["outcome"], refused["version"]) == ("refused", "10")
+    assert refused["reason"].startswith("weights.bin: must have ")
+    assert str(living.artifacts) not in json.dumps(refused)
+    assert classify(living).json()["version"] == "2"
+    shutil.rmtree(living.artifacts / "digits/10")
+
+    nodes, options = deadly()
+    put_graph(newer(living.artifacts, "digits", 11), "predict", nodes, **options)
+    assert reloaded(living)["digits"]["outcome"] == "refused"
+    shutil.rmtree(living.artifacts / "digits/11")
+
+    constant = helper.make_tensor("value", TensorProto.FLOAT, [1, 10], [float("nan")] * 10)
+    nodes = [helper.make_node("Constant", [], ["logits"], value=constant)]
+    put_graph(newer(living.artifacts, "digits", 12), "predict", nodes)
+    assert reloaded(living)["digits"]["outcome"] == "refused"
+    shutil.rmtree(living.artifacts / "digits/12")
+
+    shutil.rmtree(living.artifacts / "dates")
+    assert reloaded(living)["dates"]["outcome"] == "removed"
+    assert living.post("/v1/models/dates/generate", json={"inputs": "3/23/21"}).status_code == 404
+    assert classify(living).json()["version"] == "2"
+    assert living.get("/health/ready").status_code == 200
+    samples = living.admin.get("/metrics").text
+    assert (
+        'regard_model_info{model="digits",precision="fp32",provider="CPUExecutionProvider",version="2"} 1.0' in samples
+    )
+    assert 'version="1"' not in samples
+    assert 'model="dates"' not in "".join(line for line in samples.splitlines() if "model_info" in line)
+    assert 'regard_reloads_total{outcome="refused"} 3.0' in samples
+
+
+def test_requests_are_answered_while_versions_change_and_each_names_one(living):
+    stop = threading.Event()
+    seen = []
+
+    def ask():
+        with httpx.Client(base_url=living.base_url, timeout=30) as client:
+            while not stop.is_set():
+                seen.append(classify(client))
+
+    with ThreadPoolExecutor(4) as threads:
+        asking = [threads.submit(ask) for _ in range(4)]
+        try:
+            for version in range(2, 5):
+                newer(living.artifacts, "digits", version)
+                living.process.send_signal(signal.SIGHUP)
+                while classify(living).json()["version"] != str(version):
+                    time.sleep(0.02)
+        finally:
+            stop.set()
+        for one in asking:
+            one.result()
+    assert {answer.status_code for answer in seen} == {200}
+    assert [answer.json()["results"][0]["labels"][0]["label"] for answer in seen] == ["7"] * len(seen)
+    assert {answer.json()["version"] for answer in seen} == {"1", "2", "3", "4"}
+
+
+def test_metrics_and_admin_are_on_the_port_of_their_own_only(living):
+    assert living.get("/metrics").status_code == living.post("/admin/reload").status_code == 404
+    assert living.admin.get("/metrics").status_code == living.admin.get("/health/ready").status_code == 200
+    assert living.admin.get("/v1/models").status_code == 404
+
+
+def test_without_a_port_for_admins_nobody_can_ask_for_a_reload(client):
+    assert client.post("/admin/reload").status_code == 404
+    assert client.get("/metrics").status_code == 200

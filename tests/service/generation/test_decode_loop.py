@@ -1,0 +1,186 @@
+"""The decode loop in this process, over the real graphs: what joins and leaves must not disturb the others."""
+
+import asyncio
+import contextlib
+import time
+
+import numpy as np
+import pytest
+
+from service.errors import Broken
+from service.generation.decode_loop import DecodeLoop, log_softmax
+from service.generation.kv_cache import KVCache
+from service.options import GenerateOptions
+from service.repository.generator import Generator
+from service.repository.registry import load
+from service.runtime.device import Device
+from service.settings import Settings
+from service.telemetry.metrics import Metrics
+
+pytestmark = pytest.mark.anyio
+
+TEXTS = ["the twenty-third of March 2021", "3/23/21", "on Wednesday, the 4th of July 1984", "5.6.07", "MAY 1 2000", "x"]
+
+
+@pytest.fixture(scope="module")
+def dates(artifacts):
+    return load(Settings(artifacts=artifacts))["dates"]
+
+
+@contextlib.asynccontextmanager
+async def decode_loop(dates, rows=64):
+    """Have the decode loop at work until the block ends, which must be within a minute."""
+    device = Device()
+    dates.settings = Settings(artifacts=dates.settings.artifacts, batch_rows=rows)
+    loops = [asyncio.create_task(work()) for work in Generator.loops(dates, device, Metrics())]
+    try:
+        async with asyncio.timeout(60):
+            yield
+    finally:
+        for loop in loops:
+            loop.cancel()
+        device.close()
+
+
+async def one(dates, text, **options):
+    return await dates.generate(dates.text_item(text), GenerateOptions(**options))
+
+
+def requests():
+    """Greedy, beams and samples of several lengths and limits."""
+    return [
+        (text, options)
+        for text in TEXTS
+        for options in ({}, {"num_beams": 3}, {"max_new_tokens": 5}, {"temperature": 2.0, "seed": 1})
+    ]
+
+
+@pytest.fixture(scope="module")
+async def alone(dates):
+    """What each of the requests finds when nothing runs beside it."""
+    async with decode_loop(dates):
+        return [await one(dates, text, **options) for text, options in requests()]
+
+
+@pytest.mark.parametrize("rows", [64, 4])
+async def test_sequences_that_run_together_find_what_each_finds_alone(dates, alone, rows):
+    async with decode_loop(dates, rows):
+        together = await asyncio.gather(*(one(dates, text, **options) for text, options in requests()))
+    for mine, theirs in zip(alone, together, strict=True):
+        assert mine.tokens == theirs.tokens
+        assert mine.logs == pytest.approx(theirs.logs, abs=1e-4)
+
+
+async def test_sequences_that_join_while_others_run_find_what_each_finds_alone(dates, alone):
+    tasks = []
+    async with decode_loop(dates):
+        for text, options in requests():
+            tasks.append(asyncio.create_task(one(dates, text, **options)))
+            await asyncio.sleep(0.002)
+        joined = await asyncio.gather(*tasks)
+    for mine, theirs in zip(alone, joined, strict=True):
+        assert mine.tokens == theirs.tokens
+
+
+async def test_cancelled_sequences_leave_and_the_others_go_on(dates, alone, monkeypatch):
+    fed = []
+    step = KVCache.step
+
+    def counting(rows, tokens, positions, wanted, **options):
+        fed.append(len(tokens))
+        time.sleep(0.005)  # long enough that they are cancelled in the midst
+        return step(rows, tokens, positions, wanted, **options)
+
+    monkeypatch.setattr(KVCache, "step", counting)
+    async with decode_loop(dates):
+        tasks = [asyncio.create_task(one(dates, text, **options)) for text, options in requests()]
+        await asyncio.sleep(0.01)
+        for task in tasks[::2]:
+            task.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+    for index in range(1, len(results), 2):
+        assert results[index].tokens == alone[index].tokens
+    assert max(fed) == 36  # every fourth request has three beams
+    assert min(fed[fed.index(36) : fed.index(36) + 6]) <= 24  # soon only the rows that somebody waits for
+
+
+async def test_every_step_is_reported_with_one_more_token(dates):
+    grown = []
+    async with decode_loop(dates):
+        best = await dates.generate(dates.text_item(TEXTS[0]), GenerateOptions(), lambda it: grown.append(it.tokens))
+    assert grown == [best.tokens[:length] for length in range(1, len(best.tokens) + 1)]
+
+
+async def test_a_step_that_fails_is_answered_and_the_next_request_runs(dates, monkeypatch):
+    step = KVCache.step
+    calls = []
+
+    def failing(rows, tokens, positions, wanted, **options):
+        calls.append(tokens)
+        if len(calls) == 3:
+            raise MemoryError("secret words")
+        return step(rows, tokens, positions, wanted, **options)
+
+    monkeypatch.setattr(KVCache, "step", failing)
+    async with decode_loop(dates):
+        with pytest.raises(RuntimeError, match=r"^dates/decode: decoding failed$"):
+            await one(dates, TEXTS[0])
+        next_one = await one(dates, TEXTS[0])
+    assert dates.texts.decode(next_one.tokens[:-1]) == "2021-03-23"
+
+
+@pytest.mark.parametrize("options", [{}, {"num_beams": 3}, {"temperature": 1.0}])
+async def test_an_output_that_is_not_a_number_fails_only_its_own_sequence(dates, alone, monkeypatch, options):
+    step = KVCache.step
+
+    def poisoned(rows, tokens, positions, wanted, **options):
+        likeliest, candidates, logits = step(rows, tokens, positions, wanted, **options)
+        poor = rows.buffer("source_visible").sum(1) == 1  # the text of one character
+        for array in (likeliest, logits):
+            if array is not None:
+                array[poor & (np.array(positions) == 2)] = np.nan
+        return likeliest, candidates, logits
+
+    monkeypatch.setattr(KVCache, "step", poisoned)
+    async with decode_loop(dates):
+        tasks = [one(dates, text, **options) for text in TEXTS]
+        *good, poor = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(poor, Broken)
+    if not options:
+        assert [mine.tokens for mine in good] == [theirs.tokens for theirs in alone[::4][:-1]]
+    assert len(good) == 5
+
+
+@pytest.mark.parametrize("where", ["_join", "_steps"])
+async def test_each_sequence_of_a_failed_batch_is_generated_again_alone(dates, alone, monkeypatch, where):
+    method = getattr(DecodeLoop, where)
+
+    def failing(decoding, *jobs):
+        if any(job.source["source"].tolist() == poison for job in (jobs[0] if jobs else decoding._running)):
+            raise ValueError("secret words")
+        return method(decoding, *jobs)
+
+    poison = [token.index for token in dates.texts.encode(TEXTS[1])]
+    monkeypatch.setattr(DecodeLoop, where, failing)
+    async with decode_loop(dates):
+        tasks = [one(dates, text) for text in TEXTS]
+        first, poor, *good = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(poor, RuntimeError)
+    assert "secret" not in str(poor)
+    assert [mine.tokens for mine in (first, *good)] == [alone[0].tokens, *(theirs.tokens for theirs in alone[8::4])]
+
+
+async def test_a_sequence_cancelled_while_it_waits_does_not_hold_up_those_behind_it(dates):
+    async with decode_loop(dates, rows=4):
+        first = asyncio.create_task(one(dates, TEXTS[0]))
+        await asyncio.sleep(0.005)
+        wide = asyncio.create_task(one(dates, TEXTS[0], num_beams=4))
+        behind = asyncio.create_task(one(dates, TEXTS[1]))
+        await asyncio.sleep(0)
+        wide.cancel()
+        await behind
+        await first
+
+
+def test_log_softmax_of_large_logits_is_finite():
+    assert log_softmax(np.array([[1000.0, 1000.0]], np.float32)) == pytest.approx(np.log([[0.5, 0.5]]))

@@ -1,0 +1,131 @@
+"""The memory of a decode step: whatever joins, leaves and is continued, each row must hold its own."""
+
+import numpy as np
+import pytest
+
+from service.generation.decode_loop import log_softmax
+from service.generation.kv_cache import KVCache
+from service.repository.registry import load
+from service.settings import Settings
+
+WANTED = 5
+
+
+@pytest.fixture(scope="module")
+def dates(artifacts):
+    return load(Settings(artifacts=artifacts))["dates"]
+
+
+class Alone:
+    """What a row should hold: its source encoded alone, and a cache that is rebuilt from its tokens at every step."""
+
+    def __init__(self, dates, source):
+        self.decode, self.generation = dates.sessions["decode"], dates.generation
+        self.tokens = [dates.generation.start]
+        given = {"source": np.array([source]), "source_visible": np.ones((1, len(source)), bool)}
+        self.known = {**dates.sessions["encode"].run(given), "source_visible": given["source_visible"]}
+        self.length = len(source)
+
+    def logs(self):
+        """Feed all tokens anew, through caches that are copied at every step; return the log-probabilities."""
+        shape = {port.name: port for port in self.decode.graph.inputs}
+        caches = {
+            cache.past: np.zeros([{"batch": 1, "capacity": 32}.get(axis, axis) for axis in shape[cache.past].axes],
+                                 np.float32)
+            for cache in self.generation.caches
+        }  # fmt: skip
+        for position, token in enumerate(self.tokens):
+            known = {name: array for name, array in self.known.items() if name in shape}
+            step = {"token": np.array([token]), "position": np.array([position]), "count": np.array([1])}
+            out = self.decode.run({**known, **caches, **step})
+            caches = {cache.past: out[cache.present].copy() for cache in self.generation.caches}
+        return log_softmax(out["logits"])[0]
+
+
+def joined(dates, rows, sources, held):
+    """Let sources join, encoded in one padded batch, beside those that are held."""
+    longest = max(map(len, sources))
+    source = np.zeros((len(sources), longest), np.int64)
+    for row, one in enumerate(sources):
+        source[row, : len(one)] = one
+    visible = source > 0
+    known = dates.sessions["encode"].run({"source": source, "source_visible": visible}) | {"source_visible": visible}
+    every = [one.length for one in held.values()] + [longest]
+    lengths = {"capacity": max([len(one.tokens) for one in held.values()] + [1]), "source": max(every)}
+    return rows.join(len(sources), {name: known[name] for name in rows.names if name in known}, lengths)
+
+
+def test_each_row_keeps_its_own_cache_when_rows_join_leave_continue_and_grow(dates):
+    rng = np.random.default_rng(0)
+    rows, held = KVCache(dates.sessions["decode"], dates.generation), {}
+    sizes = set()
+    for turn in range(40):
+        if turn % 5 == 0 or not held:
+            sources = [rng.integers(4, 70, rng.integers(1, 40)).tolist() for _ in range(rng.integers(1, 4))]
+            for row, source in zip(joined(dates, rows, sources, held), sources, strict=True):
+                held[row] = Alone(dates, source)
+        if turn % 7 == 6:  # a third of them leave
+            leaving = [row for row in held if rng.random() < 0.4 or len(held[row].tokens) > 22]
+            moved = rows.leave(leaving)
+            held = {moved.get(row, row): one for row, one in held.items() if row not in leaving}
+            if not held:
+                continue
+        if turn % 9 == 8 and len(held) > 1:  # one row continues another, of the same source
+            into, out_of = rng.choice(list(held), 2, replace=False).tolist()
+            source = held[out_of]
+            twin = Alone.__new__(Alone)
+            twin.__dict__ = {**source.__dict__, "tokens": list(source.tokens)}
+            for name in ("source_visible", *dates.generation.memory):
+                rows.buffer(name)[into] = rows.buffer(name)[out_of]
+            rows.continue_from([into, out_of], [out_of, out_of], 0, len(source.tokens))
+            held[into] = twin
+        assert sorted(held) == list(range(rows.count))
+        order = sorted(held)
+        tokens, positions = zip(*((held[row].tokens[-1], len(held[row].tokens) - 1) for row in order), strict=True)
+        everything = turn % 4 == 3
+        likeliest, candidates, logits = rows.step(tokens, positions, WANTED, everything=everything)
+        assert likeliest.shape == candidates.shape == (rows.count, WANTED)
+        sizes.add(rows.buffer(dates.generation.caches[0].past).shape)
+        for row in order:
+            logs = held[row].logs()
+            best = np.argsort(-logs, kind="stable")[: likeliest.shape[1]]
+            np.testing.assert_allclose(likeliest[row], logs[best], atol=1e-4)
+            np.testing.assert_allclose(logs[candidates[row]], logs[best], atol=1e-4)
+            assert (logits is not None) == everything
+            if logits is not None:
+                np.testing.assert_allclose(log_softmax(logits)[row], logs, atol=1e-4)
+            held[row].tokens.append(int(rng.integers(3, 40)))
+    assert len(sizes) > 5
+
+
+def test_a_step_writes_its_caches_in_place(dates):
+    """The runtime would otherwise copy all of them: the memory that was given must hold the new token afterwards."""
+    rows = KVCache(dates.sessions["decode"], dates.generation)
+    joined(dates, rows, [[5, 6, 7]], {})
+    before = {cache.past: rows.buffer(cache.past) for cache in dates.generation.caches}
+    assert not any(array.any() for array in before.values())
+    rows.step([dates.generation.start], [0], 1, everything=False)
+    for array in before.values():
+        assert array[:, :, 0].any()
+        assert not array[:, :, 1:].any()
+
+
+def test_a_row_that_joins_sees_nothing_of_one_that_left(dates):
+    """Not even where it was not a number."""
+    rows = KVCache(dates.sessions["decode"], dates.generation)
+    joined(dates, rows, [[5, 6, 7]] * 2, {})
+    for cache in dates.generation.caches:
+        rows.buffer(cache.past)[1] = np.nan
+    rows.leave([1])
+    joined(dates, rows, [[9, 9]], {0: Alone(dates, [5, 6, 7])})
+    likeliest, _, _ = rows.step([dates.generation.start] * 2, [0, 0], 1, everything=False)
+    assert np.isfinite(likeliest).all()
+
+
+def test_a_step_may_want_more_or_fewer_tokens_than_the_one_before(dates):
+    """A beam search leaves as a greedy one joins."""
+    rows = KVCache(dates.sessions["decode"], dates.generation)
+    joined(dates, rows, [[3, 4, 5]], {})
+    few, many = (rows.step([1], [0], wanted, everything=False) for wanted in (1, 8))
+    assert (few[0].shape, many[0].shape) == ((1, 1), (1, 8))
+    assert rows.step([1], [0], 1, everything=False)[1] == many[1][:, :1]

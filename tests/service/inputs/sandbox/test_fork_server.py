@@ -1,0 +1,58 @@
+"""What a decoder may do: nothing but decode."""
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.samples.decoders import children, decoding, outcome, replaced
+from tests.samples.http_requests import SEVEN
+from tests.samples.images import INK
+
+pytestmark = pytest.mark.anyio
+
+
+def confinement(number):
+    """Return what a process is limited to, what is said of it, and what it has open."""
+    process = Path(f"/proc/{number}")
+    limits = dict(re.findall(r"^Max (.+?) {2,}(.+?) {2,}", process.joinpath("limits").read_text(), re.MULTILINE))
+    status = dict(line.split(":\t", 1) for line in process.joinpath("status").read_text().splitlines())
+    score = int(process.joinpath("oom_score_adj").read_text())
+    return limits, status, score, [str(one.readlink()) for one in sorted(process.joinpath("fd").iterdir())]
+
+
+@pytest.mark.usefixtures("hostile")
+async def test_a_decoder_reaches_no_file_no_socket_and_no_secret(monkeypatch):
+    monkeypatch.setenv("REGARD_SECRET", "secret")
+
+    async with decoding() as (pool, _):
+        assert await outcome(pool.decode(b"reach", INK)) == ("Unacceptable", "reached: ")
+
+
+@pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="reads /proc")
+async def test_a_decoder_is_confined():
+    async with decoding() as (pool, _):
+        await pool.decode(SEVEN, INK)
+        _, *forked = children(os.getpid())
+        assert len(forked) == 2
+        for number in forked:
+            limits, status, score, opened = confinement(number)
+            for name in ("core file size", "file size", "open files", "processes"):
+                assert limits[name] == "0"
+            assert int(limits["address space"]) < 4 << 30
+            assert status["NoNewPrivs"] == "1"
+            assert score == 1000
+            assert opened[:3] == ["/dev/null"] * 3
+            assert [name.partition(":")[0] for name in opened[3:]] == ["socket"], "its own, and no other's"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_to_all_processes_leaves_decoders_to_what_is_in_flight(number):
+    async with decoding() as (pool, metrics):
+        await pool.decode(SEVEN, INK)
+        for one in children(os.getpid()):
+            os.kill(one, number)
+        await pool.decode(SEVEN, INK)
+        assert replaced(metrics) == {}

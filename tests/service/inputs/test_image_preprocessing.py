@@ -1,0 +1,331 @@
+"""Decoding images: formats, sizes, orientation, and images that are refused."""
+
+import contextlib
+import io
+import struct
+import tracemalloc
+import zipfile
+import zlib
+
+import numpy as np
+import pytest
+from PIL import ExifTags, Image, ImageFile
+
+from service.errors import TooLarge, Unacceptable, Unsupported
+from service.inputs import image_preprocessing as images
+from service.inputs.image_preprocessing import decode_image, open_image
+from tests.samples.images import INK, bar, encoded, middle
+
+LIMIT, LARGE = 10**6, 10**7
+
+
+def colours(height, width):
+    """Colours that change slowly, every place with its own."""
+    y, x = np.mgrid[0:height, 0:width]
+    pixels = np.stack((255 * x / max(width - 1, 1), 255 * y / max(height - 1, 1), 127 + 127 * np.sin(x / 9 + y / 7)), 2)
+    return Image.fromarray(pixels.astype(np.uint8))
+
+
+def test_an_image_of_the_right_size_is_taken_as_it_is():
+    image = colours(20, 30)
+    for resize in (None, 20, (20, 30)):
+        picture = decode_image(encoded(image), middle(20, 30, resize=resize), LIMIT)
+        assert np.array_equal(picture.pixels, np.asarray(image))
+        assert picture.box == (0, 0, 30, 20)
+
+
+def test_resize_to_a_height_and_width_takes_the_whole_image():
+    image = colours(50, 90)
+    picture = decode_image(encoded(image), middle(20, 12, resize=(20, 12)), LIMIT)
+    assert np.array_equal(picture.pixels, np.asarray(image.resize((12, 20), Image.Resampling.BILINEAR)))
+    assert picture.box == (0, 0, 90, 50)
+
+
+@pytest.mark.parametrize("resample", ["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"])
+def test_every_resampling_filter_is_pillows_of_that_name(resample):
+    image = colours(50, 90)
+    picture = decode_image(encoded(image), middle(20, 12, resize=(20, 12), resample=resample), LIMIT)
+    assert np.array_equal(picture.pixels, np.asarray(image.resize((12, 20), Image.Resampling[resample.upper()])))
+
+
+@pytest.mark.parametrize(("width", "height", "resized"), [(100, 30, (66, 20)), (30, 100, (20, 66)), (31, 31, (20, 20))])
+def test_the_shorter_side_is_resized_and_the_longer_one_follows_rounded_down(width, height, resized):
+    image = colours(height, width)
+    picture = decode_image(encoded(image), middle(20, 20, resize=20), LIMIT)
+    left, top = (resized[0] - 20) // 2, (resized[1] - 20) // 2
+    whole = image.resize(resized, Image.Resampling.BILINEAR)
+    assert np.array_equal(picture.pixels, np.asarray(whole.crop((left, top, left + 20, top + 20))))
+    across, down = width / resized[0], height / resized[1]
+    assert picture.box == (left * across, top * down, (left + 20) * across, (top + 20) * down)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_an_image_smaller_than_what_is_cut_is_framed_in_black(channels):
+    image = Image.new("L", (5, 2), 200)
+    picture = decode_image(encoded(image), middle(6, 8, channels), LIMIT)
+    expected = np.zeros((6, 8, channels), np.uint8)
+    expected[2:4, 2:7] = 200  # of an odd rest the larger half is left of it
+    assert np.array_equal(picture.pixels, expected)
+    assert picture.box == (-2, -2, 6, 4)
+
+
+def test_grey_and_colour_become_what_the_graph_takes():
+    colour, grey = Image.new("RGB", (4, 4), (250, 0, 0)), Image.new("L", (4, 4), 99)
+    assert (decode_image(encoded(colour), middle(4, 4, 1), LIMIT).pixels == colour.convert("L").getpixel((0, 0))).all()
+    assert (decode_image(encoded(grey), middle(4, 4, 3), LIMIT).pixels == 99).all()
+
+
+@pytest.mark.parametrize("size", [(300, 200), (200, 300), (1601, 90), (70, 50)])
+@pytest.mark.parametrize("rule", [middle(64, 64, resize=73), middle(48, 96, resize=(60, 100)), middle(128, 128)])
+def test_the_box_tells_where_in_the_image_the_pixels_are(size, rule):
+    marked = 0.5 * size[0] - 12, 0.5 * size[1] - 9, 0.5 * size[0] + 20, 0.5 * size[1] + 15
+    image = Image.new("L", size, 60)
+    image.paste(255, tuple(map(int, marked)))
+    picture = decode_image(encoded(image), rule, LIMIT)
+    rows, columns = np.nonzero(picture.pixels[:, :, 0] > 157)
+    left, top, right, bottom = picture.box
+    across, down = (right - left) / rule.width, (bottom - top) / rule.height  # pixels of the image a pixel
+    found = np.array([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]) * [across, down, across, down]
+    error = np.abs(found + np.array([left, top, left, top]) - marked)
+    assert (error < np.array([across, down, across, down]) / 2 + 0.6).all()
+
+
+@pytest.mark.parametrize("resize", [28, 224, 336])
+def test_images_of_every_size_are_taken(resize):
+    rule = middle(224, 224, 1, resize=resize)
+    for length in [1, 2, 3, *range(4, 700, 41), 3456]:
+        for size in ((length, 60), (60, length)):
+            box, pixels = images._middle(Image.new("L", size, 255), rule)
+            assert pixels.shape == (224, 224, 1)
+            assert (box[0] + box[2]) / 2 == pytest.approx(size[0] / 2, abs=size[0] / 200 + 1)
+
+
+@pytest.mark.parametrize("size", [(1, 300), (1, 16000), (16000, 1), (2, 400_000), (400_000, 2), (7, 100_003)])
+@pytest.mark.parametrize("resample", ["nearest", "bilinear", "lanczos"])
+def test_an_image_one_pixel_wide_is_not_resized_to_billions_of_pixels(size, resample, monkeypatch):
+    made = []
+    resize = Image.Image.resize
+    monkeypatch.setattr(Image.Image, "resize", lambda self, to, *a, **k: made.append(to) or resize(self, to, *a, **k))
+    picture = decode_image(encoded(Image.new("L", size, 255)), middle(224, 224, resize=256, resample=resample), LIMIT)
+    assert made == [(224, 224)], "256 pixels wide it would have millions or billions of pixels"
+    assert picture.pixels.min() == 255
+    assert (picture.box[0] + picture.box[2]) / 2 == pytest.approx(size[0] / 2, abs=1)
+    assert (picture.box[1] + picture.box[3]) / 2 == pytest.approx(size[1] / 2, abs=1)
+
+
+@pytest.mark.parametrize("resample", ["nearest", "bilinear"])
+def test_the_middle_of_a_long_line_of_pixels_is_found(resample):
+    pixels = np.zeros((1, 60_000_001), np.uint8)
+    pixels[0, 30_000_000] = 255
+    rule = middle(224, 224, 1, resize=80, resample=resample)
+    box, found = images._middle(Image.fromarray(pixels), rule)
+    assert (box[0] + box[2]) / 2 == pytest.approx(30_000_000.5, abs=0.01)
+    assert found[112, 112, 0] > 250
+    assert found[112, 20] == found[112, 204] == 0
+
+
+@pytest.mark.parametrize("rule", [middle(64, 64, resize=73), middle(64, 64, resize=(50, 90)), middle(90, 400)])
+@pytest.mark.parametrize("size", [(300, 200), (90, 331)])
+def test_resizing_only_what_is_cropped_gives_the_same_pixels(rule, size, monkeypatch):
+    whole = decode_image(encoded(colours(*size)), rule, LIMIT)
+    monkeypatch.setattr(images, "LARGEST", 0)
+    part = decode_image(encoded(colours(*size)), rule, LIMIT)
+    assert part.box == whole.box
+    assert np.abs(part.pixels.astype(int) - whole.pixels).max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("image", "pixel"),
+    [
+        (Image.new("1", (2, 2), 1), 255),
+        (Image.new("L", (2, 2), 77), 77),
+        (Image.new("LA", (2, 2), (10, 0)), (255, 255, 255)),
+        (Image.new("RGBA", (2, 2), (10, 20, 30, 255)), (10, 20, 30)),
+        (Image.new("RGBA", (2, 2), (0, 0, 0, 0)), (255, 255, 255)),
+        (Image.new("RGB", (2, 2), (1, 2, 3)).quantize(), (1, 2, 3)),
+        (Image.fromarray(np.full((2, 2), 257 * 100, np.uint16)), 100),
+    ],
+    ids=["1-bit", "gray", "gray-alpha", "opaque", "transparent", "palette", "16-bit"],
+)
+def test_every_mode_gives_the_right_pixels_and_transparency_is_white(image, pixel):
+    assert open_image(encoded(image), LIMIT).getpixel((1, 1)) == pixel
+
+
+def test_cmyk_becomes_rgb():
+    image = open_image(encoded(Image.new("CMYK", (8, 8), (0, 255, 255, 0)), "JPEG", quality=100), LIMIT)
+    assert image.mode == "RGB"
+    assert np.asarray(image)[4, 4] == pytest.approx((255, 0, 0), abs=12)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_the_image_is_turned_as_its_exif_says(orientation):
+    upright = np.zeros((20, 40), np.uint8)
+    upright[:10, :10] = 255  # a light corner, top left
+    turned = {
+        1: upright, 2: upright[:, ::-1], 3: upright[::-1, ::-1], 4: upright[::-1],
+        5: upright.T, 6: upright.T[:, ::-1][::-1, ::-1], 7: upright.T[::-1, ::-1], 8: upright.T[:, ::-1],
+    }[orientation]  # fmt: skip
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    image = open_image(encoded(Image.fromarray(np.ascontiguousarray(turned)), "JPEG", exif=exif, quality=95), LIMIT)
+    assert image.size == (40, 20)
+    assert np.asarray(image)[5, 5] > 200
+    assert np.asarray(image)[15, 35] < 50
+
+
+def test_too_many_pixels_are_refused_by_the_header():
+    with pytest.raises(TooLarge, match="image: at most 1000000 pixels, given 20000 x 20000"):
+        decode_image(encoded(Image.new("1", (20000, 20000))), INK, LIMIT)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"hello", b"\x89PNG\r\n\x1a\n", b"GIF89a" + bytes(100), b"%PDF-1.7", bytes(1000)]
+)
+def test_bytes_that_are_no_image_are_refused_without_saying_what_they_are(data):
+    with pytest.raises(Unsupported, match=f"image: must be one of JPEG, PNG, WEBP, given {len(data)} bytes"):
+        decode_image(data, INK, LIMIT)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+def test_a_truncated_image_is_refused_wherever_it_ends(kind):
+    whole = encoded(bar(), kind)
+    for length in range(0, len(whole) - 20, max(1, len(whole) // 40)):
+        with pytest.raises((Unsupported, Unacceptable)) as refused:
+            decode_image(whole[:length], INK, LIMIT)
+        assert "0x" not in str(refused.value)
+
+
+def chunk(kind, content):
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+def png_header(width, height, depth=8, colour=2):
+    """A PNG that announces a size, and holds a line of it at most."""
+    announced = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + announced + chunk(b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b"")
+
+
+def jpeg_header(width, height):
+    """A JPEG whose frame says it is of another size than it is."""
+    data = bytearray(encoded(bar(), "JPEG"))
+    frame = data.index(b"\xff\xc0")
+    data[frame + 5 : frame + 9] = struct.pack(">HH", height, width)
+    return bytes(data)
+
+
+def webp_header(width, height):
+    """A lossless WebP that announces a size, and holds nothing of it."""
+    announced = b"\x2f" + struct.pack("<I", (width - 1) | (height - 1) << 14) + bytes(99)
+    return (
+        b"RIFF" + struct.pack("<I", len(announced) + 12) + b"WEBPVP8L" + struct.pack("<I", len(announced)) + announced
+    )
+
+
+BOMBS = {
+    "a bit a pixel": png_header(20000, 20000, 1, 0),
+    "the widest line": png_header(2**31 - 1, 1),
+    "the largest": png_header(2**31 - 1, 2**31 - 1, 16, 6),
+    "the largest JPEG": jpeg_header(65500, 65500),
+    "the largest WebP": webp_header(16383, 16383),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_is_refused_by_its_header_and_takes_no_memory(name, monkeypatch):
+    monkeypatch.setattr(ImageFile.ImageFile, "load", lambda self: pytest.fail("its pixels were decoded"))
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLarge, match="image: at most 1000000 pixels, given "):
+            decode_image(BOMBS[name], INK, LIMIT)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("data", [png_header(0, 5), png_header(5, 0), png_header(0, 0)])
+def test_an_image_without_pixels_is_refused(data):
+    with pytest.raises((Unsupported, Unacceptable)):
+        decode_image(data, INK, LIMIT)
+
+
+def test_a_compressed_text_chunk_is_not_inflated():
+    data = encoded(bar())
+    text = chunk(b"zTXt", b"title\0\0" + zlib.compress(bytes(80 << 20), 9))
+    profile = chunk(b"iCCP", b"profile\0\0" + zlib.compress(bytes(80 << 20), 9))
+    for bomb in (text, profile):
+        tracemalloc.start()
+        try:
+            with contextlib.suppress(Unsupported, Unacceptable):
+                decode_image(data[:33] + bomb + data[33:], INK, LIMIT)
+            assert tracemalloc.get_traced_memory()[1] < 8 << 20
+        finally:
+            tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+def test_flipped_bits_are_refused_or_decoded(kind):
+    whole, random = encoded(bar(60, 40, 20, 10, 30, 30), kind), np.random.default_rng(0)
+    for _ in range(300):
+        data = bytearray(whole)
+        for place in random.integers(0, len(data) * 8, random.integers(1, 4)):
+            data[place // 8] ^= 1 << place % 8
+        with contextlib.suppress(TooLarge, Unsupported, Unacceptable):
+            assert decode_image(bytes(data), INK, LIMIT).pixels.shape == (28, 28, 1)
+
+
+@pytest.mark.parametrize(
+    "kind", ["GIF", "TIFF", "BMP", "ICO", "PPM", "JPEG2000", "PDF", "EPS", "TGA", "PCX", "ICNS", "SGI"]
+)
+def test_other_formats_are_refused_whether_or_not_pillow_knows_them(kind):
+    data = encoded(bar(64, 64, 20, 20, 40, 40).convert("RGB"), kind)
+    with pytest.raises(Unsupported, match="image: must be one of JPEG, PNG, WEBP"):
+        decode_image(data, INK, LIMIT)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+def test_bytes_after_an_image_are_ignored(kind):
+    whole = encoded(bar(), kind)
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("page.html", "<script>")
+    plain = decode_image(whole, INK, LIMIT)
+    for more in (archive.getvalue(), b"<?php", encoded(bar(left=0), kind)):
+        assert np.array_equal(decode_image(whole + more, INK, LIMIT).pixels, plain.pixels)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "WEBP"])
+def test_the_first_frame_of_an_animation_is_taken(kind):
+    first, second = bar(), bar(left=20, right=40)
+    moving = encoded(first, kind, save_all=True, append_images=[second] * 20, lossless=True)
+    assert Image.open(io.BytesIO(moving)).n_frames > 1
+    found = decode_image(moving, INK, LIMIT)
+    assert found.box == pytest.approx(decode_image(encoded(first), INK, LIMIT).box, abs=1)
+
+
+def photograph(size, *, exif=None):
+    """A JPEG of that size with edges and grain."""
+    rng = np.random.default_rng(0)
+    page = Image.fromarray(rng.integers(0, 256, (12, 16, 3), dtype=np.uint8)).resize(size, Image.Resampling.BICUBIC)
+    grain = np.asarray(page, np.int16) + rng.integers(-12, 13, (size[1], size[0], 3))
+    return encoded(
+        Image.fromarray(grain.clip(0, 255).astype(np.uint8)), "JPEG", quality=90, **({"exif": exif} if exif else {})
+    )
+
+
+@pytest.mark.parametrize("resize", [48, (40, 60)])
+@pytest.mark.parametrize("turned", [1, 6])
+def test_a_large_photograph_is_decoded_small_and_hardly_differs(resize, turned, monkeypatch):
+    rule = middle(40, 40, resize=resize, resample="bicubic")
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = turned
+    data = photograph((2000, 1496), exif=exif)
+    small = decode_image(data, rule, LARGE)
+    loaded = open_image(data, LARGE, 60)
+    monkeypatch.setattr(images, "LARGE", LARGE)
+    whole = decode_image(data, rule, LARGE)
+    assert max(loaded.size) < 600
+    assert (small.width, small.height) == (whole.width, whole.height) == ((1496, 2000) if turned == 6 else (2000, 1496))
+    assert small.box == pytest.approx(whole.box)
+    difference = np.abs(small.pixels.astype(int) - whole.pixels)
+    assert 0 < difference.mean() < 1
+    assert difference.max() < 16

@@ -1,0 +1,131 @@
+"""Starting: what is wrong is said in one line, with an exit status of its own, and no port opens."""
+
+import json
+import shutil
+
+import onnx
+import pytest
+
+from contract.artifact import describe
+from tests.conftest import served, start
+
+
+def failure(artifacts, **settings):
+    """Start a service that cannot; returns its exit status and what it said."""
+    process = start(artifacts, port=0, **settings)
+    said, _ = process.communicate(timeout=30)
+    assert "listening" not in said
+    assert "Traceback" not in said
+    return process.returncode, said
+
+
+def last_line(said):
+    return json.loads(said.strip().splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", ["predict.onnx", "attention.onnx", "weights.bin"])
+def test_a_corrupt_file_is_named_with_the_reason(copied, name):
+    file = copied / "digits/1" / name
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1  # one bit: onnxruntime would load it without a word
+    file.write_bytes(data)
+    status, said = failure(copied)
+    assert status == 3
+    assert last_line(said)["file"] == str(file)
+    assert "sha256" in last_line(said)["reason"]
+
+
+@pytest.mark.parametrize("name", ["predict.onnx", "weights.bin", "manifest.json"])
+def test_a_missing_file_is_named_with_the_reason(copied, name):
+    (copied / "digits/1" / name).unlink()
+    status, said = failure(copied)
+    assert status == 3
+    assert last_line(said)["file"] == str(copied / "digits/1" / name)
+    assert "missing" in said or "cannot be read: No such file" in said
+
+
+def test_a_file_that_is_cut_short_is_named_with_the_reason(copied):
+    file = copied / "dates/1/decode.onnx"
+    file.write_bytes(file.read_bytes()[:1000])
+    status, said = failure(copied)
+    assert status == 3
+    assert last_line(said)["file"] == str(file)
+    assert "given 1000" in last_line(said)["reason"]
+
+
+def test_an_invalid_manifest_is_named_with_the_reason(copied):
+    file = copied / "dates/1/manifest.json"
+    file.write_text(file.read_text().replace('"task": "text2text-generation"', '"task": "cooking"'))
+    status, said = failure(copied)
+    assert (status, last_line(said)["file"]) == (3, str(file))
+    assert "task" in last_line(said)["reason"]
+
+
+def test_an_artifact_that_lacks_a_graph_of_its_task_is_refused(copied):
+    folder = copied / "digits/1"
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["graphs"]["attention"]
+    (folder / "attention.onnx").unlink()
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    status, said = failure(copied)
+    assert status == 3
+    assert last_line(said)["reason"] == "this task needs graphs for attention, given none"
+
+
+def test_a_folder_without_artifacts_says_how_to_make_them(tmp_path):
+    for folder in (tmp_path, tmp_path / "absent"):
+        status, said = failure(folder)
+        assert status == 3
+        assert "python -m export" in last_line(said)["reason"]
+
+
+def test_a_service_that_is_told_to_use_cuda_where_there_is_none_does_not_start(artifacts):
+    status, said = failure(artifacts, device="cuda")
+    if status == 0:
+        pytest.skip("this machine has CUDA")
+    assert status == 4
+    assert "CUDAExecutionProvider" in last_line(said)["reason"]
+
+
+def test_every_wrong_setting_is_listed_at_once(artifacts):
+    status, said = failure(artifacts, device="toaster", max_inputs="many", batch_tokens="-1", max_puts=3)
+    assert status == 2
+    for words in ("REGARD_DEVICE: ", "REGARD_MAX_INPUTS: ", "REGARD_BATCH_TOKENS: ", "REGARD_MAX_PUTS: is no setting"):
+        assert words in said
+
+
+def test_a_model_that_cannot_run_ends_the_service_instead_of_becoming_ready(artifacts, tmp_path):
+    """A stand-in graph of the same ports, whose logits are not a number."""
+    folder = shutil.copytree(artifacts / "digits/1", tmp_path / "digits/1")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    logits = onnx.helper.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, ["batch", 10])
+    pixels = onnx.helper.make_tensor_value_info("pixels", onnx.TensorProto.UINT8, ["batch", 28, 28, 1])
+    value = onnx.helper.make_tensor("value", onnx.TensorProto.FLOAT, [1, 10], [float("nan")] * 10)
+    node = onnx.helper.make_node("Constant", [], ["logits"], value=value)
+    graph = onnx.helper.make_graph([node], "poison", [pixels], [logits])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10)
+    (folder / "predict.onnx").write_bytes(model.SerializeToString())
+    manifest["graphs"]["predict"] |= describe(folder / "predict.onnx").model_dump()
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    process = start(tmp_path, port=0)
+    said, _ = process.communicate(timeout=30)
+    assert process.returncode == 6
+    assert last_line(said)["reason"] == "digits/predict: logits is not finite on an input of zeros"
+    assert '"event":"ready"' not in said
+
+
+def test_settings_are_logged_at_start(artifacts):
+    with served(artifacts, max_inputs=7) as client:
+        pass
+    (settings,) = [line for line in client.log if line["event"] == "settings"]
+    assert settings["max_inputs"] == 7
+
+
+def test_all_faults_of_artifacts_are_reported_at_once(copied):
+    for name in ("digits", "dates"):
+        (copied / name / "1" / "attention.onnx").write_bytes(b"")
+    process = start(copied, port=0)
+    said, _ = process.communicate(timeout=30)
+    files = [line["file"] for line in map(json.loads, said.splitlines()) if line["event"] == "artifact cannot be used"]
+    assert process.returncode == 3
+    assert files == [str(copied / name / "1" / "attention.onnx") for name in ("dates", "digits")]

@@ -1,0 +1,24 @@
+import json
+import re
+
+import pytest
+
+from tests.conftest import start
+from tests.samples.changed_artifacts import deadly, put_graph
+
+
+@pytest.fixture
+def deadly_artifacts(copied):
+    nodes, options = deadly()
+    put_graph(copied / "digits/1", "predict", nodes, **options)
+    return copied
+
+
+def test_a_graph_that_ends_the_process_that_loads_it_is_named_and_no_port_opens(deadly_artifacts):
+    process = start(deadly_artifacts, port=0)
+    said, _ = process.communicate(timeout=30)
+    fault = next(line for line in map(json.loads, said.splitlines()) if line["event"] == "artifact cannot be used")
+    assert process.returncode == 3
+    assert fault["file"] == str(deadly_artifacts / "digits/1")
+    assert re.fullmatch("loading it ends a process: SIG[A-Z]+", fault["reason"])
+    assert "listening" not in said

@@ -1,0 +1,161 @@
+"""Sessions: which share weights, and what their failures mean."""
+
+import sys
+import threading
+import types
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+from onnx import TensorProto, helper
+
+from service.errors import DeviceFull
+from service.runtime import session as run
+from service.runtime import threads
+from service.runtime.runtime_errors import DeviceLost, ProviderError, SessionError
+from service.runtime.session import Session, choose_device, open_sessions
+from service.settings import Settings
+
+ROLES = ("predict", "attention", "relevance")
+
+
+def test_predictions_and_attention_share_a_session_unless_the_model_is_light(digits, monkeypatch):
+    """Two would hold the weights twice."""
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 28, 28, 1), np.uint8)
+    apart = open_sessions(digits, ROLES, "cpu", Settings())
+    assert len({id(session._session) for session in apart.values()}) == 3
+    monkeypatch.setattr(run, "LIGHT", 0)
+    merged = open_sessions(digits, ROLES, "cpu", Settings())
+    assert list(merged) == list(ROLES)
+    assert merged["predict"]._session is merged["attention"]._session
+    assert merged["relevance"]._session is not merged["attention"]._session
+    one, other = apart["predict"].run({"pixels": pixels}), merged["predict"].run({"pixels": pixels})
+    assert list(one) == list(other) == [port.name for port in digits.manifest.graphs["predict"].outputs]
+    np.testing.assert_array_equal(*one.values(), *other.values())
+    merged["predict"].warm_up()
+
+
+def test_a_light_model_runs_on_one_thread_unless_the_settings_say_otherwise(digits, monkeypatch):
+    chosen = []
+    session = ort.InferenceSession
+    monkeypatch.setattr(
+        ort, "InferenceSession", lambda path, options, providers: chosen.append(options.intra_op_num_threads)
+        or session(path, options, providers)
+    )  # fmt: skip
+    Session(digits, "predict", "cpu", Settings())
+    Session(digits, "predict", "cpu", Settings(threads=3))
+    monkeypatch.setattr(run, "LIGHT", 0)
+    monkeypatch.setattr(threads, "usable_cores", lambda: 5)
+    Session(digits, "predict", "cpu", Settings())
+    assert chosen == [1, 3, 5]
+
+
+def test_the_error_about_a_missing_provider_names_the_extra_that_installs_it():
+    if "OpenVINOExecutionProvider" in ort.get_available_providers():
+        pytest.skip("this onnxruntime has OpenVINO")
+    with pytest.raises(
+        ProviderError, match=r"^device: openvino needs .*; install the extra openvino or set REGARD_DEV"
+    ):
+        choose_device("openvino")
+
+
+def test_openvino_predicts_and_the_processor_attends(digits):
+    if "OpenVINOExecutionProvider" not in ort.get_available_providers():
+        pytest.skip("needs the extra openvino in place of cpu")
+    exact, lower = (open_sessions(digits, ROLES[:2], device, Settings()) for device in ("cpu", "openvino"))
+    assert [lower[role].provider for role in ROLES[:2]] == ["OpenVINOExecutionProvider", "CPUExecutionProvider"]
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 28, 28, 1), np.uint8)
+    (one,), (other,) = (sessions["predict"].run({"pixels": pixels}).values() for sessions in (exact, lower))
+    assert np.abs(one - other).max() < 0.05 * np.abs(one).max()
+
+
+def test_the_memory_of_gpus_is_asked_of_the_driver_where_there_is_one(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert run.device_memory() == {}
+    used = [types.SimpleNamespace(used=7), types.SimpleNamespace(used=9)]
+    driver = types.SimpleNamespace(
+        nvmlInit=lambda: None,
+        nvmlDeviceGetCount=lambda: 2,
+        nvmlDeviceGetHandleByIndex=lambda index: index,
+        nvmlDeviceGetMemoryInfo=lambda handle: used[handle],
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", driver)
+    assert run.device_memory() == {"0": 7, "1": 9}
+
+
+class Full:
+    """A session whose device has no room for more than one row."""
+
+    def __init__(self, session):
+        self._session = session
+
+    def run(self, wanted, given, options):
+        if len(given["pixels"]) > 1:
+            raise RuntimeError("bfc_arena.cc: Failed to allocate memory for requested buffer of size 12345")
+        return self._session.run(wanted, given)
+
+
+def test_a_run_is_stopped_before_its_next_node(digits):
+    """A loop without an end."""
+    i, go, x, on, y = (
+        helper.make_tensor_value_info(name, kind, [])
+        for name, kind in zip(("i", "go", "x", "on", "y"), (TensorProto.INT64, *[TensorProto.BOOL] * 4), strict=True)
+    )
+    same = [helper.make_node("Identity", [given], [made]) for given, made in (("go", "on"), ("x", "y"))]
+    body = helper.make_graph(same, "body", [i, go, x], [on, y])
+    true = helper.make_tensor("true", TensorProto.BOOL, [], [True])
+    logits = helper.make_tensor("zeros", TensorProto.FLOAT, [1, 10], [0.0] * 10)
+    nodes = [
+        helper.make_node("Constant", [], ["begin"], value=true),
+        helper.make_node("Loop", ["", "begin", "begin"], ["end"], body=body),
+        helper.make_node("Constant", [], ["logits"], value=logits),
+    ]
+    pixels = helper.make_tensor_value_info("pixels", TensorProto.UINT8, ["batch", 28, 28, 1])
+    out = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", 10])
+    graph = helper.make_graph(nodes, "endless", [pixels], [out])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    session = Session(digits, "predict", "cpu", Settings())
+    session._session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    threading.Timer(0.3, session.stop).start()
+    with pytest.raises(SessionError, match=r"^digits/predict: cannot be run: .*terminate"):
+        session.run({"pixels": np.zeros((1, 28, 28, 1), np.uint8)})
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("CUDA failure 700: an illegal memory access was encountered", DeviceLost),
+        ("CUDA failure 719: unspecified launch failure", DeviceLost),
+        ("CUDA failure 2: out of memory", DeviceFull),
+        ("std::bad_alloc", DeviceFull),
+        ("Non-zero status code returned while running Add node", SessionError),
+    ],
+)
+def test_the_kind_of_a_failure_is_read_from_its_message(digits, words, kind):
+    session = Session(digits, "predict", "cpu", Settings())
+
+    def fail(*_):
+        raise RuntimeError(words)
+
+    session._session = types.SimpleNamespace(run=fail)
+    with pytest.raises(kind) as found:
+        session.run({"pixels": np.zeros((1, 28, 28, 1), np.uint8)})
+    assert type(found.value) is kind
+
+
+def test_a_batch_without_room_on_the_device_is_refused_and_its_input_not_repeated(digits):
+    session = Session(digits, "predict", "cpu", Settings())
+    session._session = Full(session._session)
+    with pytest.raises(DeviceFull, match=r"^digits/predict: the memory of the device has no room for this batch$"):
+        session.run({"pixels": np.zeros((2, 28, 28, 1), np.uint8)})
+    session.run({"pixels": np.zeros((1, 28, 28, 1), np.uint8)})
+
+
+def test_a_captured_batch_without_room_is_an_error_at_start(digits):
+    session = Session(digits, "predict", "cpu", Settings())
+    full = Full(session._session)
+    session._captured = types.SimpleNamespace(
+        sizes=(1, 2, 4), run=lambda feed: {"logits": full.run(None, feed, None)[0]}
+    )
+    with pytest.raises(SessionError, match=r"^digits/predict: a batch of 2 has no room .* lower REGARD_BATCH_TOKENS$"):
+        session.warm_up()

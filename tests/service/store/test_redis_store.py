@@ -1,0 +1,194 @@
+"""What is stored in Redis: bounds that replicas share, and a server that fails, hangs or is gone."""
+
+import asyncio
+import random
+import time
+
+import pytest
+from structlog.testing import capture_logs
+
+from service.errors import NotReady
+from service.store.redis_store import ENTRY, RedisStore
+from tests.samples.stores import InMemory, closing, of_size, there
+
+pytestmark = pytest.mark.anyio
+
+ON_BOTH_EVENT_LOOPS = pytest.mark.parametrize(
+    "anyio_backend",
+    [("asyncio", {"use_uvloop": False}), ("asyncio", {"use_uvloop": True})],
+    ids=["asyncio", "uvloop"],
+)
+
+
+async def test_a_replica_that_stores_nothing_does_not_remove_what_others_stored(redis):
+    async with closing(redis.store(), redis.store(count=0), redis.store(size=0)) as (one, none, nothing):
+        await one.put("a", of_size(200))
+        with capture_logs() as logs:
+            await none.put("b", of_size(200))
+            await nothing.put("c", of_size(200))
+        assert await there(one, "abc") == "a"
+        assert logs == []
+
+
+async def test_a_request_that_is_too_large_is_not_sent_to_redis(redis):
+    before = received(redis.server)
+    async with closing(redis.store(size=1000)) as store:
+        await store.put("a", of_size(1_000_000))
+    assert received(redis.server) - before < 10_000
+
+
+def received(server):
+    """Return how many bytes a server has been sent."""
+    return next(int(line.split(":")[1]) for line in server.ask("INFO", "stats") if "total_net_input_bytes" in line)
+
+
+async def test_concurrent_puts_keep_to_the_bounds(redis):
+    async with closing(redis.store(count=50, size=5000), redis.store(count=50, size=5000)) as stores:
+        ids = [f"id-{number}" for number in range(100)]
+        await asyncio.gather(*(store.put(id_, of_size(200)) for id_ in ids for store in stores))
+        found = await asyncio.gather(*(stores[0].get(id_) for id_ in ids))
+        assert sum(one is not None for one in found) == 25
+    assert len(redis.server.ask("KEYS", f"{ENTRY}*")) == 25
+
+
+async def test_in_redis_the_same_is_stored_as_in_memory_after_any_puts(redis):
+    chance = random.Random(0)
+
+    async with closing(redis.store(count=4, size=1000)) as store:
+        model = InMemory().store(count=4, size=1000)
+        for _ in range(300):
+            id_, kept = chance.choice("abcdefgh"), of_size(chance.randint(150, 1100))
+            await store.put(id_, kept)
+            await model.put(id_, kept)
+            assert [await store.get(id_) for id_ in "abcdefgh"] == [await model.get(id_) for id_ in "abcdefgh"]
+        assert redis.server.ask("HGET", "regard:sizes", "*") == [str(model._held)]
+
+
+async def test_redis_drops_what_is_past_its_age_by_itself(redis):
+    async with closing(redis.store(seconds=0.3)) as store:
+        await store.put("a", of_size(200))
+        assert len(redis.server.ask("KEYS", "regard:*")) == len(redis.server.ask("KEYS", "*")) == 3
+        await redis.wait(0.35)
+    assert redis.server.ask("KEYS", "*") == []
+
+
+@pytest.mark.parametrize("lost", ["regard:times", "regard:sizes"])
+async def test_in_redis_a_lost_half_of_the_index_does_not_count_for_ever(redis, lost):
+    async with closing(redis.store(count=3, size=1000)) as store:
+        for id_ in "ab":
+            await store.put(id_, of_size(400))
+        redis.server.ask("DEL", lost)
+        for id_ in "cdef":
+            await store.put(id_, of_size(400))
+        assert await there(store, "cdef") == "ef"
+
+
+async def test_in_redis_what_another_version_of_the_service_keeps_is_not_found(redis):
+    async with closing(redis.store()) as store:
+        redis.server.ask("SET", f"{ENTRY}a", '{"format":2}')
+        assert await store.get("a") is None
+        await store.put("a", of_size(200))
+        assert await store.get("a") == of_size(200)
+
+
+async def fails_within_a_second(store):
+    """Check that nothing can be kept, that reading says so, and that there is one line of it in the log."""
+    start = time.monotonic()
+    with capture_logs() as logs:
+        await store.put("a", of_size(200))
+        assert time.monotonic() - start < 1
+        start = time.monotonic()
+        with pytest.raises(NotReady, match=r"^id: what it stands for is kept on a server") as refused:
+            await store.get("a")
+        assert time.monotonic() - start < 1
+    assert refused.value.headers == {"Retry-After": "5"}
+    assert [(line["event"], line["operation"], line["log_level"]) for line in logs] == [
+        ("redis failed", "put", "warning")
+    ]
+    return logs[0]["error"]
+
+
+@ON_BOTH_EVENT_LOOPS
+async def test_a_store_outlives_its_server(redis):
+    async with closing(redis.store()) as store:
+        await asyncio.gather(*(store.put(id_, of_size(200)) for id_ in "abc"))
+        redis.server.kill()
+        assert await fails_within_a_second(store) in ("ConnectionError", "ConnectionRefusedError")
+        redis.server.start()
+        await asyncio.gather(*(store.put(id_, of_size(200)) for id_ in "de"))
+        assert await there(store, "abcde") == "de"
+        redis.server.kill()
+        redis.server.start()
+        assert await store.get("a") is None
+
+
+@ON_BOTH_EVENT_LOOPS
+@pytest.mark.parametrize("connected", [True, False])
+async def test_a_server_that_hangs_is_given_up_and_answers_nothing_late(redis, connected):
+    async with closing(redis.store()) as store:
+        if connected:
+            await store.put("b", of_size(300))
+        with redis.server.hung():
+            assert await fails_within_a_second(store) == "TimeoutError"
+        await store.put("b", of_size(300))
+        assert await store.get("z") is None
+        assert await store.get("b") == of_size(300)
+
+
+async def test_an_answer_does_not_wait_long_for_a_server_that_hangs(redis):
+    async with closing(RedisStore(redis.server.url, 10, 1000, 60)) as store:
+        await store.put("a", of_size(200))
+        with redis.server.hung():
+            start = time.monotonic()
+            await store.put("b", of_size(300))
+            assert time.monotonic() - start < 0.4  # of half a second
+        assert await store.get("b") == of_size(300)  # what was sent is kept once the server goes on
+
+
+@ON_BOTH_EVENT_LOOPS
+async def test_a_store_can_be_closed_while_its_server_hangs(redis):
+    store = redis.store()
+    await store.put("a", of_size(200))
+    with redis.server.hung():
+        waiting = asyncio.create_task(store.get("a"))
+        await asyncio.sleep(0.05)
+        start = time.monotonic()
+        await store.close()
+        assert time.monotonic() - start < 1
+        with pytest.raises(NotReady):
+            await waiting
+
+
+async def test_a_store_that_never_found_its_server_can_be_closed(redis, tmp_path):
+    async with closing(redis.store(url=f"unix://{tmp_path}/none.sock")) as store:
+        await fails_within_a_second(store)
+
+
+async def test_a_caller_that_is_cancelled_leaves_the_next_one_its_own_answer(redis):
+    async with closing(redis.store()) as store:
+        await asyncio.gather(*(store.put(id_, of_size(200, id_.encode())) for id_ in "ab"))
+        for wait in range(20):
+            task = asyncio.create_task(store.get("a"))
+            await asyncio.sleep(wait * 5e-5)
+            task.cancel()
+            assert await store.get("b") == of_size(200, b"b")
+
+
+async def test_failures_are_logged_again_after_a_while_and_never_with_the_password(redis, monkeypatch):
+    monkeypatch.setattr("service.store.redis_store.QUIET_SECONDS", 0.05)
+    redis.server.ask("CONFIG", "SET", "requirepass", "right")
+    try:
+        with capture_logs() as logs:
+            async with closing(redis.store(url=f"{redis.server.url}?password=s3cret")) as store:
+                for _ in range(2):
+                    await store.put("a", of_size(200))
+                    await redis.wait(0.06)
+                with pytest.raises(NotReady) as refused:
+                    await store.get("a")
+                assert "s3cret" not in refused.value.detail
+    finally:
+        redis.server.ask("-a", "right", "CONFIG", "SET", "requirepass", "")
+    assert logs == [
+        {"event": "redis failed", "operation": operation, "error": "AuthenticationError", "log_level": "warning"}
+        for operation in ("put", "put", "get")
+    ]

@@ -1,0 +1,24 @@
+import subprocess
+import sys
+
+from tests.conftest import ROOT, start
+
+
+def test_an_endpoint_without_the_extra_is_refused_with_what_to_install(artifacts, tmp_path, monkeypatch):
+    absent = tmp_path / "opentelemetry/sdk"
+    absent.mkdir(parents=True)
+    (absent / "__init__.py").write_text("raise ImportError")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    process = start(artifacts, otlp_endpoint="http://127.0.0.1:4318")
+    said, _ = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert "REGARD_OTLP_ENDPOINT" in said
+    assert "pip install regard[tracing]" in said
+    assert "Traceback" not in said
+
+
+def test_without_an_endpoint_the_client_is_not_imported():
+    absent = {"service.telemetry.otel_spans", "opentelemetry.sdk", "requests"}
+    code = f"import service.process.start, sys; print({absent} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

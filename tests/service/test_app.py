@@ -1,0 +1,64 @@
+"""The application as a whole, in this process."""
+
+import subprocess
+import sys
+import threading
+import time
+
+from fastapi.testclient import TestClient
+
+from service.app import create_app
+from service.repository.registry import load
+from service.runtime.session import Session
+from service.settings import Settings
+from service.store import open_store
+from tests.conftest import ROOT
+
+
+def test_until_every_session_has_run_the_service_is_live_and_not_ready(artifacts, monkeypatch):
+    held = threading.Event()
+    run = Session.warm_up
+    monkeypatch.setattr(Session, "warm_up", lambda session, lengths: (held.wait(20), run(session, lengths)))
+    settings = Settings(artifacts=artifacts)
+    with TestClient(create_app(settings, load(settings), open_store(settings))) as client:
+        try:
+            assert client.get("/health/live").status_code == 200
+            for answer in (
+                client.get("/health/ready"),
+                client.post("/v1/models/dates/generate", json={"inputs": "3/23/21"}),
+            ):
+                assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+            assert client.get("/v1/models/dates").json()["state"] == "warming up"
+        finally:
+            held.set()
+        while client.get("/health/ready").status_code == 503:
+            time.sleep(0.01)
+        assert client.post("/v1/models/dates/generate", json={"inputs": "3/23/21"}).status_code == 200
+
+
+def test_the_service_runs_without_torch_installed(artifacts):
+    """A subprocess in which importing torch, onnx or any package above the service fails, as if none were there."""
+    program = f"""
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "onnx", "onnxscript", "safetensors", "model", "export", "sklearn"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Absent())
+from fastapi.testclient import TestClient
+from service.app import create_app
+from service.store import open_store
+from service.repository.registry import load
+from service.settings import Settings
+settings = Settings(artifacts={str(artifacts)!r})
+with TestClient(create_app(settings, load(settings), open_store(settings))) as client:
+    import time
+    while client.get("/health/ready").status_code != 200:
+        time.sleep(0.05)
+    answer = client.post("/v1/models/dates/generate", json={{"inputs": "3/23/21"}})
+    print(answer.json()["results"][0]["text"])
+assert "torch" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().splitlines()[-1] == "2021-03-23"

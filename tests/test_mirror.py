@@ -1,0 +1,102 @@
+"""Each module has its tests in a file of its name, in the folder that mirrors the module's folder."""
+
+import ast
+
+import pytest
+
+from tests.conftest import ROOT
+
+CHECKED_PACKAGES = ("contract", "service")
+
+TESTED_ELSEWHERE = {
+    "service/__init__.py": "tests/test_architecture.py",
+    "service/__main__.py": "tests/service/process/test_start.py",
+    "service/api/openapi_schema.py": "tests/end_to_end/test_http_interface.py",
+    "service/api/predictions.py": "tests/end_to_end/test_http_interface.py",
+    "service/api/request_parsing.py": "tests/end_to_end/test_bad_input.py",
+    "service/api/responses.py": "tests/end_to_end/test_http_interface.py",
+    "service/api/routes.py": "tests/end_to_end/test_http_interface.py",
+    "service/errors.py": "tests/end_to_end/test_bad_input.py",
+    "service/explanations/token_merging.py": "tests/end_to_end/test_attention_over_http.py",
+    "service/http/deadline.py": "tests/end_to_end/test_http_interface.py",
+    "service/http/problems.py": "tests/end_to_end/test_bad_input.py",
+    "service/http/server_sent_events.py": "tests/end_to_end/test_http_interface.py",
+    "service/inputs/model_input.py": "tests/end_to_end/test_http_interface.py",
+    "service/inputs/texts.py": "tests/end_to_end/test_families_over_http.py",
+    "service/keys.py": "tests/service/http/test_api_keys.py",
+    "service/options.py": "tests/service/explanations/test_query.py",
+    "service/repository/explain.py": "tests/end_to_end/test_attention_over_http.py",
+    "service/repository/faithfulness.py": "tests/end_to_end/test_attention_over_http.py",
+    "service/repository/generator.py": "tests/service/generation/test_decode_loop.py",
+    "service/repository/predictor.py": "tests/end_to_end/test_http_interface.py",
+    "service/repository/served_model.py": "tests/end_to_end/test_http_interface.py",
+    "service/repository/tasks.py": "tests/service/api/test_page.py",
+    "service/runtime/runtime_errors.py": "tests/service/runtime/test_session.py",
+    "service/runtime/threads.py": "tests/service/runtime/test_session.py",
+    "service/state.py": "tests/service/test_app.py",
+    "service/store/__init__.py": "tests/service/store/test_open_store.py",
+    "service/telemetry/metrics.py": "tests/end_to_end/test_http_interface.py",
+}
+"""The test file of each module that has none of its own."""
+
+
+def is_empty(module):
+    """True if the module has no code, but for a docstring."""
+    body = ast.parse(module.read_text()).body
+    return not [statement for statement in body if not isinstance(statement, ast.Expr)]
+
+
+def mirrored(module):
+    """Return where the tests of a module are if they are in a file of its name."""
+    return ROOT / "tests" / module.relative_to(ROOT).with_name(f"test_{module.name}")
+
+
+def imported(file):
+    """Return the full names of all that a file imports: modules, and what it takes of them."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.update([node.module, *(f"{node.module}.{alias.name}" for alias in node.names)])
+    return found
+
+
+MODULES = [
+    module
+    for package in CHECKED_PACKAGES
+    for module in sorted((ROOT / package).rglob("*.py"))
+    if not (module.name in ("__init__.py", "__main__.py") and is_empty(module))
+]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.relative_to(ROOT)))
+def test_a_module_has_a_test_file_of_its_name_or_a_line_that_says_where_it_is_tested(module):
+    name = str(module.relative_to(ROOT))
+    has_its_own = mirrored(module).exists()
+    assert has_its_own or name in TESTED_ELSEWHERE, f"{mirrored(module).relative_to(ROOT)} does not exist"
+    assert not (has_its_own and name in TESTED_ELSEWHERE), "TESTED_ELSEWHERE must not list a module with its own tests"
+
+
+def test_modules_and_tests_that_are_listed_exist():
+    for module, tests in TESTED_ELSEWHERE.items():
+        assert (ROOT / module).is_file(), module
+        assert (ROOT / tests).is_file(), tests
+
+
+def test_test_files_in_a_mirrored_folder_have_a_room_to_mirror():
+    for package in CHECKED_PACKAGES:
+        for folder in {file.parent for file in (ROOT / "tests" / package).rglob("test_*.py")}:
+            assert (ROOT / folder.relative_to(ROOT / "tests")).is_dir(), folder
+
+
+def test_no_test_module_imports_another_one():
+    for file in (ROOT / "tests").rglob("*.py"):
+        assert not [name for name in imported(file) if any(part.startswith("test_") for part in name.split("."))], file
+
+
+def test_benchmarks_import_nothing_of_tests():
+    files = list((ROOT / "benchmarks").rglob("*.py"))
+    assert files
+    for file in files:
+        assert not [name for name in imported(file) if name.partition(".")[0] == "tests"], file
