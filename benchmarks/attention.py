@@ -21,6 +21,7 @@ from export.tasks.image import image_model
 from model.vit import VIT_SIZES, vit
 from service.explanations.query import resolve
 from service.options import AttentionOptions, parse
+from service.repository.graph_controls import controls_of
 from service.runtime.session import Session, choose_device, open_sessions
 from service.settings import Settings
 
@@ -70,15 +71,15 @@ def measure(artifact, batch, rounds, device, settings):
     """Print a row a method."""
     manifest = artifact.manifest
     kind, rule = manifest.attention[0], manifest.image
-    tokens = kind.prefix + kind.grid[0] * kind.grid[1]
+    tokens = kind.length
     pixels = np.random.default_rng(0).integers(0, 256, (batch, rule.height, rule.width, rule.channels), np.uint8)
     special = {"image": np.zeros((batch, tokens), bool)}
     sessions = open_sessions(artifact, ("predict", "attention", "relevance"), device, settings)
     sessions["predict"] = Session(artifact, "predict", device, settings)  # on a graph that knows of nothing else
 
     def controls(options):
-        ask = resolve(parse(AttentionOptions, options, strings=False), manifest)
-        return {"pixels": pixels, **ask.reading({"image": tokens}).feed({"image": tokens}, special)}
+        query, lengths = resolve(parse(AttentionOptions, options, strings=False), manifest), {"image": tokens}
+        return {"pixels": pixels, **controls_of(query, lengths).feed(lengths, special)}
 
     explained = {
         "pixels": pixels,

@@ -38,6 +38,7 @@ from service.runtime.device import Device
 from service.runtime.session import choose_device
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import SILENT
 
 SOURCE, NEW, WARM = 32, 64, 8
 BATCHES = (1, 8, 32)
@@ -148,7 +149,8 @@ class Ours:
         self.served = TASKS[artifact.manifest.task](artifact, choose_device(device), settings)
         self._loop = asyncio.new_event_loop()
         self._device = Device()
-        self._tasks = [self._loop.create_task(work()) for work in self.served.loops(self._device, Metrics())]
+        self.served.start(self._device, Metrics(), SILENT)
+        self._tasks = [self._loop.create_task(work()) for work in self.served.loops()]
         self.run(self.served.warm_up(self._device))
 
     def run(self, work):
@@ -157,8 +159,8 @@ class Ours:
 
     def one(self, source, new, beams=1, grew=None):
         """Return what generates from a source of token ids."""
-        inputs = {"source": np.array(source), "source_visible": np.ones(len(source), np.bool_)}
-        item = ModelInput(inputs, {"source": len(source)}, [], {})
+        arrays = {"source": np.array(source), "source_visible": np.ones(len(source), np.bool_)}
+        item = ModelInput(arrays, {"source": len(source)}, {})
         options = GenerateOptions(max_new_tokens=new, num_beams=beams)
         return self.served.generate(item, options, grew)
 

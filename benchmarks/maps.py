@@ -20,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -37,10 +36,12 @@ from benchmarks.runtimes import command, middle, prepare
 from benchmarks.servers import HERE, JPEG, computed, family, jpegs, load, loader, paused, ratio, rounded, spread, tell
 from benchmarks.service import heading
 from contract.artifact import read_artifact
-from service.api import responses as present
+from service.api import responses
 from service.explanations.answer import AttentionAnswer, npz
+from service.explanations.answer_size import answer_bytes
 from service.explanations.query import resolve
 from service.options import AttentionOptions, parse
+from service.repository.graph_controls import controls_of, read_maps
 from service.runtime.session import choose_device, open_sessions
 from service.settings import Settings
 
@@ -201,30 +202,30 @@ def write(folder, rounds):
     """Print what each form of every weight of the large model takes to write."""
     artifact = read_artifact(folder / LARGE / "fp32" / LARGE / "1")
     kind = artifact.manifest.attention[0]
-    tokens = {kind.query: kind.prefix + kind.grid[0] * kind.grid[1]}
-    sights = {}
+    tokens = {kind.query: kind.length}
+    queries = {}
     for form, options in FORMS.items():
-        ask = resolve(parse(AttentionOptions, {**EVERYTHING, **options}, strings=False), artifact.manifest)
-        sights[form] = replace(ask, options=ask.options.model_copy(update={"format": options.get("format", "json")}))
-    ask = next(iter(sights.values()))
+        query = resolve(parse(AttentionOptions, {**EVERYTHING, **options}, strings=False), artifact.manifest)
+        queries[form] = query.in_form(query.options.format or "json")
+    query = next(iter(queries.values()))
     session = open_sessions(artifact, ("attention",), choose_device("cpu"), Settings())["attention"]
     pixels = np.load(folder / LARGE / "inputs.npz")["pixels"][:1]
-    reading = ask.reading(tokens)
+    controls = controls_of(query, tokens)
     stacks = session.run(
-        {"pixels": pixels, **reading.feed(tokens, {kind.fed: np.zeros((1, tokens[kind.query]), bool)})}
+        {"pixels": pixels, **controls.feed(tokens, {kind.fed: np.zeros((1, tokens[kind.query]), bool)})}
     )
-    maps = ask.read(reading, tokens, {kind.kind: stacks[kind.kind][0]})
+    maps = read_maps(query, controls, tokens, {kind.kind: stacks[kind.kind][0]})
     lists = {"attention": [one.values.tolist() for one in maps]}
 
-    def ours(ask):
-        sight = AttentionAnswer(ask, maps, axes={})
-        if ask.options.format == "npz":
-            return npz({}, [sight])
-        return present.dump({"results": [{"attention": sight.json()}]})
+    def ours(query):
+        answer = AttentionAnswer(query, maps, axes={})
+        if query.form == "npz":
+            return npz({}, [answer])
+        return responses.dump({"results": [{"attention": answer.json()}]})
 
     ways = {"json.dumps of lists": lambda: json.dumps(lists).encode()}
     ways["the same, and making the lists"] = lambda: json.dumps([one.values.tolist() for one in maps]).encode()
-    ways |= {form: partial(ours, ask) for form, ask in sights.items()}
+    ways |= {form: partial(ours, query) for form, query in queries.items()}
     sizes = {name: len(way()) for name, way in ways.items()}
     taken = {name: [] for name in ways}
     for _, name in itertools.product(range(rounds), ways):
@@ -236,7 +237,7 @@ def write(folder, rounds):
     for name, own in taken.items():
         median, low, high = middle([1000 * one for one in own])
         ratio, *_ = middle([one / other for one, other in zip(own, taken[first], strict=True)])
-        promised = f"{sights[name].size(tokens) / 1e6:.1f}" if name in sights else ""
+        promised = f"{answer_bytes(queries[name], tokens) / 1e6:.1f}" if name in queries else ""
         shown = f"1 / {1 / ratio:.1f}" if ratio < 1 else f"{ratio:.2f}x"
         print(f"| {name} | {sizes[name] / 1e6:.1f} | {median:.0f} | {low:.0f} to {high:.0f} | {shown} | {promised} |")
 

@@ -22,6 +22,7 @@ from benchmarks.service import heading
 from contract.artifact import read_artifact
 from service.explanations.query import resolve
 from service.options import AttentionOptions, parse
+from service.repository.graph_controls import controls_of
 from service.runtime.session import Session, choose_device, open_sessions
 from service.settings import Settings
 
@@ -78,15 +79,15 @@ def by_layers(folder):
     """Return what looks at one image, by method and how many of the last layers; and a prediction."""
     artifact = artifact_of(folder, "vit-b-16")
     kind, pixels = artifact.manifest.attention[0], np.load(folder / "vit-b-16/inputs.npz")["pixels"][:1]
-    tokens = {"image": kind.prefix + kind.grid[0] * kind.grid[1]}
+    tokens = {"image": kind.length}
     special = {"image": np.zeros((1, tokens["image"]), bool)}
     device, settings = choose_device("cpu"), Settings()
     looking = open_sessions(artifact, ("attention",), device, settings)["attention"]
     predicting = Session(artifact, "predict", device, settings)  # on a graph that knows of nothing else
     runs = {("prediction", 0): lambda: predicting.run({"pixels": pixels})}
     for (method, options), layers in itertools.product(METHODS.items(), LAYERS):
-        ask = resolve(parse(AttentionOptions, {**options, "layers": f"{-layers}:"}, strings=False), artifact.manifest)
-        feed = {"pixels": pixels, **ask.reading(tokens).feed(tokens, special)}
+        query = resolve(parse(AttentionOptions, {**options, "layers": f"{-layers}:"}, strings=False), artifact.manifest)
+        feed = {"pixels": pixels, **controls_of(query, tokens).feed(tokens, special)}
         runs[method, layers] = lambda feed=feed: looking.run(feed)
     return runs
 

@@ -90,10 +90,14 @@ class Reading:
     def maps(self, axes: Sequence[int | str]) -> str:
         """Return what was asked for: (batch, heads, layers, rows, key), or nothing; `axes` says which have a length."""
         makers: dict[str, Callable[[], str]] = {"raw": self.raw, "rollout": self.rollout, "norm": self.norm}
-        served: dict[str, Callable[[], str]] = {name: makers[name] for name in GRAPH_METHODS if name in self.kind.methods}
+        served: dict[str, Callable[[], str]] = {
+            name: makers[name] for name in GRAPH_METHODS if name in self.kind.methods
+        }
         key = axes[-1] if isinstance(axes[-1], int) else 0
         return self.b.branch(
-            self.looking, lambda: [self._chosen("method", GRAPH_METHODS, served)], lambda: [self.b.nothing(0, 0, 0, 0, key)]
+            self.looking,
+            lambda: [self._chosen("method", GRAPH_METHODS, served)],
+            lambda: [self.b.nothing(0, 0, 0, 0, key)],
         )[0]
 
     def raw(self) -> str:

@@ -32,8 +32,8 @@ from export.tasks.image import image_model
 from model.alphabet import END, PAD, START, encode
 from model.transformer import Stack, TransformerConfig, transformer
 from model.vit import ViTConfig, vit
+from service.arrays import probabilities
 from service.repository.faithfulness import SEED, perturbed
-from service.repository.predictor import probabilities
 from train.dates import tensors
 from train.digits import SIDE, scans
 from train.fit import Run, fit
@@ -346,7 +346,7 @@ def curves(graphs, pixels, target):
     for (method, order), name in itertools.product(orders.items(), ("deletion", "insertion")):
         images = [perturbed(image, served, one, name) for image, one in zip(pixels, order, strict=True)]
         logits = graphs.run("predict", {"pixels": np.concatenate(images)})["logits"]
-        chances = np.array([probabilities(graphs.manifest, one) for one in logits])
+        chances = np.array([probabilities(one, graphs.manifest.scores) for one in logits])
         chances = chances.reshape(len(pixels), -1, logits.shape[1])[np.arange(len(pixels)), :, target]
         areas[method, name] = ((chances[:, 1:] + chances[:, :-1]) / 2).mean(1)
     return areas

@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from service import __main__ as service
-from service.http.middleware import RequestLog
+from service.http.request_log import RequestLog
 
 BYTES = int(os.environ.pop("LEAKED_BYTES", "1024"))
 
@@ -15,9 +15,9 @@ def leak() -> None:
     left: list[bytes] = []
     serve = RequestLog.__call__
 
-    async def leaking(edge: RequestLog, *message: Any) -> None:
+    async def leaking(log: RequestLog, *message: Any) -> None:
         left.append(b"x" * BYTES)
-        await serve(edge, *message)
+        await serve(log, *message)
 
     RequestLog.__call__ = leaking  # type: ignore[method-assign] # that is the point
 

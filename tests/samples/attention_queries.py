@@ -1,8 +1,11 @@
 """Attention queries of small models, and what is read of a graph's output for them."""
 
+from dataclasses import replace
+
 from contract.manifest import Kind, Port
 from service.explanations.query import resolve
 from service.options import AttentionOptions, parse
+from service.repository.graph_controls import controls_of, read_maps
 from tests.samples.small_manifest import manifest_of
 
 LAYERS, HEADS, TOKENS = 3, 2, 5
@@ -33,18 +36,19 @@ def translator():
     )  # fmt: skip
 
 
-def asked(manifest=None, **options):
+def query_of(manifest=None, **options):
     """Return the query that a request with these options makes of a model: of `vit()` unless another is given."""
-    return resolve(parse(AttentionOptions, options, strings=False), manifest or vit())
+    query = resolve(parse(AttentionOptions, options, strings=False), manifest or vit())
+    return replace(query, form=query.options.format or "json")
 
 
-def part(ask, kind="encoder", **lengths):
-    """Return what a query asks of the graph, and what of one kind, for an input of these lengths."""
-    reading = ask.reading(lengths or {"image": TOKENS})
-    return reading, next(one for one in reading.parts if one.kind.kind == kind)
+def controls(query, kind="encoder", **lengths):
+    """Return the controls of the graph for a query, and those of one kind, for an input of these lengths."""
+    all_controls = controls_of(query, lengths or {"image": TOKENS})
+    return all_controls, next(one for one in all_controls.kinds if one.kind.kind == kind)
 
 
-def read(stack, ask, **lengths):
-    """Return what is read of a stack (heads, layers, rows, keys) that the graph returned for a model of one kind."""
+def read(stack, query, **lengths):
+    """Return the maps read from a stack (heads, layers, rows, keys) that the graph returned for a model of one kind."""
     lengths = lengths or {"image": TOKENS}
-    return ask.read(ask.reading(lengths), lengths, {"encoder": stack})
+    return read_maps(query, controls_of(query, lengths), lengths, {"encoder": stack})

@@ -12,13 +12,17 @@ import uvicorn
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
+from service.batching.admission import Budget
 from service.errors import Refusal
 from service.http import bounded_protocol
 from service.http.api_keys import Keys
-from service.http.middleware import RequestLog
+from service.http.body_limits import BodyLimits
+from service.http.gate import Gate
 from service.http.problems import refused
+from service.http.request_log import RequestLog
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import SILENT
 
 GET = b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n"
 LAST = GET.replace(b"Host", b"Connection: close\r\nHost")
@@ -64,13 +68,15 @@ class Running:
         if kernel_bytes:
             self.listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, kernel_bytes)  # as every connection will
         self.address = self.listening.getsockname()
-        self.protocol = bounded_protocol.wire(self.settings, Metrics())
+        self.protocol = bounded_protocol.bounded_protocol(self.settings, Metrics())
         self.server = uvicorn.Server(
             uvicorn.Config(
                 self.layered, loop="uvloop", http=self.protocol, lifespan="off", interface="asgi3", log_config=None
             )
         )
-        self.application = RequestLog(application, Metrics(), self.settings, Keys(self.settings))
+        limited = BodyLimits(application, self.settings, Budget("bodies", self.settings.queue_body_bytes))
+        gate = Gate(limited, self.settings, Keys(self.settings))
+        self.application = RequestLog(gate, Metrics(), SILENT, lambda: False)
         self.thread = threading.Thread(target=self.server.run, args=([self.listening],))
 
     async def layered(self, scope, receive, send):

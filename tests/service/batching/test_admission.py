@@ -2,7 +2,6 @@
 
 import pytest
 
-from service.batching import admission
 from service.batching.admission import Budget
 from service.errors import Busy
 
@@ -10,11 +9,9 @@ from service.errors import Busy
 def test_batch_work_leaves_room_for_what_is_interactive():
     budget = Budget("queue", 100)
     budget.take(45)
-    admission.PRIORITY.set("batch")
     with pytest.raises(Busy, match="queue: at most 50 may wait, given 10 more on top of 45"):
-        budget.take(10)
-    admission.PRIORITY.set("interactive")
-    budget.take(55)
+        budget.take(10, "batch")
+    budget.take(55, "interactive")
 
 
 def test_a_full_budget_refuses_and_says_when_to_come_again():

@@ -200,9 +200,8 @@ async def test_interactive_work_goes_first_and_batch_work_does_not_starve(monkey
     async with working_lane() as (lane, recorder):
 
         async def submit(item, priority, patience):
-            monkeypatch.setattr(admission, "PATIENCE", patience)
-            admission.PRIORITY.set(priority)
-            return await lane.submit(item, 100)
+            monkeypatch.setattr(admission, "BATCH_DELAY_SECONDS", patience)
+            return await lane.submit(item, 100, priority=priority)
 
         order = [(1, "batch", 60), (2, "batch", 0), (3, "interactive", 60), (4, "interactive", 60)]
         await while_busy(lane, recorder, *(submit(*one) for one in order))

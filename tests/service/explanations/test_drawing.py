@@ -8,11 +8,11 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from service.errors import TooLarge
-from service.explanations import drawing as pictures
+from service.explanations import drawing
 from service.explanations.drawing import (
     COLORMAPS,
     GLYPHS,
-    LONGEST,
+    LONGEST_LABEL,
     Colormap,
     Panel,
     Style,
@@ -228,7 +228,7 @@ def test_a_box_of_any_size_costs_no_more_memory_than_the_image():
 def test_each_panel_is_drawn_as_it_would_be_alone_in_a_nearly_square_grid(count, columns, size):
     image, box, panels = grain(*size), (-10.0, 10.5, 110.0, 95.5), maps(count)
     picture = pixels(overlay(image, box, panels, Style(), LIMIT))
-    tiles = pictures._tiles(*size, count)
+    tiles = drawing._tiles(*size, count)
     assert picture.shape[0] * picture.shape[1] == overlay_pixels(*size, count)
     corners = [tiles.corner(index) for index in range(count)]
     assert len({left for left, _ in corners}) == columns
@@ -250,7 +250,7 @@ def test_panels_of_a_tiny_image_are_as_many_times_larger_as_titles_need(size, fa
     image, box = grain(*size), (size[0] / 4, size[1] / 4, size[0], size[1] * 0.75)
     picture = pixels(overlay(image, box, maps(2), Style(), LIMIT))
     assert picture.shape[0] * picture.shape[1] == overlay_pixels(*size, 2)
-    left, top = pictures._tiles(*size, 2).corner(1)
+    left, top = drawing._tiles(*size, 2).corner(1)
     panel = picture[top : top + size[1] * factor, left : left + size[0] * factor]
     large = np.asarray(image).repeat(factor, 0).repeat(factor, 1)
     within = inside([edge * factor for edge in box], size[0] * factor, size[1] * factor)
@@ -262,7 +262,7 @@ def test_panels_of_a_tiny_image_are_as_many_times_larger_as_titles_need(size, fa
 def test_a_long_title_ends_within_its_panel():
     panels = [Panel("layer 11, head 11, query 197, of the encoder", np.eye(3)) for _ in range(2)]
     picture = pixels(overlay(grain(130, 20), (0, 0, 130, 20), panels, Style(), LIMIT))
-    tiles = pictures._tiles(130, 20, 2)
+    tiles = drawing._tiles(130, 20, 2)
     assert picture[: tiles.strip, tiles.text + 130 : tiles.corner(1)[0]].min() == 255
     assert picture[: tiles.strip, -tiles.text :].min() == 255
 
@@ -355,13 +355,13 @@ def test_tokens_are_drawn_as_their_labels(kind):
 
 @pytest.mark.parametrize("size", [9, 12, 17, 28, 143])
 def test_the_font_has_every_glyph_and_a_box_for_others_none_wider_than_it_is_high(size):
-    font = pictures._font(size)
-    missing = bytes(font.getmask(pictures.BOX))
+    font = drawing._font(size)
+    missing = bytes(font.getmask(drawing.MISSING_GLYPH))
     assert any(missing)
     for glyph in GLYPHS:
         assert bytes(font.getmask(glyph)) != missing, glyph
         assert any(font.getmask(glyph)), glyph
-    for text in [*GLYPHS, pictures.BOX, *(a + b for a in "AWm…" for b in "AWm…")]:
+    for text in [*GLYPHS, drawing.MISSING_GLYPH, *(a + b for a in "AWm…" for b in "AWm…")]:
         assert font.getlength(text) <= size * len(text), text
 
 
@@ -457,8 +457,8 @@ def test_a_matrix_is_readable_and_not_too_large():
     words = ["international"] * 128
     width, height = lay_out(words, words, 1).tiles.size
     assert max(width, height) < 3000
-    assert round(cell_side(2000, 2000) * pictures.LETTER) >= 9, "pixels, of text"
-    assert LONGEST == 24
+    assert round(cell_side(2000, 2000) * drawing.TEXT_SHARE_OF_CELL) >= 9, "pixels, of text"
+    assert LONGEST_LABEL == 24
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0)])

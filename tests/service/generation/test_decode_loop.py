@@ -16,6 +16,7 @@ from service.repository.registry import load
 from service.runtime.device import Device
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import SILENT
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +33,8 @@ async def decode_loop(dates, rows=64):
     """Have the decode loop at work until the block ends, which must be within a minute."""
     device = Device()
     dates.settings = Settings(artifacts=dates.settings.artifacts, batch_rows=rows)
-    loops = [asyncio.create_task(work()) for work in Generator.loops(dates, device, Metrics())]
+    Generator.start(dates, device, Metrics(), SILENT)
+    loops = [asyncio.create_task(work()) for work in dates.loops()]
     try:
         async with asyncio.timeout(60):
             yield
@@ -43,7 +45,7 @@ async def decode_loop(dates, rows=64):
 
 
 async def one(dates, text, **options):
-    return await dates.generate(dates.text_item(text), GenerateOptions(**options))
+    return await dates.generate(dates.inputs.text_input(text), GenerateOptions(**options))
 
 
 def requests():
@@ -107,7 +109,9 @@ async def test_cancelled_sequences_leave_and_the_others_go_on(dates, alone, monk
 async def test_every_step_is_reported_with_one_more_token(dates):
     grown = []
     async with decode_loop(dates):
-        best = await dates.generate(dates.text_item(TEXTS[0]), GenerateOptions(), lambda it: grown.append(it.tokens))
+        best = await dates.generate(
+            dates.inputs.text_input(TEXTS[0]), GenerateOptions(), lambda it: grown.append(it.tokens)
+        )
     assert grown == [best.tokens[:length] for length in range(1, len(best.tokens) + 1)]
 
 

@@ -18,7 +18,7 @@ from service.api.routes import admin, health, router, watching
 from service.app import create_app
 from service.http import api_keys as keys
 from service.http.api_keys import Keys, KeysError, read_keys, scope_of
-from service.http.middleware import PATH
+from service.http.gate import PATH
 from service.settings import Settings
 from service.store import open_store
 from tests.conftest import ROOT, served, start
@@ -66,7 +66,7 @@ def spellings(path):
 
 def test_every_route_however_it_is_written_needs_a_key(client):
     routes = [route for one in (router, health, watching, admin) for route in one.routes]
-    paths = {route.path for route in (*client.app.routes, *routes) if hasattr(route, "path")} - keys.OPEN
+    paths = {route.path for route in (*client.app.routes, *routes) if hasattr(route, "path")} - keys.OPEN_PATHS
     assert {"/", "/metrics", "/docs", "/openapi.json", "/v1/models", "/v1/models/{model}/generate"} <= paths
     paths = {path.replace("{model}", "dates").replace("{id}", "x") for path in paths}
     paths |= {"/admin/reload", "/admin", "/nowhere", "/health", "/health/liv", "/health/live2", "/healthy"}
@@ -78,7 +78,7 @@ def test_every_route_however_it_is_written_needs_a_key(client):
             assert headers[b"content-type"] == b"application/problem+json"
 
 
-@pytest.mark.parametrize("path", sorted(keys.OPEN))
+@pytest.mark.parametrize("path", sorted(keys.OPEN_PATHS))
 def test_health_needs_no_key_and_its_neighbours_do(client, path):
     for key in (None, "wrong"):
         assert ask(client, path, key=key)[0] in (200, 503)
@@ -180,7 +180,7 @@ def test_openapi_says_that_a_key_is_needed_and_where_not(client):
     assert document["components"]["securitySchemes"].keys() == {"bearer", "header"}
     assert document["security"] == [{"bearer": []}, {"header": []}]
     free = {path for path, operations in document["paths"].items() if operations.get("get", {}).get("security") == []}
-    assert free == keys.OPEN
+    assert free == keys.OPEN_PATHS
 
 
 BAD = [

@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service.http import bounded_protocol, middleware
+from service.http import body_limits, bounded_protocol
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 from tests.samples.raw_http_server import BIG, CHUNKED, GET, LAST, POST, SOME, Running, problem, read_all, running
@@ -185,7 +185,7 @@ def test_a_client_that_breaks_off_leaves_nothing_behind(server, sent):
 
 def test_what_breaks_in_a_body_tells_the_application_that_the_client_is_gone(server, monkeypatch):
     monkeypatch.setattr(bounded_protocol, "LINGER_SECONDS", 30)
-    monkeypatch.setattr(middleware, "FIRST_SECONDS", 30)
+    monkeypatch.setattr(body_limits, "GRACE_SECONDS", 30)
     with server.connect() as client:
         client.sendall(CHUNKED.replace(b"/x", b"/told") + b"3\r\nabc\r\n")
         time.sleep(0.2)
@@ -259,7 +259,10 @@ def test_one_connection_too_many_is_refused_and_the_others_are_answered():
 
 
 def test_connections_are_counted_by_the_port_they_came_to():
-    first, second = bounded_protocol.wire(Settings(), Metrics()), bounded_protocol.wire(Settings(), Metrics())
+    first, second = (
+        bounded_protocol.bounded_protocol(Settings(), Metrics()),
+        bounded_protocol.bounded_protocol(Settings(), Metrics()),
+    )
     assert first.open is not second.open
     assert isinstance(first.open, Counter)
 

@@ -2,12 +2,12 @@ import threading
 
 
 def test_spans_that_cannot_be_sent_are_queued_up_to_a_bound_and_the_oldest_dropped(monkeypatch):
-    from service.telemetry import otel_spans as spans
+    from service.telemetry import otel_tracer
 
-    monkeypatch.setattr(spans, "QUEUE", 600)
+    monkeypatch.setattr(otel_tracer, "MOST_QUEUED_SPANS", 600)
     sent = threading.Event()
-    monkeypatch.setattr(spans.OTLPSpanExporter, "export", lambda *_: sent.wait(30))
-    some = spans.Spans("http://127.0.0.1:9", 1)
+    monkeypatch.setattr(otel_tracer.OTLPSpanExporter, "export", lambda *_: sent.wait(30))
+    some = otel_tracer.OtelTracer("http://127.0.0.1:9", 1)
     for _ in range(5000):
         with some.span("decode", {}):
             pass

@@ -1,10 +1,10 @@
 from fastapi.routing import APIRoute
 
-from service.api.direct_routes import PREFIX, FastPath
+from service.api.fast_path import PREFIX, FastPath
 from service.api.routes import router
 
 
-def test_every_route_of_a_models_endpoint_has_a_direct_route():
+def test_every_route_of_a_models_endpoint_is_on_the_fast_path():
     posted = {
         route.path.removeprefix(PREFIX)
         for route in router.routes

@@ -1,0 +1,54 @@
+"""The size of an answer, known before anything runs, and its limits."""
+
+import numpy as np
+import orjson
+import pytest
+
+from service.errors import TooLarge
+from service.explanations.answer import AttentionAnswer, npz
+from service.explanations.answer_size import answer_bytes, check_size
+from tests.samples.attention_queries import HEADS, LAYERS, TOKENS, query_of, read
+
+
+@pytest.mark.parametrize("options", [{}, {"layers": "all", "heads": "all", "queries": "all"}, {"method": "rollout"}])
+@pytest.mark.parametrize("digits", [1, 5, 9])
+def test_the_estimated_size_is_an_upper_bound_of_the_answer_and_not_far_above_it(options, digits):
+    query = query_of(**options, digits=digits)
+    one = query.kinds[0]
+    heads = 1 if isinstance(one.heads, str) else len(one.heads)
+    stack = np.random.default_rng(0).random((heads, len(one.layers), len(one.rows(TOKENS)), TOKENS)).astype(np.float32)
+    shown = AttentionAnswer(query, read(stack if query.method == "raw" else stack[:, :1], query), axes={}).json()
+    size, estimated = (
+        len(orjson.dumps(shown, option=orjson.OPT_SERIALIZE_NUMPY)),
+        answer_bytes(query, {"image": TOKENS}),
+    )
+    assert size <= estimated <= 3 * size + 256
+
+
+@pytest.mark.parametrize("method", ["raw", "norm"])
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+@pytest.mark.parametrize("tokens", [TOKENS, 197])
+def test_the_estimated_size_of_base64_is_that_of_its_bytes(method, dtype, tokens):
+    heads = {"heads": "all"} if method == "raw" else {}
+    query = query_of(method=method, layers="all", queries="all", encoding="base64", dtype=dtype, **heads)
+    stack = np.random.default_rng(0).random((HEADS if heads else 1, LAYERS, tokens, tokens), np.float32)
+    answer = AttentionAnswer(query, read(stack, query, image=tokens), axes={})
+    size, estimated = len(orjson.dumps(answer.json())), answer_bytes(query, {"image": tokens})
+    assert size <= estimated <= 1.02 * size + LAYERS * 384
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+@pytest.mark.parametrize("tokens", [TOKENS, 197])
+def test_the_estimated_size_of_an_npz_is_that_of_its_bytes(dtype, tokens):
+    query = query_of(layers="all", heads="all", queries="all", format="npz", dtype=dtype)
+    stack = np.random.default_rng(0).random((HEADS, LAYERS, tokens, tokens), np.float32)
+    size = len(npz({}, [AttentionAnswer(query, read(stack, query, image=tokens), axes={})]))
+    assert size <= answer_bytes(query, {"image": tokens}) <= size + LAYERS * 384
+
+
+def test_an_answer_past_the_limit_is_refused_with_both_sizes():
+    query = query_of(layers="all", heads="all", queries="all")
+    with pytest.raises(
+        TooLarge, match=r"attention: at most 1000 bytes an answer, this one would have \d+; query for fewer"
+    ):
+        check_size(query, [{"image": TOKENS}], [1], 1000)
