@@ -14,8 +14,9 @@ def test_texts_that_a_full_queue_refuses_are_not_tokenized(artifacts, monkeypatc
     settings, seen = Settings(artifacts=artifacts), []
     models = load(settings)
     dates = models["dates"]
-    encode = dates.texts.encode
-    monkeypatch.setattr(dates.texts, "encode", lambda text, **options: seen.append(text) or encode(text, **options))
+    texts = dates.inputs.texts
+    encode = texts.encode
+    monkeypatch.setattr(texts, "encode", lambda text, **options: seen.append(text) or encode(text, **options))
     with TestClient(create_app(settings, models, open_store(settings))) as client:
         while client.get("/health/ready").status_code != 200:
             pass
@@ -25,11 +26,11 @@ def test_texts_that_a_full_queue_refuses_are_not_tokenized(artifacts, monkeypatc
         assert seen.pop() == "3 May 2021"
         seen.clear()
         cost = 8 * (len("3 May 2021") + 2 + dates.limit(GenerateOptions(), 1) * dates.generation.num_beams)
-        guessed = dates.likely_cost(["3 May 2021"] * 8, GenerateOptions())
+        guessed = dates.likely_cost(8, 8 * texts.likely("3 May 2021"), GenerateOptions())
         assert cost * 0.9 <= guessed <= cost
-        with dates.predicting.permit(dates.predicting.limit - guessed + 1):
+        with dates.predictions.permit(dates.predictions.limit - guessed + 1):
             refused = ask()
         assert (refused.status_code, seen) == (429, [])
-        with dates.predicting.permit(dates.predicting.limit - cost):
+        with dates.predictions.permit(dates.predictions.limit - cost):
             assert ask().status_code == 200
-        assert dates.predicting.held == 0
+        assert dates.predictions.held == 0

@@ -49,6 +49,6 @@ def test_the_estimated_size_of_an_npz_is_that_of_its_bytes(dtype, tokens):
 def test_an_answer_past_the_limit_is_refused_with_both_sizes():
     query = query_of(layers="all", heads="all", queries="all")
     with pytest.raises(
-        TooLarge, match=r"attention: at most 1000 bytes an answer, this one would have \d+; query for fewer"
+        TooLarge, match=r"attention: at most 1000 bytes an answer, this one would have \d+; ask for fewer"
     ):
         check_size(query, [{"image": TOKENS}], [1], 1000)

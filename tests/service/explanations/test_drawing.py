@@ -206,7 +206,7 @@ def test_a_patch_less_than_a_pixel_is_averaged_and_not_left_out():
 @pytest.mark.parametrize("band", [1, 7, 60, 130])
 def test_a_picture_drawn_in_bands_shows_no_seams(band, monkeypatch):
     whole = drawn(grain(), (3, 3, 55, 40), maps(1)[0].values)
-    monkeypatch.setattr(pictures, "BAND", band)
+    monkeypatch.setattr(drawing, "BAND_PIXELS", band)
     assert (drawn(grain(), (3, 3, 55, 40), maps(1)[0].values) == whole).all()
 
 
