@@ -70,6 +70,8 @@ def captioner(config: CaptionerConfig, select: Select = soft) -> Recurrent:
     return recurrent(config.decoder, annotations, width, select)
 
 
+CAPTIONS_MEAN, CAPTIONS_STD = 0.07, 0.2  # of the pixels in [0, 1] of the bundled captioner's images
+
 CAPTIONER_SIZES = {
     # bundled: several handwritten digits to their words
     "captions": CaptionerConfig(

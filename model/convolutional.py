@@ -7,10 +7,10 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
-from model.attention import KeyValue, Maps, attend, under
+from model.attention import KeyValue, Maps, attend, under, visible_keys
+from model.attention_variants import dot_product
 from model.cache import before, put
-from model.parts import Embedding
-from model.scores import dot_product
+from model.layers import Embedding
 
 HALF = 0.5**0.5
 """A sum of two keeps its variance (section 3.5)."""
@@ -104,7 +104,7 @@ class ConvolutionalDecoder(nn.Module):
         x, given, maps = embedded, list[Tensor](), Maps()
         for index, (block, before_x) in enumerate(zip(self.blocks, earlier, strict=True)):
             given.append(x)
-            x, found = block(x, before_x, embedded, (memory[0], memory[1]), visible[:, None, None, :])
+            x, found = block(x, before_x, embedded, (memory[0], memory[1]), visible_keys(visible))
             maps |= under(f"blocks.{index}", found)
         return x, given, maps
 

@@ -1,5 +1,6 @@
-"""What is read off an encoder's last states: classes, one vector, missing words."""
+"""Heads: what an encoder's last states become, such as classes, one vector, or missing words."""
 
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 import torch
@@ -40,7 +41,7 @@ class FirstDense(nn.Module):
 
 
 class FirstClassifier(FirstDense):
-    """The same, classified by a second layer (Devlin et al. 2019, section 4)."""
+    """A `FirstDense` and a second layer, which classifies (Devlin et al. 2019, section 4)."""
 
     def __init__(self, width: int, classes: int, activation: nn.Module) -> None:
         super().__init__(width, width, activation)
@@ -53,7 +54,7 @@ class FirstClassifier(FirstDense):
 
 
 class DistilledClassifier(nn.Module):
-    """The mean of what the class token and the distillation token say (Touvron et al. 2021, DeiT, section 4)."""
+    """The mean of a classifier of the class token and one of the distillation token (Touvron et al. 2021, DeiT)."""
 
     def __init__(self, width: int, classes: int) -> None:
         super().__init__()
@@ -77,25 +78,66 @@ class FirstAndMeanClassifier(nn.Linear):
         return super().forward(torch.cat((x[:, 0], x[:, self.prefix :].mean(dim=1)), dim=1))
 
 
-class Pool(nn.Module):
-    """One vector a text (Reimers & Gurevych 2019, section 3), of length one if `unit`; padding has no part in it."""
+def first_state(x: Tensor, visible: Tensor) -> Tensor:
+    """Return the first token's state."""
+    return x[:, 0]
 
-    def __init__(self, pooling: Pooling, *, unit: bool) -> None:
+
+def mean_state(x: Tensor, visible: Tensor) -> Tensor:
+    """Return the mean of the visible states."""
+    return _sum(x, visible) / _count(x, visible)
+
+
+def max_state(x: Tensor, visible: Tensor) -> Tensor:
+    """Return the maximum of the visible states, for each channel."""
+    return x.masked_fill(~visible[:, :, None], torch.finfo(x.dtype).min).amax(dim=1)
+
+
+def scaled_sum(x: Tensor, visible: Tensor) -> Tensor:
+    """Return the sum of the visible states, divided by the square root of their number."""
+    return _sum(x, visible) / _count(x, visible).sqrt()
+
+
+def _sum(x: Tensor, visible: Tensor) -> Tensor:
+    return x.masked_fill(~visible[:, :, None], 0).sum(dim=1)  # (batch, width)
+
+
+def _count(x: Tensor, visible: Tensor) -> Tensor:
+    return visible.sum(dim=1, keepdim=True).to(x.dtype)  # (batch, 1)
+
+
+POOLS: dict[Pooling, Callable[[Tensor, Tensor], Tensor]] = {
+    "first": first_state,
+    "mean": mean_state,
+    "max": max_state,
+    "mean_sqrt_length": scaled_sum,
+}
+"""How states (batch, token, width), of which some are visible (batch, token), become one (batch, width)."""
+
+
+class Unit(nn.Module):
+    """x / ‖x‖: a vector of length one."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Take x (batch, width) -> the same shape."""
+        return x / x.norm(dim=1, keepdim=True).clamp_min(1e-12)
+
+
+class Pool(nn.Module):
+    """One vector for each text (Reimers & Gurevych 2019, section 3), to which padding contributes nothing.
+
+    `scale` is `Unit` where vectors are to have length one.
+    """
+
+    def __init__(self, pooling: Pooling, scale: nn.Module) -> None:
         super().__init__()
-        self.pooling = pooling
-        self.unit = unit
+        self.pool = POOLS[pooling]
+        self.scale = scale
 
     def forward(self, x: Tensor, visible: Tensor) -> Tensor:
         """Take states (batch, token, width) and visible (batch, token) -> (batch, width)."""
-        shown = visible[:, :, None]
-        count = visible.sum(dim=1, keepdim=True).to(x.dtype)
-        if self.pooling == "first":
-            pooled = x[:, 0]
-        elif self.pooling == "max":
-            pooled = x.masked_fill(~shown, torch.finfo(x.dtype).min).amax(dim=1)
-        else:
-            pooled = x.masked_fill(~shown, 0).sum(dim=1) / (count if self.pooling == "mean" else count.sqrt())
-        return pooled / pooled.norm(dim=1, keepdim=True).clamp_min(1e-12) if self.unit else pooled
+        pooled: Tensor = self.scale(self.pool(x, visible))
+        return pooled
 
 
 class MaskedWords(nn.Module):

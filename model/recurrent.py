@@ -7,9 +7,9 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
-from model.attention import KeyValue, Maps, Select, attend, soft, under
+from model.attention import KeyValue, Maps, Select, attend, soft, under, visible_keys
+from model.attention_variants import Additive
 from model.cache import before, put
-from model.scores import Additive
 
 Memory: TypeAlias = tuple[Tensor, ...]
 """Keys and values of the annotations, (batch, 1, source, width) each, and the decoder's first state (batch, width)."""
@@ -87,10 +87,14 @@ class RecurrentDecoder(nn.Module):
     def forward(
         self, token: Tensor, state: Tensor, remembered: KeyValue, visible: Tensor | None
     ) -> tuple[Tensor, Tensor, Maps]:
-        """Take one token (batch) and the state before it (batch, width); return logits, the next state, and maps."""
-        y = self.tokens(token)
-        context, maps = self.attention.read(state[:, None], remembered, visible)
-        context = context[:, 0]
+        """Take one token (batch) and the state before it (batch, width); return logits, the next state, and maps.
+
+        visible (batch, source) is False on padding; None without padding.
+        """
+        y = self.tokens(token)  # (batch, embedding)
+        keys = None if visible is None else visible_keys(visible)
+        context, maps = self.attention.read(state[:, None], remembered, keys)
+        context = context[:, 0]  # (batch, width of annotations)
         state = self.cell(torch.cat((y, context), dim=-1), state)
         logits = self.head(self.readout(torch.cat((y, state, context), dim=-1)))
         return logits, state, under("attention", maps)
@@ -122,7 +126,7 @@ class Recurrent(nn.Module):
         key, value, state = memory
         rows, maps = [], []
         for token in target.unbind(1):
-            logits, state, found = self.decoder(token, state, (key, value), _keys(visible))
+            logits, state, found = self.decoder(token, state, (key, value), visible)
             rows.append(logits)
             maps.append(found)
         joined = {name: torch.cat([one[name] for one in maps], dim=2) for name in maps[0]}
@@ -137,12 +141,8 @@ class Recurrent(nn.Module):
         """
         key, value, first = memory
         state = torch.where(position[:, None] == 0, first, before(past[0], position, 1)[:, 0])
-        logits, state, maps = self.decoder(token, state, (key, value), _keys(visible))
+        logits, state, maps = self.decoder(token, state, (key, value), visible)
         return logits, [put(past[0], position, state)], under("decoder", maps)
-
-
-def _keys(visible: Tensor | None) -> Tensor | None:
-    return None if visible is None else visible[:, None, None, :]  # (batch, head, query, key)
 
 
 @dataclass(frozen=True)

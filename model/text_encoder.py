@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from model.attention import Maps, MultiHeadAttention, under
-from model.blocks import Encoder, PostNormEncoderBlock, Recall
+from model.attention import Maps, MultiHeadAttention, Recall, under, visible_keys
+from model.blocks import PostNormBlock, Stack
 from model.heads import MaskedWords, head_width
-from model.parts import ACTIVATIONS, Embedding, FeedForward
+from model.layers import ACTIVATIONS, Embedding, FeedForward
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ TEXT_ENCODER_SIZES = {
 class TextEncoder(nn.Module):
     """Embed tokens, let each look at all, and hand the last states to a head."""
 
-    def __init__(self, embed: Embedding, encoder: Encoder, head: nn.Module) -> None:
+    def __init__(self, embed: Embedding, encoder: Stack, head: nn.Module) -> None:
         super().__init__()
         self.embed = embed
         self.encoder = encoder
@@ -65,7 +65,7 @@ class TextEncoder(nn.Module):
         to the head.
         """
         index = torch.arange(source.shape[1], device=source.device)
-        x, maps = self.encoder(self.embed(source, index, types), visible[:, None, None, :], recalls)
+        x, maps = self.encoder(self.embed(source, index, types), visible_keys(visible), recalls)
         return self.head(x, visible, *asked), under("encoder", maps)
 
 
@@ -75,8 +75,8 @@ def text_encoder(config: TextEncoderConfig, head: nn.Module) -> TextEncoder:
     def norm() -> nn.LayerNorm:
         return nn.LayerNorm(config.width, eps=config.epsilon)
 
-    def block() -> PostNormEncoderBlock:
-        return PostNormEncoderBlock(
+    def block() -> PostNormBlock:
+        return PostNormBlock(
             MultiHeadAttention(config.width, config.heads),
             FeedForward(config.width, config.hidden, ACTIVATIONS[config.activation]()),
             norm,
@@ -90,7 +90,7 @@ def text_encoder(config: TextEncoderConfig, head: nn.Module) -> TextEncoder:
             types=nn.Embedding(config.types, config.width) if config.types else None,
             norm=norm(),
         ),
-        Encoder([block() for _ in range(config.layers)], nn.Identity()),
+        Stack([block() for _ in range(config.layers)], nn.Identity()),
         head,
     )
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from model.catalogue import BUNDLED
-from model.variants import VARIANTS
+from model.vit_variants import VARIANTS
 from model.weights import save_weights
 from train.fit import Run
 
@@ -19,7 +19,7 @@ RECIPES = {
     "dates-mlm": "language",
     "dates-clm": "language",
 }
-"""Models that can be trained, and the module that knows how: `train(name, run)`, and `STEPS` by name."""
+"""Models that can be trained, each with the module of `train/recipes` that knows how."""
 
 
 def main() -> int:
@@ -34,7 +34,7 @@ def main() -> int:
     parser.add_argument("--to", type=Path, default=BUNDLED, help="folder that gets <name>/model.safetensors")
     arguments = parser.parse_args()
     for name in arguments.names:
-        recipe = importlib.import_module(f"train.{RECIPES[name]}")
+        recipe = importlib.import_module(f"train.recipes.{RECIPES[name]}")
         folder = arguments.to / name
         folder.mkdir(parents=True, exist_ok=True)
         saved = folder / "resume.pt"

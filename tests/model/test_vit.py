@@ -4,7 +4,7 @@ import torch
 
 from model.attention import MultiHeadAttention
 from model.vit import VIT_SIZES, ViTConfig, vit
-from tests.model.reference import (
+from tests.samples.attention_reference import (
     assert_same,
     assert_same_maps,
     encoder_block,
