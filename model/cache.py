@@ -38,7 +38,7 @@ class Slots:
 
     def _recall(self, cache: KeyValue) -> Recall:
         def recall(new: KeyValue) -> KeyValue:
-            # written, not chosen slot by slot: in memory that is both taken and returned nothing else moves
+            # only this slot is written, so that a cache may be updated in place
             key, value = (old.index_put(self._here, fresh[:, :, 0]) for fresh, old in zip(new, cache, strict=True))
             self.present.append((key, value))
             return key, value

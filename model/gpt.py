@@ -42,7 +42,7 @@ class GPT(nn.Module):
         self.head = head
 
     def forward(self, tokens: Tensor, recalls: Sequence[Recall] | None = None) -> tuple[Tensor, Maps]:
-        """Return logits (batch, token, vocabulary) of the token after each of tokens (batch, token), and all maps.
+        """Return logits (batch, token, vocabulary) of the token after each of `tokens` (batch, token), and all maps.
 
         Padding stands on the right, where no earlier token can see it.
         """
@@ -68,7 +68,7 @@ class GPT(nn.Module):
         length = tokens.shape[1]
         index = torch.arange(length, device=tokens.device)
         states: tuple[Tensor, Maps] = self.decoder(self.embed(tokens, index), causal(length, tokens.device), recalls)
-        return states
+        return states  # (batch, token, width), and maps
 
 
 def gpt(config: GPTConfig, head: nn.Linear | None = None) -> GPT:

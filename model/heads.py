@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 
 Pooling: TypeAlias = Literal["first", "mean", "max", "mean_sqrt_length"]
-"""How the states of a text's tokens become one: the first, their mean, their maximum, or sum / √length."""
+"""How the states of a text's tokens become one: the first, the mean, the maximum, or sum / √length."""
 
 
 class FirstState(nn.Module):
-    """The class token's last state as it is (Caron et al. 2021, section 4)."""
+    """The class token's last state itself (Caron et al. 2021, section 4)."""
 
     def forward(self, x: Tensor, visible: Tensor | None = None) -> Tensor:
         """Take states (batch, token, width) -> (batch, width)."""
@@ -141,7 +141,7 @@ class Pool(nn.Module):
 
 
 class MaskedWords(nn.Module):
-    """Which words stand at the masked places (Devlin et al. 2019, section 3.1); the last layer may be the embedding."""
+    """Which words stand at masked positions (Devlin et al. 2019, section 3.1); the output may share the embedding."""
 
     def __init__(self, width: int, vocabulary: int, activation: nn.Module, norm: nn.Module) -> None:
         super().__init__()
@@ -152,12 +152,12 @@ class MaskedWords(nn.Module):
 
     def forward(self, x: Tensor, visible: Tensor, masked: Tensor) -> Tensor:
         """Take states (batch, token, width), positions masked (batch, mask) -> logits (batch, mask, vocabulary)."""
-        x = x.gather(1, masked[:, :, None].expand(-1, -1, x.shape[2]))
+        x = x.gather(1, masked[:, :, None].expand(-1, -1, x.shape[2]))  # (batch, mask, width)
         logits: Tensor = self.output(self.norm(self.activation(self.dense(x))))
         return logits
 
 
 def head_width(head: nn.Module, width: int) -> int:
-    """Return how many numbers a head makes of states of a width: as many as its last layer has outputs."""
+    """Return how many numbers a head returns: the outputs of its last layer, or the states' width if it has none."""
     layers = [layer for layer in head.modules() if isinstance(layer, nn.Linear)]
     return layers[-1].out_features if layers else width

@@ -22,11 +22,11 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "silu": nn.SiLU,
     "tanh": nn.Tanh,
 }
-"""By the names that configurations of `model/` use."""
+"""What makes an activation, by the name that a configuration gives it."""
 
 
 class FeedForward(nn.Sequential):
-    """Widen, bend, narrow: the same two layers at every position (Vaswani et al. 2017, equation 2)."""
+    """W₂ a(W₁x): two layers and an activation, the same at every position (Vaswani et al. 2017, equation 2)."""
 
     def __init__(self, width: int, hidden: int, activation: nn.Module) -> None:
         super().__init__(nn.Linear(width, hidden), activation, nn.Linear(hidden, width))
@@ -48,9 +48,9 @@ class GatedFeedForward(nn.Module):
 
 
 class DepthwiseConvolution(nn.Conv1d):
-    """A filter of its own for every channel, along the tokens, with zeros beyond their ends.
+    """One filter for each channel, along the tokens, with zeros beyond their ends.
 
-    Raises ValueError for a kernel that has no middle.
+    Raises ValueError for an even kernel, which has no middle.
     """
 
     def __init__(self, width: int, kernel: int) -> None:
@@ -81,7 +81,7 @@ class ConvolutionalGate(nn.Module):
 
 
 class ConvolutionalGatingMLP(nn.Sequential):
-    """Widen, bend, gate by neighbours, narrow: cgMLP (Peng et al. 2022, section 2.3)."""
+    """cgMLP: widen, GELU, convolutional gate, narrow (Peng et al. 2022, section 2.3)."""
 
     def __init__(self, width: int, hidden: int, kernel: int) -> None:
         super().__init__(
@@ -90,9 +90,9 @@ class ConvolutionalGatingMLP(nn.Sequential):
 
 
 class DepthwiseMerge(nn.Module):
-    """Two branches to one: y' = DwConv(y) + y, then Wy' (Kim et al. 2022, section 2.2).
+    """Merge two branches y: Wy', where y' = DwConv(y) + y (Kim et al. 2022, section 2.2).
 
-    Without the convolution it is the merge of a Branchformer, W alone (Peng et al. 2022, section 2.4).
+    A Branchformer merges by W alone, without the convolution (Peng et al. 2022, section 2.4).
     """
 
     def __init__(self, width: int, kernel: int) -> None:
@@ -107,9 +107,9 @@ class DepthwiseMerge(nn.Module):
 
 
 class LayerScale(nn.Module):
-    """diag(w) x, on the branch beside a residual connection (Touvron et al. 2021, equation 3).
+    """diag(w) x, on the branch of a residual block (Touvron et al. 2021, equation 3).
 
-    w begins at `initial`, which the paper has small.
+    w begins at `initial`, a small number in the paper.
     """
 
     def __init__(self, width: int, initial: float = 1.0) -> None:
@@ -136,7 +136,7 @@ def sinusoids(length: int, width: int, *, interleaved: bool = True) -> Tensor:
 
 
 class SinusoidalPositions(nn.Module):
-    """Sinusoids looked up by index. Learned positions are an `nn.Embedding`, called the same way."""
+    """Sinusoids, looked up by index. Learned positions are an `nn.Embedding`, called the same way."""
 
     table: Tensor
 
@@ -145,23 +145,23 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("table", sinusoids(length, width, interleaved=interleaved), persistent=False)
 
     def forward(self, index: Tensor) -> Tensor:
-        """Index (...) -> (..., width)."""
+        """Take index (...) -> (..., width)."""
         return self.table[index]
 
 
 class NoPositions(nn.Module):
-    """Nothing added wherever a token stands: tokens are a set."""
+    """Zeros for every position: tokens are a set."""
 
     def forward(self, index: Tensor) -> Tensor:
-        """Index (...) -> (..., 1), zeros."""
+        """Take index (...) -> (..., 1), zeros."""
         return torch.zeros(1, device=index.device).expand(*index.shape, 1)
 
 
 class Embedding(nn.Module):
-    """Tokens, scaled, plus their positions (Vaswani et al. 2017, sections 3.4 and 3.5), and what models add to that.
+    """Scaled embeddings of tokens plus those of positions (Vaswani et al. 2017, sections 3.4 and 3.5).
 
-    The first token stands at position `offset`. `types` embeds which of two texts a token belongs to, and `norm`
-    normalises the sum (Devlin et al. 2019, section 3.2).
+    The first token stands at position `offset`. `types` adds an embedding of the text that a token belongs to, and
+    `norm` normalises the sum (Devlin et al. 2019, section 3.2).
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class Embedding(nn.Module):
 
     def forward(self, tokens: Tensor, index: Tensor, types: Tensor | None = None) -> Tensor:
         """Embed tokens (batch, length) at positions index (length) or (batch, length) -> (batch, length, width)."""
-        x = self.tokens(tokens) * self.scale + self.positions(index + self.offset)
+        x = self.tokens(tokens) * self.scale + self.positions(index + self.offset)  # (batch, length, width)
         if self.types is not None:
             x = x + self.types(types)
         return self.norm(x)
@@ -206,7 +206,7 @@ class Patches(nn.Module):
         self.projection = nn.Conv2d(channels, width, kernel_size=patch, stride=patch)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Pixels (batch, channels, height, width of the image) -> (batch, patches in reading order, width)."""
+        """Take pixels (batch, channels, height, width of the image) -> (batch, patches in reading order, width)."""
         if pixels.shape[-2:] != self.image:
             height, width = pixels.shape[-2:]
             raise ValueError(f"image: must be {self.image[0]}x{self.image[1]} pixels, given {height}x{width}")

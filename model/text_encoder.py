@@ -14,7 +14,7 @@ from model.layers import ACTIVATIONS, Embedding, FeedForward
 
 @dataclass(frozen=True)
 class TextEncoderConfig:
-    """Sizes of a text encoder; `length` is the most tokens, `types` how many texts in one input it tells apart.
+    """Sizes of a text encoder; `length` is the most tokens, `types` the number of texts that one input may hold.
 
     The first token stands at position `offset` of a table of offset + length.
     """
@@ -38,7 +38,7 @@ TEXT_ENCODER_SIZES = {
 
 
 class TextEncoder(nn.Module):
-    """Embed tokens, let each look at all, and hand the last states to a head."""
+    """Embed tokens, let each look at all others, and pass the last states to a head."""
 
     def __init__(self, embed: Embedding, encoder: Stack, head: nn.Module) -> None:
         super().__init__()
@@ -59,10 +59,10 @@ class TextEncoder(nn.Module):
         *asked: Tensor,
         recalls: Sequence[Recall] | None = None,
     ) -> tuple[Tensor, Maps]:
-        """Return what the head makes of the tokens source (batch, length), and the encoder's maps.
+        """Return the head's answer for the tokens source (batch, length), and the encoder's maps.
 
-        visible (batch, length) is False on padding; types (batch, length) says which text a token is of; `asked` goes
-        to the head.
+        visible (batch, length) is False on padding; types (batch, length) is the number of a token's text; `asked` is
+        passed on to the head.
         """
         index = torch.arange(source.shape[1], device=source.device)
         x, maps = self.encoder(self.embed(source, index, types), visible_keys(visible), recalls)
@@ -96,7 +96,7 @@ def text_encoder(config: TextEncoderConfig, head: nn.Module) -> TextEncoder:
 
 
 def word_filler(config: TextEncoderConfig) -> TextEncoder:
-    """Compose a text encoder that fills gaps, with one matrix for embedding and output (Devlin et al. 2019)."""
+    """Compose a masked language model, with one matrix for embedding and output (Devlin et al. 2019)."""
     norm = nn.LayerNorm(config.width, eps=config.epsilon)
     head = MaskedWords(config.width, config.vocabulary, ACTIVATIONS[config.activation](), norm)
     module = text_encoder(config, head)

@@ -147,7 +147,7 @@ def vaswani(
 ) -> Transformer:
     """Compose the Transformer of the paper: sinusoids, one matrix for embeddings and output (sections 3.4 and 3.5).
 
-    `score` makes what scores, of so many heads, each so wide.
+    `score` makes a score for a number of heads and the width of a head.
     """
     embedding = Embedding(
         token_table(config.vocabulary, config.width),

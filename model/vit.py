@@ -65,7 +65,7 @@ DIGITS_BOX = 20  # longer side of a digit's bounding box, in pixels of the netwo
 
 
 class ViT(nn.Module):
-    """A class token and patches through an encoder, whose last states go to a head."""
+    """A class token and patches, an encoder, and a head that takes its last states."""
 
     def __init__(
         self,
@@ -89,14 +89,14 @@ class ViT(nn.Module):
 
     @property
     def width(self) -> int:
-        """How many numbers the head returns an image."""
+        """How many numbers the head returns for an image."""
         return head_width(self.head, self.class_token.shape[2])
 
     def forward(self, pixels: Tensor, recalls: Sequence[Recall] | None = None) -> tuple[Tensor, Maps]:
-        """Pixels (batch, channels, height, width), normalised -> what the head returns, and the encoder's maps."""
+        """Take normalised pixels (batch, channels, height, width) -> the head's answer, and the encoder's maps."""
         x = self.patches(pixels)  # (batch, patches, width)
         placed = [token for token in (self.class_token, self.distillation_token) if token is not None]
-        x = torch.cat([*(token.expand(x.shape[0], -1, -1) for token in placed), x], dim=1)
+        x = torch.cat([*(token.expand(x.shape[0], -1, -1) for token in placed), x], dim=1)  # (batch, token, width)
         x = x + self.positions(torch.arange(x.shape[1], device=x.device))
         if self.registers is not None:
             x = torch.cat((x[:, :1], self.registers.expand(x.shape[0], -1, -1), x[:, 1:]), dim=1)

@@ -11,11 +11,10 @@ from model.blocks import BranchformerBlock, EBranchformerBlock, MacaronBlock, Pa
 from model.layers import ConvolutionalGatingMLP, DepthwiseMerge, LayerScale, NoPositions, SinusoidalPositions
 from model.vit import ViT, ViTConfig, block, feed_forward, norm, vit
 
-KERNEL = 9
-"""Of convolutions along the patches: the row above, the patch's own, and the one below."""
+KERNEL = 9  # patches a convolution covers: on a grid of four columns, about a row above and a row below
 
 PLAIN = ViTConfig((28, 28), 1, patch=(7, 7), width=32, layers=6, heads=4, hidden=128, classes=10)
-"""Handwritten digits again, coarser and deeper than `digits`: what a variant changes shows with depth."""
+"""Handwritten digits, with coarser patches and more layers than `digits`: with depth, variants differ more."""
 
 
 def plain(config: ViTConfig) -> ViT:
@@ -150,7 +149,7 @@ class Variant:
 
     @property
     def words(self) -> str:
-        """Say what is different, and whose it is."""
+        """What is different, and the paper it comes from."""
         return str(self.compose.__doc__)
 
 

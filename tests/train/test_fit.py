@@ -76,7 +76,7 @@ def weights_after(run, stop_at=None):
 
 
 def test_a_run_that_was_interrupted_ends_where_it_would_have_ended(monkeypatch, tmp_path):
-    monkeypatch.setattr(fitting, "SAVED_EVERY", 0.0)
+    monkeypatch.setattr(fitting, "SECONDS_BETWEEN_SAVES", 0.0)
     whole, _ = weights_after(Run(20))
     run = Run(20, saved=tmp_path / "resume.pt")
     weights_after(run, stop_at=8)

@@ -14,8 +14,8 @@ from model.vit import DIGITS_BOX, DIGITS_MEAN, DIGITS_STD, VIT_SIZES
 from train.data.strokes import draw
 
 SIDE = VIT_SIZES["digits"].image[0]
-FIELD = 56  # side of a field, in pixels: the resolution at which the sources are kept
-INK = 0.25  # what counts as ink when the bounding box is measured, as a share of the brightest pixel
+FIELD = 56  # side of a field, in pixels: scans and drawings are kept at this size
+INK_SHARE = 0.25  # of the brightest pixel: brighter ones are ink when the bounding box is measured
 
 
 @functools.cache
@@ -45,12 +45,11 @@ def fields(images: np.ndarray) -> Tensor:
     out = []
     for image in images:
         large = F.interpolate(torch.tensor(image, dtype=torch.float32)[None, None], (FIELD, FIELD), mode="bicubic")
-        ink = large[0, 0] > INK * large.max()
+        ink = large[0, 0] > INK_SHARE * large.max()
         rows, columns = ink.any(1).nonzero()[:, 0], ink.any(0).nonzero()[:, 0]
         top, bottom, left, right = rows[0], rows[-1] + 1, columns[0], columns[-1] + 1
-        half = (
-            max(bottom - top, right - left) * SIDE / DIGITS_BOX / FIELD
-        )  # half the side of the field, in [-1, 1] units
+        # half the side of the new field, where the old one reaches from -1 to 1
+        half = max(bottom - top, right - left) * SIDE / DIGITS_BOX / FIELD
         theta = torch.tensor([[half, 0, (left + right) / FIELD - 1], [0, half, (top + bottom) / FIELD - 1]])
         grid = F.affine_grid(theta[None], [1, 1, FIELD, FIELD], align_corners=False)
         out.append(F.grid_sample(large, grid, mode="bilinear", align_corners=False)[0])

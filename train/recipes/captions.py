@@ -14,7 +14,7 @@ from train.fit import Run, fit
 
 STEPS = {"captions-soft": 3000, "captions-hard": 2500}
 BATCH = 48  # scenes
-POOL = 512  # scenes drawn together, from as many augmented fields
+POOLED_SCENES = 512  # scenes drawn together, from as many augmented fields
 SPREAD_WEIGHT = 1.0  # of the penalty on cells that several words look at (after Xu et al. 2015, equation 14)
 REWARD_WEIGHT, ENTROPY_WEIGHT = 0.2, 0.005  # λ_r and λ_e of hard attention's gradient (section 4.1)
 HELD_SCENES = 2000  # on which the figures are measured
@@ -75,8 +75,8 @@ def train(name: str, run: Run) -> tuple[nn.Module, str]:
     def loss() -> Tensor:
         nonlocal baseline
         if len(pool) < BATCH:
-            some = torch.randint(len(fields), (POOL,))
-            pool.extend(scenes(augment(fields[some]), labels[some], generator, POOL))
+            some = torch.randint(len(fields), (POOLED_SCENES,))
+            pool.extend(scenes(augment(fields[some]), labels[some], generator, POOLED_SCENES))
         pixels, target = tensors([pool.pop() for _ in range(BATCH)])
         drawn.logs.clear()
         drawn.entropies.clear()

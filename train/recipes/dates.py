@@ -12,10 +12,10 @@ from model.vocabularies import END, PAD, START, UNKNOWN, encode
 from train.data.written_dates.examples import example
 from train.fit import Run, fit
 
-LONGEST = 96  # characters of a source
+LONGEST_SOURCE = 96  # characters
 
 BATCH = 128
-POOL = 16  # batches drawn together and sorted by length, so that little is padding
+POOLED_BATCHES = 16  # drawn together and sorted by length, so that there is little padding
 
 WORDS = """
 please note that this letter was sent to our office and we will meet you in the town hall for lunch with all guests
@@ -27,9 +27,9 @@ everyone came home their contract starts
 def batches(rng: random.Random) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield endless batches (source, target), (BATCH, length) each, right-padded; no held-out date is among them."""
     while True:
-        pool = [_within_a_sentence(rng, *example(rng)) for _ in range(BATCH * POOL)]
+        pool = [_within_a_sentence(rng, *example(rng)) for _ in range(BATCH * POOLED_BATCHES)]
         pool.sort(key=lambda pair: len(pair[0]))
-        order = list(range(POOL))
+        order = list(range(POOLED_BATCHES))
         rng.shuffle(order)
         for index in order:
             yield tensors([_smudge(rng, encode(text), iso) for text, iso in pool[index * BATCH : (index + 1) * BATCH]])
@@ -46,18 +46,18 @@ def tensors(pairs: list[tuple[list[int], str]]) -> tuple[Tensor, Tensor]:
 
 
 def _within_a_sentence(rng: random.Random, text: str, iso: str) -> tuple[str, str]:
-    """Put one text in ten among other words, as people do."""
+    """Put one text in ten among other words."""
     if rng.random() < 0.1:
         before, after = (" ".join(rng.choices(WORDS, k=rng.randint(0, 6))) for _ in range(2))
         longer = f"{before} {text} {after}".strip()
-        if len(longer) <= LONGEST:
+        if len(longer) <= LONGEST_SOURCE:
             return longer, iso
     return text, iso
 
 
 def _smudge(rng: random.Random, source: list[int], iso: str) -> tuple[list[int], str]:
-    """Put a character that nobody knows into one text in fifty, so that its embedding is learned."""
-    if rng.random() < 0.02 and len(source) < LONGEST:
+    """Put an unknown character into one text in fifty, so that its embedding is learned."""
+    if rng.random() < 0.02 and len(source) < LONGEST_SOURCE:
         source.insert(rng.randint(0, len(source)), UNKNOWN)
     return source, iso
 

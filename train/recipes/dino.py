@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from model.catalogue import build
 from model.vit import DIGITS_MEAN, DIGITS_STD, VIT_SIZES, ViT
-from train.data.handwritten_digits import INK, SIDE, augment, pixels, scans, strokes
+from train.data.handwritten_digits import INK_SHARE, SIDE, augment, pixels, scans, strokes
 from train.fit import Run, fit
 
 CONFIG = VIT_SIZES["digits"]
@@ -18,25 +18,25 @@ CONFIG = VIT_SIZES["digits"]
 HIDDEN, BOTTLENECK, PROTOTYPES = 256, 64, 256
 STUDENT_TEMPERATURE = 0.1
 TEACHER_TEMPERATURE = 0.04
-FROZEN = 0.01  # share of the steps in which the last layer stays as it is
+FROZEN_SHARE = 0.01  # of the steps, in which the last layer is not trained
 CENTRE_MOMENTUM = 0.9
-MOMENTUM = 0.996  # of the teacher at the beginning
+TEACHER_MOMENTUM = 0.996  # at the beginning
 
-POSITIONS = 0.5  # deviation at the beginning, as of the patches: a digit is known by where its strokes are
-SCANNED, DRAWN = 13, 3  # images of a batch
-GLOBAL, LOCAL = 2, 2  # views of an image
-GLOBAL_SIDE, LOCAL_SIDE = (0.85, 1.0), (0.6, 0.85)  # sides of what a view shows, as shares of the field's
-SMALL = 16  # side of a local view, in pixels
+POSITIONS_DEVIATION = 0.5  # at the beginning, as large as that of patches: a digit is known by where its strokes are
+SCANS_PER_BATCH, STROKES_PER_BATCH = 13, 3
+GLOBAL_VIEWS, LOCAL_VIEWS = 2, 2  # of each image
+GLOBAL_SHARES, LOCAL_SHARES = (0.85, 1.0), (0.6, 0.85)  # smallest and largest side of a view, as shares of the field's
+LOCAL_SIDE = 16  # side of a local view, in pixels
 
 NEIGHBOURS, NEIGHBOUR_TEMPERATURE = 20, 0.07  # section 4.1, after Wu et al. 2018
-MASS = 0.6  # of the attention that counts as foreground, section 4.2.2
+FOREGROUND_MASS = 0.6  # of the attention that counts as foreground, section 4.2.2
 
 
 class Head(nn.Module):
     """Three layers, a bottleneck of length one, and prototypes of length one (appendix C).
 
-    It normalises over the batch, as the paper's code can too: a network that has learned nothing says almost
-    the same of every digit, and what little differs would drown.
+    It has batch norms, which the paper's code offers too: an untrained network gives almost the same output for every
+    digit, and the batch norm amplifies the small differences.
     """
 
     def __init__(self, width: int, hidden: int, bottleneck: int, prototypes: int) -> None:
@@ -60,7 +60,7 @@ class Head(nn.Module):
 
 
 class Dino(nn.Module):
-    """A student, the teacher that is its moving mean, the centre of what the teacher said, and the steps taken."""
+    """A student, the teacher that is its moving mean, the centre of the teacher's outputs, and the steps taken."""
 
     centre: Tensor
     taken: Tensor
@@ -73,19 +73,19 @@ class Dino(nn.Module):
         self.register_buffer("taken", torch.tensor(0))
 
     def loss(self, views: list[Tensor], steps: int) -> Tensor:
-        """Compare what the student says of all views with what the teacher says of the global ones (algorithm 1).
+        """Compare the student's outputs for all views with the teacher's for the global ones (algorithm 1).
 
         views are (batch, 1, side, side), the global ones first. Moves the centre.
         """
         progress = self.taken.item() / steps
         with torch.no_grad():
-            said = say(self.teacher, torch.cat(views[:GLOBAL]))
-            targets = sharpened(said, self.centre, TEACHER_TEMPERATURE).chunk(GLOBAL)
+            said = say(self.teacher, torch.cat(views[:GLOBAL_VIEWS]))
+            targets = sharpened(said, self.centre, TEACHER_TEMPERATURE).chunk(GLOBAL_VIEWS)
             self.centre.copy_(moved(self.centre, said.mean(0), CENTRE_MOMENTUM))
-        frozen = progress < FROZEN
+        frozen = progress < FROZEN_SHARE
         answers = [
-            *say(self.student, torch.cat(views[:GLOBAL]), frozen=frozen).chunk(GLOBAL),
-            *say(self.student, torch.cat(views[GLOBAL:]), frozen=frozen).chunk(len(views) - GLOBAL),
+            *say(self.student, torch.cat(views[:GLOBAL_VIEWS]), frozen=frozen).chunk(GLOBAL_VIEWS),
+            *say(self.student, torch.cat(views[GLOBAL_VIEWS:]), frozen=frozen).chunk(len(views) - GLOBAL_VIEWS),
         ]
         return distillation(targets, answers)
 
@@ -99,12 +99,12 @@ class Dino(nn.Module):
 
 
 def say(network: nn.ModuleDict, view: Tensor, *, frozen: bool = False) -> Tensor:
-    """What a network says of views (batch, 1, side, side) of one size: (batch, prototypes)."""
+    """Return a network's outputs (batch, prototypes) for views (batch, 1, side, side) of one size."""
     return network["head"](embed(network["backbone"], view), frozen=frozen)
 
 
 def embed(vit: nn.Module, view: Tensor) -> Tensor:
-    """Embed views (batch, 1, side, side) -> (batch, width); of smaller ones the positions are interpolated."""
+    """Embed views (batch, 1, side, side) -> (batch, width); positions are interpolated for smaller views."""
     assert isinstance(vit, ViT)  # noqa: S101 # for the type checker
     if view.shape[-2:] == vit.patches.image:
         return vit(view)[0]
@@ -126,8 +126,8 @@ def sharpened(said: Tensor, centre: Tensor, temperature: float) -> Tensor:
 def distillation(targets: tuple[Tensor, ...], answers: list[Tensor]) -> Tensor:
     """Mean over pairs of different views of H(P_t(x), P_s(x')) = -Σ P_t(x) log P_s(x') (equations 2 and 3).
 
-    targets are the teacher's probabilities of the global views, answers what the student says of all, global ones
-    first; (batch, prototypes) each.
+    targets are the teacher's probabilities for the global views, answers the student's outputs for all views, global
+    ones first; (batch, prototypes) each.
     """
     logs = [(answer / STUDENT_TEMPERATURE).log_softmax(-1) for answer in answers]
     pairs = [
@@ -140,17 +140,17 @@ def distillation(targets: tuple[Tensor, ...], answers: list[Tensor]) -> Tensor:
 
 
 def moved(mean: Tensor, value: Tensor, momentum: float) -> Tensor:
-    """m ← λ m + (1 - λ) v: of the centre (equation 4) and of the teacher (section 3.1)."""
+    """m ← λ m + (1 - λ) v, for the centre (equation 4) and the teacher (section 3.1)."""
     return momentum * mean + (1 - momentum) * value
 
 
 def momentum(progress: float) -> float:
-    """λ: from MOMENTUM to 1 along a cosine (section 3.1)."""
-    return 1 - (1 - MOMENTUM) * (1 + math.cos(math.pi * progress)) / 2
+    """λ: from TEACHER_MOMENTUM to 1 along a cosine (section 3.1)."""
+    return 1 - (1 - TEACHER_MOMENTUM) * (1 + math.cos(math.pi * progress)) / 2
 
 
 def view(field: Tensor, share: tuple[float, float], side: int) -> Tensor:
-    """Cut a square anywhere out of each field, after augmenting it, and scale it to `side` pixels.
+    """Augment each field, cut a square out at a random place, and scale it to `side` pixels.
 
     field (batch, 1, FIELD, FIELD) in [0, 1]; the square's side is drawn between the shares of the field's.
     """
@@ -172,17 +172,17 @@ def train(name: str, run: Run) -> tuple[nn.Module, str]:
     run.begin()
     backbone = build(name)
     assert isinstance(backbone, ViT)  # noqa: S101 # for the type checker
-    nn.init.normal_(backbone.positions.get_parameter("weight"), std=POSITIONS)
+    nn.init.normal_(backbone.positions.get_parameter("weight"), std=POSITIONS_DEVIATION)
     untrained = copy.deepcopy(backbone)
     dino = Dino(backbone, Head(CONFIG.width, HIDDEN, BOTTLENECK, PROTOTYPES))
     scanned, labels, held, held_labels = scans()
     drawn, _ = strokes(3000, seed=0)
 
     def loss() -> Tensor:
-        some, others = torch.randint(len(scanned), (SCANNED,)), torch.randint(len(drawn), (DRAWN,))
+        some, others = torch.randint(len(scanned), (SCANS_PER_BATCH,)), torch.randint(len(drawn), (STROKES_PER_BATCH,))
         fields = torch.cat((scanned[some], drawn[others]))
-        views = [view(fields, GLOBAL_SIDE, SIDE) for _ in range(GLOBAL)]
-        views += [view(fields, LOCAL_SIDE, SMALL) for _ in range(LOCAL)]
+        views = [view(fields, GLOBAL_SHARES, SIDE) for _ in range(GLOBAL_VIEWS)]
+        views += [view(fields, LOCAL_SHARES, LOCAL_SIDE) for _ in range(LOCAL_VIEWS)]
         return dino.loss(views, run.steps)
 
     fit(dino, loss, run, rate=1e-3, label=name, after=lambda _: dino.follow(run.steps))
@@ -193,7 +193,7 @@ def train(name: str, run: Run) -> tuple[nn.Module, str]:
 
 @torch.no_grad()
 def measured(network: nn.Module, known: Tensor, labels: Tensor, held: Tensor, held_labels: Tensor) -> str:
-    """Say what a network's embeddings and maps are worth: k-NN accuracy, and how the maps lie on the ink."""
+    """Format k-NN accuracy of a network's embeddings, and how far its maps lie on the ink."""
     (references, _), (embeddings, maps) = network(pixels(known)), network(pixels(held))
     right = (nearest(references, labels, embeddings) == held_labels).sum().item()
     weights = maps[f"encoder.blocks.{CONFIG.layers - 1}.attention"][:, :, 0, 1:]  # (batch, heads, patch)
@@ -216,20 +216,20 @@ def nearest(references: Tensor, labels: Tensor, embeddings: Tensor) -> Tensor:
 
 
 def foreground(weights: Tensor) -> Tensor:
-    """Keep the patches that hold MASS of each map, the heaviest first (section 4.2.2): (..., patch) -> boolean."""
+    """True for the heaviest patches that together hold FOREGROUND_MASS of each map (section 4.2.2), (..., patch)."""
     heaviest, order = (weights / weights.sum(-1, keepdim=True)).sort(descending=True, stable=True)
-    before = heaviest.cumsum(-1) - heaviest  # a patch counts as long as those before it are too few
-    return torch.zeros_like(weights, dtype=torch.bool).scatter(-1, order, before < MASS)
+    before = heaviest.cumsum(-1) - heaviest  # a patch counts if the heavier ones hold less than the mass
+    return torch.zeros_like(weights, dtype=torch.bool).scatter(-1, order, before < FOREGROUND_MASS)
 
 
 def ink(field: Tensor) -> Tensor:
-    """Return which pixels (batch, SIDE, SIDE) are ink, of fields (batch, 1, FIELD, FIELD)."""
+    """True for pixels (batch, SIDE, SIDE) that are ink in fields (batch, 1, FIELD, FIELD)."""
     seen = F.interpolate(field, (SIDE, SIDE), mode="area")[:, 0]
-    return seen > INK * seen.amax((1, 2), keepdim=True)
+    return seen > INK_SHARE * seen.amax((1, 2), keepdim=True)
 
 
 def jaccard(patches: Tensor, mask: Tensor) -> Tensor:
-    """Divide what two areas share by what either covers (section 4.2.2), (batch, heads).
+    """Intersection over union of two areas (section 4.2.2), (batch, heads).
 
     patches (batch, heads, patch) and mask (batch, SIDE, SIDE), pixels, are boolean.
     """

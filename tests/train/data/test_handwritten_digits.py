@@ -5,7 +5,7 @@ from sklearn.datasets import load_digits
 
 from model.catalogue import bundled
 from model.vit import DIGITS_BOX, DIGITS_MEAN, DIGITS_STD
-from train.data.handwritten_digits import FIELD, INK, SIDE, augment, fields, pixels, scans, strokes
+from train.data.handwritten_digits import FIELD, INK_SHARE, SIDE, augment, fields, pixels, scans, strokes
 
 RECTANGLES = {  # top, bottom, left, right in a field: ink of one brightness
     "high, in a corner": (2, 30, 3, 15),
@@ -66,7 +66,7 @@ def test_fields_stay_upright_and_unmirrored():
 
 def test_faint_ink_does_not_move_the_box():
     image = rectangle(10, 40, 10, 22)
-    image[50:54, 50:54] = INK - 0.1
+    image[50:54, 50:54] = INK_SHARE - 0.1
     assert bounds(fields(image[None])[0]) == bounds(fields(rectangle(10, 40, 10, 22)[None])[0])
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import torch
 
-from train.data.scenes import LINES, scene
+from train.data.scenes import LINE_MIDDLES, scene
 
 
 def marks(count=10):
@@ -31,7 +31,7 @@ def test_digits_are_in_reading_order():
     for _ in range(100):
         boxes = scene(*marks(), generator).boxes.double()
         middles = (boxes[:, :2] + boxes[:, 2:]) / 2
-        upper = middles[:, 1] < sum(LINES) / 2
+        upper = middles[:, 1] < sum(LINE_MIDDLES) / 2
         assert upper.tolist() == sorted(upper.tolist(), reverse=True)
         for line in (upper, ~upper):
             across = middles[line, 0].tolist()

@@ -14,7 +14,7 @@ from tests.samples.attention_reference import assert_same, sharpen
 from train.data.written_dates.examples import held_out
 from train.fit import Run
 from train.recipes import dates
-from train.recipes.dates import BATCH, LONGEST, POOL, WORDS, batches, exact, logits, tensors
+from train.recipes.dates import BATCH, LONGEST_SOURCE, POOLED_BATCHES, WORDS, batches, exact, logits, tensors
 
 TOKENS = (*SPECIALS, *ALPHABET)
 TINY = replace(TRANSFORMER_SIZES["dates"], width=8, encoder=StackSizes(1, 2, 8), decoder=StackSizes(1, 2, 8))
@@ -23,7 +23,7 @@ TINY = replace(TRANSFORMER_SIZES["dates"], width=8, encoder=StackSizes(1, 2, 8),
 @pytest.fixture(scope="module")
 def pool():
     """The batches of one pool."""
-    return list(itertools.islice(batches(random.Random(0)), POOL))
+    return list(itertools.islice(batches(random.Random(0)), POOLED_BATCHES))
 
 
 def read(row):
@@ -54,10 +54,10 @@ def test_the_answers_of_a_batch_are_iso_dates_and_none_is_held_out(pool):
 
 
 def test_a_source_fits_the_model_and_is_padded_only_behind_its_last_token(pool):
-    assert TRANSFORMER_SIZES["dates"].length == LONGEST
+    assert TRANSFORMER_SIZES["dates"].length == LONGEST_SOURCE
     for source, target in pool:
         assert len(source) == len(target) == BATCH
-        assert source.shape[1] <= LONGEST
+        assert source.shape[1] <= LONGEST_SOURCE
         assert (source[:, 0] != PAD).all()
         padding = source == PAD
         assert not (padding[:, :-1] & ~padding[:, 1:]).any()
@@ -65,7 +65,7 @@ def test_a_source_fits_the_model_and_is_padded_only_behind_its_last_token(pool):
 
 
 def test_texts_of_one_length_come_together_and_lengths_in_no_order(pool):
-    assert sum((source == PAD).double().mean() for source, _ in pool) / POOL < 0.1
+    assert sum((source == PAD).double().mean() for source, _ in pool) / POOLED_BATCHES < 0.1
     lengths = [source.shape[1] for source, _ in pool]
     assert lengths != sorted(lengths)
     assert lengths != sorted(lengths, reverse=True)
@@ -92,7 +92,7 @@ def test_about_one_text_in_ten_stands_among_other_words(pool):
 
 def test_batches_differ_from_pool_to_pool_and_follow_the_seed():
     first = batches(random.Random(1))
-    drawn = list(itertools.islice(first, POOL + 1))
+    drawn = list(itertools.islice(first, POOLED_BATCHES + 1))
     again = next(batches(random.Random(1)))
     assert all(torch.equal(one, other) for one, other in zip(drawn[0], again, strict=True))
     texts = {read(row) for row in drawn[-1][0]}

@@ -18,10 +18,10 @@ from train.recipes import dino
 from train.recipes.dino import (
     CENTRE_MOMENTUM,
     CONFIG,
-    MASS,
-    MOMENTUM,
-    SMALL,
+    FOREGROUND_MASS,
+    LOCAL_SIDE,
     STUDENT_TEMPERATURE,
+    TEACHER_MOMENTUM,
     TEACHER_TEMPERATURE,
     Dino,
     Head,
@@ -63,7 +63,9 @@ def numbers(*shape):
 
 def views():
     torch.manual_seed(1)
-    return [torch.randn(3, 1, side, side, dtype=torch.float64) for side in (SIDE, SIDE, SMALL, SMALL, SMALL)]
+    return [
+        torch.randn(3, 1, side, side, dtype=torch.float64) for side in (SIDE, SIDE, LOCAL_SIDE, LOCAL_SIDE, LOCAL_SIDE)
+    ]
 
 
 def test_the_teacher_is_centred_and_sharpened():
@@ -88,9 +90,9 @@ def test_the_loss_is_the_cross_entropy_of_every_pair_of_different_views():
 
 def test_the_teachers_momentum_rises_to_one_along_a_cosine():
     steps = np.linspace(0, 1, 11)
-    expected = 1 - (1 - MOMENTUM) * (np.cos(np.pi * steps) + 1) / 2
+    expected = 1 - (1 - TEACHER_MOMENTUM) * (np.cos(np.pi * steps) + 1) / 2
     assert [momentum(step) for step in steps] == pytest.approx(expected, rel=1e-12)
-    assert (momentum(0), momentum(1)) == (MOMENTUM, 1)
+    assert (momentum(0), momentum(1)) == (TEACHER_MOMENTUM, 1)
 
 
 def test_the_teacher_follows_the_student_and_nothing_else_moves(small):
@@ -98,7 +100,7 @@ def test_the_teacher_follows_the_student_and_nothing_else_moves(small):
     students = [parameter.detach().clone().numpy() for parameter in small.student.parameters()]
     small.taken += 2
     small.follow(10)
-    rate = 1 - (1 - MOMENTUM) * (math.cos(math.pi * 0.2) + 1) / 2
+    rate = 1 - (1 - TEACHER_MOMENTUM) * (math.cos(math.pi * 0.2) + 1) / 2
     for now, was, student in zip(small.teacher.parameters(), before, students, strict=True):
         np.testing.assert_allclose(now.numpy(), rate * was + (1 - rate) * student, atol=1e-14)
     for now, was in zip(small.student.parameters(), students, strict=True):
@@ -150,7 +152,7 @@ def test_a_smaller_view_is_embedded_as_by_a_network_of_its_size_with_positions_i
     network = small.student["backbone"]
     whole, *_, part = views()
     assert torch.equal(embed(network, whole), network(whole)[0])
-    same = vit(replace(TINY, image=(SMALL, SMALL)), FirstState()).double()
+    same = vit(replace(TINY, image=(LOCAL_SIDE, LOCAL_SIDE)), FirstState()).double()
     tensors = network.state_dict()
     first, grid = tensors["positions.weight"].split((1, 49))
     between = F.interpolate(grid.reshape(7, 7, 8).permute(2, 0, 1)[None], (4, 4), mode="bicubic")[0]
@@ -165,11 +167,11 @@ def test_a_view_is_a_square_within_the_field_of_the_side_that_was_drawn(monkeypa
     ramp = ((torch.arange(FIELD) + 0.5) / FIELD).expand(FIELD, FIELD)
     fields = torch.stack((ramp, ramp.T)).repeat(200, 1, 1)[:, None]
     torch.testing.assert_close(view(fields, (1.0, 1.0), SIDE), pixels(fields), rtol=0, atol=1e-5)
-    shown = view(fields, (0.35, 0.6), SMALL) * DIGITS_STD + DIGITS_MEAN
-    assert shown.shape == (400, 1, SMALL, SMALL)
+    shown = view(fields, (0.35, 0.6), LOCAL_SIDE) * DIGITS_STD + DIGITS_MEAN
+    assert shown.shape == (400, 1, LOCAL_SIDE, LOCAL_SIDE)
     across, down = shown[::2, 0, 0], shown[1::2, 0, :, 0]
     for edge in (across, down):
-        sides = (edge[:, -1] - edge[:, 0]) * SMALL / (SMALL - 1)
+        sides = (edge[:, -1] - edge[:, 0]) * LOCAL_SIDE / (LOCAL_SIDE - 1)
         assert 0.345 < sides.min() < 0.38
         assert 0.57 < sides.max() < 0.605
         assert edge[:, 0].min() < 0.05
@@ -178,7 +180,7 @@ def test_a_view_is_a_square_within_the_field_of_the_side_that_was_drawn(monkeypa
 
 def test_views_of_a_field_differ(split):
     torch.manual_seed(0)
-    one, other = (view(split[0][:4], dino.GLOBAL_SIDE, SIDE) for _ in range(2))
+    one, other = (view(split[0][:4], dino.GLOBAL_SHARES, SIDE) for _ in range(2))
     assert ((one - other).flatten(1).abs().mean(1) > 0.05).all()
 
 
@@ -201,7 +203,7 @@ def test_the_foreground_is_the_fewest_patches_that_hold_the_mass():
     ours = foreground(torch.tensor(weights) * 0.7).numpy()  # what the class token keeps to itself does not count
     for map_, kept in zip(weights.reshape(6, 49), ours.reshape(6, 49), strict=True):
         heaviest = np.sort(map_)[::-1]
-        count = 1 + int((heaviest.cumsum() < MASS).sum())
+        count = 1 + int((heaviest.cumsum() < FOREGROUND_MASS).sum())
         assert kept.sum() == count
         assert map_[kept].min() == heaviest[count - 1]
 
@@ -230,8 +232,8 @@ def few(monkeypatch, split):
     drawn = strokes(20, seed=0)
     monkeypatch.setattr(dino, "strokes", lambda count, seed: drawn)
     monkeypatch.setattr(dino, "scans", lambda: split)
-    monkeypatch.setattr(dino, "SCANNED", 3)
-    monkeypatch.setattr(dino, "DRAWN", 1)
+    monkeypatch.setattr(dino, "SCANS_PER_BATCH", 3)
+    monkeypatch.setattr(dino, "STROKES_PER_BATCH", 1)
 
 
 def same(one, other):
@@ -244,7 +246,7 @@ def test_training_returns_the_teacher_and_what_it_is_worth(few, split):
     ours = dino.measured(model, *split)
     torch.manual_seed(0)
     begun = build("digits-dino")
-    torch.nn.init.normal_(begun.positions.weight, std=dino.POSITIONS)
+    torch.nn.init.normal_(begun.positions.weight, std=dino.POSITIONS_DEVIATION)
     theirs = dino.measured(begun, *split)
     assert figure == f"{ours}; as it began, {theirs} (40 held-out scans)"
     assert not model.training
@@ -255,7 +257,7 @@ def test_training_returns_the_teacher_and_what_it_is_worth(few, split):
 
 
 def test_a_run_that_was_interrupted_keeps_its_teacher_and_its_centre(few, monkeypatch, tmp_path):
-    monkeypatch.setattr(fitting, "SAVED_EVERY", 0.0)
+    monkeypatch.setattr(fitting, "SECONDS_BETWEEN_SAVES", 0.0)
     whole, _ = dino.train("digits-dino", Run(4))
     run, follow = Run(4, saved=tmp_path / "resume.pt"), Dino.follow
 

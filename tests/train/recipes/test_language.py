@@ -20,7 +20,7 @@ from train.fit import Run
 from train.recipes import language
 from train.recipes.language import (
     BATCH,
-    POOL,
+    POOLED_BATCHES,
     batches,
     causal_figure,
     causal_loss,
@@ -43,7 +43,7 @@ LINE = re.compile(r"\[START\](.+) = (\d{4}-\d\d-\d\d)\[END\]")
 
 @pytest.fixture(scope="module")
 def pool():
-    return list(itertools.islice(batches(random.Random(0)), POOL))
+    return list(itertools.islice(batches(random.Random(0)), POOLED_BATCHES))
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_lines_that_are_measured_are_of_held_out_days(held):
 
 
 def test_lines_of_one_length_come_together_and_in_no_order(pool):
-    assert sum((tokens == PAD).double().mean() for tokens in pool) / POOL < 0.1
+    assert sum((tokens == PAD).double().mean() for tokens in pool) / POOLED_BATCHES < 0.1
     lengths = [tokens.shape[1] for tokens in pool]
     assert lengths not in (sorted(lengths), sorted(lengths, reverse=True))
 
@@ -228,7 +228,7 @@ def test_training_is_seeded_and_measured_on_held_out_days(name, monkeypatch):
         return "a figure"
 
     monkeypatch.setattr(language, "build", lambda given: {name: TINY[name]()}[given])
-    monkeypatch.setattr(language, "HELD", 50)
+    monkeypatch.setattr(language, "HELD_LINES", 50)
     monkeypatch.setitem(language.FIGURES, name, figure)
     model, said = language.train(name, Run(2))
     assert said == "a figure"
