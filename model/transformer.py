@@ -137,7 +137,7 @@ POST_NORM = Wiring(PostNormBlock, PostNormDecoderBlock, nn.Identity)
 """After each residual sum, so that the last block ends in a norm (Vaswani et al. 2017, section 3.1)."""
 
 PRE_NORM = Wiring(PreNormBlock, PreNormDecoderBlock, nn.LayerNorm)
-"""Before each branch, and once more behind the last block (Xiong et al. 2020, figure 1)."""
+"""Before each branch, and once more behind the last block (Xiong et al. 2020, table 1)."""
 
 
 def vaswani(

@@ -26,7 +26,8 @@ def main() -> int:
     """Train the named models one after the other. Returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m train",
-        description="Train models on this machine. A run that is interrupted goes on where it was saved.",
+        description="Train models on this machine, by the recipes of train/recipes and with the data of train/data. "
+        "A run that is interrupted goes on where it was saved.",
     )
     parser.add_argument("names", nargs="+", choices=RECIPES, metavar="name", help=f"one of: {', '.join(RECIPES)}")
     parser.add_argument("--steps", type=int, help="optimizer steps (default: what the card was made with)")

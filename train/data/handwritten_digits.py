@@ -57,7 +57,7 @@ def fields(images: np.ndarray) -> Tensor:
 
 
 def pixels(field: Tensor) -> Tensor:
-    """Fields (batch, 1, FIELD, FIELD) -> what the network takes, (batch, 1, SIDE, SIDE), normalised."""
+    """Return the network's normalised inputs (batch, 1, SIDE, SIDE) for fields (batch, 1, FIELD, FIELD)."""
     return (F.interpolate(field, (SIDE, SIDE), mode="area") - DIGITS_MEAN) / DIGITS_STD
 
 

@@ -1,4 +1,4 @@
-"""Digits drawn as pen strokes: the shapes that people draw and that eight-by-eight scans do not hold."""
+"""Digits drawn as pen strokes, with shapes that people draw and scans of 8 x 8 pixels do not show."""
 
 import math
 import random
@@ -10,7 +10,7 @@ Stroke = list[Point]
 
 
 def _arc(centre: Point, radii: Point, start: float, stop: float) -> Stroke:
-    """Points on an ellipse, angles in degrees, 0 to the right, growing clockwise on the page."""
+    """Return points on an ellipse; angles in degrees, 0 to the right, clockwise on the page."""
     angles = [math.radians(start + (stop - start) * step / 16) for step in range(17)]
     return [(centre[0] + radii[0] * math.cos(angle), centre[1] + radii[1] * math.sin(angle)) for angle in angles]
 

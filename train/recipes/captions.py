@@ -52,7 +52,7 @@ def scenes(fields: Tensor, labels: Tensor, generator: torch.Generator, count: in
 
 
 def tensors(some: list[Scene]) -> tuple[Tensor, Tensor]:
-    """Return what the network takes of scenes: pixels (batch, 1, SIDE, SIDE), and words (batch, longest)."""
+    """Return the network's inputs for scenes: pixels (batch, 1, SIDE, SIDE), and words (batch, longest)."""
     words = [torch.tensor(encode_words(one.digits)) for one in some]
     target = nn.utils.rnn.pad_sequence(words, batch_first=True, padding_value=PAD)
     return (torch.stack([one.picture for one in some]) - CAPTIONS_MEAN) / CAPTIONS_STD, target
@@ -86,7 +86,7 @@ def train(name: str, run: Run) -> tuple[nn.Module, str]:
         likelihood = logs.sum() / said.sum()
         if name == "captions-soft":
             weights = maps["decoder.attention"][:, 0] * said[:, :, None]  # (batch, word, cell)
-            # every word looks somewhere; no cell is to be looked at by two
+            # a word's weights sum to one; a cell whose weights over all words exceed one is penalised
             return -likelihood + SPREAD_WEIGHT * (weights.sum(1) - 1).clamp(min=0).square().sum(1).mean()
         places, entropies = torch.stack(drawn.logs, dim=1), torch.stack(drawn.entropies, dim=1)  # (batch, word)
         reward = logs.detach()
@@ -109,7 +109,7 @@ def train(name: str, run: Run) -> tuple[nn.Module, str]:
 
 @torch.no_grad()
 def measure(module: nn.Module, some: list[Scene]) -> tuple[int, int, int]:
-    """Count the captions that are wholly right, the words whose most attended cell lies on their digit, and the words.
+    """Count captions that are entirely right, words whose most attended cell lies on their digit, and all words.
 
     Greedy decoding finds a caption exactly when, fed it, every prediction is the next word of it.
     """

@@ -10,8 +10,7 @@ from train.data.handwritten_digits import augment, pixels, scans, strokes
 from train.fit import Run, fit
 
 STEPS = {"digits": 4000, **dict.fromkeys(VARIANTS, 1000)}
-BATCH = {"digits": (96, 48), **dict.fromkeys(VARIANTS, (40, 20))}
-"""Scans and strokes of a batch."""
+BATCH = {"digits": (96, 48), **dict.fromkeys(VARIANTS, (40, 20))}  # scans and strokes
 RATE = {"digits": 1e-3, **dict.fromkeys(VARIANTS, 2e-3)}
 
 
@@ -37,5 +36,5 @@ def train(name: str, run: Run) -> tuple[nn.Module, str]:
 
 @torch.no_grad()
 def read_right(module: nn.Module, held: Tensor, labels: Tensor) -> int:
-    """Count the fields that are read right."""
+    """Count the held-out fields that are classified right."""
     return int((module(pixels(held))[0].argmax(1) == labels).sum())

@@ -11,25 +11,25 @@ from train.data.written_dates.forms import FORMS, Form
 from train.data.written_dates.slips import SLIPS
 
 _FIRST = datetime.date(1600, 1, 1).toordinal()
-_RECENT = datetime.date(1900, 1, 1).toordinal()
-_RECENT_END = datetime.date(2061, 1, 1).toordinal()
-_END = datetime.date(2200, 1, 1).toordinal()
+_FIRST_RECENT = datetime.date(1900, 1, 1).toordinal()
+_AFTER_RECENT = datetime.date(2061, 1, 1).toordinal()
+_AFTER_LAST = datetime.date(2200, 1, 1).toordinal()
 _RECENT_SHARE = 0.75
 
-_BOUNDS = tuple(itertools.accumulate(form.weight for form in FORMS))
+_WEIGHT_BOUNDS = tuple(itertools.accumulate(form.weight for form in FORMS))
 
 
 def sample_date(rng: random.Random) -> datetime.date:
     """Draw a date from 1600 to 2199, three in four from 1900 to 2060."""
     if rng.random() < _RECENT_SHARE:
-        return datetime.date.fromordinal(rng.randrange(_RECENT, _RECENT_END))
-    ordinal = rng.randrange(_FIRST, _END - (_RECENT_END - _RECENT))
-    return datetime.date.fromordinal(ordinal if ordinal < _RECENT else ordinal + _RECENT_END - _RECENT)
+        return datetime.date.fromordinal(rng.randrange(_FIRST_RECENT, _AFTER_RECENT))
+    ordinal = rng.randrange(_FIRST, _AFTER_LAST - (_AFTER_RECENT - _FIRST_RECENT))
+    return datetime.date.fromordinal(ordinal if ordinal < _FIRST_RECENT else ordinal + _AFTER_RECENT - _FIRST_RECENT)
 
 
 def _form_for(rng: random.Random, date: datetime.date) -> Form:
     while True:
-        form = FORMS[bisect.bisect(_BOUNDS, rng.random() * _BOUNDS[-1])]
+        form = FORMS[bisect.bisect(_WEIGHT_BOUNDS, rng.random() * _WEIGHT_BOUNDS[-1])]
         if form.expresses(date):
             return form
 
