@@ -78,41 +78,36 @@ class FirstAndMeanClassifier(nn.Linear):
         return super().forward(torch.cat((x[:, 0], x[:, self.prefix :].mean(dim=1)), dim=1))
 
 
-def first_state(x: Tensor, visible: Tensor) -> Tensor:
+def first_state(x: Tensor, shown: Tensor, count: Tensor) -> Tensor:
     """Return the first token's state."""
     return x[:, 0]
 
 
-def mean_state(x: Tensor, visible: Tensor) -> Tensor:
+def mean_state(x: Tensor, shown: Tensor, count: Tensor) -> Tensor:
     """Return the mean of the visible states."""
-    return _sum(x, visible) / _count(x, visible)
+    return x.masked_fill(~shown, 0).sum(dim=1) / count
 
 
-def max_state(x: Tensor, visible: Tensor) -> Tensor:
-    """Return the maximum of the visible states, for each channel."""
-    return x.masked_fill(~visible[:, :, None], torch.finfo(x.dtype).min).amax(dim=1)
+def max_state(x: Tensor, shown: Tensor, count: Tensor) -> Tensor:
+    """Return the maximum of the visible states in each channel."""
+    return x.masked_fill(~shown, torch.finfo(x.dtype).min).amax(dim=1)
 
 
-def scaled_sum(x: Tensor, visible: Tensor) -> Tensor:
+def scaled_sum(x: Tensor, shown: Tensor, count: Tensor) -> Tensor:
     """Return the sum of the visible states, divided by the square root of their number."""
-    return _sum(x, visible) / _count(x, visible).sqrt()
+    return x.masked_fill(~shown, 0).sum(dim=1) / count.sqrt()
 
 
-def _sum(x: Tensor, visible: Tensor) -> Tensor:
-    return x.masked_fill(~visible[:, :, None], 0).sum(dim=1)  # (batch, width)
-
-
-def _count(x: Tensor, visible: Tensor) -> Tensor:
-    return visible.sum(dim=1, keepdim=True).to(x.dtype)  # (batch, 1)
-
-
-POOLS: dict[Pooling, Callable[[Tensor, Tensor], Tensor]] = {
+POOLS: dict[Pooling, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "first": first_state,
     "mean": mean_state,
     "max": max_state,
     "mean_sqrt_length": scaled_sum,
 }
-"""How states (batch, token, width), of which some are visible (batch, token), become one (batch, width)."""
+"""Each makes one state (batch, width) of states (batch, token, width), of which some are shown (batch, token, 1).
+
+The last argument is how many are shown, (batch, 1).
+"""
 
 
 class Unit(nn.Module):
@@ -136,7 +131,9 @@ class Pool(nn.Module):
 
     def forward(self, x: Tensor, visible: Tensor) -> Tensor:
         """Take states (batch, token, width) and visible (batch, token) -> (batch, width)."""
-        pooled: Tensor = self.scale(self.pool(x, visible))
+        shown = visible[:, :, None]  # (batch, token, 1)
+        count = visible.sum(dim=1, keepdim=True).to(x.dtype)  # (batch, 1)
+        pooled: Tensor = self.scale(self.pool(x, shown, count))
         return pooled
 
 
