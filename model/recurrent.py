@@ -94,8 +94,8 @@ class RecurrentDecoder(nn.Module):
 
         visible (batch, source) is False on padding; None without padding.
         """
-        y = self.tokens(token)  # (batch, embedding)
         keys = None if visible is None else visible_keys(visible)
+        y = self.tokens(token)  # (batch, embedding)
         context, maps = self.attention.read(state[:, None], remembered, keys)
         context = context[:, 0]  # (batch, width of annotations)
         state = self.cell(torch.cat((y, context), dim=-1), state)
