@@ -15,11 +15,12 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor, nn
 
-from model import methods
+from model import explanations
 from model.catalogue import BUNDLED, build
-from model.variants import PLAIN, VARIANTS
+from model.vit_variants import PLAIN, VARIANTS
 from model.weights import load_weights, save_weights
-from train.digits import STEPS, pixels, read_right, scans
+from train.data.handwritten_digits import pixels, scans
+from train.recipes.digits import STEPS, read_right
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parent / "build" / "variants"
@@ -79,8 +80,8 @@ class Figures:
         layers = _layers(model, pixels(held))
         places = torch.tensor([[(y + 0.5) * PLAIN.patch[0], (x + 0.5) * PLAIN.patch[1]]
                                for y in range(PLAIN.grid[0]) for x in range(PLAIN.grid[1])])  # fmt: skip
-        self.distance = [float(methods.distance(one, places, 1)[:, :, 1:].mean()) for one in layers]
-        self.entropy = [float(methods.entropy(one).mean()) for one in layers]
+        self.distance = [float(explanations.distance(one, places, 1)[:, :, 1:].mean()) for one in layers]
+        self.entropy = [float(explanations.entropy(one).mean()) for one in layers]
         fused = [one.mean(1).flatten(1) for one in layers]
         self.alike = [float(torch.cosine_similarity(*pair, dim=1).mean()) for pair in itertools.pairwise(fused)]
 
@@ -90,7 +91,7 @@ def _layers(model: nn.Module, seen: Tensor) -> list[Tensor]:
     _, maps = model(seen)
     blocks: dict[str, list[Tensor]] = {}
     for name, weights in maps.items():
-        blocks.setdefault(".".join(name.split(".")[:3]), []).append(methods.shares(weights))
+        blocks.setdefault(".".join(name.split(".")[:3]), []).append(explanations.shares(weights))
     return [torch.cat(found, dim=1) for found in blocks.values()]
 
 

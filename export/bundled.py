@@ -19,18 +19,16 @@ from export.plan import Source
 from export.tasks.generation import aligned, crossing, text_continuer, text_to_text
 from export.tasks.image import image_model
 from export.tasks.text import text_model
-from model import words
-from model.alphabet import ALPHABET, END, MASK, MASK_TOKEN, SPECIALS, START
-from model.captioner import CAPTIONER_SIZES
+from model.captioner import CAPTIONER_SIZES, CAPTIONS_MEAN, CAPTIONS_STD
 from model.catalogue import BUNDLED, bundled
 from model.convolutional import CONVOLUTIONAL_SIZES, Convolutional
 from model.gpt import GPT, GPT_SIZES
 from model.recurrent import RECURRENT_SIZES, Recurrent, RecurrentConfig
-from model.scan import BOX, MEAN, STD
 from model.text_encoder import TEXT_ENCODER_SIZES, TextEncoder
 from model.transformer import TRANSFORMER_SIZES, Transformer
-from model.variants import VARIANTS
-from model.vit import VIT_SIZES, ViT, ViTConfig
+from model.vit import DIGITS_BOX, DIGITS_MEAN, DIGITS_STD, VIT_SIZES, ViT, ViTConfig
+from model.vit_variants import VARIANTS
+from model.vocabularies import ALPHABET, END, MASK, MASK_TOKEN, SPECIALS, START, WORD_SPECIALS, WORDS
 
 
 def digits() -> Source:
@@ -58,7 +56,15 @@ def _one_digit(name: str, config: ViTConfig, task: Task = "image-classification"
         config,
         family="vit",
         task=task,
-        rule=ImageRule(height=height, width=width, channels=1, locate="ink", ink_box=BOX, mean=(MEAN,), std=(STD,)),
+        rule=ImageRule(
+            height=height,
+            width=width,
+            channels=1,
+            locate="ink",
+            ink_box=DIGITS_BOX,
+            mean=(DIGITS_MEAN,),
+            std=(DIGITS_STD,),
+        ),
         labels=tuple("0123456789") if task == "image-classification" else (),
         made_by=_made_by(name, config),
     )
@@ -145,9 +151,7 @@ def captions(name: str) -> Source:
         memory=_recurring(config.decoder),
         states={"decoder.state": config.decoder.width},
         unrolled=config.decoder.target_length,
-        rules=Generation(
-            start=words.START, end=words.END, max_new_tokens=config.decoder.target_length, caches=(), memory=()
-        ),
+        rules=Generation(start=START, end=END, max_new_tokens=config.decoder.target_length, caches=(), memory=()),
         made_by=_made_by(name, config),
         image=ImageRule(
             height=height,
@@ -155,10 +159,10 @@ def captions(name: str) -> Source:
             channels=1,
             locate="middle",
             resize=(height, width),
-            mean=(words.MEAN,),
-            std=(words.STD,),
+            mean=(CAPTIONS_MEAN,),
+            std=(CAPTIONS_STD,),
         ),
-        tokenizer=worded(words.SPECIALS, words.WORDS),
+        tokenizer=worded(WORD_SPECIALS, WORDS),
     )
 
 

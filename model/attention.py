@@ -1,10 +1,11 @@
 """Attention: score, softmax, select, mix; and multi-head attention (Vaswani et al. 2017). It returns its weights.
 
-How a query scores keys (`model/scores.py`) and what becomes of the softmax (`model/selects.py`) are parts.
+The function that scores keys and the one that turns the softmax into weights are parts. Others than those of the paper
+are in `model/attention_variants.py`.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeAlias
 
 import torch
@@ -16,6 +17,8 @@ Maps: TypeAlias = dict[str, Tensor]
 KeyValue: TypeAlias = tuple[Tensor, Tensor]
 """The keys and values that one attention reads, each (batch, heads, key, width of a head)."""
 
+Recall: TypeAlias = Callable[[KeyValue], KeyValue]
+"""Takes the keys and values of the tokens given now, returns those to look at: the same ones, or a whole cache."""
 
 Score: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """Query (..., query, width) and key (..., key, width) -> how well each key answers each query, (..., query, key)."""
@@ -61,6 +64,16 @@ def causal(length: int, device: torch.device | None = None) -> Tensor:
     return index <= index[:, None]
 
 
+def visible_keys(visible: Tensor) -> Tensor:
+    """Make visible (batch, key) a mask for every head and every query: (batch, 1, 1, key)."""
+    return visible[:, None, None, :]
+
+
+def only_these(remembered: KeyValue) -> KeyValue:
+    """Recall nothing beyond the tokens given now: a full pass without a cache."""
+    return remembered
+
+
 def under(name: str, maps: Maps) -> Maps:
     """Prefix every path with the name of the part that returned it, so that paths read like the state dict."""
     return {f"{name}.{path}" if path else name: weights for path, weights in maps.items()}
@@ -87,56 +100,19 @@ class MultiHeadAttention(nn.Module):
         self.score = score
         self.select = select
 
-    def forward(self, x: Tensor, source: Tensor, visible: Tensor | None) -> tuple[Tensor, Maps]:
-        """Let x (batch, query, width) look at source (batch, key, width)."""
-        return self.read(x, self.remember(source), visible)
+    def forward(self, x: Tensor, visible: Tensor | None, recall: Recall = only_these) -> tuple[Tensor, Maps]:
+        """Let the tokens x (batch, token, width) look at each other, or at the cache that `recall` returns."""
+        return self.read(x, recall(self.remember(x)), visible)
 
     def remember(self, source: Tensor) -> KeyValue:
-        """Compute the keys and values of a source once, for any number of reads."""
+        """Compute the keys and values of source (batch, key, width) once, for any number of reads."""
         return self._split(self.key(source)), self._split(self.value(source))
 
     def read(self, x: Tensor, remembered: KeyValue, visible: Tensor | None) -> tuple[Tensor, Maps]:
-        """Let x (batch, query, width) look at keys and values that were remembered."""
+        """Let x (batch, query, width) look at remembered keys and values."""
         mixed, weights = attend(self._split(self.query(x)), *remembered, visible, self.score, self.select)
         return self.output(mixed.transpose(1, 2).flatten(2)), {"": weights}  # (batch, query, width)
 
     def _split(self, x: Tensor) -> Tensor:
-        return x.reshape(x.shape[0], x.shape[1], self.heads, -1).transpose(
-            1, 2
-        )  # (batch, heads, token, width of a head)
-
-
-def along(axis: int, grid: Sequence[int], prefix: int = 0) -> Tensor:
-    """Return (token, token), True where two places of a grid differ along one axis at most.
-
-    Tokens are a grid of any number of axes in reading order, behind `prefix` tokens that see all and are seen by all.
-    Raises ValueError for an axis that the grid does not have.
-    """
-    if not 0 <= axis < len(grid):
-        raise ValueError(f"axial attention: axis must be from 0 to {len(grid) - 1}, those of the grid, given {axis}")
-    places = torch.cartesian_prod(*(torch.arange(length) for length in grid)).reshape(-1, len(grid))  # (place, axis)
-    others = [index for index in range(len(grid)) if index != axis]
-    line = (places[:, None, others] == places[None, :, others]).all(-1)
-    return nn.functional.pad(line, (prefix, 0, prefix, 0), value=True)
-
-
-class AxialAttention(MultiHeadAttention):
-    """Attention of every place of a grid to those on its line along one axis (Ho et al. 2019, section 3).
-
-    The softmax over a line is the softmax over all tokens of which only the line is visible. So the weights of all
-    lines lie unfolded in one map, whose first axis is the batch.
-    """
-
-    line: Tensor
-
-    def __init__(self, width: int, heads: int, axis: int, grid: Sequence[int], *, prefix: int = 0) -> None:
-        super().__init__(width, heads)
-        self.register_buffer("line", along(axis, grid, prefix), persistent=False)
-
-    def read(self, x: Tensor, remembered: KeyValue, visible: Tensor | None) -> tuple[Tensor, Maps]:
-        """Let x (batch, token, width) look along its lines. Raises ValueError for tokens that are not the grid's."""
-        if x.shape[1] != len(self.line):
-            raise ValueError(
-                f"axial attention: must be given the {len(self.line)} tokens of its grid, given {x.shape[1]}"
-            )
-        return super().read(x, remembered, self.line if visible is None else self.line & visible)
+        x = x.reshape(x.shape[0], x.shape[1], self.heads, -1)  # (batch, token, heads, width of a head)
+        return x.transpose(1, 2)  # (batch, heads, token, width of a head)

@@ -1,4 +1,4 @@
-"""Blocks and their stacks. A wiring is a class; its forward is the equation."""
+"""Blocks and their stacks. Each way to wire a block is a class, whose forward is the paper's equation."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
@@ -6,35 +6,17 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
-from model.attention import KeyValue, Maps, MultiHeadAttention, under
+from model.attention import KeyValue, Maps, MultiHeadAttention, Recall, only_these, under
 
 Norm: TypeAlias = Callable[[], nn.Module]
 """Makes a fresh normalisation of the block's width."""
 
-Recall: TypeAlias = Callable[[KeyValue], KeyValue]
-"""Takes the keys and values of the tokens given now, returns those to look at: the same ones, or a whole cache."""
 
-
-def only_these(remembered: KeyValue) -> KeyValue:
-    """Recall nothing beyond the tokens given now: a full pass without a cache."""
-    return remembered
-
-
-def recording(seen: list[KeyValue]) -> Recall:
-    """Recall nothing more, and note in `seen` what was given: the keys and values of each block, in order."""
-
-    def record(new: KeyValue) -> KeyValue:
-        seen.append(new)
-        return new
-
-    return record
-
-
-class PreNormEncoderBlock(nn.Module):
+class PreNormBlock(nn.Module):
     """x' = x + s(MHA(norm(x))); x'' = x' + s(FF(norm(x'))) (Dosovitskiy et al. 2021, equations 2 and 3).
 
-    `scale` makes s, which is nothing unless it is given: a `LayerScale` (Touvron et al. 2021). With `visible` causal
-    and `recall` a cache, this is the block of a decoder without cross-attention (Radford et al. 2019).
+    `scale` makes s: the identity, or a `LayerScale` (Touvron et al. 2021). With `visible` causal and `recall` a cache,
+    this is the block of a decoder without cross-attention (Radford et al. 2019).
     """
 
     def __init__(
@@ -50,27 +32,26 @@ class PreNormEncoderBlock(nn.Module):
 
     def forward(self, x: Tensor, visible: Tensor | None, recall: Recall = only_these) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width) -> the same shape."""
-        y = self.attention_norm(x)
-        mixed, maps = self.attention.read(y, recall(self.attention.remember(y)), visible)
+        mixed, maps = self.attention(self.attention_norm(x), visible, recall)
         x = x + self.attention_scale(mixed)
         return x + self.feed_forward_scale(self.feed_forward(self.feed_forward_norm(x))), under("attention", maps)
 
 
-class PostNormEncoderBlock(PreNormEncoderBlock):
+class PostNormBlock(PreNormBlock):
     """x' = norm(x + MHA(x)); x'' = norm(x' + FF(x')) (Vaswani et al. 2017, section 3.1)."""
 
     def forward(self, x: Tensor, visible: Tensor | None, recall: Recall = only_these) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width) -> the same shape."""
-        mixed, maps = self.attention.read(x, recall(self.attention.remember(x)), visible)
+        mixed, maps = self.attention(x, visible, recall)
         x = self.attention_norm(x + self.attention_scale(mixed))
         return self.feed_forward_norm(x + self.feed_forward_scale(self.feed_forward(x))), under("attention", maps)
 
 
-class ParallelEncoderBlock(nn.Module):
+class ParallelBlock(nn.Module):
     """x' = x + MHA₁(norm(x)) + MHA₂(norm(x)); x'' = x' + FF₁(norm(x')) + FF₂(norm(x')).
 
-    Touvron et al. 2022, "Three things everyone should know about Vision Transformers", section 3. Any number of either
-    stand side by side, each behind a norm of its own.
+    Touvron et al. 2022, "Three things everyone should know about Vision Transformers", section 3. There may be any
+    number of parallel attentions and of parallel feed-forwards, each with a norm of its own.
     """
 
     def __init__(
@@ -81,12 +62,11 @@ class ParallelEncoderBlock(nn.Module):
         self.feed_forwards, self.feed_forward_norms = nn.ModuleList(feed_forwards), _norms(norm, feed_forwards)
 
     def forward(self, x: Tensor, visible: Tensor | None, recall: Recall = only_these) -> tuple[Tensor, Maps]:
-        """Take x (batch, token, width) -> the same shape; `recall` is asked for each attention in turn."""
+        """Take x (batch, token, width) -> the same shape; `recall` is called once for each attention, in order."""
         branches: list[Tensor] = []
         maps: Maps = {}
         for index, (attention, norm) in enumerate(zip(self.attentions, self.attention_norms, strict=True)):
-            y = norm(x)
-            mixed, found = attention.read(y, recall(attention.remember(y)), visible)  # type: ignore[operator] # ModuleList forgets its parts' class
+            mixed, found = attention(norm(x), visible, recall)
             branches.append(mixed)
             maps |= under(f"attentions.{index}", found)
         x = sum(branches, x)
@@ -98,10 +78,10 @@ def _norms(norm: Norm, parts: Sequence[nn.Module]) -> nn.ModuleList:
     return nn.ModuleList(norm() for _ in parts)
 
 
-class MacaronEncoderBlock(nn.Module):
+class MacaronBlock(nn.Module):
     """x₁ = x + ½FF₁(norm(x)); x₂ = x₁ + MHA(norm(x₁)); x₃ = x₂ + ½FF₂(norm(x₂)) (Lu et al. 2019, section 4).
 
-    The norms stand before the branches, where Gulati et al. 2020, section 2.4, have them.
+    Each norm stands before its branch, as in Gulati et al. 2020, section 2.4.
     """
 
     def __init__(self, attention: MultiHeadAttention, first: nn.Module, second: nn.Module, norm: Norm) -> None:
@@ -113,8 +93,7 @@ class MacaronEncoderBlock(nn.Module):
     def forward(self, x: Tensor, visible: Tensor | None, recall: Recall = only_these) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width) -> the same shape."""
         x = x + self.first(self.first_norm(x)) / 2
-        y = self.attention_norm(x)
-        mixed, maps = self.attention.read(y, recall(self.attention.remember(y)), visible)
+        mixed, maps = self.attention(self.attention_norm(x), visible, recall)
         x = x + mixed
         return x + self.second(self.second_norm(x)) / 2, under("attention", maps)
 
@@ -129,15 +108,14 @@ class BranchformerBlock(nn.Module):
         self.merge = merge
 
     def forward(self, x: Tensor, visible: Tensor | None, recall: Recall = only_these) -> tuple[Tensor, Maps]:
-        """Take x (batch, token, width), every token of which a convolution sees -> the same shape."""
-        y = self.attention_norm(x)
-        mixed, maps = self.attention.read(y, recall(self.attention.remember(y)), visible)
+        """Take x (batch, token, width), without padding, which the convolution would see -> the same shape."""
+        mixed, maps = self.attention(self.attention_norm(x), visible, recall)
         both = torch.cat((mixed, self.gating(self.gating_norm(x))), dim=-1)  # (batch, token, twice the width)
         return x + self.merge(both), under("attention", maps)
 
 
 class EBranchformerBlock(nn.Module):
-    """Half a feed-forward, the branches, half a feed-forward, and a norm (Kim et al. 2022, figure 1)."""
+    """x₁ = x + ½FF₁(norm(x)); x₂ = branches(x₁); x₃ = norm(x₂ + ½FF₂(norm(x₂))) (Kim et al. 2022, figure 1)."""
 
     def __init__(self, branches: BranchformerBlock, first: nn.Module, second: nn.Module, norm: Norm) -> None:
         super().__init__()
@@ -147,14 +125,14 @@ class EBranchformerBlock(nn.Module):
         self.norm = norm()
 
     def forward(self, x: Tensor, visible: Tensor | None, recall: Recall = only_these) -> tuple[Tensor, Maps]:
-        """Take x (batch, token, width), every token of which a convolution sees -> the same shape."""
+        """Take x (batch, token, width), without padding, which the convolution would see -> the same shape."""
         x = x + self.first(self.first_norm(x)) / 2
         x, maps = self.branches(x, visible, recall)
         return self.norm(x + self.second(self.second_norm(x)) / 2), under("branches", maps)
 
 
 class PreNormDecoderBlock(nn.Module):
-    """Self-attention, attention to the encoder's memory, feed-forward, each as x + f(norm(x))."""
+    """Self-attention, cross-attention to the encoder's memory, feed-forward, each as x + f(norm(x))."""
 
     def __init__(
         self, attention: MultiHeadAttention, cross: MultiHeadAttention, feed_forward: nn.Module, norm: Norm
@@ -168,8 +146,7 @@ class PreNormDecoderBlock(nn.Module):
         self, x: Tensor, memory: KeyValue, visible: Tensor, memory_visible: Tensor | None, recall: Recall
     ) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width) -> the same shape; `memory` holds this block's cross keys and values."""
-        y = self.attention_norm(x)
-        mixed, own = self.attention.read(y, recall(self.attention.remember(y)), visible)
+        mixed, own = self.attention(self.attention_norm(x), visible, recall)
         x = x + mixed
         mixed, cross = self.cross.read(self.cross_norm(x), memory, memory_visible)
         x = x + mixed
@@ -183,15 +160,18 @@ class PostNormDecoderBlock(PreNormDecoderBlock):
         self, x: Tensor, memory: KeyValue, visible: Tensor, memory_visible: Tensor | None, recall: Recall
     ) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width) -> the same shape; `memory` holds this block's cross keys and values."""
-        mixed, own = self.attention.read(x, recall(self.attention.remember(x)), visible)
+        mixed, own = self.attention(x, visible, recall)
         x = self.attention_norm(x + mixed)
         mixed, cross = self.cross.read(x, memory, memory_visible)
         x = self.cross_norm(x + mixed)
         return self.feed_forward_norm(x + self.feed_forward(x)), under("attention", own) | under("cross", cross)
 
 
-class Encoder(nn.Module):
-    """Blocks one after the other, then a norm (`nn.Identity` where the blocks end in one)."""
+class Stack(nn.Module):
+    """Blocks one after the other, then a norm: an encoder, or the decoder of a GPT.
+
+    `norm` is `nn.Identity` where each block ends in a norm.
+    """
 
     def __init__(self, blocks: Iterable[nn.Module], norm: nn.Module) -> None:
         super().__init__()
@@ -201,7 +181,7 @@ class Encoder(nn.Module):
     def forward(
         self, x: Tensor, visible: Tensor | None, recalls: Sequence[Recall] | None = None
     ) -> tuple[Tensor, Maps]:
-        """Take x (batch, token, width) -> the same shape; one entry of `recalls` a block."""
+        """Take x (batch, token, width) -> the same shape; `recalls` has one entry for each block."""
         recalls = recalls or [only_these] * len(self.blocks)
         maps: Maps = {}
         for index, (block, recall) in enumerate(zip(self.blocks, recalls, strict=True)):
@@ -211,7 +191,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Decoder blocks one after the other, then a norm."""
+    """Blocks with cross-attention one after the other, then a norm."""
 
     def __init__(self, blocks: Iterable[PreNormDecoderBlock], norm: nn.Module) -> None:
         super().__init__()
@@ -230,7 +210,7 @@ class Decoder(nn.Module):
         memory_visible: Tensor | None,
         recalls: Sequence[Recall] | None = None,
     ) -> tuple[Tensor, Maps]:
-        """Take x (batch, token, width) -> the same shape; one entry of `memory` and of `recalls` a block."""
+        """Take x (batch, token, width) -> the same shape; `memory` and `recalls` have one entry for each block."""
         recalls = recalls or [only_these] * len(self.blocks)
         maps: Maps = {}
         for index, (block, crossed, recall) in enumerate(zip(self.blocks, memory, recalls, strict=True)):

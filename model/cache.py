@@ -5,12 +5,21 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from model.attention import KeyValue
-from model.blocks import Recall
+from model.attention import KeyValue, Recall, visible_keys
+
+
+def recording(seen: list[KeyValue]) -> Recall:
+    """Return a recall that adds nothing to what it is given, and appends it to `seen`: one entry for each block."""
+
+    def record(new: KeyValue) -> KeyValue:
+        seen.append(new)
+        return new
+
+    return record
 
 
 class Slots:
-    """Caches with room for `capacity` tokens, of which every row has filled as many as its own position says.
+    """Caches with room for `capacity` tokens, each row filled up to a position of its own.
 
     past (batch, heads, capacity, width of a head) each, position (batch) below capacity. What lies behind a row's
     position has no weight, but must be finite. Once the blocks have used `recalls`, `present` holds the caches with the
@@ -23,13 +32,13 @@ class Slots:
         head = torch.arange(heads, device=position.device)[None]
         self._here = (row, head, position[:, None])  # (batch, heads)
         slot = torch.arange(capacity, device=position.device)
-        self.visible = (slot <= position[:, None])[:, None, None, :]  # (batch, 1, 1, capacity)
+        self.visible = visible_keys(slot <= position[:, None])  # (batch, 1, 1, capacity)
         self.present: list[KeyValue] = []
         self.recalls: list[Recall] = [self._recall(cache) for cache in past]
 
     def _recall(self, cache: KeyValue) -> Recall:
         def recall(new: KeyValue) -> KeyValue:
-            # written, not chosen slot by slot: in memory that is both taken and returned nothing else moves
+            # only this slot is written, so that a cache may be updated in place
             key, value = (old.index_put(self._here, fresh[:, :, 0]) for fresh, old in zip(new, cache, strict=True))
             self.present.append((key, value))
             return key, value

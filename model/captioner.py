@@ -13,7 +13,7 @@ from model.recurrent import Recurrent, RecurrentConfig, recurrent
 class ImageAnnotations(nn.Module):
     """A vector for every cell of a grid over the image, and their mean (section 3.1.1).
 
-    `layers` are convolutions that make the image as small as the grid; every cell is told where it lies.
+    `layers` are convolutions that reduce the image to the grid; a learned position is added to every cell.
     """
 
     def __init__(self, image: tuple[int, int], layers: nn.Sequential, positions: nn.Embedding) -> None:
@@ -23,14 +23,14 @@ class ImageAnnotations(nn.Module):
         self.positions = positions
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """Take pixels (batch, channels, height, width), normalised -> (batch, cells in reading order, width), its mean.
+        """Take normalised pixels (batch, channels, height, width) -> cells in reading order (batch, cell, width), mean.
 
         Raises ValueError for an image of another size.
         """
         if pixels.shape[-2:] != self.image:
             height, width = pixels.shape[-2:]
             raise ValueError(f"image: must be {self.image[0]}x{self.image[1]} pixels, given {height}x{width}")
-        cells = self.layers(pixels).flatten(2).transpose(1, 2)
+        cells = self.layers(pixels).flatten(2).transpose(1, 2)  # (batch, cell, width)
         cells = cells + self.positions(torch.arange(cells.shape[1], device=cells.device))
         return cells, cells.mean(dim=1)
 
@@ -58,7 +58,7 @@ class CaptionerConfig:
 
 
 def captioner(config: CaptionerConfig, select: Select = soft) -> Recurrent:
-    """Compose a captioner with freshly initialised weights, of soft attention unless it selects otherwise."""
+    """Compose a captioner with freshly initialised weights; its attention is soft by default."""
     halvings, width = config.cell.bit_length() - 1, config.decoder.source
     widths = [config.channels, *(max(1, width >> halvings - 1 - step) for step in range(halvings))]
     layers: list[nn.Module] = []
@@ -69,6 +69,8 @@ def captioner(config: CaptionerConfig, select: Select = soft) -> Recurrent:
     annotations = ImageAnnotations(config.image, nn.Sequential(*layers), nn.Embedding(rows * columns, width))
     return recurrent(config.decoder, annotations, width, select)
 
+
+CAPTIONS_MEAN, CAPTIONS_STD = 0.07, 0.2  # of the pixels in [0, 1] of the bundled captioner's images
 
 CAPTIONER_SIZES = {
     # bundled: several handwritten digits to their words

@@ -5,26 +5,27 @@ from pathlib import Path
 
 from torch import nn
 
+from model.attention_variants import Bilinear, Hard
 from model.captioner import CAPTIONER_SIZES, captioner
 from model.convolutional import CONVOLUTIONAL_SIZES, convolutional
 from model.gpt import GPT_SIZES, gpt
 from model.heads import FirstState
 from model.recurrent import RECURRENT_SIZES, recurrent_text
-from model.scores import Bilinear
-from model.selects import Hard
 from model.text_encoder import TEXT_ENCODER_SIZES, word_filler
-from model.transformer import TRANSFORMER_SIZES, transformer
-from model.variants import VARIANTS
+from model.transformer import PRE_NORM, TRANSFORMER_SIZES, vaswani
 from model.vit import VIT_SIZES, vit
+from model.vit_variants import VARIANTS
 from model.weights import load_weights
 
 CATALOGUE: dict[str, Callable[[], nn.Module]] = {
     **{name: lambda config=config: vit(config) for name, config in VIT_SIZES.items()},  # type: ignore[misc] # mypy cannot infer a lambda's default
     **{name: lambda one=one: one.compose(one.config) for name, one in VARIANTS.items()},  # type: ignore[misc] # as above
-    **{name: lambda config=config: transformer(config) for name, config in TRANSFORMER_SIZES.items()},  # type: ignore[misc] # as above
+    "transformer_base": lambda: vaswani(TRANSFORMER_SIZES["transformer_base"]),
+    "transformer_big": lambda: vaswani(TRANSFORMER_SIZES["transformer_big"]),
+    "dates": lambda: vaswani(TRANSFORMER_SIZES["dates"], PRE_NORM),
+    "dates-bilinear": lambda: vaswani(TRANSFORMER_SIZES["dates-bilinear"], PRE_NORM, Bilinear),
     "captions-soft": lambda: captioner(CAPTIONER_SIZES["captions"]),
     "captions-hard": lambda: captioner(CAPTIONER_SIZES["captions"], Hard()),
-    "dates-bilinear": lambda: transformer(TRANSFORMER_SIZES["dates-bilinear"], Bilinear),
     **{name: lambda config=config: recurrent_text(config) for name, config in RECURRENT_SIZES.items()},  # type: ignore[misc] # as above
     **{name: lambda config=config: convolutional(config) for name, config in CONVOLUTIONAL_SIZES.items()},  # type: ignore[misc] # as above
     "digits-dino": lambda: vit(VIT_SIZES["digits"], FirstState()),

@@ -7,16 +7,16 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
-from model.attention import KeyValue, Maps, attend, under
+from model.attention import KeyValue, Maps, attend, under, visible_keys
+from model.attention_variants import dot_product
 from model.cache import before, put
-from model.parts import Embedding
-from model.scores import dot_product
+from model.layers import Embedding
 
-HALF = 0.5**0.5
-"""A sum of two keeps its variance (section 3.5)."""
+ROOT_HALF = 0.5**0.5
+"""A sum of two terms times this keeps the variance of one (section 3.5)."""
 
 Memory: TypeAlias = tuple[Tensor, ...]
-"""Keys and values that every layer reads, (batch, 1, source, width) each."""
+"""Keys and values of the source, which every layer reads, (batch, 1, source, width) each."""
 
 
 class GatedConvolution(nn.Module):
@@ -29,15 +29,15 @@ class GatedConvolution(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Take x (batch, token + kernel - 1, width) -> (batch, token, width)."""
-        both = self.convolution(x.transpose(1, 2)).transpose(1, 2)
+        both = self.convolution(x.transpose(1, 2)).transpose(1, 2)  # (batch, token, twice the width)
         half = both.shape[-1] // 2
         return both[..., :half] * torch.sigmoid(both[..., half:])
 
 
 class StepAttention(nn.Module):
-    """Which source tokens a layer's states are about: d = Wh + b + g, dot products, and a projection (section 3.3).
+    """A layer's attention to the source: queries d = Wh + b + g, dot products, and a projection (section 3.3).
 
-    Keys and values are those of the source, the same for all layers.
+    Keys and values are the same for all layers.
     """
 
     def __init__(self, width: int) -> None:
@@ -46,14 +46,14 @@ class StepAttention(nn.Module):
         self.output = nn.Linear(width, width)
 
     def read(self, x: Tensor, embedded: Tensor, remembered: KeyValue, visible: Tensor | None) -> tuple[Tensor, Maps]:
-        """Let x (batch, query, width), of tokens embedded (batch, query, width), look at what was remembered."""
-        query = self.query(x) + embedded
+        """Let x (batch, query, width), the states of tokens `embedded` (the same shape), look at remembered keys."""
+        query = self.query(x) + embedded  # (batch, query, width)
         mixed, weights = attend(query[:, None], *remembered, visible, dot_product)
         return self.output(mixed[:, 0]), {"": weights}  # (batch, query, width)
 
 
 class ConvolutionalEncoder(nn.Module):
-    """Gated convolutions, each with the token and as many tokens on either side (section 3.2)."""
+    """Gated convolutions, each over a token and equally many tokens on either side (section 3.2)."""
 
     def __init__(self, layers: Sequence[GatedConvolution]) -> None:
         super().__init__()
@@ -61,11 +61,11 @@ class ConvolutionalEncoder(nn.Module):
         self.layers = nn.ModuleList(layers)
 
     def forward(self, x: Tensor, visible: Tensor) -> Tensor:
-        """Take x (batch, token, width), visible (batch, token): padding is zeros, as beyond the ends."""
+        """Take x (batch, token, width) and visible (batch, token) -> the shape of x. Padding counts as zeros."""
         shown = visible[:, :, None]
         for layer in self.layers:
             padded = nn.functional.pad(torch.where(shown, x, 0), (0, 0, self.side, self.side))
-            x = (x + layer(padded)) * HALF
+            x = (x + layer(padded)) * ROOT_HALF
         return x
 
 
@@ -83,11 +83,11 @@ class DecoderLayer(nn.Module):
         """Take x (batch, token, width) and the kernel - 1 tokens before it -> the same shape."""
         h = self.convolution(torch.cat((earlier, x), dim=1))
         mixed, maps = self.attention.read(h, embedded, memory, visible)
-        return (x + (h + mixed) * HALF) * HALF, under("attention", maps)
+        return (x + (h + mixed) * ROOT_HALF) * ROOT_HALF, under("attention", maps)
 
 
 class ConvolutionalDecoder(nn.Module):
-    """Layers one after the other; a token sees itself and the kernel - 1 before it (section 3.3)."""
+    """Layers one after the other; in each a token sees itself and the kernel - 1 before it (section 3.3)."""
 
     def __init__(self, blocks: Sequence[DecoderLayer]) -> None:
         super().__init__()
@@ -97,14 +97,14 @@ class ConvolutionalDecoder(nn.Module):
     def forward(
         self, embedded: Tensor, earlier: Sequence[Tensor], memory: Memory, visible: Tensor
     ) -> tuple[Tensor, list[Tensor], Maps]:
-        """Take tokens embedded (batch, token, width), and what each layer was given of the tokens before them.
+        """Take embedded tokens (batch, token, width), and each layer's inputs for the tokens before them.
 
-        Returns states of the same shape, what each layer was given now, and maps.
+        Returns states of the same shape, each layer's inputs for these tokens, and maps.
         """
         x, given, maps = embedded, list[Tensor](), Maps()
         for index, (block, before_x) in enumerate(zip(self.blocks, earlier, strict=True)):
             given.append(x)
-            x, found = block(x, before_x, embedded, (memory[0], memory[1]), visible[:, None, None, :])
+            x, found = block(x, before_x, embedded, (memory[0], memory[1]), visible_keys(visible))
             maps |= under(f"blocks.{index}", found)
         return x, given, maps
 
@@ -149,7 +149,7 @@ class Convolutional(nn.Module):
     ) -> tuple[Tensor, list[Tensor], Maps]:
         """Decode one token a row, every row at a position of its own: logits (batch, vocabulary), new cache, maps.
 
-        token and position (batch); past holds what each layer was given (batch, 1, capacity, width).
+        token and position (batch); past holds each layer's inputs (batch, 1, capacity, width).
         """
         embedded = self.target(token[:, None], position[:, None])  # (batch, 1, width)
         earlier = [before(cache, position, self.decoder.earlier) for cache in past]

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from model.attention import KeyValue, Maps, MultiHeadAttention, causal, under
-from model.blocks import Encoder, PreNormEncoderBlock, Recall, recording
-from model.cache import Slots
-from model.parts import ACTIVATIONS, Embedding, FeedForward
+from model.attention import KeyValue, Maps, MultiHeadAttention, Recall, causal, under
+from model.blocks import PreNormBlock, Stack
+from model.cache import Slots, recording
+from model.layers import ACTIVATIONS, Embedding, FeedForward, tied_linear
 
 
 @dataclass(frozen=True)
 class GPTConfig:
-    """Sizes of a GPT; `length` is the most tokens, and `tied` shares one matrix between embedding and output."""
+    """Sizes of a GPT; `length` is the most tokens."""
 
     vocabulary: int
     length: int
@@ -24,7 +24,6 @@ class GPTConfig:
     hidden: int
     activation: str = "gelu_tanh"
     epsilon: float = 1e-5
-    tied: bool = True
 
 
 GPT_SIZES = {
@@ -36,14 +35,14 @@ GPT_SIZES = {
 class GPT(nn.Module):
     """Predict every token from those before it."""
 
-    def __init__(self, embed: Embedding, decoder: Encoder, head: nn.Linear) -> None:
+    def __init__(self, embed: Embedding, decoder: Stack, head: nn.Linear) -> None:
         super().__init__()
         self.embed = embed
         self.decoder = decoder
         self.head = head
 
     def forward(self, tokens: Tensor, recalls: Sequence[Recall] | None = None) -> tuple[Tensor, Maps]:
-        """Return logits (batch, token, vocabulary) of the token after each of tokens (batch, token), and all maps.
+        """Return logits (batch, token, vocabulary) of the token after each of `tokens` (batch, token), and all maps.
 
         Padding stands on the right, where no earlier token can see it.
         """
@@ -69,28 +68,29 @@ class GPT(nn.Module):
         length = tokens.shape[1]
         index = torch.arange(length, device=tokens.device)
         states: tuple[Tensor, Maps] = self.decoder(self.embed(tokens, index), causal(length, tokens.device), recalls)
-        return states
+        return states  # (batch, token, width), and maps
 
 
-def gpt(config: GPTConfig) -> GPT:
-    """Compose a GPT of the given sizes with freshly initialised weights."""
+def gpt(config: GPTConfig, head: nn.Linear | None = None) -> GPT:
+    """Compose a GPT of the given sizes with freshly initialised weights.
+
+    Embedding and output share one matrix, unless the output is given as `head`.
+    """
 
     def norm() -> nn.LayerNorm:
         return nn.LayerNorm(config.width, eps=config.epsilon)
 
-    def block() -> PreNormEncoderBlock:
-        return PreNormEncoderBlock(
+    def block() -> PreNormBlock:
+        return PreNormBlock(
             MultiHeadAttention(config.width, config.heads),
             FeedForward(config.width, config.hidden, ACTIVATIONS[config.activation]()),
             norm,
         )
 
     tokens = nn.Embedding(config.vocabulary, config.width)
-    head = nn.Linear(config.width, config.vocabulary, bias=False)
-    if config.tied:
-        head.weight = tokens.weight
+    head = head or tied_linear(tokens)
     return GPT(
         Embedding(tokens, nn.Embedding(config.length, config.width)),
-        Encoder([block() for _ in range(config.layers)], norm()),
+        Stack([block() for _ in range(config.layers)], norm()),
         head,
     )

@@ -1,16 +1,17 @@
-"""What is read off an encoder's last states: classes, one vector, missing words."""
+"""Heads: what an encoder's last states become, such as classes, one vector, or missing words."""
 
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 Pooling: TypeAlias = Literal["first", "mean", "max", "mean_sqrt_length"]
-"""How the states of a text's tokens become one: the first, their mean, their maximum, or sum / √length."""
+"""How the states of a text's tokens become one: the first, the mean, the maximum, or sum / √length."""
 
 
 class FirstState(nn.Module):
-    """The class token's last state as it is (Caron et al. 2021, section 4)."""
+    """The class token's last state itself (Caron et al. 2021, section 4)."""
 
     def forward(self, x: Tensor, visible: Tensor | None = None) -> Tensor:
         """Take states (batch, token, width) -> (batch, width)."""
@@ -40,7 +41,7 @@ class FirstDense(nn.Module):
 
 
 class FirstClassifier(FirstDense):
-    """The same, classified by a second layer (Devlin et al. 2019, section 4)."""
+    """A `FirstDense` and a second layer, which classifies (Devlin et al. 2019, section 4)."""
 
     def __init__(self, width: int, classes: int, activation: nn.Module) -> None:
         super().__init__(width, width, activation)
@@ -53,7 +54,7 @@ class FirstClassifier(FirstDense):
 
 
 class DistilledClassifier(nn.Module):
-    """The mean of what the class token and the distillation token say (Touvron et al. 2021, DeiT, section 4)."""
+    """The mean of a classifier of the class token and one of the distillation token (Touvron et al. 2021, DeiT)."""
 
     def __init__(self, width: int, classes: int) -> None:
         super().__init__()
@@ -77,29 +78,67 @@ class FirstAndMeanClassifier(nn.Linear):
         return super().forward(torch.cat((x[:, 0], x[:, self.prefix :].mean(dim=1)), dim=1))
 
 
-class Pool(nn.Module):
-    """One vector a text (Reimers & Gurevych 2019, section 3), of length one if `unit`; padding has no part in it."""
+def first_state(x: Tensor, shown: Tensor, count: Tensor) -> Tensor:
+    """Return the first token's state."""
+    return x[:, 0]
 
-    def __init__(self, pooling: Pooling, *, unit: bool) -> None:
+
+def mean_state(x: Tensor, shown: Tensor, count: Tensor) -> Tensor:
+    """Return the mean of the visible states."""
+    return x.masked_fill(~shown, 0).sum(dim=1) / count
+
+
+def max_state(x: Tensor, shown: Tensor, count: Tensor) -> Tensor:
+    """Return the maximum of the visible states in each channel."""
+    return x.masked_fill(~shown, torch.finfo(x.dtype).min).amax(dim=1)
+
+
+def scaled_sum(x: Tensor, shown: Tensor, count: Tensor) -> Tensor:
+    """Return the sum of the visible states, divided by the square root of their number."""
+    return x.masked_fill(~shown, 0).sum(dim=1) / count.sqrt()
+
+
+POOLS: dict[Pooling, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "first": first_state,
+    "mean": mean_state,
+    "max": max_state,
+    "mean_sqrt_length": scaled_sum,
+}
+"""Each makes one state (batch, width) of states (batch, token, width), of which some are shown (batch, token, 1).
+
+The last argument is how many are shown, (batch, 1).
+"""
+
+
+class Unit(nn.Module):
+    """x / ‖x‖: a vector of length one."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Take x (batch, width) -> the same shape."""
+        return x / x.norm(dim=1, keepdim=True).clamp_min(1e-12)
+
+
+class Pool(nn.Module):
+    """One vector for each text (Reimers & Gurevych 2019, section 3), to which padding contributes nothing.
+
+    `scale` is `Unit` where vectors are to have length one.
+    """
+
+    def __init__(self, pooling: Pooling, scale: nn.Module) -> None:
         super().__init__()
-        self.pooling = pooling
-        self.unit = unit
+        self.pool = POOLS[pooling]
+        self.scale = scale
 
     def forward(self, x: Tensor, visible: Tensor) -> Tensor:
         """Take states (batch, token, width) and visible (batch, token) -> (batch, width)."""
-        shown = visible[:, :, None]
-        count = visible.sum(dim=1, keepdim=True).to(x.dtype)
-        if self.pooling == "first":
-            pooled = x[:, 0]
-        elif self.pooling == "max":
-            pooled = x.masked_fill(~shown, torch.finfo(x.dtype).min).amax(dim=1)
-        else:
-            pooled = x.masked_fill(~shown, 0).sum(dim=1) / (count if self.pooling == "mean" else count.sqrt())
-        return pooled / pooled.norm(dim=1, keepdim=True).clamp_min(1e-12) if self.unit else pooled
+        shown = visible[:, :, None]  # (batch, token, 1)
+        count = visible.sum(dim=1, keepdim=True).to(x.dtype)  # (batch, 1)
+        pooled: Tensor = self.scale(self.pool(x, shown, count))
+        return pooled
 
 
 class MaskedWords(nn.Module):
-    """Which words stand at the masked places (Devlin et al. 2019, section 3.1); the last layer may be the embedding."""
+    """Which words stand at masked positions (Devlin et al. 2019, section 3.1); the output may share the embedding."""
 
     def __init__(self, width: int, vocabulary: int, activation: nn.Module, norm: nn.Module) -> None:
         super().__init__()
@@ -110,12 +149,12 @@ class MaskedWords(nn.Module):
 
     def forward(self, x: Tensor, visible: Tensor, masked: Tensor) -> Tensor:
         """Take states (batch, token, width), positions masked (batch, mask) -> logits (batch, mask, vocabulary)."""
-        x = x.gather(1, masked[:, :, None].expand(-1, -1, x.shape[2]))
+        x = x.gather(1, masked[:, :, None].expand(-1, -1, x.shape[2]))  # (batch, mask, width)
         logits: Tensor = self.output(self.norm(self.activation(self.dense(x))))
         return logits
 
 
 def head_width(head: nn.Module, width: int) -> int:
-    """Return how many numbers a head makes of states of a width: as many as its last layer has outputs."""
+    """Return how many numbers a head returns: the outputs of its last layer, or the states' width if it has none."""
     layers = [layer for layer in head.modules() if isinstance(layer, nn.Linear)]
     return layers[-1].out_features if layers else width

@@ -1,4 +1,4 @@
-"""Encoder-decoders whose decoder recurs and attends once a token (Bahdanau et al. 2015; of images, Xu et al. 2015)."""
+"""Encoder-decoders with a recurrent decoder, which attends once for each token (Bahdanau et al. 2015)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
-from model.attention import KeyValue, Maps, Select, attend, soft, under
+from model.attention import KeyValue, Maps, Select, attend, soft, under, visible_keys
+from model.attention_variants import Additive
 from model.cache import before, put
-from model.scores import Additive
 
 Memory: TypeAlias = tuple[Tensor, ...]
 """Keys and values of the annotations, (batch, 1, source, width) each, and the decoder's first state (batch, width)."""
 
 
 class BidirectionalGRU(nn.Module):
-    """What lies before a token and what lies behind it, side by side (Bahdanau et al. 2015, section 3.2)."""
+    """Two GRUs, one over the tokens in order and one in reverse, concatenated (Bahdanau et al. 2015, section 3.2)."""
 
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class BidirectionalGRU(nn.Module):
     def forward(self, x: Tensor, visible: Tensor) -> tuple[Tensor, Tensor]:
         """Take x (batch, token, inputs), visible (batch, token), padded on the right.
 
-        Returns annotations (batch, token, twice the width), and the state of all that is read backwards (batch, width).
+        Returns annotations (batch, token, twice the width), and the last state of the reverse GRU (batch, width).
         """
         index = torch.arange(x.shape[1], device=x.device)
         turned = visible.sum(1, keepdim=True) - 1 - index  # (batch, token): from the last visible token to the first
@@ -37,9 +37,9 @@ class BidirectionalGRU(nn.Module):
 
 
 class Alignment(nn.Module):
-    """Which annotations the next token is about: additive attention of one head (Bahdanau et al. 2015, section 3.1).
+    """Additive attention of one head, from the decoder's state to the annotations (Bahdanau et al. 2015, section 3.1).
 
-    query is the decoder's state; values are the annotations as they are, and `width` is that of the small network.
+    Values are the annotations themselves; `width` is that of the network that scores.
     """
 
     def __init__(self, query: int, source: int, width: int, select: Select = soft) -> None:
@@ -54,13 +54,13 @@ class Alignment(nn.Module):
         return self.key(annotations)[:, None], annotations[:, None]
 
     def read(self, x: Tensor, remembered: KeyValue, visible: Tensor | None) -> tuple[Tensor, Maps]:
-        """Let x (batch, query, width) look at what was remembered."""
+        """Let x (batch, query, width) look at remembered keys and values."""
         mixed, weights = attend(self.query(x)[:, None], *remembered, visible, self.score, self.select)
         return mixed[:, 0], {"": weights}  # (batch, query, width of annotations)
 
 
 class Maxout(nn.Module):
-    """The larger of two linear layers, a unit (Goodfellow et al. 2013)."""
+    """For each unit the larger of two linear ones (Goodfellow et al. 2013)."""
 
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__()
@@ -72,7 +72,10 @@ class Maxout(nn.Module):
 
 
 class RecurrentDecoder(nn.Module):
-    """s = GRU(s', [y, c]) and p = W maxout([y, s, c]), c what s' attends to (Bahdanau et al. 2015, appendix A.2.2)."""
+    """s = GRU(s', [y, c]) and p = W maxout([y, s, c]), where c is what s' attends to.
+
+    Bahdanau et al. 2015, appendix A.2.2.
+    """
 
     def __init__(
         self, tokens: nn.Embedding, attention: Alignment, cell: nn.GRUCell, readout: nn.Module, head: nn.Linear
@@ -87,19 +90,23 @@ class RecurrentDecoder(nn.Module):
     def forward(
         self, token: Tensor, state: Tensor, remembered: KeyValue, visible: Tensor | None
     ) -> tuple[Tensor, Tensor, Maps]:
-        """Take one token (batch) and the state before it (batch, width); return logits, the next state, and maps."""
-        y = self.tokens(token)
-        context, maps = self.attention.read(state[:, None], remembered, visible)
-        context = context[:, 0]
+        """Take one token (batch) and the state before it (batch, width); return logits, the next state, and maps.
+
+        visible (batch, source) is False on padding; None without padding.
+        """
+        keys = None if visible is None else visible_keys(visible)
+        y = self.tokens(token)  # (batch, embedding)
+        context, maps = self.attention.read(state[:, None], remembered, keys)
+        context = context[:, 0]  # (batch, width of annotations)
         state = self.cell(torch.cat((y, context), dim=-1), state)
         logits = self.head(self.readout(torch.cat((y, state, context), dim=-1)))
         return logits, state, under("attention", maps)
 
 
 class Recurrent(nn.Module):
-    """Annotate a source once, then predict every token from the state, what it attends to, and the token before.
+    """Annotate a source once, then predict each token from the state, what it attends to, and the token before.
 
-    `encoder` returns annotations and a summary, of which `first` makes the first state.
+    `encoder` returns annotations and a summary; `first` makes the first state of the summary.
     """
 
     def __init__(self, encoder: nn.Module, decoder: RecurrentDecoder, first: nn.Module) -> None:
@@ -122,7 +129,7 @@ class Recurrent(nn.Module):
         key, value, state = memory
         rows, maps = [], []
         for token in target.unbind(1):
-            logits, state, found = self.decoder(token, state, (key, value), _keys(visible))
+            logits, state, found = self.decoder(token, state, (key, value), visible)
             rows.append(logits)
             maps.append(found)
         joined = {name: torch.cat([one[name] for one in maps], dim=2) for name in maps[0]}
@@ -133,21 +140,17 @@ class Recurrent(nn.Module):
     ) -> tuple[Tensor, list[Tensor], Maps]:
         """Take one step a row, every row at a position of its own: logits (batch, vocabulary), new cache, maps.
 
-        token and position (batch); past holds all states (batch, 1, capacity, width), of which the last is read.
+        token and position (batch); past holds all states (batch, 1, capacity, width), and only the last is read.
         """
         key, value, first = memory
         state = torch.where(position[:, None] == 0, first, before(past[0], position, 1)[:, 0])
-        logits, state, maps = self.decoder(token, state, (key, value), _keys(visible))
+        logits, state, maps = self.decoder(token, state, (key, value), visible)
         return logits, [put(past[0], position, state)], under("decoder", maps)
-
-
-def _keys(visible: Tensor | None) -> Tensor | None:
-    return None if visible is None else visible[:, None, None, :]  # (batch, head, query, key)
 
 
 @dataclass(frozen=True)
 class RecurrentConfig:
-    """Sizes of a recurrent decoder: `source` is the annotations' width, `alignment` that of the network that scores.
+    """Sizes of a recurrent decoder: `source` is the width of annotations, `alignment` that of the scoring network.
 
     `length` and `target_length` are the most tokens of a source and a target.
     """
@@ -163,7 +166,7 @@ class RecurrentConfig:
 
 
 class TextAnnotations(nn.Module):
-    """Tokens, read in both directions."""
+    """Annotations of a text: its tokens, read in both directions."""
 
     def __init__(self, tokens: nn.Embedding, recurrence: BidirectionalGRU) -> None:
         super().__init__()
@@ -177,7 +180,7 @@ class TextAnnotations(nn.Module):
 
 
 def recurrent(config: RecurrentConfig, encoder: nn.Module, summary: int, select: Select = soft) -> Recurrent:
-    """Compose a recurrent encoder-decoder with freshly initialised weights; the encoder's summary is that wide."""
+    """Compose a recurrent encoder-decoder with freshly initialised weights; `summary` is the width of the encoder's."""
     both = config.embedding + config.source
     return Recurrent(
         encoder,

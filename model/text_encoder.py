@@ -6,15 +6,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from model.attention import Maps, MultiHeadAttention, under
-from model.blocks import Encoder, PostNormEncoderBlock, Recall
+from model.attention import Maps, MultiHeadAttention, Recall, under, visible_keys
+from model.blocks import PostNormBlock, Stack
 from model.heads import MaskedWords, head_width
-from model.parts import ACTIVATIONS, Embedding, FeedForward
+from model.layers import ACTIVATIONS, Embedding, FeedForward
 
 
 @dataclass(frozen=True)
 class TextEncoderConfig:
-    """Sizes of a text encoder; `length` is the most tokens, `types` how many texts in one input it tells apart.
+    """Sizes of a text encoder; `length` is the most tokens, `types` the number of texts that one input may hold.
 
     The first token stands at position `offset` of a table of offset + length.
     """
@@ -38,9 +38,9 @@ TEXT_ENCODER_SIZES = {
 
 
 class TextEncoder(nn.Module):
-    """Embed tokens, let each look at all, and hand the last states to a head."""
+    """Embed tokens, let each look at all others, and pass the last states to a head."""
 
-    def __init__(self, embed: Embedding, encoder: Encoder, head: nn.Module) -> None:
+    def __init__(self, embed: Embedding, encoder: Stack, head: nn.Module) -> None:
         super().__init__()
         self.embed = embed
         self.encoder = encoder
@@ -59,13 +59,13 @@ class TextEncoder(nn.Module):
         *asked: Tensor,
         recalls: Sequence[Recall] | None = None,
     ) -> tuple[Tensor, Maps]:
-        """Return what the head makes of the tokens source (batch, length), and the encoder's maps.
+        """Return the head's answer for the tokens source (batch, length), and the encoder's maps.
 
-        visible (batch, length) is False on padding; types (batch, length) says which text a token is of; `asked` goes
-        to the head.
+        visible (batch, length) is False on padding; types (batch, length) is the number of a token's text; `asked` is
+        passed on to the head.
         """
         index = torch.arange(source.shape[1], device=source.device)
-        x, maps = self.encoder(self.embed(source, index, types), visible[:, None, None, :], recalls)
+        x, maps = self.encoder(self.embed(source, index, types), visible_keys(visible), recalls)
         return self.head(x, visible, *asked), under("encoder", maps)
 
 
@@ -75,8 +75,8 @@ def text_encoder(config: TextEncoderConfig, head: nn.Module) -> TextEncoder:
     def norm() -> nn.LayerNorm:
         return nn.LayerNorm(config.width, eps=config.epsilon)
 
-    def block() -> PostNormEncoderBlock:
-        return PostNormEncoderBlock(
+    def block() -> PostNormBlock:
+        return PostNormBlock(
             MultiHeadAttention(config.width, config.heads),
             FeedForward(config.width, config.hidden, ACTIVATIONS[config.activation]()),
             norm,
@@ -90,13 +90,13 @@ def text_encoder(config: TextEncoderConfig, head: nn.Module) -> TextEncoder:
             types=nn.Embedding(config.types, config.width) if config.types else None,
             norm=norm(),
         ),
-        Encoder([block() for _ in range(config.layers)], nn.Identity()),
+        Stack([block() for _ in range(config.layers)], nn.Identity()),
         head,
     )
 
 
 def word_filler(config: TextEncoderConfig) -> TextEncoder:
-    """Compose a text encoder that fills gaps, with one matrix for embedding and output (Devlin et al. 2019)."""
+    """Compose a masked language model, with one matrix for embedding and output (Devlin et al. 2019)."""
     norm = nn.LayerNorm(config.width, eps=config.epsilon)
     head = MaskedWords(config.width, config.vocabulary, ACTIVATIONS[config.activation](), norm)
     module = text_encoder(config, head)

@@ -1,31 +1,29 @@
-"""The encoder-decoder Transformer (Vaswani et al. 2017, "Attention Is All You Need")."""
+"""The encoder-decoder Transformer (Vaswani et al. 2017, "Attention Is All You Need"), and those of BART and Marian."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from model.attention import KeyValue, Maps, MultiHeadAttention, Score, causal, scaled_dot_product, under
-from model.blocks import (
-    Decoder,
-    Encoder,
-    PostNormDecoderBlock,
-    PostNormEncoderBlock,
-    PreNormDecoderBlock,
-    PreNormEncoderBlock,
+from model.attention import (
+    KeyValue,
+    Maps,
+    MultiHeadAttention,
     Recall,
+    Score,
+    causal,
+    scaled_dot_product,
+    under,
+    visible_keys,
 )
+from model.blocks import Decoder, PostNormBlock, PostNormDecoderBlock, PreNormBlock, PreNormDecoderBlock, Stack
 from model.cache import Slots
-from model.parts import ACTIVATIONS, Embedding, FeedForward, SinusoidalPositions
-
-Positions: TypeAlias = Literal["interleaved", "halves", "learned"]
-"""Sinusoids with sines and cosines interleaved, or all sines first; or a table that is learned."""
+from model.layers import ACTIVATIONS, Embedding, FeedForward, SinusoidalPositions, tied_linear
 
 
 @dataclass(frozen=True)
-class Stack:
+class StackSizes:
     """Sizes of the encoder or the decoder; `hidden` is the width inside the feed-forward."""
 
     layers: int
@@ -37,53 +35,31 @@ class Stack:
 class TransformerConfig:
     """Sizes of an encoder-decoder; `length` is the most tokens on either side.
 
-    Source and target embedding are one matrix if `shared`, target embedding and output if `tied` (section 3.4 does
-    both); `pre_norm` moves the normalisation from after each residual sum to before each branch; `scaled` multiplies
-    embeddings by √width. BART (Lewis et al. 2020) and Marian (Junczys-Dowmunt et al. 2018) vary the rest: the first
-    token stands at position `offset`, `embedding_norm` normalises the sum of token and position, and `bias` is added
-    to the logits.
+    Source and target share one vocabulary and one embedding, unless `target_vocabulary` gives the target its own.
     """
 
     vocabulary: int
     length: int
     width: int
-    encoder: Stack
-    decoder: Stack
-    shared: bool = True
-    tied: bool = True
-    pre_norm: bool = False
-    positions: Positions = "interleaved"
-    offset: int = 0
-    scaled: bool = True
-    embedding_norm: bool = False
+    encoder: StackSizes
+    decoder: StackSizes
     activation: str = "relu"
-    bias: bool = False
     target_vocabulary: int | None = None
-    """Where it is not the source's, with which no embedding can be shared then."""
-
-    def __post_init__(self) -> None:
-        if self.shared and self.target_vocabulary not in (None, self.vocabulary):
-            raise ValueError(
-                f"target_vocabulary: must be the source's, {self.vocabulary}, where embeddings are shared, "
-                f"given {self.target_vocabulary}"
-            )
 
 
 TRANSFORMER_SIZES = {
     # Vaswani et al. 2017, table 3, with the shared English-German vocabulary of section 5.1
     "transformer_base": TransformerConfig(
-        37000, length=512, width=512, encoder=Stack(6, 8, 2048), decoder=Stack(6, 8, 2048)
+        37000, length=512, width=512, encoder=StackSizes(6, 8, 2048), decoder=StackSizes(6, 8, 2048)
     ),
     "transformer_big": TransformerConfig(
-        37000, length=512, width=1024, encoder=Stack(6, 16, 4096), decoder=Stack(6, 16, 4096)
+        37000, length=512, width=1024, encoder=StackSizes(6, 16, 4096), decoder=StackSizes(6, 16, 4096)
     ),
     # bundled: written dates to ISO 8601, characters as tokens
-    "dates": TransformerConfig(
-        75, length=96, width=128, encoder=Stack(3, 4, 512), decoder=Stack(3, 4, 512), pre_norm=True
-    ),
-    # the same work with bilinear scores (`model.scores.Bilinear`), and half the weights
+    "dates": TransformerConfig(75, length=96, width=128, encoder=StackSizes(3, 4, 512), decoder=StackSizes(3, 4, 512)),
+    # bundled: the same task with bilinear scores and half the weights
     "dates-bilinear": TransformerConfig(
-        75, length=96, width=112, encoder=Stack(2, 4, 448), decoder=Stack(2, 4, 448), pre_norm=True
+        75, length=96, width=112, encoder=StackSizes(2, 4, 448), decoder=StackSizes(2, 4, 448)
     ),
 }
 
@@ -91,9 +67,7 @@ TRANSFORMER_SIZES = {
 class Transformer(nn.Module):
     """Encode a source once, then predict every target token from the source and the tokens before it."""
 
-    def __init__(
-        self, source: Embedding, target: Embedding, encoder: Encoder, decoder: Decoder, head: nn.Linear
-    ) -> None:
+    def __init__(self, source: Embedding, target: Embedding, encoder: Stack, decoder: Decoder, head: nn.Linear) -> None:
         super().__init__()
         self.source = source
         self.target = target
@@ -116,7 +90,7 @@ class Transformer(nn.Module):
     ) -> tuple[list[KeyValue], Maps]:
         """Run the encoder and compute the cross keys and values of every decoder block, once for all steps."""
         index = torch.arange(source.shape[1], device=source.device)
-        memory, maps = self.encoder(self.source(source, index), _keys(source_visible), recalls)
+        memory, maps = self.encoder(self.source(source, index), visible_keys(source_visible), recalls)
         return self.decoder.remember(memory), under("encoder", maps)
 
     def decode(
@@ -129,7 +103,7 @@ class Transformer(nn.Module):
         """Run the decoder on whole targets (batch, target) and what `encode` remembered."""
         index = torch.arange(target.shape[1], device=target.device)
         visible = causal(target.shape[1], target.device)
-        x, maps = self.decoder(self.target(target, index), memory, visible, _keys(source_visible), recalls)
+        x, maps = self.decoder(self.target(target, index), memory, visible, visible_keys(source_visible), recalls)
         return self.head(x), under("decoder", maps)
 
     def step(
@@ -146,77 +120,114 @@ class Transformer(nn.Module):
         """
         slots = Slots(past, position)
         embedded = self.target(token[:, None], position[:, None])  # (batch, 1, width)
-        x, maps = self.decoder(embedded, memory, slots.visible, _keys(source_visible), slots.recalls)
+        x, maps = self.decoder(embedded, memory, slots.visible, visible_keys(source_visible), slots.recalls)
         return self.head(x)[:, 0], slots.present, under("decoder", maps)
 
 
-def _keys(visible: Tensor) -> Tensor:
-    return visible[:, None, None, :]  # (batch, head, query, key)
+@dataclass(frozen=True)
+class Wiring:
+    """Where an encoder-decoder normalises: the classes of its blocks, and what makes the norm behind a stack's last."""
+
+    encoder_block: type[PreNormBlock]
+    decoder_block: type[PreNormDecoderBlock]
+    last_norm: Callable[[int], nn.Module]
+
+
+POST_NORM = Wiring(PostNormBlock, PostNormDecoderBlock, nn.Identity)
+"""After each residual sum, so that the last block ends in a norm (Vaswani et al. 2017, section 3.1)."""
+
+PRE_NORM = Wiring(PreNormBlock, PreNormDecoderBlock, nn.LayerNorm)
+"""Before each branch, and once more behind the last block (Xiong et al. 2020, table 1)."""
+
+
+def vaswani(
+    config: TransformerConfig,
+    wiring: Wiring = POST_NORM,
+    score: Callable[[int, int], Score] = lambda heads, width: scaled_dot_product,
+) -> Transformer:
+    """Compose the Transformer of the paper: sinusoids, one matrix for embeddings and output (sections 3.4 and 3.5).
+
+    `score` makes a score for a number of heads and the width of a head.
+    """
+    embedding = Embedding(
+        token_table(config.vocabulary, config.width),
+        SinusoidalPositions(config.length, config.width),
+        scale=config.width**0.5,
+    )
+    return transformer(config, embedding, embedding, tied_linear(embedding.tokens), wiring, score)
+
+
+BART_OFFSET = 2
+"""Position of BART's first token: the first two rows of its table stand for padding."""
+
+
+def bart(config: TransformerConfig, wiring: Wiring, *, scale: float, head: nn.Linear | None = None) -> Transformer:
+    """Compose a BART (Lewis et al. 2020): learned positions and a norm of embeddings on each side.
+
+    Embeddings are multiplied by `scale`. Embedding and output share one matrix, unless the output is given as `head`.
+    """
+
+    def embedding(tokens: nn.Embedding) -> Embedding:
+        positions = nn.Embedding(BART_OFFSET + config.length, config.width)
+        return Embedding(tokens, positions, scale=scale, offset=BART_OFFSET, norm=nn.LayerNorm(config.width))
+
+    tokens = token_table(config.vocabulary, config.width)
+    source, target = embedding(tokens), embedding(tokens)
+    return transformer(config, source, target, head or tied_linear(tokens, bias=True), wiring)
+
+
+def marian(config: TransformerConfig, wiring: Wiring, *, scale: float, head: nn.Linear | None = None) -> Transformer:
+    """Compose a Marian (Junczys-Dowmunt et al. 2018): sinusoids, all sines before all cosines, and a bias of logits.
+
+    Embeddings are multiplied by `scale`. Embedding and output share one matrix, unless the output is given as `head`.
+    """
+
+    def embedding(vocabulary: int) -> Embedding:
+        positions = SinusoidalPositions(config.length, config.width, interleaved=False)
+        return Embedding(token_table(vocabulary, config.width), positions, scale=scale)
+
+    source = embedding(config.vocabulary)
+    target = source if config.target_vocabulary is None else embedding(config.target_vocabulary)
+    return transformer(config, source, target, head or tied_linear(target.tokens, bias=True), wiring)
+
+
+def token_table(vocabulary: int, width: int) -> nn.Embedding:
+    """Return a fresh embedding whose rows have unit variance once they are multiplied by √width."""
+    table = nn.Embedding(vocabulary, width)
+    nn.init.normal_(table.weight, std=width**-0.5)
+    return table
 
 
 def transformer(
-    config: TransformerConfig, score: Callable[[int, int], Score] = lambda heads, width: scaled_dot_product
+    config: TransformerConfig,
+    source: Embedding,
+    target: Embedding,
+    head: nn.Linear,
+    wiring: Wiring,
+    score: Callable[[int, int], Score] = lambda heads, width: scaled_dot_product,
 ) -> Transformer:
-    """Compose an encoder-decoder of the given sizes with freshly initialised weights.
-
-    `score` makes what scores, of so many heads, each so wide.
-    """
-    encoder_block, decoder_block = (
-        (PreNormEncoderBlock, PreNormDecoderBlock) if config.pre_norm else (PostNormEncoderBlock, PostNormDecoderBlock)
-    )
-    targets = config.target_vocabulary or config.vocabulary
+    """Compose an encoder-decoder of two embeddings, which may be one, and an output layer."""
 
     def norm() -> nn.LayerNorm:
         return nn.LayerNorm(config.width)
 
-    def attention(stack: Stack) -> MultiHeadAttention:
-        return MultiHeadAttention(config.width, stack.heads, score=score(stack.heads, config.width // stack.heads))
+    def attention(sizes: StackSizes) -> MultiHeadAttention:
+        return MultiHeadAttention(config.width, sizes.heads, score=score(sizes.heads, config.width // sizes.heads))
 
-    def feed_forward(stack: Stack) -> FeedForward:
-        return FeedForward(config.width, stack.hidden, ACTIVATIONS[config.activation]())
+    def feed_forward(sizes: StackSizes) -> FeedForward:
+        return FeedForward(config.width, sizes.hidden, ACTIVATIONS[config.activation]())
 
-    def last_norm() -> nn.Module:
-        return norm() if config.pre_norm else nn.Identity()  # post-norm blocks end in one
+    def encoder_block() -> PreNormBlock:
+        return wiring.encoder_block(attention(config.encoder), feed_forward(config.encoder), norm)
 
-    def tokens(vocabulary: int) -> nn.Embedding:
-        table = nn.Embedding(vocabulary, config.width)
-        nn.init.normal_(table.weight, std=config.width**-0.5)
-        return table
+    def decoder_block() -> PreNormDecoderBlock:
+        sizes = config.decoder
+        return wiring.decoder_block(attention(sizes), attention(sizes), feed_forward(sizes), norm)
 
-    def positions() -> nn.Module:
-        if config.positions == "learned":
-            return nn.Embedding(config.offset + config.length, config.width)
-        return SinusoidalPositions(config.length, config.width, interleaved=config.positions == "interleaved")
-
-    def embedding(table: nn.Embedding) -> Embedding:
-        return Embedding(
-            table,
-            positions(),
-            scale=config.width**0.5 if config.scaled else 1.0,
-            offset=config.offset,
-            norm=norm() if config.embedding_norm else None,
-        )
-
-    source = embedding(tokens(config.vocabulary))
-    # what is learned a side, positions and norm, is not shared; where nothing of it is, one embedding serves both
-    alike = config.shared and config.positions != "learned" and not config.embedding_norm
-    target = source if alike else embedding(source.tokens if config.shared else tokens(targets))
-    head = nn.Linear(config.width, targets, bias=config.bias)
-    if config.tied:
-        head.weight = target.tokens.weight
-    encoder, decoder = config.encoder, config.decoder
     return Transformer(
         source=source,
         target=target,
-        encoder=Encoder(
-            [encoder_block(attention(encoder), feed_forward(encoder), norm) for _ in range(encoder.layers)], last_norm()
-        ),
-        decoder=Decoder(
-            [
-                decoder_block(attention(decoder), attention(decoder), feed_forward(decoder), norm)
-                for _ in range(decoder.layers)
-            ],
-            last_norm(),
-        ),
+        encoder=Stack([encoder_block() for _ in range(config.encoder.layers)], wiring.last_norm(config.width)),
+        decoder=Decoder([decoder_block() for _ in range(config.decoder.layers)], wiring.last_norm(config.width)),
         head=head,
     )

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from model.attention import Maps, MultiHeadAttention, under
-from model.blocks import Encoder, Norm, PreNormEncoderBlock, Recall
+from model.attention import Maps, MultiHeadAttention, Recall, under
+from model.blocks import Norm, PreNormBlock, Stack
 from model.heads import FirstLinear, head_width
-from model.parts import ACTIVATIONS, FeedForward, GatedFeedForward, LayerScale, Patches
+from model.layers import ACTIVATIONS, FeedForward, LayerScale, Patches
 
 
 @dataclass(frozen=True)
 class ViTConfig:
     """Sizes of a ViT; image and patch are (height, width) in pixels, `hidden` the width inside the feed-forward.
 
-    `distilled` adds a distillation token (DeiT, Touvron et al. 2021), `registers` tokens without a position (Darcet et
-    al. 2024), `scaled` a LayerScale on every branch, `gated` a SwiGLU feed-forward (both DINOv2, Oquab et al. 2023).
+    Tokens beside the class token: `distillation_tokens` with a position (DeiT, Touvron et al. 2021, has one), and
+    `registers` without (Darcet et al. 2024).
     """
 
     image: tuple[int, int]
@@ -31,11 +31,8 @@ class ViTConfig:
     classes: int
     activation: str = "gelu"
     epsilon: float = 1e-6
-    bias: bool = True
-    distilled: bool = False
+    distillation_tokens: int = 0
     registers: int = 0
-    scaled: bool = False
-    gated: bool = False
 
     def __post_init__(self) -> None:
         if any(side % patch for side, patch in zip(self.image, self.patch, strict=True)):
@@ -50,7 +47,7 @@ class ViTConfig:
     @property
     def prefix(self) -> int:
         """How many tokens stand before the first patch."""
-        return 1 + self.distilled + self.registers
+        return 1 + self.distillation_tokens + self.registers
 
 
 VIT_SIZES = {
@@ -63,17 +60,21 @@ VIT_SIZES = {
 }
 
 
+DIGITS_MEAN, DIGITS_STD = 0.15, 0.3  # of the pixels in [0, 1] of the bundled digits
+DIGITS_BOX = 20  # longer side of a digit's bounding box, in pixels of the network's input
+
+
 class ViT(nn.Module):
-    """A class token and patches through an encoder, whose last states go to a head."""
+    """A class token and patches, an encoder, and a head that takes its last states."""
 
     def __init__(
         self,
         patches: Patches,
         positions: nn.Module,
-        encoder: Encoder,
+        encoder: Stack,
         head: nn.Module,
         *,
-        distilled: bool = False,
+        distillation_tokens: int = 0,
         registers: int = 0,
     ) -> None:
         super().__init__()
@@ -83,19 +84,19 @@ class ViT(nn.Module):
         self.head = head
         width = patches.projection.out_channels
         self.class_token = nn.Parameter(torch.zeros(1, 1, width))
-        self.distillation_token = nn.Parameter(torch.zeros(1, 1, width)) if distilled else None
-        self.registers = nn.Parameter(torch.zeros(1, registers, width)) if registers else None
+        self.distillation_token = _extra_tokens(distillation_tokens, width)
+        self.registers = _extra_tokens(registers, width)
 
     @property
     def width(self) -> int:
-        """How many numbers the head returns an image."""
+        """How many numbers the head returns for an image."""
         return head_width(self.head, self.class_token.shape[2])
 
     def forward(self, pixels: Tensor, recalls: Sequence[Recall] | None = None) -> tuple[Tensor, Maps]:
-        """Pixels (batch, channels, height, width), normalised -> what the head returns, and the encoder's maps."""
+        """Take normalised pixels (batch, channels, height, width) -> the head's answer, and the encoder's maps."""
         x = self.patches(pixels)  # (batch, patches, width)
         placed = [token for token in (self.class_token, self.distillation_token) if token is not None]
-        x = torch.cat([*(token.expand(x.shape[0], -1, -1) for token in placed), x], dim=1)
+        x = torch.cat([*(token.expand(x.shape[0], -1, -1) for token in placed), x], dim=1)  # (batch, token, width)
         x = x + self.positions(torch.arange(x.shape[1], device=x.device))
         if self.registers is not None:
             x = torch.cat((x[:, :1], self.registers.expand(x.shape[0], -1, -1), x[:, 1:]), dim=1)
@@ -103,28 +104,34 @@ class ViT(nn.Module):
         return self.head(x), under("encoder", maps)
 
 
+def _extra_tokens(count: int, width: int) -> nn.Parameter | None:
+    return nn.Parameter(torch.zeros(1, count, width)) if count else None
+
+
 def norm(config: ViTConfig) -> Norm:
     """Return what makes a norm of the width."""
     return functools.partial(nn.LayerNorm, config.width, eps=config.epsilon)
 
 
-def feed_forward(config: ViTConfig) -> nn.Module:
+def feed_forward(config: ViTConfig) -> FeedForward:
     """Compose the feed-forward of a block."""
-    if config.gated:
-        return GatedFeedForward(config.width, config.hidden)
     return FeedForward(config.width, config.hidden, ACTIVATIONS[config.activation]())
 
 
 def block(
-    config: ViTConfig, attention: MultiHeadAttention | None = None, scale: Callable[[], nn.Module] | None = None
-) -> PreNormEncoderBlock:
-    """Compose a block of a ViT; it attends, and scales its branches, as every ViT does unless it is given how."""
-    return PreNormEncoderBlock(
-        attention or MultiHeadAttention(config.width, config.heads, bias=config.bias),
-        feed_forward(config),
-        norm(config),
-        scale or (functools.partial(LayerScale, config.width) if config.scaled else nn.Identity),
-    )
+    config: ViTConfig,
+    attention: MultiHeadAttention | None = None,
+    mlp: nn.Module | None = None,
+    scale: Callable[[], nn.Module] = nn.Identity,
+) -> PreNormBlock:
+    """Compose a block of a ViT, with the paper's attention and feed-forward unless others are given."""
+    attention = attention or MultiHeadAttention(config.width, config.heads)
+    return PreNormBlock(attention, mlp or feed_forward(config), norm(config), scale)
+
+
+def dinov2_block(config: ViTConfig, attention: MultiHeadAttention, mlp: nn.Module) -> PreNormBlock:
+    """Compose a block of a DINOv2: every branch is scaled (Oquab et al. 2023)."""
+    return block(config, attention, mlp, functools.partial(LayerScale, config.width))
 
 
 def vit(
@@ -136,17 +143,16 @@ def vit(
 ) -> ViT:
     """Compose a ViT of the given sizes with freshly initialised weights.
 
-    It classifies unless it has another head, learns its positions unless it has others, and its blocks are those of
-    every ViT unless it has others.
+    By default it classifies, learns its positions, and has the paper's blocks.
     """
     rows, columns = config.grid
-    learned = nn.Embedding(1 + config.distilled + rows * columns, config.width)
+    learned = nn.Embedding(1 + config.distillation_tokens + rows * columns, config.width)
     nn.init.trunc_normal_(learned.weight, std=0.02)
     return ViT(
         patches=Patches(config.image, config.channels, config.patch, config.width),
         positions=positions or learned,
-        encoder=Encoder(blocks or [block(config) for _ in range(config.layers)], norm(config)()),
+        encoder=Stack(blocks or [block(config) for _ in range(config.layers)], norm(config)()),
         head=head or FirstLinear(config.width, config.classes),
-        distilled=config.distilled,
+        distillation_tokens=config.distillation_tokens,
         registers=config.registers,
     )

@@ -1,4 +1,4 @@
-"""Weights to and from safetensors files. Pickles can run code when they are read, so there is no way to read one."""
+"""Load and save weights as safetensors. Pickles are not supported, because reading one can run code."""
 
 from pathlib import Path
 
@@ -12,14 +12,14 @@ class WeightsError(ValueError):
 
 
 DEFINITION = "definition"
-"""What a file's metadata says its weights are of. Variants may have the same tensors and compute other things."""
+"""Key of a file's metadata: the model its weights are of. Variants may have the same tensors and compute otherwise."""
 
 
 def load_weights(module: nn.Module, file: Path, definition: str | None = None) -> None:
-    """Fill a module from a safetensors file in which every tensor is used exactly once.
+    """Fill a module from a safetensors file; every tensor of either must be in the other.
 
-    Raises WeightsError where the file is absent, unreadable or no safetensors file, where it says that it is of another
-    `definition`, and where tensors are missing, left over or of another shape than the module's.
+    Raises WeightsError if the file is absent, unreadable or no safetensors file, if it says that it is of another
+    `definition`, or if tensors are missing, left over or of another shape than the module's.
     """
     if file.suffix != ".safetensors":
         raise WeightsError(f"{file.name}: weights must be a .safetensors file, given {file.suffix or 'no suffix'}")
@@ -48,13 +48,13 @@ def load_weights(module: nn.Module, file: Path, definition: str | None = None) -
 
 
 def save_weights(module: nn.Module, file: Path, definition: str | None = None) -> None:
-    """Write every parameter, and what else a module keeps, once; shared ones under their first name."""
+    """Write every parameter and persistent buffer once; a shared one under its first name."""
     tensors = {name: tensor.detach().contiguous() for name, tensor in _tensors(module).items()}
     save_file(tensors, file, {DEFINITION: definition} if definition else None)
     file.chmod(0o644)  # the library makes it private, and weights are to be read
 
 
 def _tensors(module: nn.Module) -> dict[str, Tensor]:
-    """Return what a module has learned, a shared tensor under its first name: parameters, and means that it keeps."""
+    """Return parameters and persistent buffers by name; a shared tensor under its first name."""
     kept = module.state_dict().keys()
     return {**dict(module.named_parameters()), **{name: one for name, one in module.named_buffers() if name in kept}}

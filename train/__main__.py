@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from model.catalogue import BUNDLED
-from model.variants import VARIANTS
+from model.vit_variants import VARIANTS
 from model.weights import save_weights
 from train.fit import Run
 
@@ -19,14 +19,15 @@ RECIPES = {
     "dates-mlm": "language",
     "dates-clm": "language",
 }
-"""Models that can be trained, and the module that knows how: `train(name, run)`, and `STEPS` by name."""
+"""Models that can be trained, each with the module of `train/recipes` that knows how."""
 
 
 def main() -> int:
     """Train the named models one after the other. Returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m train",
-        description="Train models on this machine. A run that is interrupted goes on where it was saved.",
+        description="Train models on this machine, by the recipes of train/recipes and with the data of train/data. "
+        "A run that is interrupted goes on where it was saved.",
     )
     parser.add_argument("names", nargs="+", choices=RECIPES, metavar="name", help=f"one of: {', '.join(RECIPES)}")
     parser.add_argument("--steps", type=int, help="optimizer steps (default: what the card was made with)")
@@ -34,7 +35,7 @@ def main() -> int:
     parser.add_argument("--to", type=Path, default=BUNDLED, help="folder that gets <name>/model.safetensors")
     arguments = parser.parse_args()
     for name in arguments.names:
-        recipe = importlib.import_module(f"train.{RECIPES[name]}")
+        recipe = importlib.import_module(f"train.recipes.{RECIPES[name]}")
         folder = arguments.to / name
         folder.mkdir(parents=True, exist_ok=True)
         saved = folder / "resume.pt"

@@ -11,20 +11,19 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-SAVED_EVERY = 60.0
-"""Seconds between two saves of a run."""
+SECONDS_BETWEEN_SAVES = 60.0
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a recipe is run with: how many steps, from which seed, and the file from which it resumes, if any."""
+    """One run of a recipe: how many steps, from which seed, and the file it is saved to and resumes from, if any."""
 
     steps: int
     seed: int = 0
     saved: Path | None = None
 
     def begin(self) -> random.Random:
-        """Seed PyTorch, and return a generator for all else that is drawn."""
+        """Seed PyTorch, and return a generator for everything that PyTorch does not draw."""
         torch.manual_seed(self.seed)
         return random.Random(self.seed)  # noqa: S311 # training data, not secrets
 
@@ -39,12 +38,12 @@ def fit(
     rng: random.Random | None = None,
     after: Callable[[int], None] | None = None,
 ) -> None:
-    """Minimise what `loss` returns for a fresh batch a call, over the parameters that take gradients.
+    """Minimise `loss`, which draws a fresh batch at every call, over the parameters that take gradients.
 
-    AdamW, a linear warm-up over the first twentieth, then a cosine to zero; gradients are cut at norm 1. `after` is
-    called with the number of every step once it is taken. A run with a file is saved there every minute, and goes on
-    from there with the same generators' states, PyTorch's and `rng`'s; what a recipe has drawn ahead is drawn anew.
-    Raises ValueError where the file is of another run.
+    AdamW, a linear warm-up over the first twentieth of the steps, then a cosine to zero; gradients are clipped at norm
+    1. `after` is called with the number of each step once it is taken. A run with a file is saved there every minute,
+    and resumes from there with the states of both generators, PyTorch's and `rng`; batches that a recipe had drawn
+    ahead are drawn anew. Raises ValueError if the file is of another run.
     """
     parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(parameters, lr=rate, betas=(0.9, 0.98), weight_decay=0.05)
@@ -73,7 +72,7 @@ def fit(
             after(step)
         if step % 50 == 0:
             progress.set_postfix(loss=f"{value.item():.4f}")
-        if run.saved and time.monotonic() - since > SAVED_EVERY:
+        if run.saved and time.monotonic() - since > SECONDS_BETWEEN_SAVES:
             _save(run, run.saved, step + 1, parts, rng)
             since = time.monotonic()
     module.eval()
@@ -93,7 +92,7 @@ def _save(run: Run, file: Path, done: int, parts: dict[str, Any], rng: random.Ra
 
 
 def _resumed(run: Run, parts: dict[str, Any], rng: random.Random | None) -> int:
-    """Bring a run to where it was saved; return how many steps it had taken."""
+    """Restore a run from its file; return how many steps it had taken."""
     assert run.saved  # noqa: S101 # the caller looked
     state = torch.load(run.saved, weights_only=True)
     if state["run"] != {"steps": run.steps, "seed": run.seed}:

@@ -16,7 +16,8 @@ from export.checkpoints.tensor_names import Names
 from export.errors import CheckpointError
 from export.plan import Source
 from export.tasks.image import image_model
-from model.vit import ViT, ViTConfig, vit
+from model.attention import MultiHeadAttention
+from model.vit import ViT, ViTConfig, block, vit
 
 PREPROCESSOR = "preprocessor_config.json"
 
@@ -62,6 +63,10 @@ class ImageFamily(Family[C]):
     def head(self, config: C, sizes: ViTConfig, task: Task, checkpoint: Checkpoint) -> nn.Module:
         """Return a fresh head."""
 
+    def block(self, config: C, sizes: ViTConfig) -> nn.Module:
+        """Return a fresh block."""
+        return block(sizes, MultiHeadAttention(sizes.width, sizes.heads, bias=config.qkv_bias))
+
     def image(self, trained: tuple[int, int], processed: tuple[int, int] | None) -> tuple[int, int]:
         """Return the size to export for, where the user has none in mind."""
         if processed not in (None, trained):
@@ -79,7 +84,8 @@ class ImageFamily(Family[C]):
         image = wish.image or self.image(sides(config.image_size), size(processor, self.processor))
         rule = read(processor, image, config.num_channels, self.processor)
         sizes = self.sizes(config, image, checkpoint)
-        module = vit(sizes, self.head(config, sizes, task, checkpoint))
+        blocks = [self.block(config, sizes) for _ in range(sizes.layers)]
+        module = vit(sizes, self.head(config, sizes, task, checkpoint), blocks=blocks)
         module, aside = self.fill(module, checkpoint, config, task)
         return image_model(
             wish.name,

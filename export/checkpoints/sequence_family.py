@@ -15,7 +15,7 @@ from export.checkpoints.tensor_names import Names, copy_of
 from export.checkpoints.tokenizers.tokenizer import longest, of_checkpoint
 from export.plan import Source
 from export.tasks.generation import text_to_text
-from model.transformer import Positions, Stack, TransformerConfig, transformer
+from model.transformer import POST_NORM, PRE_NORM, StackSizes, Transformer, TransformerConfig, Wiring, bart
 
 
 class Config(family.Config):
@@ -45,21 +45,23 @@ class Config(family.Config):
 C = TypeVar("C", bound=Config)
 
 
-OFFSET = 2
-"""Of the first position in the table, whose first two rows stand for padding."""
-
-
 @dataclass(frozen=True)
 class SequenceFamily(Family[C]):
     """A family whose definition is an encoder-decoder."""
 
     def sizes(self, config: C) -> TransformerConfig:
         """Return the definition's sizes."""
-        return self.common(config, positions="learned", offset=OFFSET, embedding_norm=True)
+        return self.common(config, embedding_norm=True, static_positions=False)
+
+    def compose(
+        self, config: C, sizes: TransformerConfig, wiring: Wiring, scale: float, head: nn.Linear | None
+    ) -> Transformer:
+        """Compose the definition."""
+        return bart(sizes, wiring, scale=scale, head=head)
 
     def body(self, config: C) -> Names:
         """Return the body's names: one table of embeddings, or one a side."""
-        tables = SHARED if self.sizes(config).shared else APART
+        tables = SHARED if self.sizes(config).target_vocabulary is None else APART
         return {**self.names, **tables}
 
     def head_names(self, config: C, task: Task) -> Names:
@@ -73,10 +75,10 @@ class SequenceFamily(Family[C]):
         return {"head.bias": torch.zeros_like(bias), **tensors}
 
     def common(
-        self, config: C, *, positions: Positions, embedding_norm: bool = False, **others: object
+        self, config: C, *, embedding_norm: bool, static_positions: bool, target_vocabulary: int | None = None
     ) -> TransformerConfig:
-        """Return the sizes that the families have in common, and others."""
-        own = {"normalize_embedding": embedding_norm, "static_position_embeddings": positions != "learned"}
+        """Return the sizes, after checking what the families have in common."""
+        own = {"normalize_embedding": embedding_norm, "static_position_embeddings": static_positions}
         for key, wanted in own.items():
             if getattr(config, key) not in (None, wanted):
                 raise ValueError(f"config.json: {key} must be {str(wanted).lower()} for {self.model_type}")
@@ -86,16 +88,10 @@ class SequenceFamily(Family[C]):
             config.vocab_size,
             length=config.max_position_embeddings,
             width=config.d_model,
-            encoder=Stack(config.encoder_layers, config.encoder_attention_heads, config.encoder_ffn_dim),
-            decoder=Stack(config.decoder_layers, config.decoder_attention_heads, config.decoder_ffn_dim),
-            pre_norm=config.normalize_before,
-            positions=positions,
-            embedding_norm=embedding_norm,
-            scaled=config.scale_embedding,
+            encoder=StackSizes(config.encoder_layers, config.encoder_attention_heads, config.encoder_ffn_dim),
+            decoder=StackSizes(config.decoder_layers, config.decoder_attention_heads, config.decoder_ffn_dim),
             activation=config.activation_function,
-            bias=True,
-            tied=config.tie_word_embeddings,
-            **others,  # type: ignore[arg-type] # each of its own type
+            target_vocabulary=target_vocabulary,
         )
 
     def tokenizers(self, checkpoint: Checkpoint, sizes: TransformerConfig) -> tuple[str, str | None]:
@@ -105,12 +101,16 @@ class SequenceFamily(Family[C]):
     def build(self, checkpoint: Checkpoint, wish: Wish, config: C, task: Task) -> Source:
         """Compose the definition, fill it, and say what is to be exported."""
         sizes = self.sizes(config)
-        module = transformer(sizes)
+        wiring = PRE_NORM if config.normalize_before else POST_NORM
+        scale = sizes.width**0.5 if config.scale_embedding else 1.0
+        targets = sizes.target_vocabulary or sizes.vocabulary
+        head = None if config.tie_word_embeddings else nn.Linear(sizes.width, targets)
+        module = self.compose(config, sizes, wiring, scale, head)
         tokenizer, target_tokenizer = self.tokenizers(checkpoint, sizes)
         rules = generation(
             checkpoint,
             continues=False,
-            vocabulary=sizes.target_vocabulary or sizes.vocabulary,
+            vocabulary=targets,
             room=sizes.length,
             ignored=wish.ignored,
         )

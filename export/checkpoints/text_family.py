@@ -16,8 +16,8 @@ from export.checkpoints.tokenizers.tokenizer import longest, of_checkpoint, spec
 from export.errors import CheckpointError
 from export.plan import Source
 from export.tasks.text import text_model
-from model.heads import FirstClassifier, MaskedWords, Pool
-from model.parts import ACTIVATIONS
+from model.heads import FirstClassifier, MaskedWords, Pool, Unit
+from model.layers import ACTIVATIONS
 from model.text_encoder import TextEncoderConfig, text_encoder
 
 
@@ -96,7 +96,7 @@ class TextFamily(Family[C]):
 
     def _head(self, config: C, sizes: TextEncoderConfig, task: Task, declared: Sentences) -> nn.Module:
         if task == "feature-extraction":
-            return Pool(declared.pooling, unit=declared.unit)
+            return Pool(declared.pooling, Unit() if declared.unit else nn.Identity())
         if task == "text-classification":
             return FirstClassifier(sizes.width, len(config.labels), ACTIVATIONS[self.classified]())
         activation = ACTIVATIONS[self.filled or sizes.activation]()

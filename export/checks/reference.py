@@ -1,4 +1,4 @@
-"""What the graphs of attention and relevance must return: `model/methods.py` on what a definition saw, in float64."""
+"""What the graphs of attention and relevance must return: `model/explanations.py` of what was seen, in float64."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from torch import Tensor
 from contract.manifest import FIGURES, FUSIONS, GRAPH_METHODS, ImageRule, Kind
 from export.plan import Sizes, patch_centres
 from export.tasks.traced import Look, Seen
-from model import methods
+from model import explanations
 
 Controls = dict[str, Tensor]
 
@@ -76,11 +76,11 @@ def _maps(look: Look, kind: Kind, weights: list[Tensor], values: list[Tensor], c
         fused = [_fused(layer, fusion) for layer in weights]
         ratio = controls[f"{kind.kind}.discard"] / fused[0].shape[-1] ** 2
         if ratio:
-            fused = [methods.discard(layer, ratio) for layer in fused]
+            fused = [explanations.discard(layer, ratio) for layer in fused]
         included = torch.isin(torch.arange(len(weights)), layers)
-        return methods.rollout(*methods.abreast(fused, included, kind.abreast), rows)[:, None, None]
+        return explanations.rollout(*explanations.add_parallel(fused, included, kind.abreast), rows)[:, None, None]
     norms = [
-        methods.norms(layer[:, :, rows], value, output)
+        explanations.norms(layer[:, :, rows], value, output)
         for layer, value, output in zip(weights, values, look.joining(kind), strict=True)
     ]
     return torch.stack(norms, dim=1)[:, None, layers]
@@ -94,14 +94,14 @@ def _fused(weights: Tensor, fusion: str) -> Tensor:
 
 def _diagnostics(kind: Kind, weights: list[Tensor], special: Tensor, image: ImageRule | None) -> Tensor:
     layers = []
-    for layer in weights if kind.normalized else map(methods.shares, weights):
+    for layer in weights if kind.normalized else map(explanations.shares, weights):
         figures = {
-            "entropy": methods.entropy(layer),
+            "entropy": explanations.entropy(layer),
             "special": (layer * special[:, None, None]).sum(-1),
         }
         if image and kind.grid and kind.query == kind.key:
             centres = torch.from_numpy(patch_centres(kind.grid, image))
-            figures["distance"] = methods.distance(layer, centres, kind.prefix)
+            figures["distance"] = explanations.distance(layer, centres, kind.prefix)
         layers.append(torch.stack([figures[name] for name in FIGURES if name in figures], dim=-1))
     return torch.stack(layers, dim=1)
 
@@ -148,11 +148,11 @@ def _relevance(look: Look, inputs: Sequence[Tensor], controls: Mapping[str, Tens
         target = torch.where(controls["explained"] < 0, row.argmax(-1), controls["explained"])
         maps = [layer for kind in seen.weights for layer in kind]
         gradients = iter(torch.autograd.grad(row.gather(1, target[:, None]).sum(), maps))
-    layers = [[methods.relevance_of(layer, next(gradients)).detach() for layer in kind] for kind in seen.weights]
+    layers = [[explanations.relevance_of(layer, next(gradients)).detach() for layer in kind] for kind in seen.weights]
     if len(layers) == 1:
         (kind,) = look.kinds
         included = torch.isin(torch.arange(len(layers[0])), controls[f"{kind.kind}.layers"])
-        return [methods.relevance(*methods.abreast(layers[0], included, kind.abreast), controls["rows"])]
+        return [explanations.relevance(*explanations.add_parallel(layers[0], included, kind.abreast), controls["rows"])]
     encoder, decoder, cross = layers
     at = torch.arange(len(target)), controls["position"]
-    return [found[at][:, None] for found in methods.bimodal_relevance(encoder, decoder, cross)]
+    return [found[at][:, None] for found in explanations.bimodal_relevance(encoder, decoder, cross)]

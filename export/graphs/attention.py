@@ -1,8 +1,8 @@
 """The graphs of attention and relevance: what is read off a model's weights, put behind the nodes that compute them.
 
-What each computes is defined in `model/methods.py`, which verification holds it against. Everything is reduced here, in
-the graph, and what is not asked for is not computed: it lies behind an `If`, or has no rows. (Rollout fuses all layers
-of a kind, whichever it then goes through.)
+What each computes is defined in `model/explanations.py`, which verification holds it against. Everything is reduced
+here, in the graph, and what is not asked for is not computed: it lies behind an `If`, or has no rows. (Rollout fuses
+all layers of a kind, whichever it then goes through.)
 """
 
 import functools
@@ -118,7 +118,7 @@ class Reading:
         return self._layered(fused)
 
     def rollout(self) -> str:
-        """Return the rows of `methods.rollout`, of no row nothing; rows are normalised as they are multiplied."""
+        """Return the rows of `explanations.rollout`, of no row nothing; rows are normalised as they are multiplied."""
         b = self.b
         shape = b.op("Concat", b.op("Shape", self.weights[0], end=1), b.constant([1, 1, 0, 1]), axis=0)
         return b.branch(
@@ -145,7 +145,7 @@ class Reading:
         return b.op("Unsqueeze", joint, b.constant([1, 2]))
 
     def norm(self) -> str:
-        """Return `methods.norms` of layers and rows; a layer without rows is left out."""
+        """Return `explanations.norms` of layers and rows; a layer without rows is left out."""
         b = self.b
         made = []
         for weights, value, joining, rows in zip(self.weights, self.values, self.joining, self._rows(), strict=True):
@@ -202,7 +202,7 @@ class Reading:
         return b.branch("diagnose", figures, lambda: [b.nothing(0, 0, 0, 0, 0)])[0]
 
     def _shares(self, weights: str) -> str:
-        """Return weights as distributions: as they are, or `methods.shares` of them."""
+        """Return weights as distributions: as they are, or `explanations.shares` of them."""
         if self.kind.normalized:
             return weights
         b, size = self.b, self.b.op("Abs", weights)

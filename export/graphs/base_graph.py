@@ -43,7 +43,7 @@ def _wanted(b: Builder, kind: Kind) -> str:
 
 
 def _abreast(b: Builder, kind: Kind, maps: Sequence[str]) -> list[tuple[str, str]]:
-    """`methods.abreast`: return the layers that maps add up to, each behind whether any map of it is asked for."""
+    """`explanations.add_parallel`: the layers that maps add up to, each behind whether any map of it is asked for."""
     wanted = _wanted(b, kind)
     asked = [b.op("Gather", wanted, b.constant(index)) for index in range(len(maps))]
     if kind.abreast == 1:

@@ -53,14 +53,14 @@ def _seed(b: Builder, plan: Plan, answer: str, scale: float) -> str:
 
 
 def _relevance(b: Builder, weights: str, gradient: str, *, half: bool) -> str:
-    """`methods.relevance_of`: (batch, query, key)."""
+    """`explanations.relevance_of`: (batch, query, key)."""
     if half:
         weights, gradient = b.floats(weights), b.op("Div", b.floats(gradient), b.constant(SCALE, np.float32))
     return b.reduce("ReduceMean", b.op("Relu", b.op("Mul", weights, gradient)), 1, keep=False)
 
 
 def _bimodal(b: Builder, plan: Plan, layers: Mapping[KindName, list[str]]) -> None:
-    """`methods.bimodal_relevance`, and of it the row of each target's position."""
+    """`explanations.bimodal_relevance`, and of it the row of each target's position."""
 
     def eye(layer: str) -> str:
         length = b.length(layer, 2)

@@ -17,7 +17,7 @@ from export.tasks.traced import (
     Normalize,
 )
 from model.attention import MultiHeadAttention
-from model.selects import Hard, ReAttention
+from model.attention_variants import Hard, ReAttention
 from model.vit import ViT, ViTConfig
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from contract.manifest import Kind
 from model.attention import KeyValue, Maps
-from model.blocks import recording
+from model.cache import recording
 from model.convolutional import Convolutional
 from model.gpt import GPT
 from model.recurrent import Recurrent

@@ -16,9 +16,12 @@ from export.bundled import ALIGNED
 from export.checkpoints.tokenizers.tokenizer import words as worded
 from export.pipeline import export
 from export.tasks.generation import aligned, crossing
+from model.captioner import CAPTIONS_MEAN as MEAN
+from model.captioner import CAPTIONS_STD as STD
 from model.captioner import CaptionerConfig, captioner
 from model.recurrent import RecurrentConfig
-from model.words import END, MEAN, SPECIALS, START, STD, WORDS
+from model.vocabularies import END, START, WORDS
+from model.vocabularies import WORD_SPECIALS as SPECIALS
 from service.generation.decode_loop import log_softmax
 from service.generation.token_selection import Beams
 from tests.conftest import once, served

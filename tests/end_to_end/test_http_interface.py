@@ -14,9 +14,10 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from contract.artifact import read_artifact
-from model.alphabet import START, encode
 from model.catalogue import bundled
-from model.scan import MEAN, STD
+from model.vit import DIGITS_MEAN as MEAN
+from model.vit import DIGITS_STD as STD
+from model.vocabularies import START, encode
 from service.inputs.image_preprocessing import decode_image
 from service.options import AttentionOptions
 from tests.conftest import served

@@ -11,13 +11,14 @@ import torch
 from contract.artifact import read_artifact
 from export.bundled import SOURCES
 from model.catalogue import BUNDLED, bundled
-from model.variants import VARIANTS
+from model.vit_variants import VARIANTS
 from tests.conftest import ROOT
-from train import captions
 from train.__main__ import RECIPES
-from train.dates import exact
-from train.digits import read_right, scans
-from train.written_dates import example
+from train.data.handwritten_digits import scans
+from train.data.written_dates.examples import example
+from train.recipes import captions
+from train.recipes.dates import exact
+from train.recipes.digits import read_right
 
 DATES = {"dates-bilinear": 0.95, "dates-recurrent": 0.99, "dates-convolutional": 0.97}
 """The least share of 500 expressions of held-out dates that is read right."""

@@ -24,13 +24,13 @@ from export.pack import Graphs
 from export.pipeline import export, write_graphs
 from export.tasks.generation import text_to_text
 from export.tasks.image import image_model
-from model.alphabet import ALPHABET, END, MASK, MASK_TOKEN, SPECIALS, START, encode
-from model.transformer import Stack, Transformer, TransformerConfig, transformer
+from model.transformer import PRE_NORM, StackSizes, Transformer, TransformerConfig, marian, vaswani
 from model.vit import ViT, ViTConfig, vit
+from model.vocabularies import ALPHABET, END, MASK, MASK_TOKEN, SPECIALS, START, encode
 from tests.conftest import ROOT
 
 VIT = ViTConfig((8, 12), 1, patch=(4, 4), width=16, layers=2, heads=2, hidden=32, classes=3)
-STACK = Stack(layers=2, heads=2, hidden=32)
+STACK = StackSizes(layers=2, heads=2, hidden=32)
 TRANSFORMER = TransformerConfig(len(SPECIALS) + len(ALPHABET), length=48, width=16, encoder=STACK, decoder=STACK)
 
 
@@ -60,7 +60,7 @@ def classifier(model=None):
 def translator(model=None, config=TRANSFORMER):
     return text_to_text(
         "pair",
-        model or sharpened(transformer(config)),
+        model or sharpened(vaswani(config)),
         config,
         family="transformer",
         tokenizer=characters(SPECIALS, ALPHABET),
@@ -73,7 +73,9 @@ def translator(model=None, config=TRANSFORMER):
 @pytest.fixture(scope="module", params=["classifier", "translator", "pre-norm, untied"])
 def source(request):
     if request.param == "pre-norm, untied":
-        return translator(config=dataclasses.replace(TRANSFORMER, shared=False, tied=False, pre_norm=True))
+        config = dataclasses.replace(TRANSFORMER, target_vocabulary=TRANSFORMER.vocabulary)
+        head = nn.Linear(config.width, config.vocabulary, bias=False)
+        return translator(sharpened(marian(config, PRE_NORM, scale=config.width**0.5, head=head)), config)
     return {"classifier": classifier, "translator": translator}[request.param]()
 
 
@@ -267,7 +269,7 @@ class Leaky(Transformer):
 
 
 def test_padding_that_leaks_is_refused(tmp_path):
-    model = sharpened(transformer(TRANSFORMER))
+    model = sharpened(vaswani(TRANSFORMER))
     model.__class__ = Leaky
     source = translator(model)
     with pytest.raises(ExportError, match=r": alone = in a padded batch: must agree within .* at row \d of"):

@@ -1,7 +1,7 @@
 """Everything that is read off attention, of the artifacts themselves, against definitions that share nothing with them.
 
 What the bundled models see comes from our definitions in float64, what checkpoints see from the reference library; the
-methods come from `tests/model/methods_reference.py`, gradients from autograd.
+methods come from `tests/samples/explanations_reference.py`, gradients from autograd.
 """
 
 import re
@@ -15,9 +15,9 @@ import torch
 from contract.artifact import read_artifact
 from contract.manifest import FIGURES, FUSIONS, GRAPH_METHODS
 from export.bundled import SOURCES
-from model.alphabet import START, encode
+from model.vocabularies import START, encode
 from tests.export.checkpoints import CASES, reference
-from tests.model import methods_reference as methods
+from tests.samples import explanations_reference as methods
 
 BUNDLED = ("digits", "dates")
 BATCHES = (1, 3, 8)

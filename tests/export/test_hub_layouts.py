@@ -12,7 +12,7 @@ from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
 from export.checkpoints.family import Wish
 from export.errors import CheckpointError
-from model.parts import sinusoids
+from model.layers import sinusoids
 from tests.export.test_checkpoints import edit, without
 
 

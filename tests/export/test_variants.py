@@ -15,13 +15,13 @@ from export.checkpoints.tokenizers.tokenizer import characters
 from export.pipeline import export
 from export.tasks.generation import aligned, crossing
 from export.tasks.image import image_model
-from model import methods
-from model.alphabet import ALPHABET, END, SPECIALS, START, encode
+from model import explanations
 from model.convolutional import ConvolutionalConfig, convolutional
 from model.recurrent import RecurrentConfig, recurrent_text
-from model.variants import VARIANTS
+from model.vit_variants import VARIANTS
+from model.vocabularies import ALPHABET, END, SPECIALS, START, encode
 from tests.conftest import once, served
-from tests.model.reference import sharpen
+from tests.samples.attention_reference import sharpen
 
 SIDE = 28
 LABELS = tuple("0123456789")
@@ -149,7 +149,7 @@ def test_a_method_is_served_or_refused_by_name(client, picture, name, method):
     layers = list(maps.values())
     if method == "relevance":
         gradients = torch.autograd.grad(logits.max(), layers)
-        layers = [methods.relevance_of(*pair) for pair in zip(layers, gradients, strict=True)]
+        layers = [explanations.relevance_of(*pair) for pair in zip(layers, gradients, strict=True)]
     else:
         layers = [one.mean(1) for one in layers]
     if name == "digits-parallel":  # two side by side are one layer

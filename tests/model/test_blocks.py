@@ -1,33 +1,40 @@
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from model.attention import MultiHeadAttention, causal
+from model.attention import MultiHeadAttention, causal, only_these
 from model.blocks import (
+    BranchformerBlock,
     Decoder,
-    Encoder,
+    EBranchformerBlock,
+    MacaronBlock,
+    ParallelBlock,
+    PostNormBlock,
     PostNormDecoderBlock,
-    PostNormEncoderBlock,
+    PreNormBlock,
     PreNormDecoderBlock,
-    PreNormEncoderBlock,
-    only_these,
+    Stack,
 )
-from model.parts import FeedForward
-from tests.model.reference import (
+from model.layers import ConvolutionalGatingMLP, DepthwiseMerge, FeedForward
+from tests.samples.attention_reference import (
     assert_same,
     assert_same_maps,
     copy_block,
     decoder_block,
     encoder_block,
+    feed_forward,
     gelu,
     layer_norm,
+    linear,
     randn,
     relu,
     sharpen,
     weights_of,
 )
+from tests.samples.attention_reference import attention as attention_equation
 
-WIDTH, HEADS, HIDDEN = 12, 3, 20
+WIDTH, HEADS, HIDDEN, TOKENS, KERNEL = 12, 3, 20, 7, 3
 PADDED = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])  # (batch, token)
 VISIBLE = {
     "everything": None,
@@ -35,7 +42,7 @@ VISIBLE = {
     "what is no padding": PADDED[:, None, None, :],
     "both": causal(5) & PADDED[:, None, None, :],
 }
-ENCODER_BLOCKS = [(PreNormEncoderBlock, True), (PostNormEncoderBlock, False)]
+ENCODER_BLOCKS = [(PreNormBlock, True), (PostNormBlock, False)]
 DECODER_BLOCKS = [(PreNormDecoderBlock, True), (PostNormDecoderBlock, False)]
 
 
@@ -148,7 +155,7 @@ def test_a_decoder_block_looks_at_what_is_recalled(block, pre_norm):
 @pytest.mark.parametrize(("block", "pre_norm"), ENCODER_BLOCKS)
 @pytest.mark.parametrize("last", [norm, nn.Identity], ids=["norm", "no norm"])
 def test_an_encoder_is_its_blocks_in_order_and_then_its_norm(block, pre_norm, last):
-    module, x = sharpen(Encoder([encoder_of(block, nn.ReLU()) for _ in range(3)], last())), randn(2, 5, WIDTH)
+    module, x = sharpen(Stack([encoder_of(block, nn.ReLU()) for _ in range(3)], last())), randn(2, 5, WIDTH)
     given, maps = module(x, VISIBLE["what is no padding"])
     w, expected, found = weights_of(module), x.numpy(), {}
     for index in range(3):
@@ -203,9 +210,9 @@ def test_a_decoder_refuses_memories_or_recalls_for_another_number_of_blocks(memo
         module(randn(1, 4, WIDTH), remembered, causal(4), None, [only_these] * recalls)
 
 
-@pytest.mark.parametrize("block", [PreNormEncoderBlock, PostNormEncoderBlock])
+@pytest.mark.parametrize("block", [PreNormBlock, PostNormBlock])
 def test_permuting_the_tokens_of_an_encoder_permutes_its_outputs_and_both_axes_of_every_map(block):
-    module, x = sharpen(Encoder([encoder_of(block, nn.ReLU()) for _ in range(2)], norm())), randn(2, 5, WIDTH)
+    module, x = sharpen(Stack([encoder_of(block, nn.ReLU()) for _ in range(2)], norm())), randn(2, 5, WIDTH)
     order = torch.tensor([3, 0, 4, 1, 2])
     given, maps = module(x, None)
     permuted, permuted_maps = module(x[:, order], None)
@@ -213,9 +220,9 @@ def test_permuting_the_tokens_of_an_encoder_permutes_its_outputs_and_both_axes_o
     assert_same_maps(permuted_maps, {name: found[:, :, order][:, :, :, order] for name, found in maps.items()})
 
 
-@pytest.mark.parametrize("block", [PreNormEncoderBlock, PostNormEncoderBlock])
+@pytest.mark.parametrize("block", [PreNormBlock, PostNormBlock])
 def test_padding_changes_nothing_for_the_tokens_before_it(block):
-    module, x = sharpen(Encoder([encoder_of(block, nn.ReLU()) for _ in range(2)], norm())), randn(2, 5, WIDTH)
+    module, x = sharpen(Stack([encoder_of(block, nn.ReLU()) for _ in range(2)], norm())), randn(2, 5, WIDTH)
     given, maps = module(x, PADDED[:, None, None, :])
     alone, maps_alone = module(x[1:, :3], None)
     assert_same(given[1:, :3], alone)
@@ -227,3 +234,92 @@ def test_padding_changes_nothing_for_the_tokens_before_it(block):
 def test_a_norm_is_made_afresh_for_every_place():
     block = decoder_of(PostNormDecoderBlock)
     assert len({id(parameter) for parameter in block.parameters()}) == 2 * (3 + 4 + 4 + 2)
+
+
+def attentions(count):
+    return [MultiHeadAttention(WIDTH, HEADS) for _ in range(count)]
+
+
+def feed_forwards(count):
+    return [FeedForward(WIDTH, HIDDEN, nn.GELU()) for _ in range(count)]
+
+
+def branches(merge):
+    return BranchformerBlock(*attentions(1), ConvolutionalGatingMLP(WIDTH, HIDDEN, KERNEL), merge, norm)
+
+
+def depthwise(w, name, x):
+    """A correlation a channel along the tokens, zeros beyond their ends."""
+    side = KERNEL // 2
+    padded = np.pad(x, ((0, 0), (side, side), (0, 0)))
+    windows = np.stack([padded[:, start : start + x.shape[1]] for start in range(KERNEL)], -1)  # (b, t, c, k)
+    return np.einsum("btck,ck->btc", windows, w[f"{name}.weight"][:, 0]) + w[f"{name}.bias"]
+
+
+def gating(w, name, x):
+    wide = gelu(linear(w, f"{name}.0", x))
+    a, b = np.split(wide, 2, axis=-1)
+    return linear(w, f"{name}.3", a * depthwise(w, f"{name}.2.convolution", layer_norm(w, f"{name}.2.norm", b)))
+
+
+def parallel_equation(w, x):
+    found = [
+        attention_equation(w, f"module.attentions.{i}", HEADS, *[layer_norm(w, f"module.attention_norms.{i}", x)] * 2)
+        for i in range(2)
+    ]
+    x = x + found[0][0] + found[1][0]
+    more = [
+        feed_forward(w, f"module.feed_forwards.{i}", layer_norm(w, f"module.feed_forward_norms.{i}", x), gelu)
+        for i in range(2)
+    ]
+    return x + more[0] + more[1], {f"attentions.{i}": found[i][1] for i in range(2)}
+
+
+def half_fed(w, part, x):
+    return x + 0.5 * feed_forward(w, f"module.{part}", layer_norm(w, f"module.{part}_norm", x), gelu)
+
+
+def macaron_equation(w, x):
+    x = half_fed(w, "first", x)
+    mixed, weights = attention_equation(w, "module.attention", HEADS, *[layer_norm(w, "module.attention_norm", x)] * 2)
+    return half_fed(w, "second", x + mixed), {"attention": weights}
+
+
+def both_branches(w, name, x):
+    mixed, weights = attention_equation(
+        w, f"{name}.attention", HEADS, *[layer_norm(w, f"{name}.attention_norm", x)] * 2
+    )
+    return np.concatenate((mixed, gating(w, f"{name}.gating", layer_norm(w, f"{name}.gating_norm", x))), -1), weights
+
+
+def branchformer_equation(w, x):
+    both, weights = both_branches(w, "module", x)
+    return x + linear(w, "module.merge", both), {"attention": weights}
+
+
+def e_branchformer_equation(w, x):
+    x = half_fed(w, "first", x)
+    y, weights = both_branches(w, "module.branches", x)
+    merged = linear(w, "module.branches.merge.output", depthwise(w, "module.branches.merge.convolution", y) + y)
+    return layer_norm(w, "module.norm", half_fed(w, "second", x + merged)), {"branches.attention": weights}
+
+
+BLOCKS = {
+    "parallel": (lambda: ParallelBlock(attentions(2), feed_forwards(2), norm), parallel_equation),
+    "macaron": (lambda: MacaronBlock(*attentions(1), *feed_forwards(2), norm), macaron_equation),
+    "branchformer": (lambda: branches(nn.Linear(2 * WIDTH, WIDTH)), branchformer_equation),
+    "e-branchformer": (
+        lambda: EBranchformerBlock(branches(DepthwiseMerge(WIDTH, KERNEL)), *feed_forwards(2), norm),
+        e_branchformer_equation,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_block_is_its_equation(name):
+    make, equation = BLOCKS[name]
+    module, x = sharpen(make()), randn(2, TOKENS, WIDTH)
+    given, maps = module(x, None)
+    expected, weights = equation(weights_of(module), x.numpy())
+    assert_same(given, expected)
+    assert_same_maps(maps, weights)

@@ -1,9 +1,10 @@
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
 
-from model import words
-from model.alphabet import VOCABULARY
 from model.captioner import CAPTIONER_SIZES
 from model.catalogue import CATALOGUE, build, bundled
 from model.convolutional import CONVOLUTIONAL_SIZES
@@ -11,10 +12,12 @@ from model.gpt import GPT_SIZES
 from model.recurrent import RECURRENT_SIZES
 from model.text_encoder import TEXT_ENCODER_SIZES
 from model.transformer import TRANSFORMER_SIZES
-from model.variants import PLAIN, VARIANTS
 from model.vit import VIT_SIZES
+from model.vit_variants import PLAIN, VARIANTS
+from model.vocabularies import VOCABULARY, WORD_SPECIALS, WORDS
 from model.weights import WeightsError
-from train.digits import pixels, scans
+from tests.conftest import ROOT
+from train.data.handwritten_digits import pixels, scans
 
 PARAMETERS = {
     "vit_b_16": 86_567_656,
@@ -109,7 +112,7 @@ def test_a_model_takes_its_largest_input_and_has_its_layers_and_heads(name):
             config = CAPTIONER_SIZES["captions"]
             target = torch.zeros(1, config.decoder.target_length, dtype=torch.long)
             logits, maps = model(torch.zeros(1, config.channels, *config.image), None, target)
-            assert logits.shape == (1, target.shape[1], len(words.SPECIALS) + len(words.WORDS))
+            assert logits.shape == (1, target.shape[1], len(WORD_SPECIALS) + len(WORDS))
         else:
             config = PLAIN if name in VARIANTS else VIT_SIZES[name.removesuffix("-dino")]
             logits, maps = model(torch.zeros(1, config.channels, *config.image))
@@ -148,3 +151,14 @@ def test_the_bundled_digits_read_the_held_out_scans():
     with torch.no_grad():
         right = (model(pixels(held))[0].argmax(1) == labels).double().mean().item()
     assert right >= 0.985
+
+
+def test_a_variant_that_nobody_knows_is_refused():
+    with pytest.raises(ValueError, match=r"model: must be one of .*digits-axial.*, given 'digits-sideways'"):
+        build("digits-sideways")
+
+
+def test_definitions_need_neither_data_sets_nor_recipes():
+    code = "import sys, model.catalogue, model.explanations; print({'train', 'sklearn', 'PIL'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "set()"

@@ -1,12 +1,11 @@
 """A decoder alone: the past decides, and decoding with a cache is one pass."""
 
-from dataclasses import replace
-
 import numpy as np
 import torch
+from torch import nn
 
 from model.gpt import GPTConfig, gpt
-from tests.model.reference import sharpen
+from tests.samples.attention_reference import sharpen
 
 CONFIG = GPTConfig(13, length=12, width=8, layers=3, heads=2, hidden=20)
 TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9, 2], [6, 5, 3, 5, 8, 9, 7]])
@@ -56,5 +55,7 @@ def test_steps_from_remembered_keys_and_values_give_what_one_pass_gives():
 def test_a_tied_matrix_is_one_parameter():
     module = gpt(CONFIG)
     assert module.head.weight is module.embed.tokens.weight
-    apart = gpt(replace(CONFIG, tied=False))
+    head = nn.Linear(8, 13, bias=False)
+    apart = gpt(CONFIG, head)
+    assert apart.head is head
     assert apart.head.weight is not apart.embed.tokens.weight

@@ -1,4 +1,4 @@
-"""Heads and new parts against their equations, written out in numpy."""
+"""Heads against their equations, written out in numpy."""
 
 import numpy as np
 import pytest
@@ -14,10 +14,10 @@ from model.heads import (
     FirstState,
     MaskedWords,
     Pool,
+    Unit,
     head_width,
 )
-from model.parts import GatedFeedForward, LayerScale, QuickGELU, sinusoids
-from tests.model.reference import assert_same, layer_norm, linear, randn, relu, sharpen, weights_of
+from tests.samples.attention_reference import assert_same, layer_norm, linear, randn, relu, sharpen, weights_of
 
 X = randn(3, 5, 8)
 VISIBLE = torch.tensor([[True] * 5, [True] * 3 + [False] * 2, [True] + [False] * 4])
@@ -59,7 +59,7 @@ def test_pooling_takes_no_part_of_padding(pooling, pool, unit):
     expected = np.stack([pool(row[shown]) for row, shown in zip(X.numpy(), VISIBLE.numpy(), strict=True)])
     if unit:
         expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    assert_same(Pool(pooling, unit=unit)(X, VISIBLE), expected)
+    assert_same(Pool(pooling, Unit() if unit else nn.Identity())(X, VISIBLE), expected)
 
 
 def test_masked_words_are_read_at_their_places():
@@ -73,29 +73,7 @@ def test_masked_words_are_read_at_their_places():
 
 @pytest.mark.parametrize(
     ("head", "width"),
-    [(FirstState(), 8), (FirstLinear(8, 3), 3), (FirstClassifier(8, 4, nn.Tanh()), 4), (Pool("mean", unit=True), 8)],
+    [(FirstState(), 8), (FirstLinear(8, 3), 3), (FirstClassifier(8, 4, nn.Tanh()), 4), (Pool("mean", Unit()), 8)],
 )
 def test_a_head_says_how_wide_its_answer_is(head, width):
     assert head_width(head, 8) == width == head(X.float(), VISIBLE).shape[-1]
-
-
-def test_a_gated_feed_forward_is_swiglu():
-    module = sharpen(GatedFeedForward(8, 6))
-    w, x = weights_of(module), X.numpy()
-    gate = linear(w, "module.gate", x)
-    assert_same(module(X), linear(w, "module.output", gate / (1 + np.exp(-gate)) * linear(w, "module.up", x)))
-
-
-def test_a_layer_scale_multiplies_every_channel_by_its_own_number():
-    module = sharpen(LayerScale(8))
-    assert_same(module(X), X.numpy() * weights_of(module)["module.weight"])
-    assert len(set(weights_of(module)["module.weight"])) == 8
-
-
-def test_quick_gelu_is_its_formula():
-    assert_same(QuickGELU()(X), X.numpy() / (1 + np.exp(-1.702 * X.numpy())))
-
-
-def test_sinusoids_in_halves_are_the_interleaved_ones_in_another_order():
-    interleaved, halves = sinusoids(7, 8), sinusoids(7, 8, interleaved=False)
-    assert torch.equal(halves, torch.cat((interleaved[:, 0::2], interleaved[:, 1::2]), dim=1))

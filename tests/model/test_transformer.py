@@ -5,29 +5,43 @@ import torch
 from torch import nn
 
 from model.attention import MultiHeadAttention, causal
-from model.transformer import Stack, TransformerConfig, transformer
-from tests.model.reference import assert_same, assert_same_maps, copy_block, randn, sharpen
+from model.layers import sinusoids
+from model.transformer import (
+    BART_OFFSET,
+    POST_NORM,
+    PRE_NORM,
+    StackSizes,
+    TransformerConfig,
+    bart,
+    marian,
+    vaswani,
+)
+from tests.samples.attention_reference import assert_same, assert_same_maps, copy_block, randn, sharpen
 
 WIDTH, HEADS, HIDDEN, LAYERS, VOCABULARY = 16, 4, 24, 2, 13
-STACK = Stack(LAYERS, HEADS, HIDDEN)
+STACK = StackSizes(LAYERS, HEADS, HIDDEN)
 SMALL = TransformerConfig(VOCABULARY, length=20, width=WIDTH, encoder=STACK, decoder=STACK)
-CONFIGS = {
-    f"{norm}, {tie}": replace(SMALL, pre_norm=norm == "pre-norm", shared=tie == "tied", tied=tie == "tied")
-    for norm in ("pre-norm", "post-norm")
-    for tie in ("tied", "untied")
+APART = replace(SMALL, target_vocabulary=VOCABULARY)
+
+
+def untied(wiring):
+    head = nn.Linear(WIDTH, VOCABULARY, bias=False)
+    return marian(APART, wiring, scale=WIDTH**0.5, head=head)
+
+
+MODELS = {
+    "pre-norm, tied": lambda: vaswani(SMALL, PRE_NORM),
+    "pre-norm, untied": lambda: untied(PRE_NORM),
+    "post-norm, tied": lambda: vaswani(SMALL),
+    "post-norm, untied": lambda: untied(POST_NORM),
 }
 SOURCE_LENGTHS = (7, 3, 5, 1, 6)
 TARGET_LENGTHS = (4, 6, 1, 5, 2)
 
 
-@pytest.fixture(params=CONFIGS.values(), ids=CONFIGS)
-def config(request):
-    return request.param
-
-
-@pytest.fixture
-def model(config):
-    return sharpen(transformer(config))
+@pytest.fixture(params=MODELS.values(), ids=MODELS)
+def model(request):
+    return sharpen(request.param())
 
 
 def tokens(*shape, seed=0):
@@ -58,15 +72,16 @@ def row(maps, index):
     return cut
 
 
-def reference(model, config):
+def reference(model):
     """An nn.Transformer with the same weights.
 
     Left alone, torch would end both stacks in a norm after post-norm blocks too, which the paper does not.
     """
-    sizes = {"dropout": 0.0, "batch_first": True, "norm_first": config.pre_norm, "dtype": torch.float64}
+    pre_norm = isinstance(model.encoder.norm, nn.LayerNorm)
+    sizes = {"dropout": 0.0, "batch_first": True, "norm_first": pre_norm, "dtype": torch.float64}
     encoder_layer = nn.TransformerEncoderLayer(WIDTH, HEADS, HIDDEN, **sizes)
     decoder_layer = nn.TransformerDecoderLayer(WIDTH, HEADS, HIDDEN, **sizes)
-    ends = [nn.LayerNorm(WIDTH, dtype=torch.float64) if config.pre_norm else None for _ in range(2)]
+    ends = [nn.LayerNorm(WIDTH, dtype=torch.float64) if pre_norm else None for _ in range(2)]
     theirs = nn.Transformer(
         custom_encoder=nn.TransformerEncoder(encoder_layer, LAYERS, ends[0], enable_nested_tensor=False),
         custom_decoder=nn.TransformerDecoder(decoder_layer, LAYERS, ends[1]),
@@ -77,7 +92,7 @@ def reference(model, config):
     for stack, copy in ((model.encoder, theirs.encoder), (model.decoder, theirs.decoder)):
         for block, layer in zip(stack.blocks, copy.layers, strict=True):
             copy_block(block, layer)
-        if config.pre_norm:
+        if pre_norm:
             copy.norm.load_state_dict(stack.norm.state_dict())
     return theirs
 
@@ -90,9 +105,9 @@ def caches(batch, capacity, seed):
     ]
 
 
-def test_the_logits_are_those_of_torch_with_causal_and_padding_masks(model, config):
+def test_the_logits_are_those_of_torch_with_causal_and_padding_masks(model):
     source, visible, target = batch()
-    theirs = reference(model, config)
+    theirs = reference(model)
     rows = model.source.positions.table
     decoded = theirs(
         model.source.tokens.weight[source] * WIDTH**0.5 + rows[: source.shape[1]],
@@ -221,21 +236,21 @@ def test_there_is_one_map_for_every_attention_module_under_its_path(model):
 
 
 def test_tied_embeddings_are_one_parameter_with_one_name():
-    model = transformer(SMALL)
+    model = vaswani(SMALL)
     assert model.source.tokens.weight is model.target.tokens.weight is model.head.weight
     names = [name for name, parameter in model.named_parameters() if parameter.shape == (VOCABULARY, WIDTH)]
     assert names == ["source.tokens.weight"]
 
 
 def test_untied_embeddings_are_three_parameters():
-    model = transformer(replace(SMALL, shared=False, tied=False))
+    model = untied(POST_NORM)
     names = [name for name, parameter in model.named_parameters() if parameter.shape == (VOCABULARY, WIDTH)]
     assert names == ["source.tokens.weight", "target.tokens.weight", "head.weight"]
     assert (model.source.tokens.weight != model.target.tokens.weight).all()
 
 
 def test_fresh_embeddings_have_unit_variance_once_they_are_scaled():
-    model = transformer(replace(SMALL, vocabulary=1000, width=64))
+    model = vaswani(replace(SMALL, vocabulary=1000, width=64))
     index = torch.zeros(1000, dtype=torch.long)
     embedded = model.source(torch.arange(1000)[None], index) - model.source.positions(index)
     assert abs(embedded.std() - 1) < 0.02
@@ -243,3 +258,29 @@ def test_fresh_embeddings_have_unit_variance_once_they_are_scaled():
 
 def test_the_sinusoids_are_not_among_the_weights(model):
     assert not [name for name in model.state_dict() if "positions" in name]
+
+
+def test_a_bart_learns_positions_and_normalises_embeddings_on_each_side():
+    model = sharpen(bart(SMALL, POST_NORM, scale=3.0))
+    assert model.source.tokens is model.target.tokens
+    assert model.head.weight is model.source.tokens.weight
+    assert model.head.bias is not None
+    index, given = torch.arange(4), tokens(2, 4)
+    for side in (model.source, model.target):
+        summed = side.tokens.weight[given] * 3 + side.positions.weight[BART_OFFSET + index]
+        assert_same(side(given, index), side.norm(summed))
+    assert (model.source.positions.weight != model.target.positions.weight).all()
+    assert (model.source.norm.weight != model.target.norm.weight).all()
+    assert len(model.source.positions.weight) == BART_OFFSET + SMALL.length
+
+
+def test_a_marian_has_sines_before_cosines_and_one_embedding_unless_the_target_has_its_own_vocabulary():
+    model = marian(SMALL, POST_NORM, scale=1.0)
+    assert model.source is model.target
+    assert model.head.weight is model.target.tokens.weight
+    assert model.head.bias is not None
+    assert torch.equal(model.source.positions.table, sinusoids(SMALL.length, WIDTH, interleaved=False))
+    model = marian(replace(SMALL, target_vocabulary=17), POST_NORM, scale=1.0)
+    assert model.source.tokens.weight.shape == (VOCABULARY, WIDTH)
+    assert model.head.weight is model.target.tokens.weight
+    assert model.head.weight.shape == (17, WIDTH)

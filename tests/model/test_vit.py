@@ -1,10 +1,15 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from model.attention import MultiHeadAttention
-from model.vit import VIT_SIZES, ViTConfig, vit
-from tests.model.reference import (
+from model.blocks import Stack
+from model.layers import GatedFeedForward
+from model.vit import VIT_SIZES, ViTConfig, dinov2_block, vit
+from tests.samples.attention_reference import (
     assert_same,
     assert_same_maps,
     encoder_block,
@@ -116,3 +121,29 @@ def test_an_image_that_patches_do_not_fill_is_refused(height, width):
     words = rf"image: sides must be multiples of the patch's 4x4, given {height}x{width}"
     with pytest.raises(ValueError, match=words):
         ViTConfig((height, width), 1, patch=(4, 4), width=8, layers=1, heads=1, hidden=8, classes=2)
+
+
+def test_further_tokens_stand_behind_the_class_token_and_registers_have_no_position():
+    config = replace(SMALL, distillation_tokens=1, registers=2)
+    model, pixels = sharpen(vit(config, nn.Identity())), randn(2, 2, 8, 12)
+    assert config.prefix == 4
+    assert len(model.positions.weight) == 2 + 6
+    model.encoder = Stack([], nn.Identity())
+    states, maps = model(pixels)
+    assert maps == {}
+    positions = model.positions.weight
+    assert_same(states[:, 0], (model.class_token[0] + positions[0]).expand(2, -1))
+    assert_same(states[:, 1:3], model.registers.expand(2, -1, -1))
+    assert_same(states[:, 3], (model.distillation_token[0] + positions[1]).expand(2, -1))
+    assert_same(states[:, 4:], model.patches(pixels) + positions[2:])
+
+
+def test_a_block_of_dinov2_scales_both_branches():
+    attention, mlp = MultiHeadAttention(12, 3), GatedFeedForward(12, 20)
+    block, x = sharpen(dinov2_block(SMALL, attention, mlp)), randn(2, 7, 12)
+    given, maps = block(x, None)
+    mixed, found = attention(block.attention_norm(x), None)
+    expected = x + block.attention_scale.weight * mixed
+    expected = expected + block.feed_forward_scale.weight * mlp(block.feed_forward_norm(expected))
+    assert_same(given, expected)
+    assert_same(maps["attention"], found[""])

@@ -6,16 +6,20 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from model.transformer import Stack, TransformerConfig, transformer
+from model.catalogue import build
+from model.transformer import POST_NORM, StackSizes, TransformerConfig, marian, vaswani
 from model.vit import ViTConfig, vit
+from model.vit_variants import PLAIN
 from model.weights import WeightsError, load_weights, save_weights
-from tests.model.reference import sharpen
+from tests.samples.attention_reference import assert_same, sharpen
 
-TRANSFORMER = TransformerConfig(13, length=8, width=8, encoder=Stack(1, 2, 12), decoder=Stack(1, 2, 12))
+TRANSFORMER = TransformerConfig(13, length=8, width=8, encoder=StackSizes(1, 2, 12), decoder=StackSizes(1, 2, 12))
 MODULES = {
     "vit": lambda: vit(ViTConfig((4, 4), 1, patch=(2, 2), width=8, layers=1, heads=2, hidden=12, classes=3)),
-    "tied": lambda: transformer(TRANSFORMER),
-    "untied": lambda: transformer(replace(TRANSFORMER, shared=False, tied=False)),
+    "tied": lambda: vaswani(TRANSFORMER),
+    "untied": lambda: marian(
+        replace(TRANSFORMER, target_vocabulary=13), POST_NORM, scale=1.0, head=nn.Linear(8, 13, bias=False)
+    ),
 }
 
 
@@ -59,7 +63,7 @@ def test_what_was_saved_is_loaded(make, tmp_path):
 
 
 def test_a_tied_matrix_is_saved_once_and_stays_tied_when_it_is_loaded(tmp_path):
-    saved, loaded = sharpen(transformer(TRANSFORMER), seed=1).float(), transformer(TRANSFORMER)
+    saved, loaded = sharpen(vaswani(TRANSFORMER), seed=1).float(), vaswani(TRANSFORMER)
     save_weights(saved, tmp_path / "model.safetensors")
     given = load_file(tmp_path / "model.safetensors")
     assert [name for name, tensor in given.items() if tensor.shape == (13, 8)] == ["source.tokens.weight"]
@@ -109,7 +113,7 @@ def test_a_fault_alone_is_named_and_nothing_is_loaded(file, change, words):
 
 
 def test_a_tied_matrix_under_its_second_name_is_left_over(tmp_path):
-    file, model = tmp_path / "model.safetensors", transformer(TRANSFORMER)
+    file, model = tmp_path / "model.safetensors", vaswani(TRANSFORMER)
     save_file({name: tensor.clone() for name, tensor in model.state_dict().items()}, file)
     refused(model, file, "left over head.weight; left over target.tokens.weight")
 
@@ -141,3 +145,23 @@ def test_a_file_that_does_not_exist_is_refused(tmp_path):
 def test_a_folder_is_refused(tmp_path):
     (tmp_path / "model.safetensors").mkdir()
     refused(nn.Linear(2, 3), tmp_path / "model.safetensors", "cannot be read as safetensors")
+
+
+def test_weights_of_another_variant_are_refused(tmp_path):
+    """Scaled or not, scores have no weights of their own: only what the file says tells the two from each other."""
+    file = tmp_path / "model.safetensors"
+    save_weights(build("digits-dot"), file, "digits-dot")
+    load_weights(build("digits-dot"), file, "digits-dot")
+    with pytest.raises(WeightsError, match="must be of digits-plain, given those of digits-dot"):
+        load_weights(build("digits-plain"), file, "digits-plain")
+    save_weights(build("digits-bilinear"), file)
+    with pytest.raises(WeightsError, match=r"left over encoder\.blocks\.0\.attention\.score\.weight"):
+        load_weights(build("digits-plain"), file, "digits-plain")
+
+
+def test_what_is_learned_beside_parameters_is_saved(tmp_path):
+    file, ours, theirs = tmp_path / "model.safetensors", build("digits-re-attention"), build("digits-re-attention")
+    ours.encoder.blocks[1].attention.select.norm.running_mean += 3
+    save_weights(ours, file)
+    load_weights(theirs, file)
+    assert_same(theirs.encoder.blocks[1].attention.select.norm.running_mean, torch.full((PLAIN.heads,), 3.0), 1e-6)

@@ -29,15 +29,16 @@ from export.checks import reference as definition
 from export.pipeline import export
 from export.tasks.generation import text_to_text
 from export.tasks.image import image_model
-from model.alphabet import END, PAD, START, encode
-from model.transformer import Stack, TransformerConfig, transformer
+from model.transformer import PRE_NORM, StackSizes, TransformerConfig, vaswani
 from model.vit import ViTConfig, vit
+from model.vocabularies import END, PAD, START, encode
 from service.arrays import probabilities
 from service.repository.faithfulness import SEED, perturbed
-from train.dates import tensors
-from train.digits import SIDE, scans
+from train.data.handwritten_digits import SIDE, scans
+from train.data.written_dates.examples import held_out
+from train.data.written_dates.spelling import MONTHS
 from train.fit import Run, fit
-from train.written_dates import MONTHS, held_out
+from train.recipes.dates import tensors
 
 METHODS = ("relevance", "rollout", "raw", "norm")
 
@@ -123,8 +124,8 @@ def normalized(pixels: Tensor) -> Tensor:
 
 LENGTHS = (4, 10)
 TOKENS = 10
-STACK = Stack(layers=2, heads=4, hidden=128)
-REVERSAL = TransformerConfig(END + 1 + TOKENS, length=16, width=64, encoder=STACK, decoder=STACK, pre_norm=True)
+STACK = StackSizes(layers=2, heads=4, hidden=128)
+REVERSAL = TransformerConfig(END + 1 + TOKENS, length=16, width=64, encoder=STACK, decoder=STACK)
 
 
 def reversals(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
@@ -145,7 +146,7 @@ def reverser(seed: int, steps: int = 400):
     """Train an encoder-decoder to reverse."""
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
-    module = transformer(REVERSAL)
+    module = vaswani(REVERSAL, PRE_NORM)
 
     def loss() -> Tensor:
         source, target, _ = reversals(96, generator)

@@ -17,7 +17,7 @@ class DeiTFamily(ViTFamily):
     def sizes(self, config: Config, image: tuple[int, int], checkpoint: Checkpoint) -> ViTConfig:
         """Return the definition's sizes."""
         distilled = any(name.endswith("distillation_token") for name in checkpoint.tensors)
-        return dataclasses.replace(super().sizes(config, image, checkpoint), distilled=distilled)
+        return dataclasses.replace(super().sizes(config, image, checkpoint), distillation_tokens=int(distilled))
 
     def head(self, config: Config, sizes: ViTConfig, task: Task, checkpoint: Checkpoint) -> nn.Module:
         """Return a fresh head."""

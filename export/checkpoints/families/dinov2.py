@@ -10,8 +10,10 @@ from export.checkpoints.checkpoint import Checkpoint
 from export.checkpoints.family import Epsilon, Index
 from export.checkpoints.image_family import EMBEDDING, ImageConfig, ImageFamily, block_names, sides
 from export.checkpoints.tensor_names import Names, cut
+from model.attention import MultiHeadAttention
 from model.heads import FirstAndMeanClassifier, FirstState
-from model.vit import ViTConfig
+from model.layers import GatedFeedForward
+from model.vit import ViTConfig, dinov2_block, feed_forward
 
 
 class Config(ImageConfig):
@@ -73,11 +75,15 @@ class Dinov2Family(ImageFamily[Config]):
             classes=len(config.labels),
             activation=config.hidden_act,
             epsilon=config.layer_norm_eps,
-            bias=config.qkv_bias,
             registers=config.num_register_tokens,
-            scaled=True,
-            gated=config.use_swiglu_ffn,
         )
+
+    def block(self, config: Config, sizes: ViTConfig) -> nn.Module:
+        """Return a fresh block."""
+        attention = MultiHeadAttention(sizes.width, sizes.heads, bias=config.qkv_bias)
+        gated = config.use_swiglu_ffn
+        mlp = GatedFeedForward(sizes.width, sizes.hidden) if gated else feed_forward(sizes)
+        return dinov2_block(sizes, attention, mlp)
 
     def head(self, config: Config, sizes: ViTConfig, task: Task, checkpoint: Checkpoint) -> nn.Module:
         """Return a fresh head."""

@@ -52,9 +52,9 @@ class GPT2Family(Family[Config]):
             hidden=config.n_inner or 4 * config.n_embd,
             activation=config.activation_function,
             epsilon=config.layer_norm_epsilon,
-            tied=config.tie_word_embeddings,
         )
-        module, aside = self.fill(gpt(sizes), checkpoint, config, task)
+        head = None if config.tie_word_embeddings else nn.Linear(sizes.width, sizes.vocabulary, bias=False)
+        module, aside = self.fill(gpt(sizes, head), checkpoint, config, task)
         return text_continuer(
             wish.name,
             module,

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from torch import nn
+
 from export.checkpoints import sequence_family
 from export.checkpoints.checkpoint import Checkpoint
 from export.checkpoints.families import bart
@@ -10,7 +12,7 @@ from export.checkpoints.tensor_names import copy_of
 from export.checkpoints.tokenizers.marian import TokenizerError, convert
 from export.checkpoints.tokenizers.tokenizer import fitting
 from export.errors import CheckpointError
-from model.transformer import TransformerConfig
+from model.transformer import Transformer, TransformerConfig, Wiring, marian
 
 
 class Config(sequence_family.Config):
@@ -26,12 +28,20 @@ class MarianFamily(sequence_family.SequenceFamily[Config]):
 
     def sizes(self, config: Config) -> TransformerConfig:
         """Return the definition's sizes."""
-        return self.common(
-            config,
-            positions="halves",
-            shared=config.share_encoder_decoder_embeddings,
-            target_vocabulary=config.decoder_vocab_size,
-        )
+        targets = config.decoder_vocab_size or config.vocab_size
+        if config.share_encoder_decoder_embeddings and targets != config.vocab_size:
+            raise ValueError(
+                f"config.json: decoder_vocab_size must be vocab_size, {config.vocab_size}, "
+                f"where embeddings are shared, given {targets}"
+            )
+        own = None if config.share_encoder_decoder_embeddings else targets
+        return self.common(config, embedding_norm=False, static_positions=True, target_vocabulary=own)
+
+    def compose(
+        self, config: Config, sizes: TransformerConfig, wiring: Wiring, scale: float, head: nn.Linear | None
+    ) -> Transformer:
+        """Compose the definition."""
+        return marian(sizes, wiring, scale=scale, head=head)
 
     def tokenizers(self, checkpoint: Checkpoint, sizes: TransformerConfig) -> tuple[str, str | None]:
         """Convert the sentencepiece models; a folder without them must hold a tokenizer."""

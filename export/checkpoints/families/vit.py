@@ -7,7 +7,7 @@ from export.checkpoints.checkpoint import Checkpoint
 from export.checkpoints.family import Activation, Epsilon, Size
 from export.checkpoints.image_family import EMBEDDING, ImageConfig, ImageFamily, block_names, sides
 from model.heads import FirstDense, FirstLinear, FirstState
-from model.parts import ACTIVATIONS
+from model.layers import ACTIVATIONS
 from model.vit import ViTConfig
 
 
@@ -48,7 +48,6 @@ class ViTFamily(ImageFamily[Config]):
             classes=len(config.labels),
             activation=config.hidden_act,
             epsilon=config.layer_norm_eps,
-            bias=config.qkv_bias,
         )
 
     def head(self, config: Config, sizes: ViTConfig, task: Task, checkpoint: Checkpoint) -> nn.Module:

@@ -1,0 +1,120 @@
+"""Variants of attention: other scores, other weights made of the softmax, and attention along an axis of a grid.
+
+Scores and selects are parts for `attend` and `MultiHeadAttention`, in place of `scaled_dot_product` and `soft`.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from model.attention import KeyValue, Maps, MultiHeadAttention
+
+# Scores: how well each key answers each query.
+
+
+def dot_product(query: Tensor, key: Tensor) -> Tensor:
+    """QKᵀ (Luong et al. 2015, section 3.1, "dot")."""
+    return query @ key.transpose(-2, -1)
+
+
+class Bilinear(nn.Module):
+    """qᵀWk, a matrix W a head (Luong et al. 2015, section 3.1, "general")."""
+
+    def __init__(self, heads: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(heads, width, width))
+        nn.init.normal_(self.weight, std=1 / width)
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        """Score query (batch, heads, query, width) and key (batch, heads, key, width) -> (batch, heads, query, key)."""
+        return query @ self.weight @ key.transpose(-2, -1)
+
+
+class Additive(nn.Module):
+    """vᵀ tanh(q + k), a vector v a head (Bahdanau et al. 2015, appendix A.1.2).
+
+    The paper's projections W and U are the query and key projections of the module that attends.
+    """
+
+    def __init__(self, heads: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(heads, width, 1))
+        nn.init.normal_(self.weight, std=width**-0.5)
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        """Score query (batch, heads, query, width) and key (batch, heads, key, width) -> (batch, heads, query, key)."""
+        bent = torch.tanh(query[:, :, :, None] + key[:, :, None])  # (batch, heads, query, key, width)
+        return (bent @ self.weight[:, None]).squeeze(-1)
+
+
+# Selects: the weights that are made of the softmax.
+
+
+class Hard(nn.Module):
+    """Give all weight to the largest share, the first of equal ones (Xu et al. 2015, section 4.1, at inference).
+
+    In training the gradient is that of the shares, straight through the choice (Bengio et al. 2013, section 3.1).
+    """
+
+    def forward(self, shares: Tensor) -> Tensor:
+        """Take shares (..., query, key) -> 1 at each row's largest, else 0."""
+        chosen = nn.functional.one_hot(shares.argmax(-1), shares.shape[-1]).to(shares.dtype)
+        return chosen + shares - shares.detach() if self.training else chosen
+
+
+class ReAttention(nn.Module):
+    """Norm(θᵀA): every head's map is a mixture of all, normalised a head (Zhou et al. 2021, equation 3).
+
+    The norm is a batch norm, as in the authors' code, so rows do not sum to one and weights may be negative. Hidden
+    keys get weight too, so it is only for inputs of which all tokens are visible.
+    """
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.eye(heads) + 0.1 * torch.randn(heads, heads))  # a head is itself at first
+        self.norm = nn.BatchNorm2d(heads)
+
+    def forward(self, shares: Tensor) -> Tensor:
+        """Take shares (batch, heads, query, key) -> the same shape."""
+        mixed: Tensor = self.norm((self.weight.T @ shares.flatten(2)).reshape(shares.shape))
+        return mixed
+
+
+# Which tokens see each other.
+
+
+def along(axis: int, grid: Sequence[int], prefix: int = 0) -> Tensor:
+    """Return (token, token), True where two places of a grid differ along one axis at most.
+
+    Tokens are a grid of any number of axes in reading order, behind `prefix` tokens that see all and are seen by all.
+    Raises ValueError for an axis that the grid does not have.
+    """
+    if not 0 <= axis < len(grid):
+        raise ValueError(f"axial attention: axis must be from 0 to {len(grid) - 1}, those of the grid, given {axis}")
+    places = torch.cartesian_prod(*(torch.arange(length) for length in grid)).reshape(-1, len(grid))  # (place, axis)
+    others = [index for index in range(len(grid)) if index != axis]
+    line = (places[:, None, others] == places[None, :, others]).all(-1)
+    return nn.functional.pad(line, (prefix, 0, prefix, 0), value=True)
+
+
+class AxialAttention(MultiHeadAttention):
+    """Attention of every place of a grid to those on its line along one axis (Ho et al. 2019, section 3).
+
+    A softmax over a line is a softmax over all tokens with only that line visible. So one map (batch, heads, token,
+    token) holds the weights of all lines.
+    """
+
+    line: Tensor
+
+    def __init__(self, width: int, heads: int, axis: int, grid: Sequence[int], *, prefix: int = 0) -> None:
+        super().__init__(width, heads)
+        self.register_buffer("line", along(axis, grid, prefix), persistent=False)
+
+    def read(self, x: Tensor, remembered: KeyValue, visible: Tensor | None) -> tuple[Tensor, Maps]:
+        """Let x (batch, token, width) look along its lines. Raises ValueError for tokens that are not the grid's."""
+        if x.shape[1] != len(self.line):
+            raise ValueError(
+                f"axial attention: must be given the {len(self.line)} tokens of its grid, given {x.shape[1]}"
+            )
+        return super().read(x, remembered, self.line if visible is None else self.line & visible)

@@ -1,0 +1,130 @@
+"""Explanations computed from attention: rollout, norms, relevance, diagnostics; each with the paper that defines it.
+
+`weights` are (batch, heads, query, key), as `attend` returns them; a fused map is (batch, query, key).
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def rollout(layers: Sequence[Tensor], included: Tensor, rows: Tensor) -> Tensor:
+    """Follow attention through layers: Ã = rownorm(A + I), Ã_L ... Ã_1 (Abnar & Zuidema 2020, section 3.1).
+
+    layers (batch, token, token) are fused maps, first to last, parallel ones added up (`add_parallel`). A layer that is
+    not `included` (layer) counts as I. Returns the rows (batch, row, token): only those asked for are carried through.
+    """
+    eye = torch.eye(layers[0].shape[-1], dtype=layers[0].dtype, device=layers[0].device)
+    joint = eye[rows].expand(layers[0].shape[0], -1, -1)  # (batch, row, token)
+    for index in reversed(range(len(layers))):
+        mixed = layers[index] + eye
+        joint = torch.where(included[index], joint @ (mixed / mixed.sum(-1, keepdim=True)), joint)
+    return joint
+
+
+def add_parallel(maps: Sequence[Tensor], included: Tensor, count: int) -> tuple[list[Tensor], Tensor]:
+    """Add up each `count` consecutive maps, which are parallel in one layer: x + Σ A x (Touvron et al. 2022).
+
+    Maps that are not `included` (map) add nothing. Returns the layers, and which of them have an included map.
+    """
+    if count == 1:
+        return list(maps), included
+    counted = [torch.where(included[index], one, 0) for index, one in enumerate(maps)]
+    layers = [torch.stack(counted[first : first + count]).sum(0) for first in range(0, len(maps), count)]
+    return layers, included.reshape(-1, count).any(1)
+
+
+def discard(fused: Tensor, ratio: Tensor) -> Tensor:
+    """Set the ⌊ratio n²⌋ smallest entries of each fused map (batch, n, n) to 0; the first key's stay, ties by index.
+
+    This is the intention of vit-explain (Gildenblat 2020), for every image of a batch and without the class token.
+    """
+    size = fused.shape[-1]
+    flat = fused.flatten(1)  # (batch, n²)
+    order = flat.argsort(dim=1, stable=True)
+    first = torch.arange(size * size, device=fused.device) < (ratio * (size * size)).floor()
+    kept = torch.where(first & (order % size != 0), torch.zeros_like(flat), flat.gather(1, order))
+    return flat.scatter(1, order, kept).reshape(fused.shape)
+
+
+def norms(weights: Tensor, value: Tensor, output: Tensor) -> Tensor:
+    """The length of each key's contribution to each query: ‖Σ_h a_h f_h(x)‖, f_h(x) = value_h W_h.
+
+    Kobayashi et al. 2020, section 3.1, which leaves the output projection's bias out. value (batch, heads, key, width
+    of a head); output (heads x width of a head, width) is that projection. Computed as aᵀ G a with a Gram matrix for
+    each key, so that (heads, query, key, width) is never held. Returns (batch, query, key).
+    """
+    added = value @ output.reshape(value.shape[1], value.shape[3], -1)  # (batch, heads, key, width)
+    added = added.transpose(1, 2)  # (batch, key, heads, width)
+    gram = added @ added.transpose(2, 3)  # (batch, key, heads, heads)
+    alpha = weights.permute(0, 3, 2, 1)  # (batch, key, query, heads)
+    return ((alpha @ gram) * alpha).sum(-1).clamp(min=0).sqrt().transpose(1, 2)
+
+
+def relevance_of(weights: Tensor, gradient: Tensor) -> Tensor:
+    """Ā = E_h (A ⊙ ∇A)⁺ (Chefer et al., ICCV 2021, equation 5) -> (batch, query, key)."""
+    return (weights * gradient).clamp(min=0).mean(1)
+
+
+def relevance(layers: Sequence[Tensor], included: Tensor, rows: Tensor) -> Tensor:
+    """(I + Ā_L) ... (I + Ā_1) (Chefer et al., ICCV 2021, equation 6), and of it the rows (batch, row, token).
+
+    layers (batch, token, token) are Ā, first to last, parallel ones added up (`add_parallel`). A layer that is not
+    `included` (layer) counts as I.
+    """
+    joint = torch.nn.functional.one_hot(rows, layers[0].shape[-1]).to(layers[0].dtype)
+    for index in reversed(range(len(layers))):
+        joint = torch.where(included[index], joint + joint @ layers[index], joint)
+    return joint
+
+
+def bimodal_relevance(
+    encoder: Sequence[Tensor], decoder: Sequence[Tensor], cross: Sequence[Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Relevance of target and of source to each target position (Chefer et al., ICCV 2021, equations 6 to 11).
+
+    Each layer is Ā. Returns R (batch, target, target) and (batch, target, source).
+    """
+    source, target = torch.eye(encoder[0].shape[-1]), torch.eye(decoder[0].shape[-1])
+    ii = source.to(encoder[0]).expand_as(encoder[0])
+    qq = target.to(decoder[0]).expand_as(decoder[0])
+    qi = torch.zeros_like(cross[0])
+    for layer in encoder:
+        ii = ii + layer @ ii
+    ii = self_normalized(ii)
+    for own, across in zip(decoder, cross, strict=True):
+        qq, qi = qq + own @ qq, qi + own @ qi
+        qi = qi + self_normalized(qq).transpose(1, 2) @ across @ ii
+    return qq, qi
+
+
+def self_normalized(relevance: Tensor) -> Tensor:
+    """X = R - I, X / rowsum(X) + I (equations 8 and 9); a row of zeros in X becomes that of I, not NaN."""
+    eye = torch.eye(relevance.shape[-1]).to(relevance)
+    rest = relevance - eye
+    total = rest.sum(-1, keepdim=True)
+    return torch.where(total > 0, rest / torch.where(total > 0, total, torch.ones_like(total)), 0 * rest) + eye
+
+
+def shares(weights: Tensor) -> Tensor:
+    """Make every row a distribution: |a_ij| / Σ_j |a_ij|; a row of zeros stays."""
+    size = weights.abs()
+    return size / size.sum(-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
+
+
+def entropy(weights: Tensor) -> Tensor:
+    """-Σ_j a_ij ln a_ij, in nats -> (batch, heads, query)."""
+    return -(weights * torch.where(weights > 0, weights, torch.ones_like(weights)).log()).sum(-1)
+
+
+def distance(weights: Tensor, places: Tensor, prefix: int) -> Tensor:
+    """Mean attention distance of each patch: Σ_j â_ij ‖p_i - p_j‖ (Dosovitskiy et al. 2021, figure 7).
+
+    places (patch, 2) are the patches' centres; â is a without the prefix's columns, normalised to sum to one. Returns
+    (batch, heads, query), in the unit of places; 0 for the prefix's rows.
+    """
+    apart = (places[:, None] - places).square().sum(-1).sqrt()  # (patch, patch)
+    among = weights[:, :, prefix:, prefix:]
+    mean = (among * apart).sum(-1) / among.sum(-1).clamp(min=torch.finfo(weights.dtype).tiny)
+    return torch.nn.functional.pad(mean, (prefix, 0))

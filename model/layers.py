@@ -1,0 +1,213 @@
+"""Layers without attention: activations, feed-forwards, scales, positions, embeddings, patches."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+
+class QuickGELU(nn.Module):
+    """x sigmoid(1.702 x), an approximation of GELU (Hendrycks & Gimpel 2016)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Take and return any shape."""
+        return x * torch.sigmoid(1.702 * x)
+
+
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "gelu": nn.GELU,
+    "gelu_tanh": lambda: nn.GELU("tanh"),
+    "quick_gelu": QuickGELU,
+    "relu": nn.ReLU,
+    "silu": nn.SiLU,
+    "tanh": nn.Tanh,
+}
+"""What makes an activation, by the name that a configuration gives it."""
+
+
+class FeedForward(nn.Sequential):
+    """W₂ a(W₁x): two layers and an activation, the same at every position (Vaswani et al. 2017, equation 2)."""
+
+    def __init__(self, width: int, hidden: int, activation: nn.Module) -> None:
+        super().__init__(nn.Linear(width, hidden), activation, nn.Linear(hidden, width))
+
+
+class GatedFeedForward(nn.Module):
+    """SwiGLU: W₃(silu(W₁x) ⊙ W₂x) (Shazeer 2020, equation 6)."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.gate = nn.Linear(width, hidden)
+        self.up = nn.Linear(width, hidden)
+        self.output = nn.Linear(hidden, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Take x (..., width) -> the same shape."""
+        mixed: Tensor = self.output(nn.functional.silu(self.gate(x)) * self.up(x))
+        return mixed
+
+
+class DepthwiseConvolution(nn.Conv1d):
+    """One filter for each channel, along the tokens, with zeros beyond their ends.
+
+    Raises ValueError for an even kernel, which has no middle.
+    """
+
+    def __init__(self, width: int, kernel: int) -> None:
+        if kernel % 2 == 0:
+            raise ValueError(f"depth-wise convolution: kernel must be odd, given {kernel}")
+        super().__init__(width, width, kernel, padding=kernel // 2, groups=width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Take x (batch, token, width) -> the same shape."""
+        return super().forward(x.transpose(1, 2)).transpose(1, 2)
+
+
+class ConvolutionalGate(nn.Module):
+    """One half of the width gates the other: A ⊙ DwConv(Norm(B)) (Peng et al. 2022, section 2.3)."""
+
+    def __init__(self, width: int, kernel: int) -> None:
+        if width % 2:
+            raise ValueError(f"convolutional gate: width must be even, to be split in halves, given {width}")
+        super().__init__()
+        self.width = width // 2
+        self.norm = nn.LayerNorm(self.width)
+        self.convolution = DepthwiseConvolution(self.width, kernel)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Take x (batch, token, width) -> (batch, token, width / 2)."""
+        gated: Tensor = x[..., : self.width] * self.convolution(self.norm(x[..., self.width :]))
+        return gated
+
+
+class ConvolutionalGatingMLP(nn.Sequential):
+    """cgMLP: widen, GELU, convolutional gate, narrow (Peng et al. 2022, section 2.3)."""
+
+    def __init__(self, width: int, hidden: int, kernel: int) -> None:
+        super().__init__(
+            nn.Linear(width, hidden), nn.GELU(), ConvolutionalGate(hidden, kernel), nn.Linear(hidden // 2, width)
+        )
+
+
+class DepthwiseMerge(nn.Module):
+    """Merge two branches y: Wy', where y' = DwConv(y) + y (Kim et al. 2022, section 2.2).
+
+    A Branchformer merges by W alone, without the convolution (Peng et al. 2022, section 2.4).
+    """
+
+    def __init__(self, width: int, kernel: int) -> None:
+        super().__init__()
+        self.convolution = DepthwiseConvolution(2 * width, kernel)
+        self.output = nn.Linear(2 * width, width)
+
+    def forward(self, y: Tensor) -> Tensor:
+        """Take y (batch, token, twice the width) -> (batch, token, width)."""
+        merged: Tensor = self.output(self.convolution(y) + y)
+        return merged
+
+
+class LayerScale(nn.Module):
+    """diag(w) x, on the branch of a residual block (Touvron et al. 2021, equation 3).
+
+    w begins at `initial`, a small number in the paper.
+    """
+
+    def __init__(self, width: int, initial: float = 1.0) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.full((width,), initial))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Take x (..., width) -> the same shape."""
+        return x * self.weight
+
+
+def sinusoids(length: int, width: int, *, interleaved: bool = True) -> Tensor:
+    """Return (length, width): PE(pos, 2i) = sin(pos / 10000^(2i/width)), PE(pos, 2i+1) = cos of the same angle.
+
+    Vaswani et al. 2017, section 3.5; not `interleaved`, all sines come before all cosines, as in Marian
+    (Junczys-Dowmunt et al. 2018). Computed in float64 and returned in the default type.
+    """
+    if width % 2:
+        raise ValueError(f"sinusoidal positions: width must be even, given {width}")
+    position = torch.arange(length, dtype=torch.float64)[:, None]
+    angle = position / 10000 ** (torch.arange(0, width, 2, dtype=torch.float64) / width)  # (length, width / 2)
+    table = torch.stack((angle.sin(), angle.cos()), dim=-1 if interleaved else -2)
+    return table.flatten(1).to(torch.get_default_dtype())
+
+
+class SinusoidalPositions(nn.Module):
+    """Sinusoids, looked up by index. Learned positions are an `nn.Embedding`, called the same way."""
+
+    table: Tensor
+
+    def __init__(self, length: int, width: int, *, interleaved: bool = True) -> None:
+        super().__init__()
+        self.register_buffer("table", sinusoids(length, width, interleaved=interleaved), persistent=False)
+
+    def forward(self, index: Tensor) -> Tensor:
+        """Take index (...) -> (..., width)."""
+        return self.table[index]
+
+
+class NoPositions(nn.Module):
+    """Zeros for every position: tokens are a set."""
+
+    def forward(self, index: Tensor) -> Tensor:
+        """Take index (...) -> (..., 1), zeros."""
+        return torch.zeros(1, device=index.device).expand(*index.shape, 1)
+
+
+class Embedding(nn.Module):
+    """Scaled embeddings of tokens plus those of positions (Vaswani et al. 2017, sections 3.4 and 3.5).
+
+    The first token stands at position `offset`. `types` adds an embedding of the text that a token belongs to, and
+    `norm` normalises the sum (Devlin et al. 2019, section 3.2).
+    """
+
+    def __init__(
+        self,
+        tokens: nn.Embedding,
+        positions: nn.Module,
+        *,
+        scale: float = 1.0,
+        offset: int = 0,
+        types: nn.Embedding | None = None,
+        norm: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.positions = positions
+        self.scale = scale
+        self.offset = offset
+        self.types = types
+        self.norm = norm or nn.Identity()
+
+    def forward(self, tokens: Tensor, index: Tensor, types: Tensor | None = None) -> Tensor:
+        """Embed tokens (batch, length) at positions index (length) or (batch, length) -> (batch, length, width)."""
+        x = self.tokens(tokens) * self.scale + self.positions(index + self.offset)  # (batch, length, width)
+        if self.types is not None:
+            x = x + self.types(types)
+        return self.norm(x)
+
+
+def tied_linear(tokens: nn.Embedding, *, bias: bool = False) -> nn.Linear:
+    """Return the layer from states to logits whose matrix is that of the embedding (Press & Wolf 2017)."""
+    layer = nn.Linear(tokens.embedding_dim, tokens.num_embeddings, bias)
+    layer.weight = tokens.weight
+    return layer
+
+
+class Patches(nn.Module):
+    """Cut an image into patches (height, width) and project each one (Dosovitskiy et al. 2021, equation 1)."""
+
+    def __init__(self, image: tuple[int, int], channels: int, patch: tuple[int, int], width: int) -> None:
+        super().__init__()
+        self.image = image
+        self.projection = nn.Conv2d(channels, width, kernel_size=patch, stride=patch)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Take pixels (batch, channels, height, width of the image) -> (batch, patches in reading order, width)."""
+        if pixels.shape[-2:] != self.image:
+            height, width = pixels.shape[-2:]
+            raise ValueError(f"image: must be {self.image[0]}x{self.image[1]} pixels, given {height}x{width}")
+        return self.projection(pixels).flatten(2).transpose(1, 2)

@@ -1,0 +1,1 @@
+"""Training data: digits drawn and scanned, scenes of digits, written dates."""

@@ -1,0 +1,239 @@
+"""`digits-dino`: self-distillation without labels (Caron et al. 2021), on the scans and strokes of `digits`."""
+
+import copy
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from model.catalogue import build
+from model.vit import DIGITS_MEAN, DIGITS_STD, VIT_SIZES, ViT
+from train.data.handwritten_digits import INK_SHARE, SIDE, augment, pixels, scans, strokes
+from train.fit import Run, fit
+
+CONFIG = VIT_SIZES["digits"]
+
+# Caron et al. 2021, section 3.1 and appendix C, with a smaller head for fewer images
+HIDDEN, BOTTLENECK, PROTOTYPES = 256, 64, 256
+STUDENT_TEMPERATURE = 0.1
+TEACHER_TEMPERATURE = 0.04
+FROZEN_SHARE = 0.01  # of the steps, in which the last layer is not trained
+CENTRE_MOMENTUM = 0.9
+TEACHER_MOMENTUM = 0.996  # at the beginning
+
+POSITIONS_DEVIATION = 0.5  # at the beginning, as large as that of patches: a digit is known by where its strokes are
+SCANS_PER_BATCH, STROKES_PER_BATCH = 13, 3
+GLOBAL_VIEWS, LOCAL_VIEWS = 2, 2  # of each image
+GLOBAL_SHARES, LOCAL_SHARES = (0.85, 1.0), (0.6, 0.85)  # smallest and largest side of a view, as shares of the field's
+LOCAL_SIDE = 16  # side of a local view, in pixels
+
+NEIGHBOURS, NEIGHBOUR_TEMPERATURE = 20, 0.07  # section 4.1, after Wu et al. 2018
+FOREGROUND_MASS = 0.6  # of the attention that counts as foreground, section 4.2.2
+
+
+class Head(nn.Module):
+    """Three layers, a bottleneck of length one, and prototypes of length one (appendix C).
+
+    It has batch norms, which the paper's code offers too: an untrained network gives almost the same output for every
+    digit, and the batch norm amplifies the small differences.
+    """
+
+    def __init__(self, width: int, hidden: int, bottleneck: int, prototypes: int) -> None:
+        super().__init__()
+        self.mlp = nn.Sequential(
+            nn.Linear(width, hidden),
+            nn.BatchNorm1d(hidden),
+            nn.GELU(),
+            nn.Linear(hidden, hidden),
+            nn.BatchNorm1d(hidden),
+            nn.GELU(),
+            nn.Linear(hidden, bottleneck),
+        )
+        self.prototypes = nn.Parameter(torch.empty(prototypes, bottleneck))
+        nn.init.normal_(self.prototypes)
+
+    def forward(self, x: Tensor, *, frozen: bool = False) -> Tensor:
+        """Take embeddings (batch, width) -> cosines to every prototype (batch, prototypes), learned unless `frozen`."""
+        prototypes = self.prototypes.detach() if frozen else self.prototypes
+        return F.normalize(self.mlp(x), dim=1) @ F.normalize(prototypes, dim=1).T
+
+
+class Dino(nn.Module):
+    """A student, the teacher that is its moving mean, the centre of the teacher's outputs, and the steps taken."""
+
+    centre: Tensor
+    taken: Tensor
+
+    def __init__(self, backbone: ViT, head: Head) -> None:
+        super().__init__()
+        self.student = nn.ModuleDict({"backbone": backbone, "head": head})
+        self.teacher = copy.deepcopy(self.student).requires_grad_(False)
+        self.register_buffer("centre", torch.zeros(head.prototypes.shape[0]))
+        self.register_buffer("taken", torch.tensor(0))
+
+    def loss(self, views: list[Tensor], steps: int) -> Tensor:
+        """Compare the student's outputs for all views with the teacher's for the global ones (algorithm 1).
+
+        views are (batch, 1, side, side), the global ones first. Moves the centre.
+        """
+        progress = self.taken.item() / steps
+        with torch.no_grad():
+            said = say(self.teacher, torch.cat(views[:GLOBAL_VIEWS]))
+            targets = sharpened(said, self.centre, TEACHER_TEMPERATURE).chunk(GLOBAL_VIEWS)
+            self.centre.copy_(moved(self.centre, said.mean(0), CENTRE_MOMENTUM))
+        frozen = progress < FROZEN_SHARE
+        answers = [
+            *say(self.student, torch.cat(views[:GLOBAL_VIEWS]), frozen=frozen).chunk(GLOBAL_VIEWS),
+            *say(self.student, torch.cat(views[GLOBAL_VIEWS:]), frozen=frozen).chunk(len(views) - GLOBAL_VIEWS),
+        ]
+        return distillation(targets, answers)
+
+    @torch.no_grad()
+    def follow(self, steps: int) -> None:
+        """Move the teacher towards the student: θt ← λ θt + (1 - λ) θs (section 3.1)."""
+        rate = momentum(self.taken.item() / steps)
+        for mean, parameter in zip(self.teacher.parameters(), self.student.parameters(), strict=True):
+            mean.copy_(moved(mean, parameter, rate))
+        self.taken += 1
+
+
+def say(network: nn.ModuleDict, view: Tensor, *, frozen: bool = False) -> Tensor:
+    """Return a network's outputs (batch, prototypes) for views (batch, 1, side, side) of one size."""
+    return network["head"](embed(network["backbone"], view), frozen=frozen)
+
+
+def embed(vit: nn.Module, view: Tensor) -> Tensor:
+    """Embed views (batch, 1, side, side) -> (batch, width); positions are interpolated for smaller views."""
+    assert isinstance(vit, ViT)  # noqa: S101 # for the type checker
+    if view.shape[-2:] == vit.patches.image:
+        return vit(view)[0]
+    x = vit.patches.projection(view)  # (batch, width, rows, columns)
+    positions = vit.positions.get_parameter("weight")
+    first, others = positions[:1], positions[1:]
+    grid = others.T.reshape(1, -1, *CONFIG.grid)
+    x = x + F.interpolate(grid, x.shape[-2:], mode="bicubic")
+    token = (vit.class_token + first).expand(len(x), -1, -1)
+    states, _ = vit.encoder(torch.cat((token, x.flatten(2).transpose(1, 2)), dim=1), None)
+    return vit.head(states)
+
+
+def sharpened(said: Tensor, centre: Tensor, temperature: float) -> Tensor:
+    """softmax((g - c) / τ): centred and sharpened (equation 1, section 3.1), (batch, prototypes)."""
+    return ((said - centre) / temperature).softmax(-1)
+
+
+def distillation(targets: tuple[Tensor, ...], answers: list[Tensor]) -> Tensor:
+    """Mean over pairs of different views of H(P_t(x), P_s(x')) = -Σ P_t(x) log P_s(x') (equations 2 and 3).
+
+    targets are the teacher's probabilities for the global views, answers the student's outputs for all views, global
+    ones first; (batch, prototypes) each.
+    """
+    logs = [(answer / STUDENT_TEMPERATURE).log_softmax(-1) for answer in answers]
+    pairs = [
+        -(target * log).sum(-1).mean()
+        for one, target in enumerate(targets)
+        for other, log in enumerate(logs)
+        if one != other
+    ]
+    return torch.stack(pairs).mean()
+
+
+def moved(mean: Tensor, value: Tensor, momentum: float) -> Tensor:
+    """m ← λ m + (1 - λ) v, for the centre (equation 4) and the teacher (section 3.1)."""
+    return momentum * mean + (1 - momentum) * value
+
+
+def momentum(progress: float) -> float:
+    """λ: from TEACHER_MOMENTUM to 1 along a cosine (section 3.1)."""
+    return 1 - (1 - TEACHER_MOMENTUM) * (1 + math.cos(math.pi * progress)) / 2
+
+
+def view(field: Tensor, share: tuple[float, float], side: int) -> Tensor:
+    """Augment each field, cut a square out at a random place, and scale it to `side` pixels.
+
+    field (batch, 1, FIELD, FIELD) in [0, 1]; the square's side is drawn between the shares of the field's.
+    """
+    batch = len(field)
+    half = torch.empty(batch).uniform_(*share)
+    across, down = (torch.rand(2, batch) * 2 - 1) * (1 - half)
+    zero = torch.zeros(batch)
+    theta = torch.stack((torch.stack((half, zero, across), 1), torch.stack((zero, half, down), 1)), 1)
+    grid = F.affine_grid(theta, [batch, 1, side, side], align_corners=False)
+    cut = F.grid_sample(augment(field), grid, mode="bilinear", align_corners=False)
+    return (cut - DIGITS_MEAN) / DIGITS_STD
+
+
+STEPS = {"digits-dino": 2500}
+
+
+def train(name: str, run: Run) -> tuple[nn.Module, str]:
+    """Train a model; return the teacher's backbone and the sentence its card quotes."""
+    run.begin()
+    backbone = build(name)
+    assert isinstance(backbone, ViT)  # noqa: S101 # for the type checker
+    nn.init.normal_(backbone.positions.get_parameter("weight"), std=POSITIONS_DEVIATION)
+    untrained = copy.deepcopy(backbone)
+    dino = Dino(backbone, Head(CONFIG.width, HIDDEN, BOTTLENECK, PROTOTYPES))
+    scanned, labels, held, held_labels = scans()
+    drawn, _ = strokes(3000, seed=0)
+
+    def loss() -> Tensor:
+        some, others = torch.randint(len(scanned), (SCANS_PER_BATCH,)), torch.randint(len(drawn), (STROKES_PER_BATCH,))
+        fields = torch.cat((scanned[some], drawn[others]))
+        views = [view(fields, GLOBAL_SHARES, SIDE) for _ in range(GLOBAL_VIEWS)]
+        views += [view(fields, LOCAL_SHARES, LOCAL_SIDE) for _ in range(LOCAL_VIEWS)]
+        return dino.loss(views, run.steps)
+
+    fit(dino, loss, run, rate=1e-3, label=name, after=lambda _: dino.follow(run.steps))
+    teacher = dino.teacher["backbone"]
+    ours, theirs = (measured(network, scanned, labels, held, held_labels) for network in (teacher, untrained))
+    return teacher, f"{ours}; as it began, {theirs} ({len(held)} held-out scans)"
+
+
+@torch.no_grad()
+def measured(network: nn.Module, known: Tensor, labels: Tensor, held: Tensor, held_labels: Tensor) -> str:
+    """Format k-NN accuracy of a network's embeddings, and how far its maps lie on the ink."""
+    (references, _), (embeddings, maps) = network(pixels(known)), network(pixels(held))
+    right = (nearest(references, labels, embeddings) == held_labels).sum().item()
+    weights = maps[f"encoder.blocks.{CONFIG.layers - 1}.attention"][:, :, 0, 1:]  # (batch, heads, patch)
+    alike = jaccard(foreground(weights), ink(held))
+    return (
+        f"k-NN {right / len(held):.2%} ({right}), Jaccard of map and ink {alike.max(1).values.mean():.3f} "
+        f"(mean over heads {alike.mean():.3f})"
+    )
+
+
+def nearest(references: Tensor, labels: Tensor, embeddings: Tensor) -> Tensor:
+    """Let the nearest NEIGHBOURS vote, each with exp(cos / τ) (section 4.1; Wu et al. 2018, section 3.4).
+
+    references (known, width), labels (known), embeddings (batch, width) -> (batch).
+    """
+    cosines = F.normalize(embeddings, dim=1) @ F.normalize(references, dim=1).T
+    closest, index = cosines.topk(NEIGHBOURS, dim=1)
+    votes = F.one_hot(labels)[index] * (closest / NEIGHBOUR_TEMPERATURE).exp()[:, :, None]
+    return votes.sum(1).argmax(1)
+
+
+def foreground(weights: Tensor) -> Tensor:
+    """True for the heaviest patches that together hold FOREGROUND_MASS of each map (section 4.2.2), (..., patch)."""
+    heaviest, order = (weights / weights.sum(-1, keepdim=True)).sort(descending=True, stable=True)
+    before = heaviest.cumsum(-1) - heaviest  # a patch counts if the heavier ones hold less than the mass
+    return torch.zeros_like(weights, dtype=torch.bool).scatter(-1, order, before < FOREGROUND_MASS)
+
+
+def ink(field: Tensor) -> Tensor:
+    """True for pixels (batch, SIDE, SIDE) that are ink in fields (batch, 1, FIELD, FIELD)."""
+    seen = F.interpolate(field, (SIDE, SIDE), mode="area")[:, 0]
+    return seen > INK_SHARE * seen.amax((1, 2), keepdim=True)
+
+
+def jaccard(patches: Tensor, mask: Tensor) -> Tensor:
+    """Intersection over union of two areas (section 4.2.2), (batch, heads).
+
+    patches (batch, heads, patch) and mask (batch, SIDE, SIDE), pixels, are boolean.
+    """
+    grid = patches.reshape(*patches.shape[:2], *CONFIG.grid)
+    area = grid.repeat_interleave(CONFIG.patch[0], -2).repeat_interleave(CONFIG.patch[1], -1)
+    both, either = area & mask[:, None], area | mask[:, None]
+    return both.sum((2, 3)) / either.sum((2, 3))
