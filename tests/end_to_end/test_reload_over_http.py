@@ -51,8 +51,7 @@ def test_a_newer_version_takes_the_place_of_the_old_one_and_a_bad_one_changes_no
     assert classify(living).json()["version"] == "2"
     shutil.rmtree(living.artifacts / "digits/10")
 
-    nodes, options = deadly()
-    put_graph(newer(living.artifacts, "digits", 11), "predict", nodes, **options)
+    put_graph(newer(living.artifacts, "digits", 11), "predict", deadly())
     assert reloaded(living)["digits"]["outcome"] == "refused"
     shutil.rmtree(living.artifacts / "digits/11")
 

@@ -276,8 +276,7 @@ def test_19_a_graph_that_is_not_the_manifests_is_not_loaded(artifacts, tmp_path)
 
 def test_19_a_graph_that_kills_its_process_kills_a_child(artifacts, tmp_path):
     version = shutil.copytree(artifacts / "digits/1", tmp_path / "digits/1")
-    nodes, options = deadly()
-    put_graph(version, "predict", nodes, **options)
+    put_graph(version, "predict", deadly())
     trial = Trial([version], Settings(), "spawn")
     with pytest.raises(ArtifactError, match="loading it ends a process: SIG"):
         trial.outcome(version, exact=True)

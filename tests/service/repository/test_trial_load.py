@@ -9,8 +9,7 @@ from tests.samples.changed_artifacts import deadly, put_graph
 
 @pytest.fixture
 def deadly_artifacts(copied):
-    nodes, options = deadly()
-    put_graph(copied / "digits/1", "predict", nodes, **options)
+    put_graph(copied / "digits/1", "predict", deadly())
     return copied
 
 
