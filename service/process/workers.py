@@ -19,7 +19,7 @@ from pathlib import Path
 import structlog
 from prometheus_client.multiprocess import mark_process_dead
 
-from service.child_processes import end_with
+from service.child_processes import end_with_parent
 from service.process.sockets import bind, cannot_bind
 from service.settings import PREFIX, Settings
 from service.telemetry.metrics import SHARED
@@ -131,7 +131,7 @@ class Workers:
         supervisor = os.getpid()
 
         def prepare() -> None:
-            end_with(supervisor, signal.SIGTERM)
+            end_with_parent(supervisor, signal.SIGTERM)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, self._told_by - {signal.SIGHUP})  # which waits for its handler
 
         return subprocess.Popen(  # noqa: S603 # the interpreter and a module of ours
