@@ -23,9 +23,9 @@ from service.telemetry.metrics import Metrics
 
 T = TypeVar("T")
 Cause: TypeAlias = Literal["crash", "deadline", "memory", "malformed", "cancelled", "worn", "nursery"]
-"""Why a decoder was replaced: `malformed` is an answer that breaks the protocol, `worn` means that IMAGES_PER_PROCESS were
-decoded, and `nursery` that the fork server ended. These are the values of a Prometheus label: renaming `nursery` would break the
-queries of clients."""
+"""Why a decoder was replaced: `malformed` is an answer that breaks the protocol, `worn` means that IMAGES_PER_PROCESS
+were decoded, and `nursery` that the fork server ended. These are values of a Prometheus label: renaming `nursery` would
+break the queries of clients."""
 CAUSES: dict[int, Cause] = {-signal.SIGALRM: "deadline", OUT_OF_MEMORY_STATUS: "memory"}
 """Causes by exit status (that of a signal is negative). Any other status is a crash."""
 

@@ -138,7 +138,7 @@ class DecoderProcess:
 
 
 class ForkServer:
-    """The fork server as a child process: started when it is needed, and again if it ends. Commands go one at a time."""
+    """The fork server as a child process. It is started when needed, also after its end; commands go one at a time."""
 
     def __init__(self, settings: Settings) -> None:
         self._arguments = str(settings.decode_seconds), str(settings.decode_bytes)
