@@ -22,7 +22,7 @@ from prometheus_client.multiprocess import mark_process_dead
 from service.child_processes import end_with_parent
 from service.process.sockets import bind, cannot_bind
 from service.settings import PREFIX, Settings
-from service.telemetry.metrics import SHARED
+from service.telemetry.metrics import SHARED_FOLDER_VARIABLE
 
 WORKER_FLAG = "--worker"
 """The argument of a worker's process, before its number and the supervisor's."""
@@ -58,7 +58,7 @@ def current_worker() -> Worker | None:
     """Return which worker this process is, None if it is none."""
     if sys.argv[1:2] != [WORKER_FLAG]:
         return None
-    return Worker(int(sys.argv[2]), int(sys.argv[3]), Path(os.environ[SHARED]))
+    return Worker(int(sys.argv[2]), int(sys.argv[3]), Path(os.environ[SHARED_FOLDER_VARIABLE]))
 
 
 def supervise(settings: Settings) -> int:
@@ -73,7 +73,7 @@ def supervise(settings: Settings) -> int:
         except OSError as error:
             log.error("several workers need a folder for temporary files, see TMPDIR", reason=error.strerror)
             return 2
-        environment = os.environ | {SHARED: folder}
+        environment = os.environ | {SHARED_FOLDER_VARIABLE: folder}
         for name in ("port", "admin_port"):
             if (port := getattr(settings, name)) is None:
                 continue
@@ -150,10 +150,10 @@ class Workers:
     def _note_end(self, number: int) -> None:
         process, was_ready = self._processes.pop(number), number in self._ready
         self._ready.discard(number)
-        mark_process_dead(process.pid, self._environment[SHARED])  # type: ignore[no-untyped-call]
+        mark_process_dead(process.pid, self._environment[SHARED_FOLDER_VARIABLE])  # type: ignore[no-untyped-call]
         status = process.returncode if process.returncode >= 0 else 128 - process.returncode  # as a shell says it
         if not was_ready:  # it counted nothing
-            for file in Path(self._environment[SHARED]).glob(f"*_{process.pid}.db"):
+            for file in Path(self._environment[SHARED_FOLDER_VARIABLE]).glob(f"*_{process.pid}.db"):
                 file.unlink()
         if self._stopping:
             unready = process.returncode == -signal.SIGTERM  # told before it could take it
