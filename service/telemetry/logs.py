@@ -29,7 +29,7 @@ class StandardOutput:
 
 
 def configure(settings: Settings) -> None:
-    """Send structlog's events, and the warnings of other libraries, to standard output in the format of the settings."""
+    """Send structlog's events, and warnings of other libraries, to standard output in the format of the settings."""
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,

@@ -83,7 +83,7 @@ class OtelTracer:
 
     @contextlib.contextmanager
     def span(self, name: str, attributes: Mapping[str, str | int]) -> Iterator[None]:
-        """Trace a block as a part of its request. Exceptions are not recorded, since they may hold what clients sent."""
+        """Trace a block as a part of its request. Exceptions are not recorded: they may hold what clients sent."""
         span_attributes = {f"regard.{key}": value for key, value in attributes.items()}
         with self._tracer.start_as_current_span(
             name, attributes=span_attributes, record_exception=False, set_status_on_exception=False
