@@ -181,7 +181,7 @@ class Workers:
                 process.send_signal(number)
 
     def _reap_orphans(self) -> None:
-        """Wait for processes that workers have left behind; in a container they become children of the first process."""
+        """Wait for processes that workers left behind; in a container they become children of the first process."""
         workers = {process.pid for process in self._processes.values()}
         options = os.WEXITED | os.WNOHANG | os.WNOWAIT
         with contextlib.suppress(ChildProcessError):
