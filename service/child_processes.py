@@ -1,18 +1,18 @@
-"""Processes: what is asked of the kernel for a child, on Linux; elsewhere nothing is."""
+"""Settings that a child process asks the Linux kernel for. On other systems nothing is set."""
 
 import ctypes
 import os
 import signal
 import sys
 
-SET_PARENT_DEATH_SIGNAL, SET_NO_NEW_PRIVILEGES = 1, 38  # of prctl, as Linux numbers them
+SET_PARENT_DEATH_SIGNAL, SET_NO_NEW_PRIVILEGES = 1, 38  # options of prctl, by their numbers on Linux
 
 
-def end_with(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
-    """Have this process sent a signal when its parent ends."""
+def end_with_parent(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Ask for a signal to this process when its parent ends; exit with status 1 if the parent has ended already."""
     if sys.platform == "linux":
         control(SET_PARENT_DEATH_SIGNAL, number)
-    if os.getppid() != parent:  # it ended before that
+    if os.getppid() != parent:  # the parent ended before the signal was asked for
         sys.exit(1)
 
 

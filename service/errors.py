@@ -1,27 +1,28 @@
-"""Every refusal of the service, with the HTTP status of its answer.
+"""The errors that refuse a request, each with the HTTP status of its answer.
 
 Refusal
 ├── Malformed        400  the body, or the request around it, cannot be read
-├── Unauthorized     401  no API key, or one that is not known
-├── Forbidden        403  an API key that may not do this
-├── NotFound         404  no such model, or the model does not serve this endpoint
-├── NotAcceptable    406  an answer of a type that is not made
+├── Unauthorized     401  no API key, or an unknown one
+├── Forbidden        403  an API key without the needed scope
+├── NotFound         404  no such model or path, or the model does not serve this endpoint
+├── NotAcceptable    406  no requested media type can be answered
 ├── Timeout          408  the head or the body of a request took too long to arrive
-├── Conflict         409  not while another of its kind is under way
+├── Conflict         409  another operation of this kind is running
 ├── TooLarge         413  more bytes, pixels or tokens than the limit
 ├── TooLong          414  a URL of more bytes than the limit
-├── Unsupported      415  a content type that is not read, or no image at all
-├── Unacceptable     422  read, but not to be answered
+├── Unsupported      415  an unsupported content type, or bytes that are not an image
+├── Unacceptable     422  understood, but it cannot be answered
 ├── Busy             429  the queue is full; Retry-After says when it will have room
-├── HeadersTooLarge  431  more headers, or bytes of them, than the limit
-├── Broken           500  what the model computed is no answer
-├── Full             503  as many connections as there may be
+├── HeadersTooLarge  431  more headers, or more bytes of headers, than the limit
+├── Broken           500  the model's result is not a valid answer
+├── Full             503  the limit of connections is reached
 ├── DeviceFull       503  the device has no memory left
-├── NotReady         503  still warming up
-└── TooSlow          504  the deadline passed
+├── NotReady         503  not ready yet, or not able to answer for the moment
+└── TooSlow          504  the deadline passed before there was an answer
 
-`detail` reads subject, limit, given. It never holds a text, a name or bytes that the client sent, nor a path. This
-module knows no HTTP library, so that decoder processes and models can import it; `http/problems.py` makes the answers.
+`detail` names the subject, the limit and what was given. It never holds a text, a name or bytes that the client sent,
+nor a path. This module imports no HTTP library, so that decoder processes and models can import it;
+`http/problems.py` makes the answers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +31,7 @@ from typing import ClassVar
 
 
 class Refusal(Exception):
-    """A request is not answered: the reason, as its client is told."""
+    """A request is refused. `detail` is the reason that the client is told."""
 
     status: ClassVar[HTTPStatus] = HTTPStatus.BAD_REQUEST
 
@@ -46,7 +47,7 @@ class Malformed(Refusal):
 
 
 class Unauthorized(Refusal):
-    """No API key, or one that is not known."""
+    """No API key, or an unknown one."""
 
     status = HTTPStatus.UNAUTHORIZED
 
@@ -56,19 +57,19 @@ class Unauthorized(Refusal):
 
 
 class Forbidden(Refusal):
-    """An API key that may not do this."""
+    """An API key without the needed scope."""
 
     status = HTTPStatus.FORBIDDEN
 
 
 class NotFound(Refusal):
-    """No such model, or the model's task does not serve this endpoint."""
+    """No such model or path, or the task of the model does not serve this endpoint."""
 
     status = HTTPStatus.NOT_FOUND
 
 
 class NotAcceptable(Refusal):
-    """An answer of a type that is not made."""
+    """No media type that the client accepts can be answered."""
 
     status = HTTPStatus.NOT_ACCEPTABLE
 
@@ -84,13 +85,13 @@ class Timeout(Refusal):
 
 
 class Conflict(Refusal):
-    """Not while another of its kind is under way."""
+    """Another operation of this kind is running."""
 
     status = HTTPStatus.CONFLICT
 
 
 class TooLarge(Refusal):
-    """More than the limit; the detail holds both numbers."""
+    """More bytes, pixels or tokens than the limit. The detail holds both numbers."""
 
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
@@ -102,25 +103,25 @@ class TooLong(Refusal):
 
 
 class HeadersTooLarge(Refusal):
-    """More headers, or bytes of them, than the limit."""
+    """More headers, or more bytes of headers, than the limit."""
 
     status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
 
 
 class Unsupported(Refusal):
-    """A content type that is not read, or bytes that are no image."""
+    """An unsupported content type, or bytes that are not an image."""
 
     status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
 
 
 class Unacceptable(Refusal):
-    """Read and understood, but not to be answered."""
+    """The request was read and understood, but it cannot be answered."""
 
     status = HTTPStatus.UNPROCESSABLE_ENTITY
 
 
 class Waitable(Refusal):
-    """Refused now; the same request may be answered after `seconds`."""
+    """Refused for now. The same request may be answered after `seconds`."""
 
     def __init__(self, detail: str, seconds: int) -> None:
         super().__init__(detail)
@@ -134,13 +135,13 @@ class Busy(Waitable):
 
 
 class Full(Waitable):
-    """As many connections as there may be."""
+    """The limit of connections is reached."""
 
     status = HTTPStatus.SERVICE_UNAVAILABLE
 
 
 class NotReady(Waitable):
-    """The models are still warming up."""
+    """Not ready yet, or not able to answer for the moment, for example while models warm up."""
 
     status = HTTPStatus.SERVICE_UNAVAILABLE
 
@@ -149,13 +150,13 @@ NOT_FINITE = "model: its answer to this input is not finite"
 
 
 class Broken(Refusal):
-    """What the model computed for an input is no answer; that is not the client's fault."""
+    """The model's result for an input is not a valid answer, through no fault of the client."""
 
     status = HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 class DeviceFull(Waitable):
-    """The device has no memory left for what was asked."""
+    """The device has not enough memory left for the request."""
 
     status = HTTPStatus.SERVICE_UNAVAILABLE
 

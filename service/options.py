@@ -1,4 +1,4 @@
-"""What a request may ask for beside its input: the same names in a query string, a form and JSON."""
+"""The options of requests beside their inputs. They have the same names in a query string, a form and JSON."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,12 +11,11 @@ from contract.manifest import KindName, Method, Sampling
 from service.errors import TooLarge, Unacceptable
 
 Indices: TypeAlias = tuple[int, ...] | slice | Literal["all"]
-"""Some indices, a range of them, or all; negative ones count from the end."""
+"""Some indices, a range of them, or all. Negative indices count from the end."""
 
-CANDIDATE_BYTES = 80  # of an answer, a candidate with its text
+CANDIDATE_BYTES = 80  # of an answer, for each candidate with its text
 MOST_INDICES = 4096
-"""More in one list are refused before they are looked at."""
-
+"""A longer list of indices is refused before it is read."""
 MOST_TARGETS = 256
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -46,7 +45,7 @@ def _indices(*words: str) -> PlainValidator:
 
 
 def _targets() -> PlainValidator:
-    """Accept indices and labels, alone or as a list; what a string means, the model's labels say."""
+    """Accept indices and labels, alone or as a list. The labels of the model decide what a string means."""
 
     def parse(value: object) -> tuple[int | str, ...]:
         found: list[Any] = value if isinstance(value, list) else [value]
@@ -60,7 +59,7 @@ def _targets() -> PlainValidator:
 
 
 def _listed(*words: str) -> PlainValidator:
-    """Accept some of the words, as a list or as a string with commas between."""
+    """Accept some of the words, as a list or as a string separated by commas."""
 
     def parse(value: object) -> tuple[str, ...]:
         parts = value.split(",") if isinstance(value, str) else value
@@ -72,7 +71,7 @@ def _listed(*words: str) -> PlainValidator:
 
 
 class Options(BaseModel):
-    """Base of all options: nothing unknown passes, nothing is converted, NaN is no number."""
+    """Base of all options: unknown names are refused, values are not converted, and NaN is refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -107,7 +106,7 @@ class FillMaskOptions(TextOptions):
     top_k: int = Field(5, ge=1, le=1000, description="candidates a mask, best first")
 
     def check_size(self, masks: int, limit: int) -> None:
-        """Raise TooLarge if the answer for so many masks would pass a limit in bytes."""
+        """Raise TooLarge if the answer for this number of masks would exceed a limit in bytes."""
         size = masks * self.top_k * CANDIDATE_BYTES
         if size > limit:
             raise TooLarge(
@@ -116,7 +115,7 @@ class FillMaskOptions(TextOptions):
 
 
 class GenerateOptions(RequestOptions):
-    """Options of `generate`. A temperature above 0, top_k or top_p draws; otherwise the model's default holds."""
+    """Options of `generate`. A temperature above 0, top_k or top_p samples; otherwise the model's default holds."""
 
     max_new_tokens: int | None = Field(None, ge=1, description="tokens to generate at most; the model's by default")
     num_beams: int | None = Field(None, ge=1, description="hypotheses of a beam search; the model's by default")
@@ -131,13 +130,13 @@ class GenerateOptions(RequestOptions):
 
     @property
     def samples(self) -> bool:
-        """Does the request ask for tokens to be drawn rather than chosen."""
+        """True if the request asks for sampling."""
         return self.temperature != 0 and (self.temperature, self.top_k, self.top_p) != (None, None, None)
 
     def sampling(self, default: Sampling | None) -> Sampling | None:
-        """Return how tokens are drawn, None where the likeliest is taken: as asked, else as the model's default.
+        """Return how tokens are sampled, as requested or by the model's default; None if they are not sampled.
 
-        A request for beams, or for a temperature of 0, does not draw.
+        A request for beams, or for a temperature of 0, does not sample.
         """
         if self.samples:
             return Sampling(temperature=self.temperature or 1.0, top_k=self.top_k, top_p=self.top_p)
@@ -145,7 +144,7 @@ class GenerateOptions(RequestOptions):
 
 
 class AttentionOptions(Options):
-    """Options of attention, of whatever request they come with."""
+    """Options of attention, for any request."""
 
     method: Method = Field("raw", description="how maps are computed")
     kind: KindName | None = Field(None, description="all that the model has, by default")
@@ -186,9 +185,9 @@ O = TypeVar("O", bound=Options)  # noqa: E741 # the letter of Options
 
 
 def parse(kind: type[O], given: Mapping[str, object], *, strings: bool, beside: Iterable[str] = ()) -> O:
-    """Return options from JSON values, or from the strings of a query or form; `beside` are others that are known.
+    """Return options from JSON values, or from the `strings` of a query or form.
 
-    Raises Unacceptable with every fault.
+    `beside` are the names of options outside `kind`, for the message. Raises Unacceptable with every fault.
     """
     try:
         return kind.model_validate_strings(given) if strings else kind.model_validate(given)
@@ -198,7 +197,7 @@ def parse(kind: type[O], given: Mapping[str, object], *, strings: bool, beside: 
 
 
 def faults(kind: type[BaseModel], error: ValidationError, beside: Iterable[str] = ()) -> list[dict[str, str]]:
-    """Return where and what, in words that hold no text of the client's; numbers are said."""
+    """Return the place and message of each fault. They hold numbers that the client sent, but never its text."""
     listed = []
     for fault in error.errors(include_url=False)[:20]:
         if fault["type"] == "extra_forbidden":

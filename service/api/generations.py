@@ -188,7 +188,7 @@ async def _events(
             task = asyncio.ensure_future(served.generate(item, prompt.options, grown.put_nowait))
             task.add_done_callback(lambda _: grown.put_nowait(None))
             try:
-                growing = served.target_texts.growing()
+                growing = served.target_texts.text_stream()
                 while hypothesis := await grown.get():
                     index, token = len(hypothesis.tokens) - 1, hypothesis.tokens[-1]
                     if token != served.generation.end:

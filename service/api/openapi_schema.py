@@ -1,4 +1,4 @@
-"""What OpenAPI says of bodies that the routes read and write themselves."""
+"""The OpenAPI description of bodies that the routes parse and write themselves."""
 
 from typing import Any, Literal, get_args
 
@@ -38,7 +38,7 @@ class Problem(BaseModel):
 
 
 class Answer(BaseModel):
-    """What every prediction is wrapped in."""
+    """The fields of every answer to a prediction."""
 
     id: str
     model: str
@@ -47,7 +47,7 @@ class Answer(BaseModel):
 
 
 class Label(BaseModel):
-    """A class and how likely it is."""
+    """A class and its probability."""
 
     label: str
     index: int
@@ -55,7 +55,7 @@ class Label(BaseModel):
 
 
 class Map(BaseModel):
-    """Attention of one module, or of several layers joined."""
+    """The attention map of one module, or of several layers combined."""
 
     model_config = ConfigDict(extra="allow")
     name: str = Field(description="path of the module that made it")
@@ -70,7 +70,7 @@ class Map(BaseModel):
 
 
 class Attention(BaseModel):
-    """What the model looked at."""
+    """The attention maps of one input."""
 
     model_config = ConfigDict(extra="allow")
     method: str
@@ -82,7 +82,7 @@ class Attention(BaseModel):
 
 
 PUBLISHED_MODULE = "service.documents"
-"""The part of their names in the published OpenAPI document that distinguishes the classes `Result`."""
+"""The module in the published names of the classes `Result`, by which clients may refer to their schemas."""
 
 
 class Classified(Answer):
@@ -98,7 +98,7 @@ class Classified(Answer):
         labels: list[Label]
         attention: Attention | None = None
 
-    results: list[Result]  # type: ignore[assignment] # narrower than its parent's
+    results: list[Result]  # type: ignore[assignment] # narrower than in the base class
 
 
 class Embedded(Answer):
@@ -118,7 +118,7 @@ class Embedded(Answer):
 
 
 class Candidate(BaseModel):
-    """A token that a mask may stand for, and how likely."""
+    """A token that a mask may stand for, and its probability."""
 
     token: int
     text: str
@@ -197,8 +197,8 @@ def _schema(kind: type[Options]) -> Json:
 
 
 def _with_attention(kind: type[Options], **inputs: Json) -> Json:
-    own = _schema(kind)
-    properties = {**inputs, **own.get("properties", {}), "attention": _schema(AttentionOptions)}
+    schema = _schema(kind)
+    properties = {**inputs, **schema.get("properties", {}), "attention": _schema(AttentionOptions)}
     return {"type": "object", "properties": properties, "required": list(inputs), "additionalProperties": False}
 
 
@@ -220,8 +220,7 @@ def _images(kind: type[Options]) -> Json:
     }
 
 
-_DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABAQAAAAA3bvkkAAAACklEQVR42mNgAAAAAgAB5Sfe/AAAAABJRU5ErkJggg=="
-"""A PNG of one pixel."""
+_ONE_PIXEL_PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABAQAAAAA3bvkkAAAACklEQVR42mNgAAAAAgAB5Sfe/AAAAABJRU5ErkJggg=="
 _TEXT = {"type": "string"}
 _PAIR = {
     "type": "object",
@@ -238,14 +237,14 @@ def _texts(kind: type[Options], *, pairs: bool = False) -> Json:
 
 
 def _either(images: type[Options], *texts: Json) -> Json:
-    """Say the bodies of an endpoint that takes images or texts, as its model does."""
+    """Return the bodies of an endpoint that takes images or texts, depending on its model."""
     content = _images(images)
     both = [kinds["application/json"]["schema"] for kinds in (content, *texts)]
     return content | {"application/json": {"schema": {"anyOf": both}}}
 
 
 def _query(*kinds: type[Options]) -> list[Json]:
-    """Return the options of an image in a raw body or form, as the parameters of a query."""
+    """Return the options of an image in a raw body or form as parameters of the query."""
     properties = {name: schema for kind in kinds for name, schema in _schema(kind).get("properties", {}).items()}
     method = {"type": "string", "enum": list(get_args(Method)), "description": "ask for attention too, by this method"}
     return [
@@ -285,7 +284,7 @@ GENERATE = _prediction(
 )
 GENERATE["openapi_extra"]["requestBody"]["content"]["application/json"]["examples"] = {
     "a text": {"value": {"inputs": "the 23rd of March 2021", "num_beams": 4}},
-    "an image": {"value": {"images": [_DOT], "attention": {"kind": "cross"}}},
+    "an image": {"value": {"images": [_ONE_PIXEL_PNG], "attention": {"kind": "cross"}}},
 }
 GENERATE["responses"][200]["content"] = {"application/json": {}, "text/event-stream": {}}
 ATTENTION = _prediction(
@@ -294,7 +293,7 @@ ATTENTION = _prediction(
     _query(GenerateOptions, AttentionOptions),
 )
 ATTENTION["responses"][200]["content"] = {media: {} for media in MEDIA_TYPES.values()}
-KEPT: Json = {
+STORED_ATTENTION: Json = {
     "responses": {status: ATTENTION["responses"][status] for status in (200, 404, 406, 413, 422, 429, 503, 504)},
     "openapi_extra": {
         "parameters": [

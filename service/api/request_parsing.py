@@ -1,4 +1,4 @@
-"""Parsing of requests: the bytes of images, or texts, and the options, from a raw body, a form or JSON."""
+"""Parsing of requests: inputs (the bytes of images, or texts) and options from a raw body, a form or JSON."""
 
 import base64
 import binascii
@@ -25,7 +25,7 @@ O = TypeVar("O", bound=Options)  # noqa: E741 # the letter of Options
 JSON = "application/json"
 FORM = "multipart/form-data"
 RAW = "application/octet-stream"
-RAW_TEXT = "text/plain"  # what a body without a Content-Type is taken for
+RAW_TEXT = "text/plain"  # assumed for a body without a Content-Type
 MOST_OPTION_FIELDS = 32
 
 
@@ -40,7 +40,7 @@ class ParsedRequest:
     """True if the options are strings of a query or form, False if they are JSON values."""
 
     def options(self, kind: type[O]) -> O:
-        """Return the options of the endpoint itself."""
+        """Return the options of the endpoint, without those of attention."""
         attention = AttentionOptions.model_fields.keys() | {"attention"}
         rest = {name: value for name, value in self.given.items() if name not in attention}
         return parse(kind, rest, strings=self.strings, beside=attention if self.strings else {"attention"})
@@ -48,7 +48,7 @@ class ParsedRequest:
     def attention(self, *, required: bool) -> AttentionOptions | None:
         """Return the options of attention, or None if there are none and none are required.
 
-        JSON nests them under `attention`; a query or form names the method `attention` and lays the others beside it.
+        JSON nests them under `attention`. In a query or form, `attention` is the method, and the others are beside it.
         """
         nested = self.given.get("attention")
         flat = {name: value for name, value in self.given.items() if name in AttentionOptions.model_fields}
@@ -123,7 +123,7 @@ def _content_type(request: Request) -> str:
     kind = header.get_content_type()
     try:
         charset = header.get_content_charset("utf-8")
-    except (TypeError, ValueError, LookupError):  # of a parameter that is continued (RFC 2231), but not as it may be
+    except (TypeError, ValueError, LookupError):  # from a malformed continuation of a parameter (RFC 2231)
         raise Unsupported("Content-Type: must have parameters that can be read") from None
     if kind == JSON and charset not in ("utf-8", "utf8"):
         raise Unsupported("Content-Type: JSON must be UTF-8")
@@ -131,7 +131,7 @@ def _content_type(request: Request) -> str:
 
 
 async def _read_body(request: Request, limit: int) -> bytes:
-    """Read the body, at most `limit` bytes of it; a larger one is refused by its Content-Length, before it is read."""
+    """Read a body of at most `limit` bytes. A larger body is refused by its Content-Length, before it is read."""
     check_announced(request.headers, limit)
     body = bytearray()
     async for chunk in request.stream():
@@ -148,7 +148,7 @@ async def _read_json(request: Request, limit: int) -> dict[str, object]:
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        # its words hold positions only; the document itself stays out of the answer
+        # the message holds only a position, and nothing of the document
         raise Malformed(f"body: must be JSON, {error.msg} at character {error.pos}") from error
     if not isinstance(document, dict):
         raise Unacceptable("body: must be a JSON object")
@@ -163,11 +163,13 @@ async def _read_form(request: Request, settings: Settings) -> ParsedRequest:
         parser = MultiPartParser(
             request.headers,
             request.stream(),
-            max_files=settings.max_inputs + 1,  # one more than the limit, so that the refusal is in words of ours
+            max_files=settings.max_inputs + 1,  # one more than the limit, so that our own check refuses it
             max_fields=MOST_OPTION_FIELDS,
             max_part_size=1 << 16,
         )
-        parser.spool_max_size = settings.max_body_bytes  # in memory, where the bodies' budget sees it, never on disk
+        parser.spool_max_size = (
+            settings.max_body_bytes
+        )  # in memory, where the budget of bodies counts it, never on disk
         fields = await parser.parse()
         for name, value in fields.multi_items():
             if isinstance(value, UploadFile):
@@ -186,7 +188,7 @@ async def _read_form(request: Request, settings: Settings) -> ParsedRequest:
 
 
 def parse_query(request: Request) -> dict[str, object]:
-    """Return the options of a query string. Raises Unacceptable for one that is given twice."""
+    """Return the options of a query string. Raises Unacceptable if one is given twice."""
     items = request.query_params.multi_items()
     given: Mapping[str, object] = dict(items)
     if len(given) < len(items):
@@ -207,9 +209,9 @@ def _check_count(subject: str, count: int, settings: Settings) -> None:
 
 
 def negotiate(accept: Sequence[str]) -> Form:
-    """Return the form of attention that the Accept headers prefer; JSON if they do not say.
+    """Return the format of attention that the Accept headers prefer, JSON if there are none.
 
-    Raises NotAcceptable for types of which none is offered (RFC 9110, section 12.5.1).
+    Raises NotAcceptable if no offered format is accepted (RFC 9110, section 12.5.1).
     """
     ranges = [part for header in accept for part in header.split(",") if part.strip()]
     if not ranges:
@@ -223,7 +225,7 @@ def negotiate(accept: Sequence[str]) -> Form:
 
 
 def _preference(media: str, accepted: str) -> tuple[int, float]:
-    """Return how closely a media range names a type (0 for not at all), and its quality value."""
+    """Return how specifically a media range matches a type, 0 (not at all) to 3 (exactly), and its quality value."""
     name, *parameters = (part.strip().lower() for part in accepted.split(";"))
     quality = next((part[2:] for part in parameters if part.startswith("q=")), "1")
     try:

@@ -124,7 +124,7 @@ async def attention(model: str, request: Request, state: StateDep) -> Response:
     return await _answer(request, state, served, _attend(request, state, served))
 
 
-@router.get("/v1/attention/{id}", tags=["attention"], **openapi_schema.KEPT)
+@router.get("/v1/attention/{id}", tags=["attention"], **openapi_schema.STORED_ATTENTION)
 async def kept_attention(id: str, request: Request, state: StateDep) -> Response:  # noqa: A002 # the path's name
     """Return what a model looked at for an earlier request, without its input being sent again."""
     stored = await state.store.get(id)

@@ -1,4 +1,4 @@
-"""Draws attention as PNG: a heat map over the image that was sent, or a matrix between the tokens of texts."""
+"""Drawing of attention as PNG: a heat map over the image that was sent, or a matrix between the tokens of texts."""
 
 import io
 import math
@@ -20,38 +20,35 @@ Values: TypeAlias = npt.NDArray[np.floating]
 PAPER, INK, FRAME = "#ffffff", "#1c2126", "#9ca8b1"
 GLYPHS = frozenset(map(chr, range(33, 127))) | frozenset("©«°±´·»‘’“”…‹›⁄™")  # noqa: RUF001 # what Pillow's font has
 REPLACEMENTS = {" ": "·", "▁": "·", "\n": "\\n", "\r": "\\r", "\t": "\\t", "ß": "ss"}
-MISSING_GLYPH = "\N{REPLACEMENT CHARACTER}"  # the font lacks it, and draws the box that it has for all such
+MISSING_GLYPH = "\N{REPLACEMENT CHARACTER}"  # the font lacks it, and draws a box for every character that it lacks
 LONGEST_LABEL = 24  # characters of a label
 EMPTY_LABEL = '""'
 
-COMPRESSION_LEVEL = 1  # of zlib's levels: a photograph takes a sixth of the time of the usual 6, and a fifth more bytes
+COMPRESSION_LEVEL = 1  # of zlib: a photograph takes a sixth of the time of the default level 6, and a fifth more bytes
 BAND_PIXELS = 2**18  # pixels that are coloured at once: few enough to stay in the processor's cache
-LEAST_PANEL_WIDTH = 120  # pixels across, where panels have titles
-LEAST_TITLE_HEIGHT = 12  # pixels, the height of text
-TEXT_HEIGHTS_PER_IMAGE_WIDTH = 28  # heights of a title's text that an image is wide, unless the text is at its least
+LEAST_PANEL_WIDTH = 120  # pixels of a panel with a title
+LEAST_TITLE_HEIGHT = 12  # pixels of the text of a title
+TEXT_HEIGHTS_PER_IMAGE_WIDTH = 28  # the width of an image, in heights of its title's text, if that is not the least
 
-LEAST_CELL_SIDE, LARGEST_CELL_SIDE = 14, 28  # pixels of a side
-MOST_CELLS_SIDE = 2560  # pixels that the longer side of the cells may have, unless they are at their least
-TEXT_SHARE_OF_CELL = 0.62  # of a cell, the height of text
-BAR_TEXTS, NUMBER_TEXTS, LEGEND_TEXTS = (
-    8,
-    8,
-    2,
-)  # heights of text: the colour bar's length, the room of its numbers, and that below
+LEAST_CELL_SIDE, LARGEST_CELL_SIDE = 14, 28  # pixels of the side of a cell
+MOST_CELLS_SIDE = 2560  # pixels of the longer side of all cells, unless cells have their least side
+TEXT_SHARE_OF_CELL = 0.62  # the height of text, of the side of a cell
+# in heights of text: the length of the colour bar, the space for its numbers, and the space below a matrix
+BAR_TEXTS, NUMBER_TEXTS, LEGEND_TEXTS = 8, 8, 2
 
 
 @dataclass(frozen=True)
 class Style:
-    """How a heat map is shown."""
+    """The style of a heat map."""
 
     colormap: Colormap = "viridis"
     opacity: float = 0.6
-    """0 to 1, where the heat map over an image is hottest. A matrix ignores it."""
+    """The opacity of heat over an image where it is hottest, 0 to 1. A matrix ignores it."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One map: (rows, columns) of the grid of patches, or (queries, keys) of a matrix. Values not finite count as 0."""
+    """One map: (rows, columns) of the grid of patches, or (queries, keys) of a matrix. NaN and infinity count as 0."""
 
     title: str
     values: Values
@@ -59,7 +56,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Tiles:
-    """Panels of one size in a nearly square grid on white, each under a title with text of a height; in pixels."""
+    """A nearly square grid of panels on white, each under a title. Sizes are pixels; `text` is the height of text."""
 
     panels: int
     width: int
@@ -100,7 +97,7 @@ class Tiles:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the cells of matrices are: in each tile right of `left` and below `above`, the pixels that labels take."""
+    """The places of the cells of matrices. In each tile, labels take `left` pixels at the left, `above` at the top."""
 
     queries: int
     keys: int
@@ -108,7 +105,7 @@ class Layout:
     left: int
     above: int
     upright: bool
-    """True if the labels of columns are so short that none has to be turned."""
+    """True if the labels of columns are so short that they need not be turned."""
 
     @property
     def cell(self) -> int:
@@ -133,16 +130,16 @@ class Layout:
         return left + self.left, top + self.above
 
     def centre(self, panel: int, query: int, key: int) -> tuple[int, int]:
-        """Return where, across and down, the middle of a cell is."""
+        """Return the x and y of the middle of a cell."""
         left, top = self.corner(panel)
         return left + key * self.cell + self.cell // 2, top + query * self.cell + self.cell // 2
 
 
 def overlay(image: Image.Image, box: Box, panels: Sequence[Panel], style: Style, max_pixels: int) -> bytes:
-    """Return, as PNG, the image (`L` or `RGB`) under the heat of each panel, whose grid covers the box.
+    """Return, as PNG, the image (`L` or `RGB`) with the heat map of each panel over it. Grids cover the box.
 
-    One panel has the image's size and no title. Heat goes from a panel's minimum to its maximum; where it is cold, and
-    outside the box, the image is as it was. Raises TooLarge for a picture of more than `max_pixels`.
+    A single panel has the size of the image and no title. Heat goes from the minimum of a panel to its maximum. At the
+    minimum, and outside the box, the image is unchanged. Raises TooLarge for a picture of more than `max_pixels`.
     """
     if len(panels) == 1:
         _check_size(image.size, max_pixels)
@@ -159,16 +156,16 @@ def overlay(image: Image.Image, box: Box, panels: Sequence[Panel], style: Style,
 
 
 def overlay_pixels(width: int, height: int, panels: int) -> int:
-    """Return the pixels of the picture that `overlay` makes of an image of this size and at least one panel."""
+    """Return the number of pixels that `overlay` draws for an image of this size and at least one panel."""
     return math.prod(_tiles(width, height, panels).size) if panels > 1 else width * height
 
 
 def matrix(
     panels: Sequence[Panel], queries: Sequence[str], keys: Sequence[str], style: Style, max_pixels: int
 ) -> bytes:
-    """Return, as PNG, the cells of each panel, queries down and keys across, coloured from 0 to its maximum.
+    """Return, as PNG, the matrix of each panel, with queries down and keys across, coloured from 0 to its maximum.
 
-    Raises TooLarge for a picture of more than `max_pixels`, and ValueError where labels are not as many as values.
+    Raises TooLarge for a picture of more than `max_pixels`, and ValueError if the numbers of labels and values differ.
     """
     for panel in panels:
         if panel.values.shape != (len(queries), len(keys)):
@@ -176,10 +173,10 @@ def matrix(
     layout = lay_out(queries, keys, len(panels))
     _check_size(layout.tiles.size, max_pixels)
     sheet = layout.tiles.sheet([panel.title for panel in panels], layout.left)
-    beside, above = _row_labels(queries, layout), _column_labels(keys, layout)
+    row_labels, above = _row_labels(queries, layout), _column_labels(keys, layout)
     for index, panel in enumerate(panels):
         left, top = layout.corner(index)
-        sheet.paste(beside, (left - layout.left, top))
+        sheet.paste(row_labels, (left - layout.left, top))
         sheet.paste(above, (left, top - layout.above))
         values = _finite(panel.values)
         most = values.max(initial=0)
@@ -189,14 +186,14 @@ def matrix(
 
 
 def matrix_pixels(queries: int, keys: int, panels: int) -> int:
-    """Return the most pixels that the picture can have which `matrix` makes of so many labels."""
+    """Return the largest number of pixels that `matrix` can draw for these numbers of labels and panels."""
     text = _text(cell_side(queries, keys))
-    longest, gap = LONGEST_LABEL * text, _gap(text)  # no glyph is wider than its text is high
+    longest, gap = LONGEST_LABEL * text, _gap(text)  # no glyph is wider than the height of the text
     return math.prod(Layout(queries, keys, panels, longest + gap, longest + 2 * gap, upright=False).tiles.size)
 
 
 def cell_side(queries: int, keys: int) -> int:
-    """Return the pixels of a cell's side: fewer where there are many."""
+    """Return the side of a cell in pixels: the more cells, the smaller."""
     return min(max(MOST_CELLS_SIDE // max(queries, keys, 1), LEAST_CELL_SIDE), LARGEST_CELL_SIDE)
 
 
@@ -210,13 +207,13 @@ def lay_out(queries: Sequence[str], keys: Sequence[str], panels: int) -> Layout:
 
 
 def label(text: str) -> str:
-    """Return a token's text as its label: what cannot be seen is made visible, and what is long is cut."""
+    """Return the label of a token's text: invisible characters are made visible, and a long text is cut."""
     shown = readable(text[: 4 * LONGEST_LABEL]) or EMPTY_LABEL  # a character may be written as several code points
     return shown if len(shown) <= LONGEST_LABEL else shown[: LONGEST_LABEL - 1] + "…"
 
 
 def readable(text: str) -> str:
-    """Return a text in glyphs of the font: letters without their accents, and a box for what it does not have."""
+    """Return a text in glyphs of the font: letters without accents, and a box for other characters that it lacks."""
     return "".join(_glyphs(character) for character in unicodedata.normalize("NFC", text))
 
 
@@ -232,7 +229,7 @@ def _glyphs(character: str) -> str:
 
 def _font(size: int) -> ImageFont.FreeTypeFont:
     font = ImageFont.load_default(size)
-    assert isinstance(font, ImageFont.FreeTypeFont)  # noqa: S101 # of a size it is, or it raises
+    assert isinstance(font, ImageFont.FreeTypeFont)  # noqa: S101 # with a size, it returns this class or raises
     return font
 
 
@@ -241,7 +238,7 @@ def _longest(texts: Iterable[str], font: ImageFont.FreeTypeFont) -> int:
 
 
 def _fitting(text: str, font: ImageFont.FreeTypeFont, width: float) -> str:
-    """Return a text, its end an ellipsis where it would be wider."""
+    """Return a text, cut with an ellipsis if it is wider than `width`."""
     shown, end = text, ""
     while shown and font.getlength(shown + end) > width:
         shown, end = shown[:-1], "…"
@@ -249,12 +246,12 @@ def _fitting(text: str, font: ImageFont.FreeTypeFont, width: float) -> str:
 
 
 def _text(cell: int) -> int:
-    """Return the height of text beside cells of a side."""
+    """Return the height of text for cells of this side."""
     return round(cell * TEXT_SHARE_OF_CELL)
 
 
 def _gap(text: int) -> int:
-    """Return the pixels between labels and what is beside them."""
+    """Return the pixels between a label and what it labels."""
     return math.ceil(text / 2)
 
 
@@ -280,7 +277,7 @@ def _png(image: Image.Image) -> bytes:
 
 
 def _heated(image: Image.Image, box: Box, values: Values, style: Style) -> Image.Image:
-    """Return the image under heat, worked on in bands so that little is held beside it."""
+    """Return the image under the heat map. It is computed in bands, to use little memory."""
     pixels: Pixels = np.array(image.convert("RGB"))
     values = _finite(values)
     columns, rows = _covered(box[0], box[2], image.width), _covered(box[1], box[3], image.height)
@@ -290,27 +287,28 @@ def _heated(image: Image.Image, box: Box, values: Values, style: Style) -> Image
     wide = shares @ _weights(columns, box[0], box[2], values.shape[1]).T  # (rows of the grid, pixels across)
     down = _weights(rows, box[1], box[3], values.shape[0])  # (pixels down, rows of the grid)
     heat = np.linspace(0, style.opacity, 256, dtype=np.float32)[:, None]  # (level, 1)
-    kept, added = 1 - heat, heat * COLORMAPS[style.colormap]
+    image_share, heat_colours = 1 - heat, heat * COLORMAPS[style.colormap]
     step = max(1, BAND_PIXELS // len(columns))
     for start in range(0, len(rows), step):
         levels = _levels(down[start : start + step] @ wide)
         top = rows.start + start
         band = pixels[top : top + len(levels), columns.start : columns.stop]
-        band[:] = band * kept[levels] + added[levels] + np.float32(0.5)
+        band[:] = band * image_share[levels] + heat_colours[levels] + np.float32(0.5)
     return Image.fromarray(pixels)
 
 
 def _covered(low: float, high: float, length: int) -> range:
-    """Return which of `length` pixels have their middles between two places."""
+    """Return the pixels, of `length`, whose middles are between `low` and `high`."""
     return range(max(0, math.ceil(low - 0.5)), min(length, math.ceil(high - 0.5)))
 
 
 def _weights(pixels: range, low: float, high: float, cells: int) -> npt.NDArray[np.float32]:
-    """Return how much of each cell, (pixels, cells), a pixel shows: linear between middles, and averaged if many.
+    """Return the weight of each cell in each pixel, (pixels, cells).
 
-    The cells lie one beside the other from `low` to `high`.
+    The cells lie side by side from `low` to `high`. A pixel is interpolated linearly between the middles of cells, or
+    averages the cells if they are smaller than a pixel.
     """
-    scale = cells / (high - low)  # cells a pixel
+    scale = cells / (high - low)  # cells per pixel
     places = (np.arange(pixels.start, pixels.stop) + 0.5 - low) * scale - 0.5
     weights: npt.NDArray[np.float64] = np.maximum(0, 1 - np.abs(places[:, None] - np.arange(cells)) / max(scale, 1))
     weights /= weights.sum(axis=1, keepdims=True)
@@ -322,7 +320,7 @@ def _finite(values: Values) -> npt.NDArray[np.float64]:
 
 
 def _shares(values: npt.NDArray[np.float64], low: float, high: float) -> npt.NDArray[np.float32]:
-    """Return values from 0 at `low` to 1 at `high`; all 0 where these are one."""
+    """Return values scaled from 0 at `low` to 1 at `high`; all 0 if `low` equals `high`."""
     span = high - low or 1.0
     return ((values - low) / span).clip(0, 1).astype(np.float32)
 
@@ -332,7 +330,7 @@ def _levels(shares: npt.NDArray[np.float32]) -> Pixels:
 
 
 def _row_labels(texts: Sequence[str], layout: Layout) -> Image.Image:
-    """Return the labels one below the other, each beside its row."""
+    """Return a strip of the labels of rows, each at the height of its row."""
     strip = Image.new("RGB", (layout.left, layout.cell * len(texts)), PAPER)
     pen, font = ImageDraw.Draw(strip), _font(layout.text)
     for index, text in enumerate(map(label, texts)):
@@ -341,7 +339,7 @@ def _row_labels(texts: Sequence[str], layout: Layout) -> Image.Image:
 
 
 def _column_labels(texts: Sequence[str], layout: Layout) -> Image.Image:
-    """Return the labels side by side, each above its column; turned, to be read upwards, unless all are short."""
+    """Return a strip of the labels of columns, each above its column, turned to read upwards unless all are short."""
     size = layout.cell * len(texts), layout.above
     strip = Image.new("RGB", size if layout.upright else size[::-1], PAPER)
     pen, font, gap = ImageDraw.Draw(strip), _font(layout.text), _gap(layout.text)
@@ -353,14 +351,14 @@ def _column_labels(texts: Sequence[str], layout: Layout) -> Image.Image:
 
 
 def _draw_cells(sheet: Image.Image, corner: tuple[int, int], colours: Pixels, side: int) -> None:
-    """Draw cells of colours, (rows, columns, 3), in a thin frame."""
+    """Draw cells of these colours, (rows, columns, 3), in a thin frame."""
     (left, top), (height, width) = corner, (colours.shape[0] * side, colours.shape[1] * side)
     ImageDraw.Draw(sheet).rectangle((left - 1, top - 1, left + width, top + height), outline=FRAME)
     sheet.paste(Image.fromarray(colours.repeat(side, 0).repeat(side, 1)), corner)
 
 
 def _draw_legend(sheet: Image.Image, corner: tuple[int, int], most: float, style: Style, text: int) -> None:
-    """Draw the colour bar between the numbers of its ends, below the cells that end at the corner."""
+    """Draw the colour bar between the numbers at its ends. `corner` is the lower left corner of the cells."""
     pen, font, gap = ImageDraw.Draw(sheet), _font(text), _gap(text)
     left, middle = corner[0], corner[1] + round(text * 1.3)
     pen.text((left, middle), "0", INK, font, "lm")

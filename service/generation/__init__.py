@@ -1,1 +1,1 @@
-"""The decode loop: key-value caches, and how the next token is selected."""
+"""Text generation: the decode loop, its key-value caches, and the selection of the next token."""

@@ -1,4 +1,4 @@
-"""The decode loop (continuous batching): sequences join and leave the running batch between any two steps."""
+"""The decode loop with continuous batching: sequences join and leave the running batch between any two steps."""
 
 import asyncio
 import math
@@ -30,16 +30,16 @@ log = structlog.get_logger()
 
 @dataclass(eq=False)
 class Job:
-    """A source whose target is being generated."""
+    """A request to generate the target of one source."""
 
     source: Mapping[str, Array]
-    """What is encoded: arrays by port."""
+    """The input of the encoder: arrays by port."""
     size: int
-    """Tokens or patches of the source."""
+    """The number of tokens or patches of the source."""
     first: int
-    """The token that is fed first."""
-    behind: int
-    """The number of tokens before it."""
+    """The token that the first step is fed."""
+    first_position: int
+    """The position of this token: the number of tokens before it."""
     new_search: Callable[[], Search]
     limit: int
     future: "asyncio.Future[Hypothesis]"
@@ -47,36 +47,37 @@ class Job:
     due: float
     since: float = field(default_factory=time.monotonic)
     failure: Exception | None = None
-    told: bool = False
-    """True once `grew` has been called, so that it cannot begin anew."""
+    streamed: bool = False
+    """True once `grew` has been called: the client has seen tokens, so the job cannot start again."""
     alone: bool = False
-    """True if it must run alone, because a batch that it was in has failed."""
+    """True if it must run alone, because its batch has failed."""
     rows: list[int] = field(default_factory=list)
-    """Its rows of the running batch."""
+    """Its rows in the running batch."""
 
     def __post_init__(self) -> None:
         self.search = self.new_search()
 
-    def begin_alone(self) -> None:
-        """Begin anew, without neighbours."""
+    def restart_alone(self) -> None:
+        """Start again, in a batch of its own."""
         self.search, self.rows, self.alone = self.new_search(), [], True
 
     @property
     def ended(self) -> bool:
-        """True if it is done or has failed, or if nobody waits for it."""
+        """True if it is done or has failed, or if its caller has left."""
         return self.search.done or self.failure is not None or self.future.done()
 
     @property
     def width(self) -> int:
-        """The number of rows of the batch that it takes."""
+        """The number of its rows in the batch."""
         return len(self.search.live)
 
 
 class DecodeLoop:
-    """One model's running batch. All rows take a step together, each at a position of its own.
+    """The running batch of one model. All rows take a step together, each at its own position.
 
-    Where targets continue their source, `encode` returns the caches of the source. Its last token is fed once more: it
-    overwrites its own place in the caches, and its logits are those of the first new token.
+    If targets continue their source (a causal language model), `encode` returns the caches of the source. The first
+    step is fed the last token of the source again: it overwrites its own slot of the caches, and its logits are those
+    of the first new token.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class DecodeLoop:
         self._stopping = False
         self._arrived = asyncio.Event()
         self.failures = 0
-        """Failed targets in a row."""
+        """The number of targets that have failed since the last success."""
 
     async def generate(
         self,
@@ -112,22 +113,22 @@ class DecodeLoop:
         grew: Callable[[Hypothesis], None] | None = None,
         priority: Priority = "interactive",
     ) -> Hypothesis:
-        """Return the target that a search finds in at most `limit` tokens; cancelling frees its rows at the next step.
+        """Return the target that a search finds in at most `limit` tokens. Cancelling frees its rows at the next step.
 
         The source is given as arrays by port, and counts as `size` tokens. `grew`, if given, is called after every step
-        with the first live hypothesis. When a batch fails, each of its targets begins anew, alone, except those for
+        with the first live hypothesis. If a batch fails, each of its targets starts again, alone, except those for
         which `grew` was called already: they fail.
         """
         start, future = self._generation.start, asyncio.get_running_loop().create_future()
-        first, behind = (int(source["source"][-1]), size - 1) if start is None else (start, 0)
-        job = Job(source, size, first, behind, search, limit, future, grew, due(priority))
+        first, first_position = (int(source["source"][-1]), size - 1) if start is None else (start, 0)
+        job = Job(source, size, first, first_position, search, limit, future, grew, due(priority))
         self._waiting.append(job)
         self._arrived.set()
         with self._tracer.span("generate", {"lane": self._name}):
             return await job.future
 
     async def work(self) -> None:
-        """Take steps until cancelled; between two of them the device serves others."""
+        """Take steps until cancelled. Between two turns the device serves others."""
         self._stopping = False
         try:
             while True:
@@ -136,13 +137,13 @@ class DecodeLoop:
                     self._drop([job for job in self._running if job.future.done()])
                     joining = self._admit()
                     if joining:
-                        await self._attempt(run(self._join, joining), joining, self._encode.stop)
+                        await self._run_jobs(run(self._join, joining), joining, self._encode.stop)
                     if self._running:
-                        await self._attempt(run(self._steps), self._running, self._decode.stop)
-                self._answer()
+                        await self._run_jobs(run(self._steps), self._running, self._decode.stop)
+                self._report()
                 if not self._waiting and not self._running:
                     self._arrived.clear()
-        except Exception as error:  # whatever it is, nobody may wait for ever
+        except Exception as error:  # of any kind: no caller may wait for ever
             for job in (*self._running, *self._waiting):
                 self._fail(job, error)
             self._drop(self._running)
@@ -150,8 +151,8 @@ class DecodeLoop:
         finally:
             self._stopping = True
 
-    async def _attempt(self, work: "asyncio.Future[int]", jobs: list[Job], stop: Callable[[], None]) -> None:
-        """Wait for work on the device, which returns its number of tokens; jobs that fail together are tried alone."""
+    async def _run_jobs(self, work: "asyncio.Future[int]", jobs: list[Job], stop: Callable[[], None]) -> None:
+        """Wait for work on the device, which returns its number of tokens. Jobs that fail together run again, alone."""
         start = time.monotonic()
         try:
             with while_wanted([job.future for job in jobs], stop):
@@ -159,8 +160,8 @@ class DecodeLoop:
         except Exception as error:
             self._drop([job for job in jobs if job in self._running])
             for job in jobs:
-                if len(jobs) > 1 and not job.told and not isinstance(error, DeviceLost):
-                    job.begin_alone()
+                if len(jobs) > 1 and not job.streamed and not isinstance(error, DeviceLost):
+                    job.restart_alone()
                     self._waiting.append(job)
                 else:
                     self._fail(job, error)
@@ -173,9 +174,9 @@ class DecodeLoop:
         """Take from the queue, in the order in which they are due, the jobs that fit beside the running ones."""
         joining: list[Job] = []
         longest = 0
-        alive = sorted((job for job in self._waiting if not job.future.done()), key=lambda job: job.due)
-        self._metrics.cancelled.labels("queued").inc(len(self._waiting) - len(alive))
-        self._waiting = deque(alive)
+        waiting = sorted((job for job in self._waiting if not job.future.done()), key=lambda job: job.due)
+        self._metrics.cancelled.labels("queued").inc(len(self._waiting) - len(waiting))
+        self._waiting = deque(waiting)
         while self._waiting and self._fits([*self._running, *joining, self._waiting[0]]):
             longest = max(longest, self._waiting[0].size)
             if joining and longest * (len(joining) + 1) > self._settings.batch_tokens:
@@ -186,7 +187,7 @@ class DecodeLoop:
         return joining
 
     def _fits(self, jobs: list[Job]) -> bool:
-        """Return whether jobs may run together: one always may; several up to limits of rows and bytes of caches."""
+        """Return whether jobs may run together: one job always may, several within limits of rows and cache bytes."""
         if len(jobs) > 1 and any(job.alone for job in jobs):
             return False
         rows = sum(job.width for job in jobs)
@@ -194,7 +195,7 @@ class DecodeLoop:
         return len(jobs) == 1 or (rows <= self._settings.batch_rows and size <= self._settings.batch_cache_bytes)
 
     def _capacity(self, jobs: Iterable[Job]) -> int:
-        return -(-max(job.behind + job.limit for job in jobs) // SLOTS) * SLOTS
+        return -(-max(job.first_position + job.limit for job in jobs) // SLOTS) * SLOTS
 
     def _bytes_a_token(self, cache: str) -> int:
         port = self._shapes[cache]
@@ -203,12 +204,12 @@ class DecodeLoop:
     def _join(self, jobs: list[Job]) -> int:
         """Encode new sources in one batch and add their rows to the running ones; return the number of tokens."""
         feed = {name: padded([job.source[name] for job in jobs]) for name in jobs[0].source}
-        known = self._encode.run({port.name: feed[port.name] for port in self._encode.graph.inputs}) | feed
+        encoded = self._encode.run({port.name: feed[port.name] for port in self._encode.graph.inputs}) | feed
         repeats = [job.width for job in jobs]
-        fresh = {name: np.repeat(known[name], repeats, axis=0) for name in self._cache.names if name in known}
+        fresh = {name: np.repeat(encoded[name], repeats, axis=0) for name in self._cache.names if name in encoded}
         together = [*self._running, *jobs]
         lengths = {
-            "capacity": max(job.behind + len(job.search.live[0].tokens) for job in together) + 1,
+            "capacity": max(job.first_position + len(job.search.live[0].tokens) for job in together) + 1,
             "source": max(job.size for job in together),
         }
         rows = self._cache.join(sum(repeats), fresh, lengths)
@@ -218,7 +219,7 @@ class DecodeLoop:
         return max(job.size for job in jobs) * len(jobs)
 
     def _steps(self) -> int:
-        """Take steps until a job streams, ends or joins, another waits for the device, or the loop is to end.
+        """Take steps until a job has streamed or ended, another job or the device's next user waits, or the loop ends.
 
         Return the number of tokens.
         """
@@ -228,8 +229,8 @@ class DecodeLoop:
             taken += self._step()
             self._metrics.run_seconds.labels(self._name).observe(time.monotonic() - start)
             self._metrics.batch_size.labels(self._name).observe(len(self._running))
-            told = any(job.ended or job.grew for job in self._running)
-            if told or self._waiting or self._device.wanted or self._stopping:
+            must_report = any(job.ended or job.grew for job in self._running)
+            if must_report or self._waiting or self._device.wanted or self._stopping:
                 return taken
 
     def _step(self) -> int:
@@ -239,9 +240,9 @@ class DecodeLoop:
         for job in self._running:
             for row, one in zip(job.rows, job.search.live, strict=True):
                 tokens[row] = one.tokens[-1] if one.tokens else job.first
-                positions[row] = job.behind + len(one.tokens)
+                positions[row] = job.first_position + len(one.tokens)
         wants = [job.search.wants for job in self._running]
-        likeliest, candidates, logits = self._cache.step(
+        log_probabilities, candidates, logits = self._cache.step(
             tokens, positions, max(*wants, 1), everything=ALL_CANDIDATES in wants
         )
         for job, want in zip(self._running, wants, strict=True):
@@ -250,16 +251,22 @@ class DecodeLoop:
                 if want == ALL_CANDIDATES and logits is not None:
                     parents = job.search.advance(finite(log_softmax(logits[job.rows])))
                 else:
-                    parents = job.search.advance(finite(likeliest[job.rows].astype(np.float64)), candidates[job.rows])
-            except Exception as error:  # of this job only: its neighbours go on
+                    parents = job.search.advance(
+                        finite(log_probabilities[job.rows].astype(np.float64)), candidates[job.rows]
+                    )
+            except Exception as error:  # fails this job only; the others go on
                 job.failure = error
             else:
                 if not job.search.done and len(job.rows) > 1:
-                    # a row already holds what it has in common with the row that it continues
-                    same = min(_common(one, before[parent]) for one, parent in zip(before, parents, strict=True))
-                    held = positions[job.rows[0]] + 1
+                    # a row already holds the tokens that it has in common with the row that it continues
+                    common = min(
+                        _common_prefix(one, before[parent]) for one, parent in zip(before, parents, strict=True)
+                    )
+                    positions_held = positions[job.rows[0]] + 1
                     rows = [job.rows[parent] for parent in parents]
-                    self._cache.continue_from(job.rows, rows, min(job.behind + 1 + same, held), held)
+                    self._cache.continue_from(
+                        job.rows, rows, min(job.first_position + 1 + common, positions_held), positions_held
+                    )
         self._metrics.generated.labels(self._name).inc(len(self._running))
         return count
 
@@ -273,14 +280,14 @@ class DecodeLoop:
         for job in self._running:
             job.rows = [moved.get(row, row) for row in job.rows]
 
-    def _answer(self) -> None:
-        """Report the step to jobs that stream, and its end to every job that is done or has failed."""
+    def _report(self) -> None:
+        """Report the step to jobs that stream, and the result to jobs that are done or have failed."""
         for job in self._running:
             if job.failure:
                 self._fail(job, job.failure)
                 continue
             if job.grew:
-                job.told = True
+                job.streamed = True
                 job.grew(job.search.live[0])
             if job.search.done and not job.future.done():
                 self.failures = 0
@@ -298,7 +305,7 @@ class DecodeLoop:
 
 
 def finite(logs: LogProbabilities) -> LogProbabilities:
-    """Return the same. Raises Broken for NaN, from which no token can be selected."""
+    """Return the given values. Raises Broken if one is NaN, from which no token can be selected."""
     if np.isnan(logs).any():
         raise Broken(NOT_FINITE)
     return logs
@@ -312,6 +319,6 @@ def log_softmax(logits: Array) -> LogProbabilities:
     return log_probabilities
 
 
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """Return the length of the common prefix of two targets of one length."""
+def _common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
+    """Return the length of the common prefix of two targets of equal length."""
     return next((place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b), len(one))

@@ -1,4 +1,4 @@
-"""The memory of a decode step: the rows of a running batch, whose caches a step writes in place."""
+"""The key-value cache of the decode loop: the rows of the running batch, whose caches a step writes in place."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,15 +10,15 @@ from service.runtime.io_binding import Binding, storage
 from service.runtime.session import Session
 
 SLOTS = 16
-"""Lengths of caches and sources are multiples of this, so that the runtime sees few shapes."""
+"""Lengths of caches and sources are rounded up to multiples of this, so that the runtime sees few shapes."""
 
 
 class KVCache:
-    """Rows 0 to `count`, each with the caches that a step takes and returns, and with what it reads of its source.
+    """The rows 0 to `count` of the batch: the caches that a step reads and extends, and the inputs from their source.
 
-    All lie in buffers with room for more rows; a step is given the front of them, as input and as output, and writes
-    one token a row. A row that leaves is replaced by the last one, and rows that continue others take over their
-    tokens: nothing else is copied, but where a batch outgrows its buffers.
+    They are held in buffers with room for more rows. A step is given the front of the buffers, as input and as output,
+    and writes one token for each row. When a row leaves, the last row takes its place; rows that continue others copy
+    their tokens. Nothing else is copied, unless a batch outgrows its buffers.
     """
 
     def __init__(self, decode: Session, generation: Generation) -> None:
@@ -27,27 +27,28 @@ class KVCache:
         self._decode = decode
         self._logits = decode.graph.outputs[0].name
         self._caches = {cache.past: cache.present for cache in generation.caches}
-        stepped = {"token", "position", COUNT}
-        self._ports = {port.name: port for port in decode.graph.inputs if port.name not in stepped}
+        given_by_step = {"token", "position", COUNT}
+        self._ports = {port.name: port for port in decode.graph.inputs if port.name not in given_by_step}
         self._buffers: dict[str, Array] = {}
         self._capacity = 0
         self._binding: Binding | None = None
-        self._bound = (0, 0, False)
-        """How many rows the binding is of, how many likeliest tokens of each, and whether their logits too."""
+        self._bound_for = (0, 0, False)
+        """What the binding is for: the number of rows, the number of candidates, and whether logits are returned."""
 
     @property
     def names(self) -> list[str]:
-        """What each row has, by the names of the step's inputs."""
+        """The names of the inputs of a step that each row holds."""
         return list(self._ports)
 
     def buffer(self, name: str) -> Array:
-        """Return what all rows have of one input."""
+        """Return the rows of one input."""
         return self._buffers[name][: self.count]
 
     def join(self, rows: int, fresh: Mapping[str, Array], lengths: Mapping[str, int]) -> list[int]:
-        """Add rows and return which they are; `lengths` of axes are what all rows need now, caches grow as they fill.
+        """Add rows with the inputs `fresh`, by name; return their numbers.
 
-        What is not given, or is shorter than its room, is zeros behind.
+        `lengths` are the lengths of axes that all rows need now; caches grow as they fill. Inputs that are not given
+        are zeros, and shorter ones are padded with zeros at the end.
         """
         self._make_room(self.count + rows, lengths)
         for name, buffer in self._buffers.items():
@@ -59,9 +60,9 @@ class KVCache:
         return list(range(self.count - rows, self.count))
 
     def leave(self, rows: Sequence[int]) -> dict[int, int]:
-        """Drop rows; return which other rows have moved, and where to."""
+        """Remove rows; return the old and new numbers of the rows that have moved."""
         moved: dict[int, int] = {}
-        places = {row: row for row in range(self.count)}  # what stands where
+        places = {row: row for row in range(self.count)}  # the old number of the row at each place
         for row in sorted(rows, reverse=True):
             last = self.count - 1
             if row != last:
@@ -75,7 +76,7 @@ class KVCache:
         return moved
 
     def continue_from(self, rows: Sequence[int], parents: Sequence[int], start: int, end: int) -> None:
-        """Let each row hold the tokens of its parent, of which those before `start` and after `end` are its own."""
+        """Copy to each row the tokens of its parent from `start` to `end`; it keeps its own tokens outside."""
         changed = [(row, parent) for row, parent in zip(rows, parents, strict=True) if row != parent]
         if changed:
             into, out_of = map(list, zip(*changed, strict=True))
@@ -86,17 +87,17 @@ class KVCache:
     def step(
         self, tokens: Sequence[int], positions: Sequence[int], wanted: int, *, everything: bool
     ) -> tuple[Array, Array, Array | None]:
-        """Take one token a row, each at its position, which it then holds.
+        """Feed one token to each row, at its position; the caches hold it afterwards.
 
-        Return the log-probabilities and indices of the `wanted` likeliest next tokens, both (rows, wanted), and the
-        logits (rows, vocabulary) if `everything` is.
+        Return the log-probabilities and indices of the `wanted` most likely next tokens, both (rows, wanted), and with
+        `everything` also the logits (rows, vocabulary).
         """
         if max(positions) >= self._capacity:
             self._make_room(self.count, {"capacity": max(positions) + 1})
         wanted = min(wanted, self.vocabulary)
-        now = (self.count, wanted, everything)  # the runtime writes outputs where it did before, whatever their shape
-        if self._binding is None or self._bound != now:
-            self._binding, self._bound = self._bind(everything=everything), now
+        needed = (self.count, wanted, everything)  # the runtime writes to the same memory, whatever the shape
+        if self._binding is None or self._bound_for != needed:
+            self._binding, self._bound_for = self._bind(everything=everything), needed
         feed = {
             "token": np.array(tokens, np.int64),
             "position": np.array(positions, np.int64),
@@ -111,7 +112,7 @@ class KVCache:
         return self._decode.bind(held, self._caches, wanted)
 
     def _make_room(self, rows: int, lengths: Mapping[str, int]) -> None:
-        """Grow the buffers to so many rows and lengths, or shrink lengths of which less than half is needed."""
+        """Grow the buffers to these rows and lengths. A length shrinks if less than half of it is needed."""
         needed = {axis: -(-length // SLOTS) * SLOTS for axis, length in lengths.items()}
         for name, port in self._ports.items():
             old = self._buffers.get(name)
@@ -130,11 +131,11 @@ class KVCache:
     def _grown(self, port: Port, shape: Sequence[int], old: Array | None) -> Array:
         buffer = np.zeros(shape, storage(port.dtype))
         if old is not None:
-            kept = tuple(slice(min(had, has)) for had, has in zip(old.shape[1:], shape[1:], strict=True))
-            buffer[(slice(self.count), *kept)] = old[(slice(self.count), *kept)]
+            common = tuple(slice(min(had, has)) for had, has in zip(old.shape[1:], shape[1:], strict=True))
+            buffer[(slice(self.count), *common)] = old[(slice(self.count), *common)]
         return buffer
 
 
 def _length(had: int, needed: int) -> int:
-    """Return how long an axis is to be; 0 needed is to stay."""
+    """Return the new length of an axis; 0 needed leaves it as it is."""
     return needed if 0 < 2 * needed < had else max(had, needed)

@@ -1,4 +1,4 @@
-"""Choosing tokens: greedy, sampling, beam search. One object a request; none of them knows of any other."""
+"""Token selection: greedy search, sampling and beam search. Each target has a search of its own."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,20 +10,20 @@ import numpy.typing as npt
 from contract.manifest import Generation
 
 LogProbabilities: TypeAlias = npt.NDArray[np.float64]
-"""(rows, candidates): of the next token of every row of one search; candidates are the vocabulary, or a part of it."""
+"""(rows, candidates): of the next token of each row of one search. Candidates are the vocabulary, or a part of it."""
 
 Tokens: TypeAlias = npt.NDArray[np.int64]
-"""(rows, candidates): which tokens the candidates are, likeliest first, equals in the order of their indices."""
+"""(rows, candidates): the indices of the candidates, most likely first; equally likely ones by index."""
 
 ALL_CANDIDATES = 0
-"""As a number of candidates."""
+"""The value of `wants` that means all tokens of the vocabulary."""
 MOST_CANDIDATES = 256
-"""More are looked at as all."""
+"""A sampler that needs more candidates than this asks for all."""
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A target: its tokens, the end token included if it ended, and the log-probability of each."""
+    """A target: its tokens, with the end token if it ended, the log-probability of each, and their sum."""
 
     tokens: tuple[int, ...] = ()
     logs: tuple[float, ...] = ()
@@ -34,38 +34,38 @@ class Hypothesis:
         return Hypothesis((*self.tokens, token), (*self.logs, log), self.total + log)
 
     def score(self, length_penalty: float) -> float:
-        """Return the sum of log-probabilities over the length to the power of the penalty."""
+        """Return the sum of log-probabilities divided by the length to the power of the penalty."""
         return self.total / float(len(self.tokens) ** length_penalty)
 
 
 class Search(Protocol):
-    """What the decode loop asks of a search."""
+    """A search for one target, which the decode loop advances."""
 
     done: bool
 
     @property
     def live(self) -> list[Hypothesis]:
-        """The hypotheses to extend, one a row, all of one length."""
+        """The hypotheses to extend, one for each row, all of equal length."""
 
     @property
     def wants(self) -> int:
-        """How many of each row's likeliest tokens the next step needs, or ALL_CANDIDATES."""
+        """The number of most likely tokens of each row that the next step needs, or ALL_CANDIDATES."""
 
     def advance(self, logs: LogProbabilities, tokens: Tokens | None = None) -> list[int]:
-        """Take the next token of every row, of all or of as many as were wanted.
+        """Select the next token of each row, from all tokens, or if `tokens` is given from these candidates.
 
-        Return which row each of the new rows continues.
+        Return the row that each of the new rows continues.
         """
 
     def best(self) -> Hypothesis:
-        """Return the answer, once done."""
+        """Return the target, once done."""
 
 
 class Unconstrained:
-    """What a search does to the log-probabilities of the next token of its live hypotheses before it chooses."""
+    """Changes the log-probabilities of the next token before a search selects it. This base class changes nothing."""
 
-    def speaks(self, live: Sequence[Hypothesis]) -> bool:
-        """Return whether anything but what is suppressed always is forbidden or forced at the next token."""
+    def applies(self, live: Sequence[Hypothesis]) -> bool:
+        """Return whether a rule applies to the next token, other than tokens that are always suppressed."""
         return False
 
     def __call__(self, logs: LogProbabilities, live: Sequence[Hypothesis]) -> LogProbabilities:
@@ -74,19 +74,19 @@ class Unconstrained:
 
 
 class Constraints(Unconstrained):
-    """What a model's generation rules forbid or force (the logits processors of the transformers library).
+    """Forbids and forces tokens by a model's generation rules (the logits processors of the transformers library).
 
-    The log-probability of a forbidden token is -inf, the others keep theirs; that of a forced token is 0, all others
-    are -inf. A forced token stands even where it is forbidden, and the last one before the first. Tokens forbidden as
-    first are forbidden as second where the first is forced. If no token is left to any hypothesis, all must end.
+    A forbidden token has the log-probability -inf, and the others keep theirs; a forced token has 0, and all others
+    have -inf. Forcing wins over forbidding, and the forced last token over the forced first one. If the first token is
+    forced, the tokens forbidden as first are forbidden as second. If no hypothesis has a token left, all must end.
     """
 
     def __init__(self, generation: Generation, prefix: Sequence[int], limit: int) -> None:
         self._rules, self._limit = generation, limit
         self._prefix = np.array(prefix, np.int64)
 
-    def speaks(self, live: Sequence[Hypothesis]) -> bool:
-        """Return whether a rule other than `suppressed` is to be asked."""
+    def applies(self, live: Sequence[Hypothesis]) -> bool:
+        """Return whether a rule other than `suppressed` applies to the next token."""
         rules, length = self._rules, len(live[0].tokens)
         return bool(
             (rules.forced_last is not None and length == self._limit - 1)
@@ -98,12 +98,12 @@ class Constraints(Unconstrained):
         )
 
     def __call__(self, logs: LogProbabilities, live: Sequence[Hypothesis]) -> LogProbabilities:
-        """Return log-probabilities under the rules, the given ones themselves where no rule speaks."""
+        """Return the log-probabilities under the rules; the given array itself if no rule changes it."""
         rules, length = self._rules, len(live[0].tokens)
         if rules.forced_last is not None and length == self._limit - 1:
-            return _only(rules.forced_last, logs)
+            return _forced(rules.forced_last, logs)
         if rules.forced_first is not None and length == 0:
-            return _only(rules.forced_first, logs)
+            return _forced(rules.forced_first, logs)
         forbidden = list(rules.suppressed)
         if length == (0 if rules.forced_first is None else 1):
             forbidden += rules.suppressed_first
@@ -112,20 +112,20 @@ class Constraints(Unconstrained):
         rows, repeated = self._repeated(live)
         if not forbidden and not len(rows):
             return logs
-        vocabulary = logs.shape[1]  # some checkpoints list tokens beyond it
-        known = repeated < vocabulary
+        vocabulary = logs.shape[1]  # some checkpoints list tokens that are not in it
+        in_vocabulary = repeated < vocabulary
         allowed = logs.copy()
         allowed[:, [token for token in forbidden if 0 <= token < vocabulary]] = -np.inf
-        allowed[rows[known], repeated[known]] = -np.inf
+        allowed[rows[in_vocabulary], repeated[in_vocabulary]] = -np.inf
         if allowed.max() == -np.inf:
-            return _only(rules.end, logs)
+            return _forced(rules.end, logs)
         if rules.renormalized:
             mass = np.logaddexp.reduce(allowed, axis=1, keepdims=True)
             allowed -= np.where(np.isfinite(mass), mass, 0.0)
         return allowed
 
     def _repeated(self, live: Sequence[Hypothesis]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return rows, and the token of each that would complete a sequence which has come before."""
+        """Return rows and tokens: each token would complete an n-gram in its row that has occurred before."""
         size = self._rules.no_repeat_ngram
         if not size or len(self._prefix) + len(live[0].tokens) < size:
             return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -136,15 +136,15 @@ class Constraints(Unconstrained):
         return rows, seen[rows, places, -1]
 
 
-def _only(token: int, logs: LogProbabilities) -> LogProbabilities:
-    """Return log-probabilities of the same shape that leave one token."""
+def _forced(token: int, logs: LogProbabilities) -> LogProbabilities:
+    """Return log-probabilities of the same shape that allow one token only."""
     forced = np.full_like(logs, -np.inf)
     forced[:, token] = 0.0
     return forced
 
 
 def likeliest(totals: LogProbabilities, count: int) -> npt.NDArray[np.intp]:
-    """Return the flat indices of the largest values, best first, equals in their order, without sorting all."""
+    """Return the flat indices of the largest values, largest first, equal ones in order, without sorting all values."""
     flat = totals.ravel()
     count = min(count, flat.size)
     among = np.flatnonzero(flat >= np.partition(flat, -count)[-count])
@@ -152,33 +152,33 @@ def likeliest(totals: LogProbabilities, count: int) -> npt.NDArray[np.intp]:
 
 
 class Choose(Protocol):
-    """What a walk takes its next token by."""
+    """Selects the next token of a Walk."""
 
     wants: int
-    """How many of the likeliest tokens it looks at."""
+    """The number of most likely tokens that it needs, or ALL_CANDIDATES."""
 
     def __call__(self, logs: LogProbabilities) -> int:
-        """Return the index of one candidate."""
+        """Return the index of the selected candidate."""
 
 
-FREE = Unconstrained()
+UNCONSTRAINED = Unconstrained()
 
 
 class Walk:
-    """One hypothesis, extended by whatever `choose` takes: the likeliest token, or a drawn one."""
+    """A search with one hypothesis, which `choose` extends: by the most likely token, or by a sampled one."""
 
-    def __init__(self, end: int, limit: int, choose: Choose, constrain: Unconstrained = FREE) -> None:
+    def __init__(self, end: int, limit: int, choose: Choose, constrain: Unconstrained = UNCONSTRAINED) -> None:
         self.done = False
         self.live = [Hypothesis()]
         self._end, self._limit, self._choose, self._constrain = end, limit, choose, constrain
 
     @property
     def wants(self) -> int:
-        """As many as `choose` looks at."""
-        return ALL_CANDIDATES if self._constrain.speaks(self.live) else self._choose.wants
+        """The candidates that `choose` needs."""
+        return ALL_CANDIDATES if self._constrain.applies(self.live) else self._choose.wants
 
     def advance(self, logs: LogProbabilities, tokens: Tokens | None = None) -> list[int]:
-        """Take one token."""
+        """Select one token."""
         logs = self._constrain(logs, self.live) if tokens is None else logs
         chosen = self._choose(logs[0])
         token = chosen if tokens is None else int(tokens[0, chosen])
@@ -192,17 +192,17 @@ class Walk:
 
 
 class Greedy:
-    """Take the likeliest token, the first of equals."""
+    """Selects the most likely token, the first of equals."""
 
     wants = 1
 
     def __call__(self, logs: LogProbabilities) -> int:
-        """Return its index."""
+        """Return the index of the most likely candidate."""
         return int(logs.argmax())
 
 
 class Sampler:
-    """Draw a token: logits over temperature, cut to the top k, then to the top p of the mass (Holtzman et al. 2020)."""
+    """Samples from softmax(logits / temperature), cut to the top k, then to the top p (Holtzman et al. 2020)."""
 
     def __init__(self, temperature: float, top_k: int | None, top_p: float, seed: int | None) -> None:
         self.wants = ALL_CANDIDATES if top_k is None or top_k > MOST_CANDIDATES else top_k
@@ -210,23 +210,23 @@ class Sampler:
         self._random = np.random.default_rng(seed)
 
     def __call__(self, logs: LogProbabilities) -> int:
-        """Return one token; the token that takes the mass past top_p is still among the candidates."""
+        """Return the index of a sampled candidate. The one whose mass passes top_p is still a candidate."""
         order = np.argsort(-logs, kind="stable")[: self._top_k]
-        with np.errstate(over="ignore"):  # at a temperature close to 0 all but the likeliest vanish, which is right
+        with np.errstate(over="ignore"):  # close to temperature 0 all weights but the largest vanish, as they should
             weights = np.exp((logs[order] - logs[order[0]]) / self._temperature)
         weights /= weights.sum()
-        kept = int(np.searchsorted(weights.cumsum(), self._top_p)) + 1
-        chosen = self._random.choice(len(weights[:kept]), p=weights[:kept] / weights[:kept].sum())
+        count = int(np.searchsorted(weights.cumsum(), self._top_p)) + 1
+        chosen = self._random.choice(len(weights[:count]), p=weights[:count] / weights[:count].sum())
         return int(order[chosen])
 
 
 class Beams:
-    """Beam search over `beams` hypotheses at a time; with `length_penalty` 1 the mean log-probability decides.
+    """Beam search with `beams` hypotheses. With `length_penalty` 1 the mean log-probability decides.
 
-    Of the 2 x beams likeliest continuations those that end and are among the first `beams` are finished, the others
-    live on. It stops when as many have finished as there are beams and, unless `early_stopping` is true, the best live
-    one would not beat the worst of them: at its present length, or with "never" at the length that serves it best,
-    which is the limit where the penalty is positive (the rules of the transformers library).
+    Of the 2 x beams most likely continuations, those that end and are among the first `beams` are finished; the others
+    live on. The search stops when `beams` hypotheses have finished and, unless `early_stopping` is true, the best live
+    hypothesis cannot beat the worst of them. Its score is taken at its present length, or with "never" at the best
+    possible length, which is the limit if the penalty is positive (the rules of the transformers library).
     """
 
     def __init__(
@@ -236,22 +236,22 @@ class Beams:
         limit: int,
         length_penalty: float,
         early_stopping: bool | Literal["never"] = False,
-        constrain: Unconstrained = FREE,
+        constrain: Unconstrained = UNCONSTRAINED,
     ) -> None:
         self.done = False
         self.live = [Hypothesis()] * beams
-        self._totals = np.array([0.0] + [-np.inf] * (beams - 1))  # at first all rows are the same: only one counts
+        self._totals = np.array([0.0] + [-np.inf] * (beams - 1))  # at first all rows are equal, so only one counts
         self._beams, self._end, self._limit, self._penalty = beams, end, limit, length_penalty
         self._early_stopping, self._constrain = early_stopping, constrain
         self._finished: list[Hypothesis] = []
 
     @property
     def wants(self) -> int:
-        """As many as may be among those that are looked at over all rows."""
-        return ALL_CANDIDATES if self._constrain.speaks(self.live) else 2 * self._beams
+        """Each row could hold all 2 x beams continuations."""
+        return ALL_CANDIDATES if self._constrain.applies(self.live) else 2 * self._beams
 
     def advance(self, logs: LogProbabilities, tokens: Tokens | None = None) -> list[int]:
-        """Take one token for every live hypothesis."""
+        """Select the next token of each live hypothesis."""
         logs = self._constrain(logs, self.live) if tokens is None else logs
         totals = self._totals[:, None] + logs  # (beams, vocabulary)
         order = likeliest(totals, 2 * self._beams)
@@ -271,17 +271,17 @@ class Beams:
                 parents.append(row)
         self._finished = sorted(self._finished, key=self._score, reverse=True)[: self._beams]
         self.done = not live or (len(self._finished) == self._beams and not self._improvable(live[0]))
-        missing = self._beams - len(live)  # a vocabulary smaller than the beams
+        missing = self._beams - len(live)  # if the vocabulary is smaller than the beams
         self._totals = np.array([one.total for one in live] + [-np.inf] * missing)
         self.live = live + [live[0]] * missing if live else self.live
         return parents + [parents[0]] * missing if parents else list(range(self._beams))
 
     def best(self) -> Hypothesis:
-        """Return the finished hypothesis of the highest score."""
+        """Return the finished hypothesis with the highest score."""
         return self._finished[0]
 
     def _improvable(self, likeliest: Hypothesis) -> bool:
-        """Return whether the search goes on for the sake of the likeliest live hypothesis."""
+        """Return whether the most likely live hypothesis can still beat a finished one."""
         if self._early_stopping is True:
             return False
         longest = self._early_stopping == "never" and self._penalty > 0

@@ -1,7 +1,7 @@
-"""API keys: who may do what. `python -m service.keys <name>` makes one; the file holds its sha256, never the key.
+"""API keys: who may do what. `python -m service.keys <name>` makes a key; the file holds its sha256, never the key.
 
-A line a key: `<sha256 of the key> <scopes, comma separated> <name>`; empty lines and those after a # say nothing.
-Two keys may bear one name, so that an old one can be replaced by a new one while both are known.
+The file has one key per line: `<sha256 of the key> <scopes, separated by commas> <name>`. Empty lines and lines that
+start with # are ignored. Two keys may have the same name, so that both are valid while a new key replaces an old one.
 """
 
 import argparse
@@ -26,19 +26,19 @@ from service.settings import PREFIX, Settings, SettingsError
 
 log = structlog.get_logger()
 OPEN_PATHS = frozenset({"/health/live", "/health/ready"})
-"""Paths that need no key. Every other path needs one, whether it is served or not."""
+"""The paths that need no key. Every other path needs one, even if nothing is served there."""
 SCOPES = ("predict", "admin", "metrics")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class KeysError(SettingsError):
-    """The file of keys cannot be used; the message has the numbers of the lines, and nothing of what they hold."""
+    """The file of keys cannot be used. The message has the numbers of the lines, but nothing of their content."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """What is known of a key."""
+    """A key as the file describes it."""
 
     digest: bytes
     scopes: frozenset[str]
@@ -46,7 +46,7 @@ class Key:
 
 
 class Keys:
-    """The keys that are known, and how many requests of each are being answered. Raises KeysError as `read_keys`."""
+    """The known keys, and the number of requests in flight of each. Raises KeysError as `read_keys` does."""
 
     def __init__(self, settings: Settings) -> None:
         self._path = settings.api_keys
@@ -60,7 +60,7 @@ class Keys:
         return self._path is not None
 
     def reload(self) -> bool:
-        """Read the file again, and say whether it could be used; where it could not, the old keys stay."""
+        """Read the file again; return False, and keep the old keys, if it cannot be used."""
         if self._path is None:
             return True
         try:
@@ -72,10 +72,10 @@ class Keys:
         return True
 
     def admit(self, path: str, headers: Headers) -> str | None:
-        """Return the name of the key that a request carries, None where none is needed.
+        """Return the name of the key of a request, or None if it needs none.
 
-        `path` is the one that is routed by, never one that a Host header has a part in. Raises Unauthorized without a
-        known key, Forbidden for one without the path's scope.
+        `path` must be the path that is routed by, not one derived from the Host header. Raises Unauthorized without a
+        known key, and Forbidden for a key without the scope of the path.
         """
         if not self.needed or path in OPEN_PATHS:
             return None
@@ -97,8 +97,8 @@ class Keys:
         return key.name
 
     def _find(self, given: str) -> Key | None:
-        """Compare with every key, whichever it is, so that the time taken tells nothing."""
-        digest = hashlib.sha256(given.encode("latin-1")).digest()  # as headers are decoded
+        """Return the key that was given, or None. All keys are compared, so that the time taken reveals nothing."""
+        digest = hashlib.sha256(given.encode("latin-1")).digest()  # headers were decoded as latin-1
         found = None
         for key in self._keys:
             if hmac.compare_digest(digest, key.digest):
@@ -106,7 +106,7 @@ class Keys:
         return found
 
     @contextlib.contextmanager
-    def _hold(self, name: str) -> Iterator[None]:
+    def _count_in_flight(self, name: str) -> Iterator[None]:
         self._in_flight[name] += 1
         try:
             yield
@@ -114,23 +114,23 @@ class Keys:
             self._in_flight[name] -= 1
 
     def permit(self, name: str | None) -> contextlib.AbstractContextManager[None]:
-        """Return what holds one of the requests that a key may have in flight. Raises Busy where all are held."""
+        """Return a context that counts one request in flight of a key. Raises Busy if the key has too many."""
         if name is None or not self._limit:
             return contextlib.nullcontext()
         if self._in_flight[name] >= self._limit:
             raise Busy(f"key: at most {self._limit} requests at a time, given one more", seconds=1)
-        return self._hold(name)
+        return self._count_in_flight(name)
 
 
 def scope_of(path: str) -> str:
-    """Return the scope that a path needs."""
+    """Return the scope that a key needs for a path."""
     if path == "/metrics":
         return "metrics"
     return "admin" if path == "/admin" or path.startswith("/admin/") else "predict"
 
 
 def read_keys(path: Path) -> list[Key]:
-    """Read a file of keys. Raises KeysError naming every line that is wrong."""
+    """Read a file of keys. Raises KeysError with the number of every malformed line."""
     try:
         lines = path.read_text("utf-8").splitlines()
     except OSError as error:
@@ -158,11 +158,11 @@ def read_keys(path: Path) -> list[Key]:
 
 
 def describe_keys(app: FastAPI) -> None:
-    """Say in the application's OpenAPI document that requests need a key."""
-    plain = app.openapi
+    """Add to the application's OpenAPI document that requests need a key."""
+    original = app.openapi
 
     def openapi() -> dict[str, Any]:
-        document = plain()
+        document = original()
         document.setdefault("components", {})["securitySchemes"] = {
             "bearer": {"type": "http", "scheme": "bearer"},
             "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
@@ -173,11 +173,11 @@ def describe_keys(app: FastAPI) -> None:
                 operation["security"] = []
         return document
 
-    app.openapi = openapi  # type: ignore[method-assign] # as FastAPI's documentation has it
+    app.openapi = openapi  # type: ignore[method-assign] # the way that FastAPI documents
 
 
 def main() -> int:
-    """Make a key: the key itself to standard error, for a person, once; the file's line to standard output."""
+    """Make a key: print the key once to standard error, for a person, and its line of the file to standard output."""
     parser = argparse.ArgumentParser(prog="python -m service.keys", description="Make an API key.")
     parser.add_argument("name", help="whose key it is, as the log will say: letters, digits, . _ -")
     parser.add_argument("--scopes", default="predict", help=f"comma separated, of {', '.join(SCOPES)}")

@@ -1,7 +1,7 @@
-"""The limits of a connection: what is refused or closed before there is a request that the application could refuse.
+"""HTTP connections with limits: what is refused or closed before there is a request that the application could refuse.
 
-uvicorn's protocol on httptools, with the deadlines and bounds that it lacks. It relies on details that its tests pin:
-the parser's callbacks, `cycle`, `pipeline`, and which side closes when.
+It is uvicorn's protocol on httptools, with the deadlines and limits that it lacks. It relies on internals of uvicorn
+that our tests pin: the parser's callbacks, `cycle`, `pipeline`, and which side closes when.
 """
 
 import asyncio
@@ -32,18 +32,18 @@ if sys.platform == "linux":
     import termios
 
 log = structlog.get_logger()
-FRAMING_BYTES = 1024  # of a request's head: method, version, line ends and leading empty lines
-HEADER_FRAMING_BYTES = 4  # ": " and the end of the line
-LINGER_SECONDS = 1.0  # closing with bytes unread would reset the connection, and the answer might be lost with it
+FRAMING_BYTES = 1024  # of the head of a request: method, version, line ends and leading empty lines
+HEADER_FRAMING_BYTES = 4  # of a header: ": " and the end of the line
+LINGER_SECONDS = 1.0  # closing with unread bytes would reset the connection, and the client might lose the answer
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
-    """One connection. A refusal is answered as a problem document, and closes the connection."""
+    """One connection. A refusal is answered with a problem document and closes the connection."""
 
     settings: ClassVar[Settings]
     metrics: ClassVar[Metrics]
     open: ClassVar[Counter[int]]
-    """Open connections by port."""
+    """The number of open connections by port."""
 
     def __init__(
         self,
@@ -53,53 +53,57 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self.timeout_keep_alive = self.settings.keep_alive_seconds  # type: ignore[assignment] # any number of seconds
-        self.ws_protocol_class = None  # nothing here speaks it, and it would not be bounded
+        self.timeout_keep_alive = self.settings.keep_alive_seconds  # type: ignore[assignment] # uvicorn accepts any number of seconds
+        self.ws_protocol_class = None  # WebSockets are not served, and would have no limits
         self._port: int | None = None
-        self._deadline: asyncio.TimerHandle | None = None  # of a head, or of a body that nobody reads any more
-        self._stall: asyncio.TimerHandle | None = None
+        self._deadline_timer: asyncio.TimerHandle | None = None  # of a head, or of a body that is not read any more
+        self._stall_timer: asyncio.TimerHandle | None = None
         self._refused = False
         self._in_head = True
-        self._loose = 0  # bytes since the connection, the last message or the last piece of a body began
+        self._bytes_outside_body = (
+            0  # bytes received since the connection, the last message or the last piece of a body
+        )
         self._header_count = self._header_bytes = 0
 
     # The connection
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
-        """Wait for a head, or refuse one connection too many."""
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's own signature
+        """Wait for a head, or refuse the connection if there are too many."""
         super().connection_made(transport)
         self._port = (self.server and self.server[1]) or 0
         self.open[self._port] += 1
         if self.open[self._port] > self.settings.max_connections:
             self._refused = True
-            self._write(Full(f"connections: at most {self.settings.max_connections}, given one more", seconds=1))
+            self._write_refusal(
+                Full(f"connections: at most {self.settings.max_connections}, given one more", seconds=1)
+            )
             self.transport.close()
             return
-        self._arm(self.settings.header_seconds, self._head_too_slow)
+        self._set_deadline(self.settings.header_seconds, self._head_too_slow)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Stop all timers, and count the connection as closed."""
         super().connection_lost(exc)
-        self._disarm()
-        self._unwatch()
-        self._unset_keepalive_if_required()  # uvicorn leaves it where a connection was reset
+        self._clear_deadline()
+        self._stop_watching()
+        self._unset_keepalive_if_required()  # uvicorn leaves this timer if the connection was reset
         if self._port is not None:
             self.open[self._port] -= 1
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser, and count what makes no body."""
+        """Feed the parser, and limit the bytes that are not part of a body."""
         if self._refused:
-            return  # it was answered; the rest is read so that the answer arrives
+            return  # the answer was sent; the rest is read so that it arrives
         self._unset_keepalive_if_required()
-        self._loose += len(data)
+        self._bytes_outside_body += len(data)
         try:
-            with contextlib.suppress(httptools.HttpParserUpgrade):  # which may be ignored (RFC 9110, section 7.8)
+            with contextlib.suppress(httptools.HttpParserUpgrade):  # an upgrade may be ignored (RFC 9110, section 7.8)
                 self.parser.feed_data(data)
             most = self.settings.max_url_bytes + self.settings.max_header_bytes + FRAMING_BYTES
-            if self._loose > most:
+            if self._bytes_outside_body > most:
                 raise HeadersTooLarge(f"head: at most {most} bytes, given more")
         except httptools.HttpParserError as error:
-            cause = error.__context__  # what a callback of ours raised
+            cause = error.__context__  # the error that one of our callbacks raised
             self._refuse(cause if isinstance(cause, Refusal) else Malformed("request: must be well-formed HTTP/1.1"))
         except Refusal as refusal:
             self._refuse(refusal)
@@ -107,19 +111,19 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             log.exception("connection failed")
             self.transport.abort()
         else:
-            if self._in_head and self._loose and self._deadline is None:
-                self._arm(self.settings.header_seconds, self._head_too_slow)
+            if self._in_head and self._bytes_outside_body and self._deadline_timer is None:
+                self._set_deadline(self.settings.header_seconds, self._head_too_slow)
 
-    # What the parser tells
+    # Callbacks of the parser
 
     def on_url(self, url: bytes) -> None:
-        """Refuse a long one while it arrives."""
+        """Refuse a URL that is too long, while it arrives."""
         super().on_url(url)
         if len(self.url) > self.settings.max_url_bytes:
             raise TooLong(f"URL: at most {self.settings.max_url_bytes} bytes, given more")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Refuse too many or too long ones while they arrive; drop those that follow a body."""
+        """Refuse too many or too long headers while they arrive; drop those that follow a body."""
         self._header_count += 1
         self._header_bytes += len(name) + len(value) + HEADER_FRAMING_BYTES
         if self._header_count > self.settings.max_headers:
@@ -130,8 +134,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Begin the request."""
-        self._disarm()
+        """Start the request."""
+        self._clear_deadline()
         self._unset_keepalive_if_required()
         hosts = sum(name == b"host" for name, _ in self.headers)
         if hosts != 1:
@@ -140,18 +144,18 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._in_head = False
 
     def on_body(self, body: bytes) -> None:
-        """Count the pieces of the body. The application refuses too many, but sees some of them joined."""
-        self._loose = 0
+        """Count the pieces of the body. The application refuses too many, but gets some of them joined."""
+        self._bytes_outside_body = 0
         exchange_of(cast(Scope, self.scope)).body_pieces += 1
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Wait for the next head."""
         super().on_message_complete()
-        self._disarm()
+        self._clear_deadline()
         self._in_head = True
-        self._loose = self._header_count = self._header_bytes = 0
-        if self.cycle.response_complete:  # before its body had arrived: only now is the connection idle
+        self._bytes_outside_body = self._header_count = self._header_bytes = 0
+        if self.cycle.response_complete:  # the answer came before the whole body: the connection is idle only now
             self._unset_keepalive_if_required()
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
@@ -160,47 +164,47 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     # Writing
 
     def on_response_complete(self) -> None:
-        """Bound what is left: bytes that the client has not read yet, and a body that nobody reads any more."""
+        """Limit the time for what is left: bytes that the client has not read, and a body that is not read any more."""
         super().on_response_complete()
-        self._unwatch()
+        self._stop_watching()
         if self.transport.get_write_buffer_size():
-            self._watch()
+            self._watch_reading()
         if self.cycle.response_complete and not self._in_head and not self.transport.is_closing():
-            self._arm(self.settings.body_seconds, self.transport.close)
+            self._set_deadline(self.settings.body_seconds, self.transport.close)
 
     def pause_writing(self) -> None:
-        """Give the client time to read."""
+        """Start to watch whether the client reads."""
         super().pause_writing()
-        self._unwatch()
-        self._watch()
+        self._stop_watching()
+        self._watch_reading()
 
     def resume_writing(self) -> None:
-        """Stop watching a client that has read."""
+        """Stop watching the client, since it has read."""
         super().resume_writing()
-        self._unwatch()
+        self._stop_watching()
 
-    def _watch(self) -> None:
-        self._stall = self.loop.call_later(self.settings.write_seconds, self._check_reading, self._unread())
+    def _watch_reading(self) -> None:
+        self._stall_timer = self.loop.call_later(self.settings.write_seconds, self._check_reading, self._unread_bytes())
 
-    def _unwatch(self) -> None:
-        if self._stall is not None:
-            self._stall.cancel()
-            self._stall = None
+    def _stop_watching(self) -> None:
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None
 
     def _check_reading(self, before: int) -> None:
-        """Abort where the client took fewer bytes than the least rate since `before`; closing would wait for it."""
-        self._stall = None
+        """Abort if the client has read too slowly since `before` bytes were unread; closing would wait for it."""
+        self._stall_timer = None
         least = self.settings.write_seconds * self.settings.body_bytes_a_second
         if not self.transport.get_write_buffer_size():
             return
-        if before - self._unread() < least:
+        if before - self._unread_bytes() < least:
             log.info("connection closed", reason="the client does not read")
             self.transport.abort()
         else:
-            self._watch()
+            self._watch_reading()
 
-    def _unread(self) -> int:
-        """Return the bytes that the client has not acknowledged; minutes' worth of them may lie in the kernel alone."""
+    def _unread_bytes(self) -> int:
+        """Return the bytes that the client has not acknowledged. The kernel alone may hold minutes of them."""
         unread: int = self.transport.get_write_buffer_size()
         if sys.platform == "linux":
             handle = self.transport.get_extra_info("socket").fileno()
@@ -209,45 +213,45 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     # Refusing
 
-    def _arm(self, seconds: float, then: Callable[[], None]) -> None:
-        self._disarm()
-        self._deadline = self.loop.call_later(seconds, then)
+    def _set_deadline(self, seconds: float, action: Callable[[], None]) -> None:
+        self._clear_deadline()
+        self._deadline_timer = self.loop.call_later(seconds, action)
 
-    def _disarm(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+    def _clear_deadline(self) -> None:
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+            self._deadline_timer = None
 
     @property
     def _answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
     def _head_too_slow(self) -> None:
-        if self._answering:  # a request before it, whose answer may take longer than a head
-            self._arm(self.settings.header_seconds, self._head_too_slow)
-        elif self._loose:
+        if self._answering:  # an earlier request, whose answer may take longer than a head
+            self._set_deadline(self.settings.header_seconds, self._head_too_slow)
+        elif self._bytes_outside_body:
             self._refuse(Timeout(f"head: at most {self.settings.header_seconds:g} seconds, given up"))
         else:
-            self.transport.close()  # nothing was asked, nothing is answered
+            self.transport.close()  # no request began, so none is answered
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Answer and close. What was asked before on this connection is answered first, and then closes it."""
+        """Answer and close. If an earlier request is still being answered, close after its answer instead."""
         self._refused = True
-        self._disarm()
+        self._clear_deadline()
         if self._answering and not self.cycle.more_body:
             self.cycle.keep_alive = False
             return
-        if self._answering:  # the body of this very request
+        if self._answering:  # the refusal is of the body of this request
             if self.pipeline or self.cycle.response_started:
                 self.transport.abort()
                 return
             self.cycle.disconnected = True
             self.cycle.message_event.set()
-        self._write(refusal)
+        self._write_refusal(refusal)
         self.transport.write_eof()
-        self._arm(LINGER_SECONDS, self.transport.abort)
+        self._set_deadline(LINGER_SECONDS, self.transport.abort)
 
-    def _write(self, refusal: Refusal) -> None:
+    def _write_refusal(self, refusal: Refusal) -> None:
         request = secrets.token_hex(16)
         refusal.headers |= {"Connection": "close", "X-Request-Id": request, "X-Content-Type-Options": "nosniff"}
         answer = problem(refusal.status, refusal.detail, headers=refusal.headers)
@@ -260,7 +264,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
 
 def bounded_protocol(settings: Settings, metrics: Metrics) -> type[BoundedHttpProtocol]:
-    """Return the protocol of a server with these settings."""
+    """Return the protocol class of a server with these settings."""
 
     class Bound(BoundedHttpProtocol):
         """One connection of this server."""

@@ -1,1 +1,1 @@
-"""Texts to tokens and images to pixels."""
+"""The inputs of models: texts become tokens, and images become pixels."""

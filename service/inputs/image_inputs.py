@@ -1,4 +1,4 @@
-"""Images as the inputs of a model."""
+"""Images as the inputs of a model: patches, with the prefix tokens before them."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from service.inputs.model_input import ModelInput, Picture, Pixels
 
 
 class ImageInputs:
-    """The inputs of a model that takes images: patches, as many for every image."""
+    """The inputs of a model that takes images. Every image has the same number of patches."""
 
     axis = "image"
     padded = False
@@ -20,14 +20,14 @@ class ImageInputs:
         self.lengths = {self.axis: kind.length}
         """Lengths of the axes that are the same for every input."""
         self.longest: Mapping[str, int] = {}
-        """The most tokens along each axis that varies."""
+        """The largest number of tokens along each axis whose length varies."""
         self._special = {self.axis: np.arange(kind.length) < kind.prefix}
 
     def image_input(self, picture: Picture, pixels: Pixels | None = None) -> ModelInput:
-        """Return a picture as an input, with other pixels of the same size if they are given."""
+        """Return a picture as an input. `pixels`, if given, replace its own and have the same shape."""
         pixels = picture.pixels if pixels is None else pixels
         return ModelInput({"pixels": pixels}, self.lengths, self._special, picture=picture)
 
     def description(self) -> dict[str, object]:
-        """Return what `GET /v1/models/{model}` says of the inputs."""
+        """Return the description of the inputs in `GET /v1/models/{model}`."""
         return {"height": self.rule.height, "width": self.rule.width, "channels": self.rule.channels}

@@ -1,4 +1,4 @@
-"""One input of a model: what a client sent, decoded to arrays, with the tokens or the picture that a person sees."""
+"""One input of a model: the arrays decoded from what a client sent, with its tokens or its picture for people."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,20 +13,20 @@ Pixels: TypeAlias = npt.NDArray[np.uint8]
 Box: TypeAlias = tuple[float, float, float, float]
 """Left, top, right, bottom in pixels of the upright image; may reach beyond its edges."""
 
-MASK_COST = 64
-"""Cost of a mask, in tokens: each has a row of logits over the vocabulary."""
+TOKENS_PER_MASK = 64
+"""The cost of a mask, in tokens. A mask costs more than a token: it has a row of logits over the vocabulary."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """What a graph takes of an image, and the rectangle of the image it was taken from."""
+    """The pixels that a graph takes of an image, and the rectangle of the image that they come from."""
 
     pixels: Pixels  # (height, width, channels)
     box: Box
     width: int
     height: int
     orientation: int = 1
-    """How EXIF says that the stored pixels must be turned to stand upright: 1 to 8, 1 for not at all."""
+    """The EXIF orientation, 1 to 8: how the stored pixels must be turned to be upright. 1 means not at all."""
 
 
 @dataclass(frozen=True)
@@ -42,34 +42,37 @@ Text: TypeAlias = str | Pair
 
 @dataclass(frozen=True)
 class Token:
-    """One token: its text, and its span in the input; a special token has no span (None)."""
+    """One token: its index in the vocabulary, its text, and its span of characters in the input.
+
+    A special token has no span (None).
+    """
 
     index: int
     text: str
     span: tuple[int, int] | None
     type: int = 0
-    """Which text it belongs to, as the model is told (token type id)."""
+    """The token type id: which text of a pair it belongs to, as the model is told."""
     sequence: int | None = None
-    """In a pair: the text that the span is in, 0 or 1."""
+    """In a pair, the text that the span is in, 0 or 1; otherwise None."""
 
     def json(self) -> dict[str, object]:
-        """Return the token as an answer shows it."""
+        """Return the token as an answer holds it."""
         shown: dict[str, object] = {"text": self.text, "span": self.span, "special": self.span is None}
         return shown if self.sequence is None else {**shown, "sequence": self.sequence}
 
 
 @dataclass(frozen=True)
 class ModelInput:
-    """One decoded input: its arrays by port, the lengths of its axes, and its tokens or its picture."""
+    """One decoded input: arrays by port, the lengths of axes, and the tokens or the picture."""
 
     arrays: dict[str, Array]
     lengths: dict[str, int]
     special: dict[str, Array]
-    """For each axis, which tokens are special or come before the first patch (length)."""
+    """For each axis, an array (length) of bool: True for special tokens and for tokens before the first patch."""
     tokens: Sequence[Token] = ()
     picture: Picture | None = None
 
 
 def cost_of(lengths: Mapping[str, int]) -> int:
-    """Return the cost of an image or a text in tokens."""
-    return max(lengths.get("image", 0), lengths.get("source", 0), MASK_COST * lengths.get("masked", 0))
+    """Return the cost of an image or a text, in tokens, from the lengths of its axes."""
+    return max(lengths.get("image", 0), lengths.get("source", 0), TOKENS_PER_MASK * lengths.get("masked", 0))

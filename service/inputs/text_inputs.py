@@ -1,4 +1,4 @@
-"""Texts as the inputs of a model."""
+"""Texts as the inputs of a model: tokens."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from service.inputs.texts import Texts
 
 
 class TextInputs:
-    """The inputs of a model that takes texts: tokens, a different number for each text."""
+    """The inputs of a model that takes texts. The number of tokens differs between texts."""
 
     axis = "source"
     padded = True
@@ -23,10 +23,10 @@ class TextInputs:
         self.lengths: Mapping[str, int] = {}
         """Lengths of the axes that are the same for every input."""
         self.longest: Mapping[str, int] = {self.axis: rule.max_tokens}
-        """The most tokens along each axis that varies."""
+        """The largest number of tokens along each axis whose length varies."""
 
     def text_input(self, text: Text, *, truncate: bool = False) -> ModelInput:
-        """Tokenize a text. Raises what `Texts.encode` does."""
+        """Tokenize a text. Raises as `Texts.encode` does."""
         tokens = self.texts.encode(text, truncate=truncate)
         arrays = {
             "source": np.array([token.index for token in tokens]),
@@ -37,5 +37,5 @@ class TextInputs:
         return ModelInput(arrays, {self.axis: len(tokens)}, {self.axis: special}, tokens)
 
     def description(self) -> dict[str, object]:
-        """Return what `GET /v1/models/{model}` says of the inputs."""
+        """Return the description of the inputs in `GET /v1/models/{model}`."""
         return {"max_tokens": self.rule.max_tokens}

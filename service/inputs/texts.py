@@ -1,4 +1,4 @@
-"""Decode: a text to tokens with their places in it, and tokens back to text."""
+"""Tokenization: a text to tokens with their spans, and tokens back to text."""
 
 from collections.abc import Sequence
 
@@ -10,53 +10,53 @@ from contract.manifest import FileName
 from service.errors import TooLarge, Unacceptable
 from service.inputs.model_input import Pair, Text, Token
 
-CHARACTERS_A_TOKEN = 32
-"""A text of more characters than this for every token a model may take is refused before it is tokenized."""
-FADING = 0.95
-"""What every text leaves of the weight of those before it."""
+MAX_CHARACTERS_PER_TOKEN = 32
+"""A text of more characters than this for each token that the model may take is refused before it is tokenized."""
+AVERAGE_DECAY = 0.95
+"""Each text multiplies the weight of earlier texts by this, in the average number of characters per token."""
 
 
 class Texts:
-    """A tokenizer of an artifact, and the most tokens that a text may have."""
+    """The tokenizer of an artifact, with a limit of tokens for each text."""
 
     def __init__(self, artifact: Artifact, file: FileName, limit: int) -> None:
         path = artifact.path(file)
         try:
-            self._tokenizer, self._cutting = (Tokenizer.from_file(str(path)) for _ in range(2))
-            self._cutting.enable_truncation(limit)
+            self._tokenizer, self._truncating_tokenizer = (Tokenizer.from_file(str(path)) for _ in range(2))
+            self._truncating_tokenizer.enable_truncation(limit)
         except Exception as error:  # the library raises plain Exceptions
             raise ArtifactError(path, f"is no tokenizer: {error}") from error
         self._limit = limit
-        self._reads: dict[int, str] = {}
-        """What each token reads, of those that were seen."""
+        self._texts: dict[int, str] = {}
+        """The text of each token that has occurred, by index."""
         self._tokens = self._characters = 0.0
-        """Of the texts that were seen, those of long ago weighing little."""
+        """Decaying sums over the texts so far, for the average number of characters per token."""
         added = self._tokenizer.get_added_tokens_decoder()
         self._special = {index for index, token in added.items() if token.special}
 
     def encode(self, text: Text, *, truncate: bool = False) -> list[Token]:
-        """Return the tokens of a text or a pair; the end of what is too long is cut off if `truncate`.
+        """Return the tokens of a text or a pair. With `truncate`, the end of a text that is too long is cut off.
 
-        Raises TooLarge or Unacceptable where there are too many, or none.
+        Raises TooLarge or Unacceptable for too many tokens, and Unacceptable for none.
         """
         texts = [text.text, text.text_pair] if isinstance(text, Pair) else [text]
-        if sum(map(len, texts)) > self._limit * CHARACTERS_A_TOKEN:
+        if sum(map(len, texts)) > self._limit * MAX_CHARACTERS_PER_TOKEN:
             if not truncate:
                 raise TooLarge(f"input: at most {self._limit} tokens, given {sum(map(len, texts))} characters")
-            texts = [one[: self._limit * CHARACTERS_A_TOKEN] for one in texts]
-        encoding: Encoding = (self._cutting if truncate else self._tokenizer).encode(
+            texts = [one[: self._limit * MAX_CHARACTERS_PER_TOKEN] for one in texts]
+        encoding: Encoding = (self._truncating_tokenizer if truncate else self._tokenizer).encode(
             texts[0], texts[1] if len(texts) > 1 else None
         )
         if not encoding.ids:
             raise Unacceptable("input: must hold at least one token, given none")
         if len(encoding.ids) > self._limit:
             raise Unacceptable(f"input: at most {self._limit} tokens, given {len(encoding.ids)}")
-        self._tokens = FADING * self._tokens + encoding.special_tokens_mask.count(0)
-        self._characters = FADING * self._characters + sum(map(len, texts))
+        self._tokens = AVERAGE_DECAY * self._tokens + encoding.special_tokens_mask.count(0)
+        self._characters = AVERAGE_DECAY * self._characters + sum(map(len, texts))
         return [
             Token(
                 index,
-                self._read(index, piece),
+                self._text(index, piece),
                 None if special else (start, stop),
                 type_,
                 sequence if len(texts) > 1 else None,
@@ -72,47 +72,47 @@ class Texts:
             )
         ]
 
-    def likely(self, text: str) -> int:
-        """Return how many tokens a text probably has, but for special ones, by the texts that were seen."""
+    def estimated_tokens(self, text: str) -> int:
+        """Return how many tokens a text probably has, without special ones, judging by the texts so far."""
         return min(int(len(text) * self._tokens / self._characters), self._limit) if self._characters else 0
 
-    def _read(self, index: int, piece: str) -> str:
-        if index not in self._reads:
-            self._reads[index] = self._tokenizer.decode([index], skip_special_tokens=False) or piece
-        return self._reads[index]
+    def _text(self, index: int, piece: str) -> str:
+        if index not in self._texts:
+            self._texts[index] = self._tokenizer.decode([index], skip_special_tokens=False) or piece
+        return self._texts[index]
 
     def decode(self, indices: Sequence[int]) -> str:
-        """Return the text of tokens."""
+        """Return the text of tokens, without special ones."""
         text: str = self._tokenizer.decode(list(indices), skip_special_tokens=True)
         return text
 
     def generated(self, indices: Sequence[int], end: int, behind: int = 0) -> list[Token]:
-        """Return generated tokens with their places in the text that they make; the end and special ones have none.
+        """Return generated tokens with their spans in the generated text; special tokens and `end` have none.
 
-        Places count from the end of a text of `behind` characters that they continue.
+        If they continue a prompt, `behind` is its length in characters, and the spans count from its start.
         """
-        growing, place = Growing(self._tokenizer), behind
+        text_stream, start = TextStream(self._tokenizer), behind
         tokens: list[Token] = []
         for index in indices:
             if index == end or index in self._special:
                 tokens.append(Token(index, self.piece(index), None))
                 continue
-            text = growing.add(index)
-            tokens.append(Token(index, text, (place, place + len(text))))
-            place += len(text)
+            text = text_stream.add(index)
+            tokens.append(Token(index, text, (start, start + len(text))))
+            start += len(text)
         return tokens
 
-    def growing(self) -> "Growing":
-        """Return what tells the text of tokens as they come."""
-        return Growing(self._tokenizer)
+    def text_stream(self) -> "TextStream":
+        """Return a new TextStream of this tokenizer."""
+        return TextStream(self._tokenizer)
 
     def piece(self, index: int) -> str:
-        """Return the vocabulary's name of a token."""
+        """Return the entry of the vocabulary for a token; "" if it has none."""
         return self._tokenizer.id_to_token(index) or ""
 
 
-class Growing:
-    """Tells what each token adds to a text: nothing, while it is a part of a character."""
+class TextStream:
+    """Decodes tokens to text one by one. A token that ends inside a character adds nothing yet."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer

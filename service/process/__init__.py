@@ -1,1 +1,1 @@
-"""The processes: start, listen, stop, and several workers."""
+"""The processes of the service: start, the HTTP server, and several workers."""

@@ -1,4 +1,4 @@
-"""The HTTP server: it listens, reloads on SIGHUP, drains and stops on SIGTERM; and the admin port beside it."""
+"""The HTTP server and the server of the admin port: they listen, reload on SIGHUP, and drain and stop on SIGTERM."""
 
 import asyncio
 import contextlib
@@ -28,8 +28,8 @@ from service.store.stored_request import Store
 from service.telemetry.tracing import SILENT, Tracer
 
 SWITCH_SECONDS = 0.0005
-"""How long one thread may keep the others from running Python: a tenth of the default. The default delays requests,
-which pass from the event loop to the device's thread and back."""
+"""How long one thread may keep the others from running Python. It is a tenth of the default, which would delay requests
+as they pass from the event loop to the device's thread and back."""
 log = structlog.get_logger()
 
 
@@ -38,7 +38,7 @@ class Stopped:
     """How serving ended."""
 
     failure: str | None
-    """The reason why it could not go on."""
+    """The reason why the service could not go on; None if it was told to stop."""
     at_once: bool
     """True if it was told to stop twice."""
 
@@ -53,30 +53,30 @@ def serve(
     tell_reload: Callable[[], None] | None = None,
     tracer: Tracer = SILENT,
 ) -> Stopped:
-    """Serve on a socket, and on a second one for admins if there is one, until told to stop.
+    """Serve on the first socket, and for admins on the second one if there is one, until told to stop.
 
-    A worker, which `tell_reload` is given to, listens once its models have run.
+    A worker, which is given `tell_reload`, listens only once its models have run.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
-    main, *beside = listening
+    main, *admin_sockets = listening
     app = create_app(settings, models, store, when_ready, fork_server, tell_reload, tracer)
     server = Server(_config(app, settings, "on"), app, settings.drain_seconds, worker=tell_reload is not None)
     admin = AdminServer(_config(create_admin(app, settings, tracer), settings, "off"))
 
-    async def watch() -> None:
+    async def serve_admins() -> None:
         if tell_reload:
             await server.listens.wait()
-        await admin.serve(sockets=beside)
+        await admin.serve(sockets=admin_sockets)
 
-    async def both() -> None:
-        watched = asyncio.create_task(watch()) if beside else None
+    async def serve_all() -> None:
+        admins = asyncio.create_task(serve_admins()) if admin_sockets else None
         await server.serve(sockets=[main])
         admin.should_exit = True
-        if watched:
-            await watched
+        if admins:
+            await admins
 
     with asyncio.Runner(loop_factory=auto_loop_factory(use_subprocess=False)) as runner:
-        runner.run(both())
+        runner.run(serve_all())
     return Stopped(app.state.regard.failure, server.force_exit)
 
 
@@ -96,25 +96,25 @@ def _config(app: FastAPI, settings: Settings, lifespan: Literal["on", "off"]) ->
 class Server(uvicorn.Server):
     """A server that drains before it stops, and that exits with status 0 after a signal.
 
-    SIGTERM lets it drain; SIGINT, from a person, does not; a second signal ends it at once.
+    On SIGTERM it drains first; on SIGINT, from a person, it does not; a second signal ends it at once.
     """
 
     def __init__(self, config: uvicorn.Config, app: FastAPI, drain_seconds: float, *, worker: bool) -> None:
         super().__init__(config)
         self._app, self._drain_seconds, self._worker = app, drain_seconds, worker
         self.listens = asyncio.Event()
-        self._told = 0
-        """The signal to stop, once there was one."""
+        self._stop_signal = 0
+        """The number of the signal to stop; 0 before there was one."""
         self._stop_at = math.inf
         self._reload: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen, and to handle SIGHUP."""
+        """Start to listen, and to handle SIGHUP."""
         await super().startup(sockets)
         self.listens.set()
         if hasattr(signal, "SIGHUP"):
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._begin_reload)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # which waited, if this is a worker
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # in a worker it was blocked until now
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -127,24 +127,24 @@ class Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Note a signal to stop, and no more: the code that it interrupts may hold any lock."""
-        if self._worker and not self.started:  # nobody was ever dealt to it
+        """Record a signal to stop, and do nothing else: the code that it interrupts may hold any lock."""
+        if self._worker and not self.started:  # the kernel has not given it a connection yet
             state = getattr(self._app.state, "regard", None)
             if failure := state and state.failure:
-                log.error("model cannot run", reason=failure)  # which interrupts nothing: it is told by this process
+                log.error("model cannot run", reason=failure)  # safe, since this process sent the signal itself
             os._exit(6 if failure else 0)
-        if self._told:
+        if self._stop_signal:
             self.should_exit = self.force_exit = True
-        self._told = self._told or sig
+        self._stop_signal = self._stop_signal or sig
 
     async def on_tick(self, counter: int) -> bool:
         """Check ten times a second whether it is time to stop."""
         state = self._app.state.regard
-        if self._told == signal.SIGTERM and not state.failure and not state.draining:
+        if self._stop_signal == signal.SIGTERM and not state.failure and not state.draining:
             log.info("draining", seconds=self._drain_seconds)
             state.drain()
             self._stop_at = time.monotonic() + self._drain_seconds
-        elif self._told and not state.draining:
+        elif self._stop_signal and not state.draining:
             self._stop_at = 0.0
         self.should_exit = self.should_exit or time.monotonic() >= self._stop_at
         return await super().on_tick(counter)
@@ -154,7 +154,7 @@ class Server(uvicorn.Server):
 
     async def _reload_all(self) -> None:
         self._app.state.keys.reload()
-        with contextlib.suppress(Refusal):  # it is logged
+        with contextlib.suppress(Refusal):  # `reload` has logged it
             while True:
                 try:
                     await self._app.state.regard.models.reload()
@@ -164,7 +164,7 @@ class Server(uvicorn.Server):
 
 
 class AdminServer(uvicorn.Server):
-    """The server of the admin port. Signals are handled by the server beside it."""
+    """The server of the admin port. The main server handles the signals."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

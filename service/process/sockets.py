@@ -1,4 +1,4 @@
-"""Sockets: a port that is had, or one clear line."""
+"""Listening sockets: binding a port, or logging why it cannot be bound."""
 
 import socket
 
@@ -8,9 +8,9 @@ log = structlog.get_logger()
 
 
 def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
-    """Bind before anything is announced. Raises OSError if the port is taken.
+    """Return a socket that is bound to a port. Raises OSError if the port is taken.
 
-    A `shared` one is had by several processes, all of which must ask for it so.
+    Several processes can bind a `shared` port (SO_REUSEPORT); each of them must ask for it as shared.
     """
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -25,6 +25,6 @@ def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
 
 
 def cannot_bind(host: str, port: int, error: OSError) -> int:
-    """Say so; return the exit status."""
+    """Log that a port cannot be bound; return the exit status."""
     log.error("port cannot be had", host=host, port=port, reason=error.strerror)
     return 5

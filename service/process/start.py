@@ -1,4 +1,4 @@
-"""A start: settings are checked, artifacts loaded, ports bound, requests served; and the exit status."""
+"""The start of the service: check settings, load artifacts, bind ports, serve requests, return the exit status."""
 
 import contextlib
 import json
@@ -24,12 +24,12 @@ from service.telemetry import open_tracer
 
 log = structlog.get_logger()
 
-EXAMPLES = {
+EXAMPLE_TEXTS = {
     "text2text-generation": "the twenty-third of March 2021",
     "text-generation": "Once upon a time",
     "fill-mask": "The cat sat on the {mask}.",
 }
-"""Texts to try, by task."""
+"""A text to try, by task. Other tasks use a plain sentence."""
 
 
 def run(settings: Settings, worker: Worker | None = None) -> int:
@@ -38,34 +38,34 @@ def run(settings: Settings, worker: Worker | None = None) -> int:
         store = open_store(settings, worker.folder if worker else None)
         Keys(settings)
     except (SettingsError, ValueError, ImportError) as error:
-        return _unusable(error)
+        return _report_settings(error)
     if worker:
         structlog.contextvars.bind_contextvars(worker=worker.number)
     else:
         log.info("settings", **settings.model_dump(mode="json"))
     trial, fork_server = None, ForkServer(settings)
     try:
-        with contextlib.suppress(ArtifactError):  # loading finds the same
+        with contextlib.suppress(ArtifactError):  # loading raises the same error
             trial = Trial(find_artifacts(settings.artifacts), settings, "fork")
-        tracer = open_tracer(settings)  # it starts a thread, so only now
-        from service.process.server import serve  # FastAPI takes a while, in which artifacts are tried
+        tracer = open_tracer(settings)  # it starts a thread, so it comes after the fork of the trial
+        from service.process.server import serve  # importing FastAPI takes a while; the trial runs meanwhile
 
-        with contextlib.suppress(OSError):  # the first image tries again
-            fork_server.start()  # while models are loaded
+        with contextlib.suppress(OSError):  # it is started again for the first image
+            fork_server.start()  # its imports run while models are loaded
         models = load(settings, trial)
     except ImportError as error:
-        return _unusable(error)
+        return _report_settings(error)
     except ExceptionGroup as group:
-        return _refuse(group.exceptions)
+        return _report_faults(group.exceptions)
     finally:
         if trial:
             trial.close()
     ports = [settings.port] if settings.admin_port is None else [settings.port, settings.admin_port]
-    with contextlib.ExitStack() as opened:
+    with contextlib.ExitStack() as sockets:
         listening = []
         for port in ports:
             try:
-                listening.append(opened.enter_context(bind(settings.host, port, shared=worker is not None)))
+                listening.append(sockets.enter_context(bind(settings.host, port, shared=worker is not None)))
             except OSError as error:
                 return cannot_bind(settings.host, port, error)
         url = "http://{}:{}".format(*listening[0].getsockname()[:2])
@@ -85,17 +85,17 @@ def run(settings: Settings, worker: Worker | None = None) -> int:
         return 6
     if stopped.at_once:
         sys.stdout.flush()
-        os._exit(0)  # threads that are at something would be waited for
+        os._exit(0)  # a normal exit would wait for running threads
     return 0
 
 
-def _unusable(error: Exception) -> int:
-    print(f"settings cannot be used:\n{error}", file=sys.stderr)  # noqa: T201 # there may be no log yet
+def _report_settings(error: Exception) -> int:
+    print(f"settings cannot be used:\n{error}", file=sys.stderr)  # noqa: T201 # the log may not be configured yet
     return 2
 
 
-def _refuse(faults: Sequence[Exception]) -> int:
-    """Log all that is wrong; return the exit status of the first."""
+def _report_faults(faults: Sequence[Exception]) -> int:
+    """Log all faults; return the exit status of the first."""
     for fault in faults:
         if isinstance(fault, ArtifactError):
             log.error("artifact cannot be used", file=str(fault.file), reason=fault.reason)
@@ -107,22 +107,22 @@ def _refuse(faults: Sequence[Exception]) -> int:
 
 
 def _welcome(settings: Settings, url: str, models: Mapping[str, ServedModel]) -> None:
-    """Print what to open and what to try, if the log is for people."""
+    """Print pages to open and commands to try, if the log is for people."""
     if settings.log_format != "console":
         return
     lines = [f"open  {url}/", f"      {url}/docs"]
-    lines += [f"try   {_command(served, f'{url}/v1/models/{name}')}" for name, served in models.items()]
+    lines += [f"try   {_curl_command(served, f'{url}/v1/models/{name}')}" for name, served in models.items()]
     print("", *lines, "", sep="\n", flush=True)  # noqa: T201 # for a person
 
 
-def _command(served: ServedModel, url: str) -> str:
-    """Return a curl command that a model answers, with files of the repository."""
+def _curl_command(served: ServedModel, url: str) -> str:
+    """Return a curl command that the model answers, with files of the repository."""
     endpoint = f"{url}/{served.endpoints[0]}"
     if served.manifest.image:
         few = "top_k=1&" if served.endpoints[0] == "classify" else ""
         method = "rollout" if "rollout" in methods_of(served.manifest) else "raw"
         query = f"{few}attention={method}&digits=2"
         return f"curl -H 'Content-Type: image/png' --data-binary @tests/data/digits/seven.png '{endpoint}?{query}'"
-    text = EXAMPLES.get(served.manifest.task, "The cat sat on the mat.")
+    text = EXAMPLE_TEXTS.get(served.manifest.task, "The cat sat on the mat.")
     body = json.dumps({"inputs": text.format(mask=served.mask) if isinstance(served, Predictor) else text})
     return f"curl -H 'Content-Type: application/json' -d '{body}' {endpoint}"

@@ -1,4 +1,4 @@
-"""The registry of models: they are loaded, warmed up, replaced while requests run, and retired."""
+"""The registry of models: it loads them, warms them up, replaces them while requests run, and retires them."""
 
 import asyncio
 import contextlib
@@ -23,13 +23,13 @@ from service.settings import Settings
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import SILENT, Tracer
 
-FAULTS = (ArtifactError, ProviderError, SessionError)
-"""Errors of an artifact, of the device, of a graph."""
+LOAD_ERRORS = (ArtifactError, ProviderError, SessionError)
+"""The errors of an artifact, of the device, and of a graph."""
 log = structlog.get_logger()
 
 
 def load(settings: Settings, trial: Trial | None = None) -> dict[str, ServedModel]:
-    """Check and load the newest version of every artifact, by name, each once its trial is over.
+    """Check and load the newest version of every artifact, each after its trial; return the models by name.
 
     Raises an ExceptionGroup of every ArtifactError, ProviderError and SessionError.
     """
@@ -48,7 +48,7 @@ def load(settings: Settings, trial: Trial | None = None) -> dict[str, ServedMode
                 return load(settings.model_copy(update={"device": "cpu"}))
             except (ArtifactError, SessionError) as error:
                 faults.append(error)
-    except FAULTS as error:
+    except LOAD_ERRORS as error:
         faults.append(error)
     if faults:
         raise ExceptionGroup("not all that is asked for can be served", faults)
@@ -68,9 +68,9 @@ def load_one(folder: Path, device: str, settings: Settings, trial: Trial | None 
 
 
 class Registry(Mapping[str, ServedModel]):
-    """Models by name. Each has its own loops; a model that is replaced keeps them until its last request is answered.
+    """The served models by name. Each has its own loops; a replaced model keeps them until its last answer.
 
-    It must be made and used in an event loop.
+    The registry must be created and used in an event loop.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Registry(Mapping[str, ServedModel]):
         self._reloading = asyncio.Lock()
         for served in loaded.values():
             self._start(served)
-            self._show(served)
+            self._serve(served)
 
     def __getitem__(self, name: str) -> ServedModel:
         return self._served[name]
@@ -100,14 +100,14 @@ class Registry(Mapping[str, ServedModel]):
         return len(self._served)
 
     async def warm_up(self) -> None:
-        """Make every model ready. Raises SessionError for one that cannot run."""
+        """Warm up every model, so that it is ready. Raises SessionError if one cannot run."""
         for served in list(self.values()):
             await served.warm_up(self._device)
             _log_ready(served)
 
     async def check(self) -> None:
-        """Warm up again the models that failed several times in a row; a model that cannot run is not ready."""
-        for served in list(self.values()):  # a reload may change what is served meanwhile
+        """Warm up again every model that failed several times in a row. If it cannot run, it is not ready any more."""
+        for served in list(self.values()):  # a copy, since a reload may change the registry meanwhile
             if not served.failing:
                 continue
             try:
@@ -117,17 +117,17 @@ class Registry(Mapping[str, ServedModel]):
                 log.error("model fails", model=served.manifest.name, reason=str(error))
 
     def show_queues(self) -> None:
-        """Set the gauges of the queues."""
+        """Set the gauges of what the queues hold."""
         for served in self.values():
             for queue, budget in served.budgets.items():
                 self._metrics.queue_cost.labels(queue).set(budget.held)
 
     async def reload(self) -> list[dict[str, str]]:
-        """Read the folder of artifacts again; return what became of each model.
+        """Read the folder of artifacts again; return the outcome for each model.
 
-        A version other than the served one is tried in a child process, loaded and warmed up beside the old one, and
-        replaces it. A version that cannot be served changes nothing. Raises Conflict while another reload runs, and
-        Unacceptable if the folder is empty.
+        A version other than the served one is loaded in a child process first, then loaded and warmed up beside the old
+        one, and replaces it. A version that cannot be served changes nothing. Raises Conflict while another reload
+        runs, and Unacceptable if the folder is empty.
         """
         if self._reloading.locked():
             raise Conflict("reload: one at a time, another is running")
@@ -137,16 +137,16 @@ class Registry(Mapping[str, ServedModel]):
             except ArtifactError as error:
                 log.error("reload failed", reason=str(error))
                 raise Unacceptable("artifacts: there must be at least one; the log has the reason") from error
-            found = [await self._renew(folder) for folder in folders]
-            gone = self.keys() - {folder.parent.name for folder in folders}
-            for name in sorted(gone):
-                served = self._hide(name)
-                found.append({"model": name, "version": served.manifest.version, "outcome": "removed"})
+            outcomes = [await self._reload_one(folder) for folder in folders]
+            removed = self.keys() - {folder.parent.name for folder in folders}
+            for name in sorted(removed):
+                served = self._remove(name)
+                outcomes.append({"model": name, "version": served.manifest.version, "outcome": "removed"})
                 self._retire(served)
-            for one in found:
+            for one in outcomes:
                 self._metrics.reloads.labels(one["outcome"]).inc()
                 log.info("reload", **one)
-            return found
+            return outcomes
 
     async def close(self) -> None:
         """End all loops."""
@@ -155,12 +155,12 @@ class Registry(Mapping[str, ServedModel]):
         for served in list(self._loops):
             await self._stop(served)
 
-    async def _renew(self, folder: Path) -> dict[str, str]:
+    async def _reload_one(self, folder: Path) -> dict[str, str]:
         name, version = folder.parent.name, folder.name
         old = self.get(name)
-        said = {"model": name, "version": version}
+        outcome = {"model": name, "version": version}
         if old and old.manifest.version == version:
-            return {**said, "outcome": "unchanged"}
+            return {**outcome, "outcome": "unchanged"}
         try:
             served = await asyncio.to_thread(self._load, folder)
             self._start(served)
@@ -169,14 +169,14 @@ class Registry(Mapping[str, ServedModel]):
             except SessionError:
                 await self._end(served)
                 raise
-        except FAULTS as error:
+        except LOAD_ERRORS as error:
             log.error("artifact cannot be used", model=name, version=version, reason=str(error))
-            return {**said, "outcome": "refused", "reason": _public(error)}
-        self._show(served)
+            return {**outcome, "outcome": "refused", "reason": _public_reason(error)}
+        self._serve(served)
         _log_ready(served)
         if old:
             self._retire(old)
-        return {**said, "outcome": "replaced" if old else "loaded"}
+        return {**outcome, "outcome": "replaced" if old else "loaded"}
 
     def _load(self, folder: Path) -> ServedModel:
         trial = Trial([folder], self._settings, "spawn")
@@ -189,7 +189,7 @@ class Registry(Mapping[str, ServedModel]):
         served.start(self._device, self._metrics, self._tracer)
         self._loops[served] = [asyncio.create_task(_supervised(work)) for work in served.loops()]
 
-    def _show(self, served: ServedModel) -> None:
+    def _serve(self, served: ServedModel) -> None:
         """Serve a model under its name."""
         manifest, metrics = served.manifest, self._metrics
         if old := self._served.get(manifest.name):
@@ -199,8 +199,8 @@ class Registry(Mapping[str, ServedModel]):
         for queue, budget in served.budgets.items():
             metrics.queue_limit.labels(queue).set(budget.limit)
 
-    def _hide(self, name: str) -> ServedModel:
-        """Serve a model no longer."""
+    def _remove(self, name: str) -> ServedModel:
+        """Stop serving a model under its name; return it."""
         served, metrics = self._served.pop(name), self._metrics
         metrics.forget(metrics.model_info, *_info(served))
         for queue in served.budgets:
@@ -218,7 +218,7 @@ class Registry(Mapping[str, ServedModel]):
         await served.unused.wait()
         await self._end(served)
         log.info("model retired", model=served.manifest.name, version=served.manifest.version)
-        asyncio.get_running_loop().call_soon(_release_memory)  # once nothing here holds it
+        asyncio.get_running_loop().call_soon(_release_memory)  # after this task, which holds the model, has ended
 
     async def _end(self, served: ServedModel) -> None:
         await self._stop(served)
@@ -233,13 +233,13 @@ class Registry(Mapping[str, ServedModel]):
 
 
 async def _supervised(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a loop, and start it again if it fails: one request must not end the service for the next."""
+    """Run a loop, and start it again if it fails, so that one request cannot end the service for later ones."""
     while True:
         try:
             await work()
         except Exception:
             log.exception("loop failed, and is started again")
-            await asyncio.sleep(1)  # one that fails at once must not fill the log
+            await asyncio.sleep(1)  # a loop that always fails must not fill the log
 
 
 def _log_ready(served: ServedModel) -> None:
@@ -252,18 +252,18 @@ def _info(served: ServedModel) -> tuple[str, str, str, str]:
     return manifest.name, manifest.version, served.provider, manifest.precision
 
 
-def _public(error: Exception) -> str:
-    """Return a fault in words for the client that asked for a reload: no path, no words of a library."""
+def _public_reason(error: Exception) -> str:
+    """Return the reason that the client of a reload is told: without paths, and without messages of libraries."""
     if isinstance(error, ArtifactError):
         return f"{error.file.name}: {error.reason.partition(';')[0].partition(':')[0]}"
     return "its graphs cannot be loaded or run; the log has the reason"
 
 
 def _release_memory() -> None:
-    """Give back the memory of models that are gone, on Linux to the system too."""
+    """Free the memory of retired models; on Linux return it to the system."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()
     if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):  # a C library that is not glibc
+        with contextlib.suppress(OSError, AttributeError):  # the C library is not glibc
             ctypes.CDLL("libc.so.6").malloc_trim(0)

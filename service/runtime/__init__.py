@@ -1,1 +1,1 @@
-"""onnxruntime: sessions, providers, the device and its thread."""
+"""The use of onnxruntime: sessions, execution providers, and the device with its thread."""

@@ -1,4 +1,4 @@
-"""The device: one thread on which one inference runs at a time."""
+"""The device that graphs run on. It has one thread, on which one inference runs at a time."""
 
 import asyncio
 import contextlib
@@ -16,25 +16,27 @@ R = TypeVar("R")
 
 
 class Device:
-    """A device and its one thread. Callers take turns in order of arrival; the one whose turn it is may run."""
+    """A device and its one thread. Callers take turns in the order in which they arrive."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
-        self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()  # takes turns with the loop less than a semaphore
+        # a SimpleQueue switches between this thread and the loop less often than a semaphore
+        self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._task: tuple[Callable[[], Any], Future[Any]] | None = None
         self._since: float | None = None
         self._closed = False
         self.wanted = 0
         """The number of callers that wait for their turn."""
         self.lost: Exception | None = None
-        """The reason why nothing can run here any more, once that is so."""
+        """The error after which nothing can run here any more; None as long as the device works."""
         self._thread: threading.Thread | None = None
         self.revive()
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[Callable[..., "asyncio.Future[R]"]]:
-        """Wait for a turn; yield a function that runs another on the thread of the device; end the turn afterwards.
+        """Wait for a turn, and hold it for the length of a block.
 
+        The block is given a function that runs another function on the thread of the device and returns its future.
         If the caller is cancelled while its function runs, the device stays locked until the function returns.
         """
         self.wanted += 1
@@ -44,7 +46,7 @@ class Device:
             self.wanted -= 1
         running: list[Future[Any]] = []
 
-        def run(function: Callable[..., R], *arguments: Any) -> "asyncio.Future[R]":  # noqa: ANN401 # the function's own
+        def run(function: Callable[..., R], *arguments: Any) -> "asyncio.Future[R]":  # noqa: ANN401 # the arguments of `function`
             future: Future[R] = Future()
             future.set_running_or_notify_cancel()
             running[:] = [future]
@@ -62,23 +64,26 @@ class Device:
                 self._turn.release()
 
     def revive(self) -> None:
-        """Start the thread again if it has ended: an exception thrown into it between two lines may end it."""
+        """Start the thread if it does not run. An exception that is thrown into it between two lines may end it."""
         if not self._closed and not (self._thread and self._thread.is_alive()):
             self._thread = threading.Thread(target=self._work, name="device", daemon=True)
             self._thread.start()
 
     def busy_seconds(self) -> float:
-        """Return for how long the present run has been running; 0 if there is none."""
+        """Return the seconds since the current run began; 0 if nothing runs."""
         since = self._since
         return 0.0 if since is None else time.monotonic() - since
 
     def close(self) -> None:
-        """End the thread once its present run is finished."""
+        """End the thread once its current run is finished."""
         self._closed = True
         self._wake.put(None)
 
     def _work(self) -> None:
-        """Run one function after the other. An exception ends neither the thread nor a caller's wait."""
+        """Run one function after the other.
+
+        An exception does not end the thread, and always reaches the caller, who would otherwise wait for ever.
+        """
         while not self._closed:
             future: Future[Any] | None = None
             try:
@@ -89,7 +94,7 @@ class Device:
                     result = function()
                     self._since = None
                     future.set_result(result)
-            except BaseException as error:  # a panic in a library is no Exception
+            except BaseException as error:  # a panic in a library is a BaseException, not an Exception
                 self._since = None
                 if isinstance(error, DeviceLost):
                     self.lost = error
@@ -100,9 +105,9 @@ class Device:
 
 
 class Died(RuntimeError):
-    """A run was ended by a BaseException such as a panic in a library. The message is its class."""
+    """A BaseException, such as a panic in a library, ended a run. The message is the name of its class."""
 
 
 def kind_of(error: Exception) -> str:
-    """Return the kind of fault that an error of a run is, as metrics count them."""
+    """Return the label under which metrics count an error of a run."""
     return "not_finite" if isinstance(error, Broken) else "worker" if isinstance(error, Died) else "exception"

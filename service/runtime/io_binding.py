@@ -1,4 +1,7 @@
-"""Runs on memory that is held: in place, on a device, as bits. With `run.py` all that knows onnxruntime."""
+"""Runs with onnxruntime's I/O binding, on memory that stays where it is: in place, on a device, or as bits.
+
+Only this module and `session.py` import onnxruntime.
+"""
 
 import contextlib
 import itertools
@@ -11,19 +14,22 @@ import onnxruntime as ort
 from contract.manifest import Dtype, Graph
 from service.arrays import Array
 
-BFLOAT16 = 16
-"""What ONNX calls it. Numpy has no such numbers: they are held as the bits of uint16, which no port has otherwise."""
+ONNX_BFLOAT16 = 16
+"""The number that ONNX gives to the type bfloat16."""
 
 
 def storage(dtype: Dtype) -> "np.dtype[Any]":
-    """Return how numpy holds the numbers of a port."""
+    """Return the type of numpy array that holds the values of a port.
+
+    Numpy has no bfloat16: its bits are held as uint16, a type that no port has otherwise.
+    """
     return np.dtype(np.uint16 if dtype == "bfloat16" else dtype)
 
 
 def run_bits(
     session: ort.InferenceSession, graph: Graph, feed: Mapping[str, Array], options: ort.RunOptions
 ) -> dict[str, Array]:
-    """Run a graph some of whose ports are in bfloat16, which numpy takes and returns as bits."""
+    """Run a graph that has bfloat16 ports. Their values are given and returned as bits, in uint16 arrays."""
     lengths = {axis: size for port in graph.inputs for axis, size in zip(port.axes, feed[port.name].shape, strict=True)}
     held = {
         port.name: np.empty([lengths.get(axis, axis) for axis in port.axes], np.uint16)
@@ -38,10 +44,10 @@ def run_bits(
 
 
 class Captured:
-    """Runs in batches of 1, 2, 4, 8, ... rows, whose inputs and outputs stay at their addresses of a device.
+    """Runs with CUDA graphs, in batches of 1, 2, 4, 8, ... rows.
 
-    So CUDA records what a batch size launches the first time, and plays it back from then on. What is longer than the
-    largest is run in pieces.
+    The inputs and outputs of each batch size keep their addresses on the device, so CUDA records the kernel launches of
+    the first run and replays them from then on. A batch of more than `most` rows is run in parts.
     """
 
     def __init__(self, session: ort.InferenceSession, graph: Graph, place: str, most: int) -> None:
@@ -51,26 +57,26 @@ class Captured:
         self._batches: dict[int, _Batch] = {}
 
     def run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
-        """Run rows of inputs -> rows of outputs."""
+        """Run the graph: arrays by input name -> arrays by output name, with as many rows."""
         count, most = len(next(iter(feed.values()))), self.sizes[-1]
-        pieces = [
+        parts = [
             self._run({name: array[start : start + most] for name, array in feed.items()})
             for start in range(0, count, most)
         ]
-        return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def _run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
         count = len(next(iter(feed.values())))
         size = next(size for size in self.sizes if size >= count)
         if size not in self._batches:
-            # 0 is what runs without a number are captured as, and -1 is not captured
+            # 0 is the id of runs that name none, and -1 means that nothing is captured
             self._batches[size] = _Batch(self._session, self._graph, self._place, size, self.sizes.index(size) + 1)
-        found = self._batches[size].run(feed)  # it may be a view of what is written again
+        found = self._batches[size].run(feed)  # may be views of buffers that the next run overwrites
         return {name: array[:count].copy() for name, array in found.items()}
 
 
 class _Batch:
-    """The buffers of one batch size, on the host and on the device, and the number of what was captured with them."""
+    """The buffers of one batch size, on the host and on the device, and the id of the CUDA graph recorded with them."""
 
     def __init__(self, session: ort.InferenceSession, graph: Graph, place: str, size: int, number: int) -> None:
         def shape(axes: Sequence[int | str]) -> list[int]:
@@ -92,7 +98,7 @@ class _Batch:
         self._options.add_run_config_entry("gpu_graph_id", str(number))
 
     def run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
-        """Run with these rows first; what stands behind them is of an earlier run, and read by nobody."""
+        """Run with these rows at the front of the buffers. The rows behind them are of an earlier run and unused."""
         for name, array in feed.items():
             self._host[name][: len(array)] = array
             self._given[name].update_inplace(self._host[name])
@@ -101,9 +107,10 @@ class _Batch:
 
 
 class Binding:
-    """Runs of a session whose large inputs stay where they are, and which writes some outputs over inputs.
+    """Runs of a session whose large inputs stay where they are.
 
-    `into`, if given, is where other outputs are written.
+    `held` are these inputs, by name. `same` maps an input to the output that is written over it. `wanted` are the
+    outputs that `run` returns, and `into`, if given, holds the arrays that other outputs are written to.
     """
 
     def __init__(
@@ -116,7 +123,7 @@ class Binding:
         into: Mapping[str, Array] | None = None,
     ) -> None:
         self._session, self._stoppable, self._wanted, into = session, stoppable, wanted, into or {}
-        self._held = [*held.values(), *into.values()]  # the runtime knows their addresses, and does not keep them alive
+        self._held = [*held.values(), *into.values()]  # the runtime holds their addresses, but does not keep them alive
         self._binding = session.io_binding()
         for name, array in held.items():
             self._binding.bind_input(name, *_place(array))
@@ -128,7 +135,7 @@ class Binding:
             self._binding.bind_output(name)
 
     def run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
-        """Run with the other inputs; return what was wanted."""
+        """Run with the other inputs; return the wanted outputs by name."""
         for name, array in feed.items():
             self._binding.bind_cpu_input(name, array)
         with self._stoppable() as options:
@@ -138,5 +145,5 @@ class Binding:
 
 
 def _place(array: Array) -> tuple[str, int, Any, tuple[int, ...], int]:
-    kind = BFLOAT16 if array.dtype == np.uint16 else array.dtype
+    kind = ONNX_BFLOAT16 if array.dtype == np.uint16 else array.dtype
     return "cpu", 0, kind, array.shape, array.ctypes.data

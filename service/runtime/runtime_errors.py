@@ -1,13 +1,13 @@
-"""Errors of the runtime, which the service meets at start, at a reload, or in a run."""
+"""The errors of the runtime: they occur at start, at a reload, or in a run."""
 
 
 class ProviderError(Exception):
-    """The device asked for cannot be had."""
+    """The requested device is not available, or cannot run the artifact."""
 
 
 class SessionError(Exception):
-    """A graph cannot be loaded or run: which, and why."""
+    """A graph cannot be loaded or run. The message says which graph, and why."""
 
 
 class DeviceLost(SessionError):
-    """The device has failed in a way from which only a new process recovers."""
+    """The device has failed, and only a new process can use it again."""

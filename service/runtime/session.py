@@ -1,4 +1,4 @@
-"""Devices and sessions: providers, threads, runs, warm-up. With `binding.py` all that knows onnxruntime."""
+"""Sessions of onnxruntime: the choice of a device, loading, runs and warm-up."""
 
 import contextlib
 import copy
@@ -18,84 +18,94 @@ from contract.manifest import Graph, Role
 from service.arrays import Array
 from service.errors import DeviceFull
 from service.runtime.io_binding import Binding, Captured, run_bits, storage
-from service.runtime.providers import EXTRAS, PROVIDERS, RUNS, captured, device_of, largest_batch, options
+from service.runtime.providers import (
+    INSTALL_EXTRAS,
+    PRECISIONS,
+    PROVIDERS,
+    device_of,
+    largest_batch,
+    options,
+    uses_cuda_graphs,
+)
 from service.runtime.runtime_errors import DeviceLost, ProviderError, SessionError
 from service.runtime.threads import share_of_cores
 from service.settings import Settings
 
 log = structlog.get_logger()
 
-LIGHT = 16 << 20
-"""Bytes of weights."""
-
-
-LOST = re.compile(r"CU(DA|DNN)\w* (failure|error) (46|214|70\d|71\d|72\d|999)\b|device.*(lost|unavailable)", re.I)
-"""What onnxruntime says when every later call will fail too: an illegal address, a failed launch, a broken memory."""
-NO_MEMORY = re.compile(
+LIGHT_BYTES = 16 << 20
+"""A model with fewer bytes of weights is light: one run takes about a millisecond."""
+DEVICE_LOST_MESSAGE = re.compile(
+    r"CU(DA|DNN)\w* (failure|error) (46|214|70\d|71\d|72\d|999)\b|device.*(lost|unavailable)", re.I
+)
+"""Matches errors of onnxruntime after which every call fails: an illegal address, a failed launch, broken memory."""
+OUT_OF_MEMORY_MESSAGE = re.compile(
     r"failed to allocate memory|available memory of|out of memory|CUBLAS_STATUS_ALLOC_FAILED|bad_?alloc", re.I
 )
-"""What it says, and CUDA below it, where there is no room: it has no exception of its own for that."""
+"""Matches errors of onnxruntime and CUDA for a lack of memory, which have no exception class of their own."""
 
 
-def choose_device(wished: str) -> str:
-    """Return `cpu`, `cuda`, `openvino` or `tensorrt`. Raises ProviderError for what this onnxruntime does not have."""
+def choose_device(wanted: str) -> str:
+    """Return `cpu`, `cuda`, `openvino` or `tensorrt`. Raises ProviderError if this onnxruntime lacks its provider."""
     available = ort.get_available_providers()
     if hasattr(ort, "preload_dlls") and PROVIDERS["cuda"] in available:
-        ort.preload_dlls()  # finds CUDA and cuDNN where pip installed them
-    if wished == "tensorrt":
+        ort.preload_dlls()  # loads CUDA and cuDNN from where pip installed them
+    if wanted == "tensorrt":
         with contextlib.suppress(ImportError):
-            importlib.import_module("tensorrt")  # loads its libraries, where pip installed them
-    if wished == "auto":
+            importlib.import_module("tensorrt")  # loads its libraries from where pip installed them
+    if wanted == "auto":
         return "cuda" if PROVIDERS["cuda"] in available and Path("/proc/driver/nvidia/version").exists() else "cpu"
-    if PROVIDERS[wished] not in available:
+    if PROVIDERS[wanted] not in available:
         raise ProviderError(
-            f"device: {wished} needs onnxruntime with {PROVIDERS[wished]}, this one has {', '.join(available)}; "
-            f"install the extra {EXTRAS[wished]} or set REGARD_DEVICE=auto"
+            f"device: {wanted} needs onnxruntime with {PROVIDERS[wanted]}, this one has {', '.join(available)}; "
+            f"install the extra {INSTALL_EXTRAS[wanted]} or set REGARD_DEVICE=auto"
         )
-    return wished
+    return wanted
 
 
 def device_memory() -> dict[str, int]:
-    """Return the bytes in use of each GPU's memory, whoever uses them; nothing where there is none to ask."""
+    """Return the bytes in use of each GPU's memory, by all processes; {} if there is no GPU or no NVML."""
     try:
         nvml = importlib.import_module("pynvml")
         nvml.nvmlInit()
         devices = range(nvml.nvmlDeviceGetCount())
         return {str(one): nvml.nvmlDeviceGetMemoryInfo(nvml.nvmlDeviceGetHandleByIndex(one)).used for one in devices}
-    except Exception:  # no module, no driver, no device; its exceptions are its own
+    except Exception:  # no module, no driver, no device; its exceptions share no base
         return {}
 
 
 def open_sessions(artifact: Artifact, roles: Sequence[Role], device: str, settings: Settings) -> dict[Role, "Session"]:
-    """Load a graph a role, with the weights in memory once.
+    """Load the graph of each role, with one copy of the weights in memory where possible.
 
-    A session packs its weights for the processor, in a copy of its own. On a CPU predictions therefore run on the graph
-    of attention, asked for nothing, which costs a tenth of a millisecond; where texts are generated it is the decoder's
-    weights that are packed. What else is loaded reads the artifact's file where it is mapped into memory, at some cost
-    in time. Of a LIGHT model a second copy is nothing, and a tenth of a millisecond is not.
+    Each session holds its own packed copy of the weights. On a CPU predictions therefore run on the attention graph
+    with all controls off, which costs a tenth of a millisecond; in a model that generates text, the weights of the
+    decoder are packed. The other sessions read the weights from the memory-mapped file, which is somewhat slower. A
+    light model (`is_light`) has a packed session for each role: a second copy costs little memory, and a tenth of a
+    millisecond would be a large part of a run.
     """
     graphs = artifact.manifest.graphs
-    merged = device == "cpu" and {"predict", "attention"} <= set(roles) and not light(artifact)
-    packed = set(roles) if light(artifact) else {"attention"} if merged else {"predict", "encode", "decode"}
+    merged = device == "cpu" and {"predict", "attention"} <= set(roles) and not is_light(artifact)
+    packed = set(roles) if is_light(artifact) else {"attention"} if merged else {"predict", "encode", "decode"}
     sessions = {
         role: Session(artifact, role, device, settings, packed=role in packed)
         for role in roles
         if not (merged and role == "predict")
     }
     if merged:
-        sessions["predict"] = sessions["attention"].asked_nothing(graphs["predict"])
+        sessions["predict"] = sessions["attention"].with_controls_off(graphs["predict"])
     return {role: sessions[role] for role in roles}
 
 
-def light(artifact: Artifact) -> bool:
-    """Return whether a model's weights are few, so that a run takes about a millisecond."""
-    return sum(artifact.path(file.file).stat().st_size for file in artifact.manifest.files) < LIGHT
+def is_light(artifact: Artifact) -> bool:
+    """Return whether a model has so few weights that one run takes about a millisecond."""
+    return sum(artifact.path(file.file).stat().st_size for file in artifact.manifest.files) < LIGHT_BYTES
 
 
 class Session:
-    """One graph of an artifact, loaded. Only one inference may run at a time on a device; the caller sees to that.
+    """One loaded graph of an artifact. Its caller makes sure that only one inference runs on a device at a time.
 
-    Weights that are not `packed` for the processor stay where the artifact's file is mapped into memory.
+    If `packed`, it holds a copy of the weights that is packed for the processor; otherwise it reads them from the
+    memory-mapped file.
     """
 
     def __init__(self, artifact: Artifact, role: Role, device: str, settings: Settings, *, packed: bool = True) -> None:
@@ -104,23 +114,27 @@ class Session:
         self._fixed: dict[str, Array] = {}
         self._captured: Captured | None = None
         manifest, device = artifact.manifest, device_of(device, role, artifact.manifest)
-        if manifest.precision not in RUNS[device]:
-            *others, last = RUNS[device]
+        if manifest.precision not in PRECISIONS[device]:
+            *others, last = PRECISIONS[device]
             runs = f"{', '.join(others)} or {last}" if others else last
             raise ProviderError(f"{self.name}: {device} runs artifacts in {runs}, given {manifest.precision}")
         given = ort.SessionOptions()
-        # what a light model multiplies is too small to share: waking a second thread takes longer
-        given.intra_op_num_threads = settings.threads or (1 if light(artifact) else share_of_cores(settings))
+        # the matrices of a light model are so small that waking a second thread takes longer than the product
+        given.intra_op_num_threads = settings.threads or (1 if is_light(artifact) else share_of_cores(settings))
         given.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
-        given.execution_order = ort.ExecutionOrder.PRIORITY_BASED  # as soon as it can: what is read frees what it reads
-        # the server needs the cores too; but a step is many small products, and waking a thread for each takes as long
+        # each node runs as soon as it can, so that its inputs are freed early
+        given.execution_order = ort.ExecutionOrder.PRIORITY_BASED
+        # spinning takes cores from the server; but a decode step is many small products, and waking a thread for each
+        # would take as long as the product
         given.add_session_config_entry("session.intra_op.allow_spinning", "1" if role == "decode" else "0")
         given.add_session_config_entry("session.force_spinning_stop", "1")
         given.add_session_config_entry("session.disable_prepacking", "0" if packed else "1")
-        given.log_severity_level = 4  # what fails is raised, and logged as one line of ours
+        given.log_severity_level = 4  # errors are raised, and we log them as one line
         if device == "openvino":
-            given.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL  # it does its own
-            given.add_session_config_entry("session.disable_cpu_ep_fallback", "1")  # all of a graph, or an error
+            given.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL  # OpenVINO optimizes itself
+            given.add_session_config_entry(
+                "session.disable_cpu_ep_fallback", "1"
+            )  # OpenVINO runs the whole graph, or it is an error
         providers = options(device, role, manifest, settings, given.intra_op_num_threads)
         start = time.monotonic()
         if device == "tensorrt":
@@ -136,13 +150,16 @@ class Session:
             )
         if device == "tensorrt":
             log.info("engines are built", model=self.name, seconds=round(time.monotonic() - start, 1))
-        if captured(device, role, manifest, settings):
+        if uses_cuda_graphs(device, role, manifest, settings):
             self._captured = Captured(self._session, self.graph, device, largest_batch(manifest, settings))
         self._outputs = [port.name for port in self.graph.outputs]
         self._running: ort.RunOptions | None = None
 
-    def asked_nothing(self, graph: Graph) -> "Session":
-        """Return a session of less on the same weights: its other inputs are 0, or empty, and its outputs not made."""
+    def with_controls_off(self, graph: Graph) -> "Session":
+        """Return a session on the same weights with the ports of `graph` only.
+
+        The other inputs are 0 or empty, and the other outputs are not computed.
+        """
         session = copy.copy(self)
         session.graph = graph
         session.name = f"{self.name.partition('/')[0]}/predict"
@@ -157,7 +174,7 @@ class Session:
     def run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
         """Run the graph: arrays by input name -> arrays by output name.
 
-        Raises SessionError, also when stopped, and DeviceFull.
+        Raises SessionError, also if `stop` ended the run, and DeviceFull.
         """
         given = {**feed, **self._fixed}
         with self._stoppable() as options:
@@ -168,12 +185,12 @@ class Session:
             return dict(zip(self._outputs, self._session.run(self._outputs, given, options), strict=True))
 
     def stop(self) -> None:
-        """End what runs, before its next node; from any thread."""
+        """End the current run before its next node. May be called from any thread."""
         if running := self._running:
             running.terminate = True
 
     def close(self) -> None:
-        """Give back the memory of the graph, which cannot be run any more."""
+        """Free the memory of the graph. It cannot be run any more."""
         self._session = self._captured = None
 
     @contextlib.contextmanager
@@ -182,21 +199,22 @@ class Session:
         try:
             yield options
         except Exception as error:  # onnxruntime's exceptions have no common base of their own
-            if NO_MEMORY.search(str(error)):
+            if OUT_OF_MEMORY_MESSAGE.search(str(error)):
                 raise DeviceFull(f"{self.name}: the memory of the device has no room for this batch", 1) from error
-            kind = DeviceLost if LOST.search(str(error)) else SessionError
+            kind = DeviceLost if DEVICE_LOST_MESSAGE.search(str(error)) else SessionError
             raise kind(f"{self.name}: cannot be run: {error}") from error
         finally:
             self._running = None
 
     def bind(self, held: Mapping[str, Array], same: Mapping[str, str], wanted: Sequence[str]) -> Binding:
-        """Return runs on arrays that are held: inputs by name, and outputs in the memory of inputs (`same`)."""
+        """Return a Binding: runs with the inputs `held` in place, and with outputs in the memory of inputs (`same`)."""
         return Binding(self._session, self._stoppable, held, same, wanted)
 
     def warm_up(self, lengths: Mapping[str, int] | None = None) -> None:
-        """Run once on visible zeros, named axes of these lengths, or 1, or at every batch size that is captured.
+        """Run once on zeros that are all visible, or once for each batch size that CUDA graphs are recorded for.
 
-        Raises SessionError if an output is not finite, or a batch has no room on the device.
+        `lengths` gives the lengths of named axes; the others have length 1. Raises SessionError if an output is not
+        finite, or if the device has no memory for a batch.
         """
         for size in self._captured.sizes if self._captured else (1,):
             sizes = {**(lengths or {}), "batch": size}

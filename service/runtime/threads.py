@@ -1,4 +1,4 @@
-"""How many threads a session may use: the cores of this process, cut by cgroup quotas."""
+"""The number of threads that a session may use: the cores of this process, limited by cgroup quotas."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ from service.settings import Settings
 
 
 def usable_cores() -> int:
-    """Return the cores this process may use: its affinity, cut by the cgroup's quota, never less than one."""
+    """Return the number of cores this process may use: its affinity, limited by the cgroup's quota; at least one."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     for read in (_quota_v2, _quota_v1):
         try:
@@ -20,7 +20,7 @@ def usable_cores() -> int:
 
 
 def share_of_cores(settings: Settings) -> int:
-    """Return the cores for one of the workers that the cores are shared among, never less than one."""
+    """Return the number of cores for each worker; at least one."""
     return max(1, usable_cores() // settings.workers)
 
 

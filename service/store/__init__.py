@@ -1,4 +1,4 @@
-"""Keep: what an answered request was about, for a while, so that attention can be asked for by its id."""
+"""Stores of answered requests: for a while, attention can be requested by the id of an earlier request."""
 
 from pathlib import Path
 
@@ -10,13 +10,13 @@ from service.store.stored_request import Store
 
 
 def open_store(settings: Settings, shared: Path | None = None) -> Store:
-    """Return a store on the Redis server of the settings, in the folder that workers share, or in memory.
+    """Return a store on the settings' Redis server, in a file in the folder that workers share, or in memory.
 
-    Raises as RedisStore and WorkersStore do.
+    Raises as RedisStore and SharedFileStore do.
     """
     bounds = settings.keep_count, settings.keep_bytes, settings.keep_seconds
     if (url := settings.redis_url) is not None:
         return RedisStore(url.get_secret_value(), *bounds)
     if shared and settings.keep_count:
-        return SharedFileStore(shared / "kept.sqlite", *bounds)
+        return SharedFileStore(shared / "requests.sqlite", *bounds)
     return MemoryStore(*bounds)

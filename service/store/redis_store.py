@@ -1,4 +1,4 @@
-"""TODO: what service/store/redis_store.py is."""
+"""The store on a Redis server, for several replicas of the service."""
 
 import asyncio
 import contextlib
@@ -8,32 +8,26 @@ import time
 import structlog
 
 from service.errors import NotReady
-from service.store.stored_request import CLIENTS_ID, StoredRequest, _check, pack, unpack
+from service.store.stored_request import ID_PATTERN, StoredRequest, check_id, pack, unpack
 
 log = structlog.get_logger()
 
 QUIET_SECONDS = 10.0
-"""Between two log lines about a server that fails."""
+"""The least time between two log lines about a server that fails."""
+MOST_CONNECTIONS = 16
+"""Connections to Redis at most; further requests wait for one."""
 
+TIMES_KEY = "regard:times"
+"""A sorted set of ids by the time of their put, in microseconds."""
+SIZES_KEY = "regard:sizes"
+"""A hash of the bytes of each id, with their sum as `*`."""
+ENTRY_KEY_PREFIX = "regard:kept:"
+"""Before an id, it is the key of the packed request. Replicas share these keys, so they must not change."""
 
-CONNECTIONS = 16
-"""At most so many to Redis; a request waits for one."""
-
-
-TIMES = "regard:times"
-
-
-SIZES = "regard:sizes"
-
-
-ENTRY = "regard:kept:"
-"""Keys: a sorted set of ids by microsecond, a hash of their bytes with the sum as `*`, and an entry for each id."""
-
-
-# An entry expires by itself. Until the index expires, with the youngest, it counts those past their age too; they are
-# the oldest and give way first, so none that is younger goes for them. Should Redis evict the sorted set for want of
-# memory, the sizes are of nothing and go too.
-PUT = """
+# An entry expires by itself. The sorted set and the hash expire with the youngest entry; until then they also count
+# entries that have expired. Those are the oldest and are removed first, so no younger entry is removed for them. If
+# Redis evicts the sorted set for lack of memory, the sizes describe nothing and are removed too.
+PUT_SCRIPT = """
 local times, sizes = KEYS[1], KEYS[2]
 local entry, id, value, size = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local count, bytes, age = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -63,11 +57,11 @@ redis.call('PEXPIRE', sizes, age)
 
 
 class RedisStore:
-    """Keeps on a Redis server (5 or newer) that replicas share: the bounds are those of all of them together.
+    """Holds requests on a Redis server (5 or newer) that replicas share; the limits are those of all of them together.
 
-    An operation takes `timeout` seconds at most; whoever puts waits `patience` of them, and what takes longer goes on
-    by itself, so that answers do not wait for a server that hangs. Raises ImportError without the extra, ValueError for
-    a URL that cannot be used.
+    An operation takes at most `timeout` seconds. A caller of `put` waits at most `patience` seconds of these, and the
+    operation goes on in the background, so that answers do not wait for a server that hangs. Raises ImportError without
+    the extra, and ValueError for a URL that cannot be used.
     """
 
     def __init__(
@@ -94,27 +88,27 @@ class RedisStore:
         try:
             pool = BlockingConnectionPool.from_url(
                 url,
-                max_connections=CONNECTIONS,
+                max_connections=MOST_CONNECTIONS,
                 timeout=timeout,
                 socket_timeout=timeout,
                 socket_connect_timeout=timeout,
                 retry=Retry(NoBackoff(), 1),  # a connection may have been closed since it was last used
-                protocol=2,  # is enough, and every server speaks it
+                protocol=2,  # is enough, and all servers support it
             )
-            pool.connection_class(**pool.connection_kwargs)  # its options are not looked at before
+            pool.connection_class(**pool.connection_kwargs)  # checks the options of the URL now
         except (ValueError, TypeError, RedisError):
             raise ValueError(
                 "REGARD_REDIS_URL: must be redis://, rediss:// or unix:// with known options, given another"
             ) from None  # the cause may hold a part of the password
         self._redis = Redis.from_pool(pool)
-        self._put = self._redis.register_script(PUT)
+        self._put = self._redis.register_script(PUT_SCRIPT)
 
-    async def put(self, id: str, kept: StoredRequest) -> None:  # noqa: A002 # the word of the API
-        """Keep a request; a failure is logged. Raises ValueError for what is no id."""
-        _check(id)
+    async def put(self, id: str, request: StoredRequest) -> None:  # noqa: A002 # the word of the API
+        """Store a request. A failure is logged. Raises ValueError if the id is malformed."""
+        check_id(id)
         if not self._count:
             return
-        task = asyncio.ensure_future(self._send(id, pack(kept)))
+        task = asyncio.ensure_future(self._send(id, pack(request)))
         self._putting.add(task)
         task.add_done_callback(self._putting.discard)
         await asyncio.wait({task}, timeout=self._patience)
@@ -125,25 +119,26 @@ class RedisStore:
         try:
             async with asyncio.timeout(self._timeout):
                 await self._put(
-                    keys=[TIMES, SIZES], args=[ENTRY, id, value if size <= self._limit else b"", size, *bounds]
+                    keys=[TIMES_KEY, SIZES_KEY],
+                    args=[ENTRY_KEY_PREFIX, id, value if size <= self._limit else b"", size, *bounds],
                 )
         except self._failures as error:
             self._report("put", error)
 
     async def get(self, id: str) -> StoredRequest | None:  # noqa: A002 # the word of the API
-        """Return a request, or None if it never was or is no longer kept. Raises NotReady for want of the server."""
-        if not CLIENTS_ID.fullmatch(id):
+        """Return a request, or None if it is not stored, or no longer. Raises NotReady if the server fails."""
+        if not ID_PATTERN.fullmatch(id):
             return None
         try:
             async with asyncio.timeout(self._timeout):
-                value = await self._redis.get(ENTRY + id)
+                value = await self._redis.get(ENTRY_KEY_PREFIX + id)
         except self._failures as error:
             self._report("get", error)
             raise NotReady("id: what it stands for is kept on a server that cannot be reached", seconds=5) from None
         return unpack(value) if isinstance(value, bytes) else None
 
     async def close(self) -> None:
-        """End the connections."""
+        """Cancel what is being stored, and close the connections."""
         for task in self._putting:
             task.cancel()
         with contextlib.suppress(*self._failures):
@@ -151,7 +146,10 @@ class RedisStore:
                 await self._redis.aclose()
 
     def _report(self, what: str, error: Exception) -> None:
-        """Log a failure, unless one was logged of late; its words may hold what clients sent, so only its class."""
+        """Log a failure, unless one was logged within QUIET_SECONDS.
+
+        Only its class is logged, since its message may hold what clients sent.
+        """
         if (now := time.monotonic()) >= self._quiet_until:
             self._quiet_until = now + QUIET_SECONDS
             cause = error.__cause__ if isinstance(error.__cause__, self._failures) else error

@@ -1,4 +1,4 @@
-"""TODO: what service/store/stored_request.py is."""
+"""A stored request, its packed form, and the protocol of stores."""
 
 import io
 import re
@@ -10,17 +10,17 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from service.inputs.model_input import Pair, Text
 
-FORMAT: Literal[1] = 1
-"""What is written and read; raise it with every change that another version of the service would misread."""
-
-
-UTF8 = ("utf-8", "surrogatepass")
-"""Texts are kept as they were read, whatever they hold."""
+FORMAT_VERSION: Literal[1] = 1
+"""The version of the packed form. Raise it with every change that another version of the service would misread."""
+ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}")
+"""The ids that a client may give to its request."""
+TEXT_ENCODING = ("utf-8", "surrogatepass")
+"""Texts are stored as they were read, with lone surrogates too."""
 
 
 @dataclass(frozen=True)
 class StoredRequest:
-    """What an answered request was about: enough to run it again."""
+    """What is stored of an answered request: enough to run it again."""
 
     model: str
     version: str
@@ -28,20 +28,16 @@ class StoredRequest:
     """Encoded images, or texts."""
     truncate: bool = False
     targets: tuple[tuple[int, ...], ...] | None = None
-    """Tokens that were generated, one tuple an input."""
+    """The generated tokens, one tuple for each input."""
 
 
-Length = Annotated[int, Field(ge=0)]
-
-
-One: TypeAlias = tuple[Literal["image", "text"], Length]
-
-
-Two: TypeAlias = tuple[Literal["pair"], Length, Length]
+ByteCount = Annotated[int, Field(ge=0)]
+OnePart: TypeAlias = tuple[Literal["image", "text"], ByteCount]
+TwoParts: TypeAlias = tuple[Literal["pair"], ByteCount, ByteCount]
 
 
 class Header(BaseModel):
-    """The first line of a packed request: what each input is, and how many of the bytes that follow are its."""
+    """The first line of a packed request: the kind of each input, and its lengths in the bytes that follow."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -50,35 +46,35 @@ class Header(BaseModel):
     version: str
     truncate: bool
     targets: tuple[tuple[int, ...], ...] | None
-    inputs: tuple[One | Two, ...]
+    inputs: tuple[OnePart | TwoParts, ...]
 
 
-def pack(kept: StoredRequest) -> bytes:
-    """Return a request as bytes: a line of JSON, then its inputs."""
+def pack(request: StoredRequest) -> bytes:
+    """Return a request as bytes: a header of one line of JSON, then its inputs."""
     inputs: list[tuple[str | int, ...]] = []
     pieces: list[bytes] = []
-    for given in kept.inputs:
+    for given in request.inputs:
         if isinstance(given, bytes):
             kind, parts = "image", [given]
         elif isinstance(given, Pair):
-            kind, parts = "pair", [given.text.encode(*UTF8), given.text_pair.encode(*UTF8)]
+            kind, parts = "pair", [given.text.encode(*TEXT_ENCODING), given.text_pair.encode(*TEXT_ENCODING)]
         else:
-            kind, parts = "text", [given.encode(*UTF8)]
+            kind, parts = "text", [given.encode(*TEXT_ENCODING)]
         inputs.append((kind, *map(len, parts)))
         pieces += parts
     header = {
-        "format": FORMAT,
-        "model": kept.model,
-        "version": kept.version,
-        "truncate": kept.truncate,
-        "targets": kept.targets,
+        "format": FORMAT_VERSION,
+        "model": request.model,
+        "version": request.version,
+        "truncate": request.truncate,
+        "targets": request.targets,
         "inputs": inputs,
     }
     return b"".join((orjson.dumps(header, option=orjson.OPT_APPEND_NEWLINE), *pieces))
 
 
 def unpack(data: bytes) -> StoredRequest | None:
-    """Return what was packed, or None for anything else, such as what another version of the service packed."""
+    """Return the packed request, or None for other bytes, such as those of another version of the service."""
     stream = io.BytesIO(data)
     try:
         header = Header.model_validate_json(line := stream.readline())
@@ -88,7 +84,7 @@ def unpack(data: bytes) -> StoredRequest | None:
         inputs: list[bytes | Text] = []
         for kind, *lengths in header.inputs:
             parts = [stream.read(length) for length in lengths]
-            texts = [] if kind == "image" else [part.decode(*UTF8) for part in parts]
+            texts = [] if kind == "image" else [part.decode(*TEXT_ENCODING) for part in parts]
             inputs.append(Pair(*texts) if kind == "pair" else texts[0] if texts else parts[0])
     except ValueError:
         return None
@@ -96,24 +92,22 @@ def unpack(data: bytes) -> StoredRequest | None:
 
 
 class Store(Protocol):
-    """Requests by their ids, bounded by count, bytes and age; the oldest go first.
+    """Requests by id, with limits of count, bytes and age; the oldest are removed first.
 
-    What is larger than all bytes is not kept. An id that is put again stands for what was put last.
+    A request larger than the limit of bytes is not stored. A second put with the same id replaces the first.
     """
 
-    async def put(self, id: str, kept: StoredRequest) -> None:  # noqa: A002 # the word of the API
-        """Keep a request. A server that cannot be reached is logged; raises ValueError for what is no id."""
+    async def put(self, id: str, request: StoredRequest) -> None:  # noqa: A002 # the word of the API
+        """Store a request. A server that cannot be reached is logged. Raises ValueError if the id is malformed."""
 
     async def get(self, id: str) -> StoredRequest | None:  # noqa: A002 # the word of the API
-        """Return a request, or None if it never was or is no longer kept. Raises NotReady for want of the server."""
+        """Return a request, or None if it is not stored, or no longer. Raises NotReady if the store cannot be read."""
 
     async def close(self) -> None:
-        """Let go of what is held."""
+        """Free all resources."""
 
 
-def _check(id: str) -> None:  # noqa: A002 # the word of the API
-    if not CLIENTS_ID.fullmatch(id):
-        raise ValueError(f"id: must match {CLIENTS_ID.pattern}, given another")
-
-
-CLIENTS_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+def check_id(id: str) -> None:  # noqa: A002 # the word of the API
+    """Raise ValueError if an id is malformed."""
+    if not ID_PATTERN.fullmatch(id):
+        raise ValueError(f"id: must match {ID_PATTERN.pattern}, given another")

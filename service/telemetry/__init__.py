@@ -1,13 +1,13 @@
-"""Logs, metrics and traces."""
+"""Telemetry: logs, metrics and traces."""
 
 from service.settings import Settings
 from service.telemetry.tracing import SILENT, Tracer
 
 
 def open_tracer(settings: Settings) -> Tracer:
-    """Return what sends traces to the collector of the settings; without one, it sends nothing.
+    """Return a tracer that sends spans to the collector of the settings; without one, a tracer that records nothing.
 
-    It starts a thread. Raises ImportError if a collector is named and its client is not installed.
+    The former starts a thread. Raises ImportError if the client of a collector is not installed.
     """
     if settings.otlp_endpoint is None:
         return SILENT

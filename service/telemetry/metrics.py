@@ -1,4 +1,4 @@
-"""Prometheus metrics: histograms for durations, labels only from closed sets."""
+"""Prometheus metrics: histograms for durations, and labels only from closed sets of values."""
 
 import os
 from typing import Any, Literal
@@ -7,15 +7,14 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, G
 from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.responses import Response
 
-SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-
-
-SHARED = "PROMETHEUS_MULTIPROC_DIR"
-"""The variable by which prometheus-client knows the folder where several processes count together."""
+DURATION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+"""Upper bounds of the buckets of durations, in seconds."""
+SHARED_FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+"""The environment variable that names, for prometheus-client, the folder in which several processes count together."""
 
 
 class Metrics:
-    """All metrics of one application, in a registry of its own; where there are several workers, of all of them."""
+    """All metrics of one application, in a registry of its own. With several workers, it covers all of them."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -24,10 +23,10 @@ class Metrics:
             return Counter(f"regard_{name}", what, labels, registry=self.registry)
 
         def gauge(name: str, what: str, *labels: str, of: Literal["sum", "min", "max"] = "sum") -> Gauge:
-            mode: Any = f"live{of}"  # of several workers, those that run
+            mode: Any = f"live{of}"  # counts only workers that still run
             return Gauge(f"regard_{name}", what, labels, registry=self.registry, multiprocess_mode=mode)
 
-        def histogram(name: str, what: str, *labels: str, buckets: tuple[float, ...] = SECONDS) -> Histogram:
+        def histogram(name: str, what: str, *labels: str, buckets: tuple[float, ...] = DURATION_BUCKETS) -> Histogram:
             return Histogram(f"regard_{name}", what, labels, registry=self.registry, buckets=buckets)
 
         self.requests = counter("requests", "Requests answered.", "route", "method", "status")
@@ -62,14 +61,14 @@ class Metrics:
         self.device_memory = gauge("device_memory_bytes", "Bytes held on a device other than the CPU.", "device")
 
     def exposition(self) -> Response:
-        """Return every metric in Prometheus' text format."""
+        """Return all metrics in the text format of Prometheus."""
         registry = self.registry
-        if SHARED in os.environ:
+        if SHARED_FOLDER_VARIABLE in os.environ:
             MultiProcessCollector(registry := CollectorRegistry())  # type: ignore[no-untyped-call]
         return Response(generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     def forget(self, gauge: Gauge, *labels: str) -> None:
-        """Show a gauge of these labels no more; where several workers count together it stays, as 0."""
+        """Remove a gauge with these labels; with several workers, where it cannot be removed, set it to 0."""
         gauge.labels(*labels).set(0)
-        if SHARED not in os.environ:
+        if SHARED_FOLDER_VARIABLE not in os.environ:
             gauge.remove(*labels)

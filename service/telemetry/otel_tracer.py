@@ -1,4 +1,4 @@
-"""Traces sent to a collector by OpenTelemetry's client, from its own thread. Imported only if they are sent."""
+"""The tracer that sends spans to a collector with OpenTelemetry's client. It is imported only if it is used."""
 
 import contextlib
 import threading
@@ -20,7 +20,7 @@ from service import VERSION
 from service.telemetry.tracing import TracedExchange, TracedItem
 
 MOST_QUEUED_SPANS = 2048
-"""Spans that may wait to be sent; of more, the oldest are dropped."""
+"""Spans that may wait to be sent. If there are more, the oldest are dropped."""
 SEND_SECONDS = 2
 CLOSE_SECONDS = 3
 UNTRACED_PATHS = ("/health", "/metrics", "/admin")
@@ -43,14 +43,14 @@ class OtelTracer:
         self._tracer = self._provider.get_tracer("regard", VERSION)
 
     def close(self) -> None:
-        """Send the spans that wait, for CLOSE_SECONDS at most; the rest is lost."""
+        """Send the waiting spans, for at most CLOSE_SECONDS; the rest is lost."""
         closing = threading.Thread(target=self._provider.shutdown, daemon=True)
         closing.start()
         closing.join(CLOSE_SECONDS)
 
     @contextlib.contextmanager
     def request(self, scope: Scope, exchange: TracedExchange) -> Iterator[None]:
-        """Trace a request, unless it is a probe's or an operator's. Of what was sent, only the trace's id is kept."""
+        """Trace a request, unless a probe or an operator sent it. Of what was sent, only the trace id is recorded."""
         if scope["path"].startswith(UNTRACED_PATHS):
             yield
             return
@@ -74,7 +74,9 @@ class OtelTracer:
                         "regard.request": exchange.id,
                     }
                 )
-                if "model" in scope.get("path_params", {}) and 200 <= exchange.status < 400:  # it is one of ours then
+                if (
+                    "model" in scope.get("path_params", {}) and 200 <= exchange.status < 400
+                ):  # the model exists, so its name is not arbitrary text of the client
                     begun.set_attribute("regard.model", scope["path_params"]["model"])
                 if exchange.status >= 500:
                     begun.set_status(trace.StatusCode.ERROR)
@@ -82,20 +84,20 @@ class OtelTracer:
     @contextlib.contextmanager
     def span(self, name: str, attributes: Mapping[str, str | int]) -> Iterator[None]:
         """Trace a block as a part of its request. Exceptions are not recorded: they may hold what clients sent."""
-        told = {f"regard.{key}": value for key, value in attributes.items()}
+        span_attributes = {f"regard.{key}": value for key, value in attributes.items()}
         with self._tracer.start_as_current_span(
-            name, attributes=told, record_exception=False, set_status_on_exception=False
+            name, attributes=span_attributes, record_exception=False, set_status_on_exception=False
         ):
             yield
 
     def here(self) -> context.Context:
-        """Return the context of the caller."""
+        """Return the current context."""
         return context.get_current()
 
     def ran(self, lane: str, batch: Sequence[TracedItem], start: float, *, failed: bool) -> None:
-        """Give each item `queue` and `run`, linked to one span of the batch, which is a part of the oldest request.
+        """Record spans `queue` and `run` for each item, and one span `batch` that they are linked to.
 
-        The batch's span is linked to all its requests in turn.
+        The span of the batch is a part of the first traced request, and linked to all of them.
         """
         ended = time.time_ns()
         epoch = ended - time.monotonic_ns()
@@ -103,20 +105,22 @@ class OtelTracer:
         traced = [waiting for waiting in batch if trace.get_current_span(waiting.context).is_recording()]
         if not traced:
             return
-        told: dict[str, str | int] = {"regard.lane": lane, "regard.batch_size": len(batch)}
+        span_attributes: dict[str, str | int] = {"regard.lane": lane, "regard.batch_size": len(batch)}
         requests = [trace.Link(trace.get_current_span(waiting.context).get_span_context()) for waiting in traced]
-        together = self._tracer.start_span(
-            "batch", traced[0].context, attributes=told, links=requests, start_time=begun
+        batch_span = self._tracer.start_span(
+            "batch", traced[0].context, attributes=span_attributes, links=requests, start_time=begun
         )
-        link = [trace.Link(together.get_span_context())]
+        link = [trace.Link(batch_span.get_span_context())]
         for waiting in traced:
             since = epoch + int(waiting.since * 1e9)
-            queue = self._tracer.start_span("queue", waiting.context, attributes=told, start_time=since)
+            queue = self._tracer.start_span("queue", waiting.context, attributes=span_attributes, start_time=since)
             queue.end(begun)
-            run = self._tracer.start_span("run", waiting.context, attributes=told, links=link, start_time=begun)
+            run = self._tracer.start_span(
+                "run", waiting.context, attributes=span_attributes, links=link, start_time=begun
+            )
             if failed:
                 run.set_status(trace.StatusCode.ERROR)
             run.end(ended)
         if failed:
-            together.set_status(trace.StatusCode.ERROR)
-        together.end(ended)
+            batch_span.set_status(trace.StatusCode.ERROR)
+        batch_span.end(ended)

@@ -1,4 +1,4 @@
-"""Traces: how long each stage of a request took. Unless a collector is named, nothing is recorded or imported."""
+"""Tracing: how long each stage of a request took. Without a collector, nothing is recorded or imported."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from starlette.types import Scope
 
 
 class TracedExchange(Protocol):
-    """A request and its answer; `status` is that of the answer, once there is one."""
+    """A request and its answer. `status` is the HTTP status of the answer, once there is one."""
 
     id: str
     method: str
@@ -16,29 +16,32 @@ class TracedExchange(Protocol):
 
 
 class TracedItem(Protocol):
-    """An item that waited for its batch: since when (monotonic), and the trace that it is a part of."""
+    """An item of a batch: when it began to wait (monotonic), and the tracing context of its request."""
 
     since: float
     context: Any
 
 
 class Tracer(Protocol):
-    """What records traces."""
+    """Records spans: how long parts of a request took."""
 
     def request(self, scope: Scope, exchange: TracedExchange) -> contextlib.AbstractContextManager[None]:
-        """Trace a block that answers a request, within the caller's trace if it sent one; log lines hold the trace's id."""
+        """Trace a block that answers a request, as a part of the caller's trace if it sent one.
+
+        Log lines of the block hold the id of the trace.
+        """
 
     def span(self, name: str, attributes: Mapping[str, str | int]) -> contextlib.AbstractContextManager[None]:
-        """Trace a block as a part of the request that it belongs to."""
+        """Trace a block as a part of its request."""
 
     def here(self) -> Any:  # noqa: ANN401 # of a package that may not be installed
-        """Return the context in which a span that begins later, elsewhere, is a part of the present request."""
+        """Return the current context, so that a span that begins later, elsewhere, can be a part of this request."""
 
     def ran(self, lane: str, batch: Sequence[TracedItem], start: float, *, failed: bool) -> None:
-        """Trace a batch that has just run, and that began at `start` (monotonic)."""
+        """Trace a batch whose run began at `start` (monotonic) and has just ended."""
 
     def close(self) -> None:
-        """Send what waits to be sent, for a few seconds at most."""
+        """Send the waiting spans, for a few seconds at most."""
 
 
 class Silent:

@@ -1,1 +1,1 @@
-"""Confined processes that decode images."""
+"""The sandbox: confined processes that decode images."""

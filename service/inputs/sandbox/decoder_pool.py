@@ -1,6 +1,6 @@
-"""Decoders: images to pictures in processes that a hostile image may crash, hang or fill, and this one does not notice.
+"""The decoder pool: images are decoded in processes that a hostile image may crash, hang or fill without harm.
 
-What they send is not trusted: a header of known fields within bounds, and as many bytes of pixels as it announces.
+What they send is not trusted; `decoder_process.py` checks it.
 """
 
 import asyncio
@@ -17,62 +17,62 @@ from contract.manifest import ImageRule
 from service.errors import NotReady, Refusal, Unacceptable
 from service.inputs.model_input import Picture, Pixels
 from service.inputs.sandbox.decoder_process import DecoderProcess, ForkServer, ForkServerError
-from service.inputs.sandbox.fork_server import OUT_OF_MEMORY, Asked
+from service.inputs.sandbox.fork_server import OUT_OF_MEMORY_STATUS, DecodeRequest
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 
 T = TypeVar("T")
 Cause: TypeAlias = Literal["crash", "deadline", "memory", "malformed", "cancelled", "worn", "nursery"]
-"""Why a decoder was replaced: `malformed` is an answer that is none, `nursery` the end of what forked it."""
-CAUSES: dict[int, Cause] = {-signal.SIGALRM: "deadline", OUT_OF_MEMORY: "memory"}
-"""By exit status, a signal's being negative; any other is a crash."""
+"""Why a decoder was replaced: `malformed` is an answer that breaks the protocol, `worn` means that IMAGES_PER_PROCESS
+were decoded, and `nursery` that the fork server ended. These are values of a Prometheus label: renaming `nursery` would
+break the queries of clients."""
+CAUSES: dict[int, Cause] = {-signal.SIGALRM: "deadline", OUT_OF_MEMORY_STATUS: "memory"}
+"""Causes by exit status (that of a signal is negative). Any other status is a crash."""
 
-IMAGES = 1000
-"""That one process decodes."""
+IMAGES_PER_PROCESS = 1000
+"""A decoder is replaced after this many images."""
 
 log = structlog.get_logger()
 
 
 class DecoderPool:
-    """The processes that images are decoded in, each one at a time; who comes when all are busy waits in order."""
+    """The decoder processes, each of which decodes one image at a time. If all are busy, images wait in order."""
 
     def __init__(self, settings: Settings, metrics: Metrics, fork_server: ForkServer | None = None) -> None:
         self._settings = settings
         self._replaced = metrics.decoders_replaced
         self._fork_server = fork_server or ForkServer(settings)
-        self._idle: asyncio.LifoQueue[DecoderProcess | None] = (
-            asyncio.LifoQueue()
-        )  # None stands for one that cannot be had
-        self._drawn = asyncio.Semaphore(settings.decode_processes)
+        self._idle: asyncio.LifoQueue[DecoderProcess | None] = asyncio.LifoQueue()  # None is one that failed to start
+        self._whole_images = asyncio.Semaphore(settings.decode_processes)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._started = False
 
     def start(self) -> None:
-        """Have all decoders started; an image that comes before they are waits, and has them started if nobody had."""
+        """Start all decoders, unless that was done. An image starts them too, and waits until one has started."""
         if not self._started:
             self._started = True
             for _ in range(self._settings.decode_processes):
-                self._begin(self._renew())
+                self._start_task(self._add_decoder())
 
     async def decode(self, data: bytes, rule: ImageRule) -> Picture:
-        """Return what a rule takes of an image; it is no longer decoded when nobody waits for it.
+        """Return the picture that a rule selects of an image. If the caller is cancelled, its decoder is killed.
 
-        Raises what `images.decode_image` does, Unacceptable for an image that ends its decoder, and NotReady if no
-        decoder can be had.
+        Raises as `decode_image` does, Unacceptable for an image that ends its decoder, and NotReady if no decoder can
+        be started.
         """
-        return await self._take(data, rule)
+        return await self._decode(data, rule)
 
     @contextlib.asynccontextmanager
     async def upright(self, data: bytes) -> AsyncIterator[Pixels]:
-        """Give the pixels of a whole image, upright, (height, width, 1 or 3). Raises what `decode` does.
+        """Yield the pixels of a whole image, upright, (height, width, 1 or 3). Raises as `decode` does.
 
-        They are many, so no more images than there are decoders are held at a time.
+        Whole images are large, so at most as many are held at a time as there are decoders.
         """
-        async with self._drawn:
-            yield (await self._take(data, None)).pixels
+        async with self._whole_images:
+            yield (await self._decode(data, None)).pixels
 
     async def close(self) -> None:
-        """End all."""
+        """Kill the fork server and all decoders."""
         self._fork_server.closed = True
         for task in self._tasks:
             task.cancel()
@@ -82,19 +82,20 @@ class DecoderPool:
                 decoder.connection.close()
         self._fork_server.end_all()
 
-    async def _take(self, data: bytes, rule: ImageRule | None) -> Picture:
+    async def _decode(self, data: bytes, rule: ImageRule | None) -> Picture:
         self.start()
         max_pixels, seconds = self._settings.max_image_pixels, self._settings.decode_seconds
         for _ in range(self._settings.decode_processes + 1):
             decoder = await self._idle.get()
             if decoder is None:
-                self._begin(self._renew())
+                self._start_task(self._add_decoder())
                 continue
             cause: Cause | None = None
             try:
-                async with asyncio.timeout(2 * seconds):  # its own alarm comes first, unless it has none any more
-                    picture = await decoder.take(_asked(rule, max_pixels), data, rule, max_pixels)
-            except ConnectionError:  # it had ended with nothing to do, which is not this image's fault
+                # the decoder's own alarm comes first, unless a hostile image has disarmed it
+                async with asyncio.timeout(2 * seconds):
+                    picture = await decoder.decode(_request_json(rule, max_pixels), data, rule, max_pixels)
+            except ConnectionError:  # it had ended while idle, which is not this image's fault
                 self._replace(decoder)
                 continue
             except Refusal:
@@ -113,12 +114,12 @@ class DecoderPool:
                 self._put_back(decoder)
                 return picture
             ended = await asyncio.shield(self._replace(decoder, cause))
-            if ended != "nursery":  # which is no fault of the image either
-                raise self._fault(ended)
+            if ended != "nursery":  # the end of the fork server is not the fault of the image either
+                raise self._refusal_for(ended)
         raise NotReady("image: needs a decoder, none can be had now", seconds=1)
 
-    def _fault(self, cause: Cause) -> Refusal:
-        """Return what is said of an image that ended its decoder."""
+    def _refusal_for(self, cause: Cause) -> Refusal:
+        """Return the refusal of an image that ended its decoder."""
         if cause == "deadline":
             seconds = f"{self._settings.decode_seconds:g}"
             return Unacceptable(f"image: must be decoded within {seconds} seconds, given one that takes longer")
@@ -129,15 +130,15 @@ class DecoderPool:
 
     def _put_back(self, decoder: DecoderProcess) -> None:
         decoder.images += 1
-        if decoder.images < IMAGES:
+        if decoder.images < IMAGES_PER_PROCESS:
             self._idle.put_nowait(decoder)
         else:
             self._replace(decoder, "worn")
 
     def _replace(self, decoder: DecoderProcess, cause: Cause | None = None) -> "asyncio.Task[Cause]":
-        """Begin to end a decoder and to have another; the task returns why it ended, if that is not known."""
+        """Start to replace a decoder. The task returns the cause: the given one, or else why the decoder ended."""
         decoder.connection.close()
-        return self._begin(self._end(decoder, cause))
+        return self._start_task(self._end(decoder, cause))
 
     async def _end(self, decoder: DecoderProcess, cause: Cause | None) -> Cause:
         try:
@@ -148,16 +149,16 @@ class DecoderPool:
         except ForkServerError:
             cause = "nursery"
         self._replaced.labels(cause).inc()
-        self._begin(self._renew())
+        self._start_task(self._add_decoder())
         return cause
 
-    async def _renew(self) -> None:
+    async def _add_decoder(self) -> None:
         try:
             self._idle.put_nowait(await self._fork_server.fork())
         except (ForkServerError, OSError):
             self._idle.put_nowait(None)
 
-    def _begin(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+    def _start_task(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -165,5 +166,5 @@ class DecoderPool:
 
 
 @functools.lru_cache(64)
-def _asked(rule: ImageRule | None, max_pixels: int) -> bytes:
-    return Asked(rule=rule, max_pixels=max_pixels).model_dump_json().encode()
+def _request_json(rule: ImageRule | None, max_pixels: int) -> bytes:
+    return DecodeRequest(rule=rule, max_pixels=max_pixels).model_dump_json().encode()

@@ -1,7 +1,7 @@
-"""The service's side of the sandbox: the fork server that is started, and the decoder processes that it forks.
+"""The service's side of the sandbox: starting the fork server, and talking to the decoder processes that it forks.
 
-What a decoder process sends is not trusted: a header of known fields within bounds, then as many bytes of pixels as it
-announces.
+What a decoder process sends is not trusted: a header of known fields within bounds, then as many bytes of pixels as the
+header announces.
 """
 
 import asyncio
@@ -23,33 +23,24 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from contract.manifest import ImageRule
 from service.errors import Refusal, TooLarge, Unacceptable, Unsupported
 from service.inputs.model_input import Picture, Pixels
-from service.inputs.sandbox.fork_server import HEADER, ORDER, REQUEST
+from service.inputs.sandbox.fork_server import ANSWER_HEADER_BYTES, COMMAND, REQUEST_HEADER
 from service.settings import Settings
 
 log = structlog.get_logger()
 
 REFUSALS: dict[str, type[Refusal]] = {"TooLarge": TooLarge, "Unacceptable": Unacceptable, "Unsupported": Unsupported}
 
-
 FORK_SERVER_MODULE = "service.inputs.sandbox.fork_server"
-
-
 FORK_SERVER_SECONDS = 20.0
-"""Until a fork server that does not answer is given up; its imports take less than one."""
-
-
-PAUSE = 1.0
-"""Seconds until one that failed is tried again."""
-
-
-PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
-"""Of the environment, which may hold secrets."""
-
-
-ADDED = {
+"""A fork server that does not answer for this long is given up. Its imports take less than a second."""
+RETRY_SECONDS = 1.0
+"""Pause before a fork server is started again after one that never answered."""
+PASSED_ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+"""Variables that the fork server inherits; the others may hold secrets."""
+ADDED_ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",  # a process of several threads cannot be forked
     "OPENBLAS_NUM_THREADS": "1",
-    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),  # what an image needs is kept for the next one:
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),  # memory of an image is reused for the next one:
     "MALLOC_TRIM_THRESHOLD_": str(64 << 20),  # fresh pages would cost a photograph a millisecond
 }
 
@@ -58,8 +49,8 @@ class _Message(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class _Decoded(_Message):
-    """What is said of a picture before its pixels."""
+class _DecodedHeader(_Message):
+    """The header of an answer with a picture. Its pixels follow."""
 
     width: int = Field(ge=1)
     height: int = Field(ge=1)
@@ -68,52 +59,55 @@ class _Decoded(_Message):
     box: tuple[float, float, float, float]
 
     def picture(self, pixels: Pixels) -> Picture:
-        """Return the picture. Raises ValueError for a box that is none."""
+        """Return the picture with these pixels. Raises ValueError if the box is empty."""
         left, top, right, bottom = self.box
         if not (left < right and top < bottom):
             raise ValueError("box: must have a width and a height")
         return Picture(pixels, self.box, self.width, self.height, self.orientation)
 
 
-class _Refused(_Message):
-    """What is said of an image that is not taken."""
+class _RefusedHeader(_Message):
+    """The header of an answer that refuses the image. Nothing follows."""
 
     refused: Literal["TooLarge", "Unacceptable", "Unsupported"]
     detail: Annotated[str, Field(max_length=300, pattern=r"^[ -~]+$")]
 
 
-_HEADER: TypeAdapter[_Decoded | _Refused] = TypeAdapter(_Decoded | _Refused)
+ANSWER_HEADER: TypeAdapter[_DecodedHeader | _RefusedHeader] = TypeAdapter(_DecodedHeader | _RefusedHeader)
 
 
 class ForkServerError(Exception):
-    """There is no fork server, or it cannot fork."""
+    """The fork server is not running, or it cannot fork."""
 
 
 @dataclass
 class DecoderProcess:
-    number: int
+    """A decoder process, the fork server that forked it, and the connection to it. It decodes one image at a time."""
+
+    pid: int
     fork_server: subprocess.Popen[bytes]
     connection: socket.socket
     images: int = 0
+    """The number of images that it has decoded."""
 
-    async def take(self, asked: bytes, data: bytes, rule: ImageRule | None, max_pixels: int) -> Picture:
-        """Return the picture of an image.
+    async def decode(self, request: bytes, data: bytes, rule: ImageRule | None, max_pixels: int) -> Picture:
+        """Return the picture that a request, as JSON, asks for of an image.
 
-        Raises what the image is refused with, ConnectionError if the decoder had ended before, EOFError if it ends,
-        and ValueError if what it sends is no answer.
+        Raises the Refusal of the image, ConnectionError if the decoder had ended before, EOFError if it ends meanwhile,
+        and ValueError if its answer is malformed.
         """
-        await self._send(REQUEST.pack(len(asked), len(data)) + asked, data)
-        answer = bytearray(HEADER + (rule.height * rule.width * rule.channels if rule else 0))
-        filled = await self._read(answer, 0, HEADER)
-        header = _HEADER.validate_json(bytes(answer[:HEADER]))
-        if isinstance(header, _Refused):
+        await self._send(REQUEST_HEADER.pack(len(request), len(data)) + request, data)
+        answer = bytearray(ANSWER_HEADER_BYTES + (rule.height * rule.width * rule.channels if rule else 0))
+        filled = await self._read(answer, 0, ANSWER_HEADER_BYTES)
+        header = ANSWER_HEADER.validate_json(bytes(answer[:ANSWER_HEADER_BYTES]))
+        if isinstance(header, _RefusedHeader):
             raise REFUSALS[header.refused](header.detail)
         if header.width * header.height > max_pixels or (rule and rule.channels != header.channels):
             raise ValueError("picture: must be what was asked for")
         if rule:
             shape = rule.height, rule.width, rule.channels
             await self._read(answer, filled, len(answer))
-            pixels = np.frombuffer(answer, np.uint8, offset=HEADER)
+            pixels = np.frombuffer(answer, np.uint8, offset=ANSWER_HEADER_BYTES)
         else:
             shape = header.height, header.width, header.channels
             whole = bytearray(math.prod(shape))
@@ -125,11 +119,11 @@ class DecoderProcess:
         sent = self.connection.sendmsg((head, data))
         if sent < len(head) + len(data):
             rest = memoryview(data)[sent - len(head) :] if sent >= len(head) else head[sent:] + data
-            with contextlib.suppress(ConnectionError):  # it has ended, as reading will say
+            with contextlib.suppress(ConnectionError):  # the decoder has ended; reading the answer will raise
                 await asyncio.get_running_loop().sock_sendall(self.connection, rest)
 
     async def _read(self, into: bytearray, filled: int, least: int) -> int:
-        """Read until at least so many bytes are filled, and return how many are."""
+        """Read into a buffer until at least `least` bytes are filled; return how many are. Raises EOFError."""
         loop = asyncio.get_running_loop()
         with memoryview(into) as view:
             while filled < least:
@@ -144,7 +138,7 @@ class DecoderProcess:
 
 
 class ForkServer:
-    """What decoders are forked by: started when it is needed, again should it end, and asked one thing at a time."""
+    """The fork server as a child process. It is started when needed, also after its end; commands go one at a time."""
 
     def __init__(self, settings: Settings) -> None:
         self._arguments = str(settings.decode_seconds), str(settings.decode_bytes)
@@ -155,7 +149,10 @@ class ForkServer:
         self.closed = False
 
     def start(self) -> "subprocess.Popen[bytes]":
-        """Start it; it is ready when it has imported, which takes as long as loading a small model."""
+        """Start the fork server. Its imports take as long as loading a small model; commands wait for them.
+
+        Raises ForkServerError within RETRY_SECONDS of a failure, and OSError if it cannot be started.
+        """
         if time.monotonic() < self._not_before:
             raise ForkServerError
         self._answered = False
@@ -163,11 +160,11 @@ class ForkServer:
         control.setblocking(False)
         with theirs, contextlib.ExitStack() as failed:
             failed.callback(control.close)
-            environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+            environment = {name: os.environ[name] for name in PASSED_ENVIRONMENT if name in os.environ}
             self._process = subprocess.Popen(  # noqa: S603 # the interpreter and a module of ours
                 [sys.executable, "-m", FORK_SERVER_MODULE, str(theirs.fileno()), *self._arguments],
                 cwd=Path(__file__).parents[3],
-                env=environment | ADDED,
+                env=environment | ADDED_ENVIRONMENT,
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
             )
@@ -176,7 +173,7 @@ class ForkServer:
         return self._process
 
     async def fork(self) -> DecoderProcess:
-        """Return a fresh decoder. Raises ForkServerError where there can be none."""
+        """Fork a decoder process and return it. Raises ForkServerError if that fails."""
         async with self._turn:
             if self.closed:
                 raise ForkServerError
@@ -185,43 +182,43 @@ class ForkServer:
             ours.setblocking(False)
             try:
                 with theirs:
-                    number = await self._order(0, theirs)
-                if number < 0:
+                    pid = await self._send_command(0, theirs)
+                if pid < 0:
                     raise ForkServerError
-                return DecoderProcess(number, process, ours)
+                return DecoderProcess(pid, process, ours)
             except BaseException:
                 ours.close()
                 raise
 
     async def end(self, decoder: DecoderProcess) -> int:
-        """End a decoder and return its status as of `waitpid`. Raises ForkServerError if the fork server ended with it."""
+        """Kill a decoder; return its wait status. Raises ForkServerError if its fork server has ended, and it too."""
         async with self._turn:
             if decoder.fork_server is not self._process:
                 raise ForkServerError
-            return await self._order(decoder.number)
+            return await self._send_command(decoder.pid)
 
-    async def _order(self, number: int, connection: socket.socket | None = None) -> int:
+    async def _send_command(self, pid: int, connection: socket.socket | None = None) -> int:
         answer = b""
         try:
             async with asyncio.timeout(FORK_SERVER_SECONDS):
-                socket.send_fds(self._control, [ORDER.pack(number)], [connection.fileno()] if connection else [])
-                answer = await asyncio.get_running_loop().sock_recv(self._control, ORDER.size)
+                socket.send_fds(self._control, [COMMAND.pack(pid)], [connection.fileno()] if connection else [])
+                answer = await asyncio.get_running_loop().sock_recv(self._control, COMMAND.size)
         except (OSError, TimeoutError):
             pass
         except asyncio.CancelledError:
-            self.end_all()  # its answer would be taken for the next one's
+            self.end_all()  # the next command would get this command's answer
             raise
-        if len(answer) != ORDER.size:
+        if len(answer) != COMMAND.size:
             self.end_all()
             log.error("fork server of image decoders ended", answered=self._answered)
-            if not self._answered:  # and the next one hardly will
-                self._not_before = time.monotonic() + PAUSE
+            if not self._answered:  # the next one would hardly answer either
+                self._not_before = time.monotonic() + RETRY_SECONDS
             raise ForkServerError
         self._answered = True
-        return int(ORDER.unpack(answer)[0])
+        return int(COMMAND.unpack(answer)[0])
 
     def end_all(self) -> None:
-        """End it, and its decoders with it."""
+        """Kill the fork server; its decoders end with it."""
         if self._process:
             self._control.close()
             self._process.kill()

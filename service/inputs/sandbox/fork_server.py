@@ -1,11 +1,11 @@
-"""Nursery: `python -m service.inputs.sandbox.fork_server` forks the processes that images are decoded in, and ends them.
+"""The fork server: it forks the decoder processes, which decode images, and kills them.
 
-A decoder cannot open a file or a socket, write a file, start a process or take more memory than it is given, and an
-alarm ends it, in the midst of C code too, when an image takes too long. So what a hostile image makes of libjpeg,
-libwebp, zlib or Pillow ends with that image.
+It runs as `python -m service.inputs.sandbox.fork_server`. A decoder process cannot open a file or a socket, write a
+file, start a process or take more memory than it is given. An alarm ends it if an image takes too long, in the middle
+of C code too. So whatever a hostile image does to libjpeg, libwebp, zlib or Pillow ends with that decoder process.
 
-An order of the service has four bytes. 0, and the end of a socket beside it, has a decoder forked, and is answered with
-its process's number, or -1. A process's number has it ended, and is answered with its status, as of `waitpid`.
+The protocol: every command is one 32-bit integer. 0, sent with a socket, forks a decoder and is answered with its pid,
+or -1 on failure. Any other number is the pid of a decoder to kill, and is answered with its wait status (`waitpid`).
 """
 
 import gc
@@ -25,96 +25,101 @@ from PIL import ExifTags, Image
 from pydantic import BaseModel
 
 from contract.manifest import ImageRule
-from service.child_processes import SET_NO_NEW_PRIVILEGES, control, end_with
+from service.child_processes import SET_NO_NEW_PRIVILEGES, control, end_with_parent
 from service.errors import Refusal
 from service.inputs.image_preprocessing import FORMATS, ORIENTATION, decode_image, open_image
 from service.inputs.model_input import Picture
 
-ORDER = struct.Struct("!i")
-REQUEST = struct.Struct("!II")
-"""Before each image: how many bytes `Asked` has, as JSON, and the encoded image behind it."""
-HEADER = 1024
-"""Bytes of what a decoder answers, JSON and spaces; the pixels of the picture follow, if there is one."""
-OUT_OF_MEMORY = 3
-"""Exit status of a decoder."""
+COMMAND = struct.Struct("!i")
+"""A command to the fork server, and its answer."""
+REQUEST_HEADER = struct.Struct("!II")
+"""Comes before each image: the bytes of the DecodeRequest, as JSON, and of the encoded image that follows it."""
+ANSWER_HEADER_BYTES = 1024
+"""Length of the header of a decoder's answer: JSON, then spaces. The pixels of the picture follow, if there is one."""
+OUT_OF_MEMORY_STATUS = 3
+"""Exit status of a decoder that ran out of memory."""
 
-NO_FILE = (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC)
+DENIED_RESOURCES = (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC)
 
 
-class Asked(BaseModel):
-    """What is asked of an image: a picture by a rule, or where there is none the whole image upright."""
+class DecodeRequest(BaseModel):
+    """What to decode of an image: the picture that a rule selects, or without a rule the whole image, upright."""
 
     rule: ImageRule | None
     max_pixels: int
 
 
 def main() -> None:
-    """Carry out orders until the service has gone: arguments are a socket, seconds an image, bytes of a decoder."""
+    """Carry out commands until the service closes its socket.
+
+    The arguments are the file descriptor of the socket, the seconds for each image, and the bytes of a decoder.
+    """
     control = socket.socket(fileno=int(sys.argv[1]))
     seconds, most_bytes = float(sys.argv[2]), int(sys.argv[3])
-    for number in (signal.SIGINT, signal.SIGTERM):  # sent to all: the service still decodes for those it drains
+    # these signals may be sent to all processes of the service, which still decodes images while it drains
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    end_with(os.getppid())
+    end_with_parent(os.getppid())
     _warm_up()
-    gc.freeze()  # what decoders share is not written to
+    gc.freeze()  # keeps the collector from writing to pages that decoders share
     decoders: set[int] = set()
     while True:
-        order, sockets, *_ = socket.recv_fds(control, ORDER.size, 1)
-        if not order:
+        command, received, *_ = socket.recv_fds(control, COMMAND.size, 1)
+        if not command:
             return
-        (decoder,) = ORDER.unpack(order)
+        (decoder,) = COMMAND.unpack(command)
         answer = -1
-        if sockets:
-            with socket.socket(fileno=sockets[0]) as connection:
+        if received:
+            with socket.socket(fileno=received[0]) as connection:
                 answer = _fork(lambda: _decode(control, connection, seconds, most_bytes))
             decoders |= {answer} - {-1}
         elif decoder in decoders:
             decoders.remove(decoder)
-            os.kill(decoder, signal.SIGKILL)  # of one that has ended, and is not waited for yet, this changes nothing
+            os.kill(decoder, signal.SIGKILL)  # no effect if it has ended: it is a zombie until waitpid
             answer = os.waitpid(decoder, 0)[1]
-        control.sendall(ORDER.pack(answer))
+        control.sendall(COMMAND.pack(answer))
 
 
 def _fork(work: Callable[[], None]) -> int:
-    """Return the number of a process that does this work, -1 where there can be none."""
-    nursery = os.getpid()
+    """Run `work` in a new process; return its pid, or -1 if it cannot be forked."""
+    fork_server = os.getpid()
     try:
-        if number := os.fork():
-            return number
+        if pid := os.fork():
+            return pid
     except OSError:
         return -1
     status = 1
     try:
-        end_with(nursery)
+        end_with_parent(fork_server)
         work()
         status = 0
     except MemoryError:
-        status = OUT_OF_MEMORY
+        status = OUT_OF_MEMORY_STATUS
     finally:
         os._exit(status)
 
 
 def _decode(control: socket.socket, connection: socket.socket, seconds: float, most_bytes: int) -> None:
-    """Decode what comes until the connection closes."""
+    """Decode images until the connection closes."""
     control.close()
     _confine(most_bytes)
     requests = connection.makefile("rb")
-    while prefix := requests.read(REQUEST.size):
-        asked, data = map(requests.read, REQUEST.unpack(prefix))
-        signal.setitimer(signal.ITIMER_REAL, seconds)  # its signal's own action is to end the process
-        answer = _answer(Asked.model_validate_json(asked), data)
+    while header := requests.read(REQUEST_HEADER.size):
+        request, data = map(requests.read, REQUEST_HEADER.unpack(header))
+        signal.setitimer(signal.ITIMER_REAL, seconds)  # the default action of SIGALRM ends the process
+        answer = _answer(DecodeRequest.model_validate_json(request), data)
         signal.setitimer(signal.ITIMER_REAL, 0)
         connection.sendall(answer)
 
 
-def _answer(asked: Asked, data: bytes) -> bytes:
-    """Return what is sent for an image."""
+def _answer(request: DecodeRequest, data: bytes) -> bytes:
+    """Return the answer for an image: a header, and the pixels if there are any."""
     header: dict[str, object]
     try:
-        if asked.rule:
-            picture = decode_image(data, asked.rule, asked.max_pixels)
+        if request.rule:
+            picture = decode_image(data, request.rule, request.max_pixels)
         else:
-            image = open_image(data, asked.max_pixels)
+            image = open_image(data, request.max_pixels)
             box = (0.0, 0.0, float(image.width), float(image.height))
             picture = Picture(np.asarray(image), box, image.width, image.height, image.info[ORIENTATION])
         header, pixels = {"width": picture.width, "height": picture.height}, picture.pixels.tobytes()
@@ -122,31 +127,31 @@ def _answer(asked: Asked, data: bytes) -> bytes:
         header |= {"channels": picture.pixels.shape[2] if picture.pixels.ndim == 3 else 1}
     except Refusal as refusal:
         header, pixels = {"refused": type(refusal).__name__, "detail": refusal.detail}, b""
-    return b"".join((json.dumps(header).encode().ljust(HEADER), pixels))
+    return b"".join((json.dumps(header).encode().ljust(ANSWER_HEADER_BYTES), pixels))
 
 
 def _confine(most_bytes: int) -> None:
-    """Leave a decoder its memory, its connection, and `most_bytes` more."""
-    with Path(os.devnull).open("r+b") as nothing:  # what C libraries print is no line of the log
+    """Take all rights from this decoder but its connection, its memory, and `most_bytes` more memory."""
+    with Path(os.devnull).open("r+b") as null:  # C libraries print here; the log must not hold it
         for number in range(3):
-            os.dup2(nothing.fileno(), number)
+            os.dup2(null.fileno(), number)
     if sys.platform == "linux":
         control(SET_NO_NEW_PRIVILEGES, 1)
-        Path("/proc/self/oom_score_adj").write_text("1000")  # where memory ends, it goes before the service does
-        held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        _limit(resource.RLIMIT_AS, held + most_bytes)
-    for kind in NO_FILE:
-        _limit(kind, 0)
+        Path("/proc/self/oom_score_adj").write_text("1000")  # the kernel kills this process before the service
+        in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        _set_limit(resource.RLIMIT_AS, in_use + most_bytes)
+    for kind in DENIED_RESOURCES:
+        _set_limit(kind, 0)
 
 
-def _limit(kind: int, most: int) -> None:
+def _set_limit(kind: int, limit: int) -> None:
     hard = resource.getrlimit(kind)[1]
-    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-    resource.setrlimit(kind, (most, most))
+    limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+    resource.setrlimit(kind, (limit, limit))
 
 
 def _warm_up() -> None:
-    """Have everything imported that decoding imports late: a decoder can open no module."""
+    """Decode some images, so that everything that decoding imports late is imported: a decoder cannot open a module."""
     Image.init()
     exif = Image.Exif()
     exif[ExifTags.Base.Orientation] = 6
@@ -161,9 +166,9 @@ def _warm_up() -> None:
         file = io.BytesIO()
         page.convert("RGB" if kind == "JPEG" else "RGBA").save(file, kind, exif=exif)
         for rule in (*rules, None):
-            asked = Asked(rule=rule, max_pixels=page.width * page.height)
+            request = DecodeRequest(rule=rule, max_pixels=page.width * page.height)
             for data in (file.getvalue(), file.getvalue()[:-20], b""):
-                _answer(Asked.model_validate_json(asked.model_dump_json()), data)
+                _answer(DecodeRequest.model_validate_json(request.model_dump_json()), data)
 
 
 if __name__ == "__main__":
