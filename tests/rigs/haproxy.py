@@ -27,7 +27,7 @@ defaults
     # what was not sent can be sent elsewhere; what was sent may have been done
     retry-on conn-failure
 
-frontend door
+frontend regard
     bind 127.0.0.1:{port}
     default_backend replicas
 

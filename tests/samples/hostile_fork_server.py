@@ -9,20 +9,20 @@ import socket
 import time
 from pathlib import Path
 
-from service.inputs.sandbox import fork_server as nursery
+from service.inputs.sandbox import fork_server
 
-honest = nursery._answer
+honest = fork_server._answer
 HEADER = {"width": 28, "height": 28, "orientation": 1, "box": [0.0, 0.0, 28.0, 28.0], "channels": 1}
 REFUSED = {"refused": "Unacceptable", "detail": "image: must be another"}
 
 
 def said(header, pixels=bytes(28 * 28)):
-    return json.dumps(header).encode().ljust(nursery.HEADER) + pixels
+    return json.dumps(header).encode().ljust(fork_server.ANSWER_HEADER_BYTES) + pixels
 
 
 LIES = {
-    "nothing": bytes(nursery.HEADER),
-    "pickle": pickle.dumps(HEADER).ljust(nursery.HEADER),
+    "nothing": bytes(fork_server.ANSWER_HEADER_BYTES),
+    "pickle": pickle.dumps(HEADER).ljust(fork_server.ANSWER_HEADER_BYTES),
     "another field": said(HEADER | {"more": 1}),
     "a field too few": said({name: HEADER[name] for name in ("width", "height", "box")}),
     "text for a number": said(HEADER | {"width": "28"}),
@@ -91,5 +91,5 @@ def answer(asked, data):
 
 
 if __name__ == "__main__":
-    nursery._answer = answer
-    nursery.main()
+    fork_server._answer = answer
+    fork_server.main()

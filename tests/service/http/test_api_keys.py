@@ -114,7 +114,7 @@ def test_what_each_scope_may_do(client):
 
 
 def test_no_other_spelling_of_a_path_reaches_the_route_of_another_scope():
-    """What passes the door is spelled in one way only, so that its scope is that of the route it reaches."""
+    """A path that passes the gate is spelled in one way only, so that its scope is that of the route it reaches."""
     for path in ("/admin/x", "/metrics"):
         assert scope_of(path) != "predict"
         for other in ("/" + path, path.replace("/", "/./", 1), "/x/.." + path, path + "\n", path + "\0", "\\" + path):

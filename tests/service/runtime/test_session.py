@@ -24,7 +24,7 @@ def test_predictions_and_attention_share_a_session_unless_the_model_is_light(dig
     pixels = np.random.default_rng(0).integers(0, 256, (3, 28, 28, 1), np.uint8)
     apart = open_sessions(digits, ROLES, "cpu", Settings())
     assert len({id(session._session) for session in apart.values()}) == 3
-    monkeypatch.setattr(run, "LIGHT", 0)
+    monkeypatch.setattr(run, "LIGHT_BYTES", 0)
     merged = open_sessions(digits, ROLES, "cpu", Settings())
     assert list(merged) == list(ROLES)
     assert merged["predict"]._session is merged["attention"]._session
@@ -44,7 +44,7 @@ def test_a_light_model_runs_on_one_thread_unless_the_settings_say_otherwise(digi
     )  # fmt: skip
     Session(digits, "predict", "cpu", Settings())
     Session(digits, "predict", "cpu", Settings(threads=3))
-    monkeypatch.setattr(run, "LIGHT", 0)
+    monkeypatch.setattr(run, "LIGHT_BYTES", 0)
     monkeypatch.setattr(threads, "usable_cores", lambda: 5)
     Session(digits, "predict", "cpu", Settings())
     assert chosen == [1, 3, 5]

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from service.errors import NotReady
-from service.store.redis_store import ENTRY, RedisStore
+from service.store.redis_store import ENTRY_KEY_PREFIX, RedisStore
 from tests.samples.stores import InMemory, closing, of_size, there
 
 pytestmark = pytest.mark.anyio
@@ -48,7 +48,7 @@ async def test_concurrent_puts_keep_to_the_bounds(redis):
         await asyncio.gather(*(store.put(id_, of_size(200)) for id_ in ids for store in stores))
         found = await asyncio.gather(*(stores[0].get(id_) for id_ in ids))
         assert sum(one is not None for one in found) == 25
-    assert len(redis.server.ask("KEYS", f"{ENTRY}*")) == 25
+    assert len(redis.server.ask("KEYS", f"{ENTRY_KEY_PREFIX}*")) == 25
 
 
 async def test_in_redis_the_same_is_stored_as_in_memory_after_any_puts(redis):
@@ -85,7 +85,7 @@ async def test_in_redis_a_lost_half_of_the_index_does_not_count_for_ever(redis, 
 
 async def test_in_redis_what_another_version_of_the_service_keeps_is_not_found(redis):
     async with closing(redis.store()) as store:
-        redis.server.ask("SET", f"{ENTRY}a", '{"format":2}')
+        redis.server.ask("SET", f"{ENTRY_KEY_PREFIX}a", '{"format":2}')
         assert await store.get("a") is None
         await store.put("a", of_size(200))
         assert await store.get("a") == of_size(200)

@@ -11,7 +11,7 @@ from tests.samples.decoders import OTHERS, children
 @pytest.fixture
 def hostile(monkeypatch):
     """Decoders that do what an image tells them to."""
-    monkeypatch.setattr(decoder_process, "NURSERY", "tests.samples.hostile_fork_server")
+    monkeypatch.setattr(decoder_process, "FORK_SERVER_MODULE", "tests.samples.hostile_fork_server")
 
 
 @pytest.fixture(autouse=True, scope="module")

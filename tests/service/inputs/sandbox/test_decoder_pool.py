@@ -167,7 +167,7 @@ async def test_waiting_images_are_decoded_in_order():
 
 
 async def test_a_thousand_images_leave_no_process_and_no_open_file(monkeypatch):
-    monkeypatch.setattr(decoder_pool, "IMAGES", 100)
+    monkeypatch.setattr(decoder_pool, "IMAGES_PER_PROCESS", 100)
     before = descriptors(), children(os.getpid())
 
     async with decoding() as (pool, metrics):

@@ -31,11 +31,11 @@ async def test_the_fork_server_is_started_again():
     async with decoding() as (pool, metrics):
         await pool.decode(SEVEN, INK)
         for _ in range(2):
-            nursery, *_ = children(os.getpid())
-            os.kill(nursery, signal.SIGKILL)
+            fork_server, *_ = children(os.getpid())
+            os.kill(fork_server, signal.SIGKILL)
             await asyncio.sleep(0.1)
             await asyncio.gather(*(pool.decode(SEVEN, INK) for _ in range(4)))
-            assert nursery not in children(os.getpid())
+            assert fork_server not in children(os.getpid())
         assert set(replaced(metrics)) == {"nursery"}
 
 
@@ -52,14 +52,14 @@ async def test_an_image_whose_decoder_ends_with_the_fork_server_is_decoded_again
 
 
 async def test_without_a_fork_server_images_are_refused_and_never_decoded_here(monkeypatch, capfd):
-    monkeypatch.setattr(decoder_process, "NURSERY", "tests.samples.absent")
-    monkeypatch.setattr(decoder_process, "PAUSE", 0.5)
+    monkeypatch.setattr(decoder_process, "FORK_SERVER_MODULE", "tests.samples.absent")
+    monkeypatch.setattr(decoder_process, "RETRY_SECONDS", 0.5)
 
     async with decoding() as (pool, _):
         for _ in range(3):
             with pytest.raises(NotReady, match="image: needs a decoder, none can be had now"):
                 await pool.decode(SEVEN, INK)
-        monkeypatch.setattr(decoder_process, "NURSERY", "service.inputs.sandbox.fork_server")
+        monkeypatch.setattr(decoder_process, "FORK_SERVER_MODULE", "service.inputs.sandbox.fork_server")
         await asyncio.sleep(0.6)
         with contextlib.suppress(NotReady):
             await pool.decode(SEVEN, INK)
