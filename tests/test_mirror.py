@@ -6,22 +6,28 @@ import pytest
 
 from tests.conftest import ROOT
 
-CHECKED_PACKAGES = ("contract", "service")
+CHECKED_PACKAGES = ("contract", "model", "service", "train")
 
 TESTED_ELSEWHERE = {
     "service/__init__.py": "tests/test_architecture.py",
     "service/__main__.py": "tests/service/process/test_start.py",
+    "service/api/modalities.py": "tests/end_to_end/test_http_interface.py",
     "service/api/openapi_schema.py": "tests/end_to_end/test_http_interface.py",
     "service/api/predictions.py": "tests/end_to_end/test_http_interface.py",
     "service/api/request_parsing.py": "tests/end_to_end/test_bad_input.py",
     "service/api/responses.py": "tests/end_to_end/test_http_interface.py",
     "service/api/routes.py": "tests/end_to_end/test_http_interface.py",
     "service/errors.py": "tests/end_to_end/test_bad_input.py",
+    "service/explanations/colormaps.py": "tests/service/explanations/test_drawing.py",
     "service/explanations/token_merging.py": "tests/end_to_end/test_attention_over_http.py",
     "service/http/deadline.py": "tests/end_to_end/test_http_interface.py",
+    "service/http/exchange.py": "tests/service/http/test_body_limits.py",
     "service/http/problems.py": "tests/end_to_end/test_bad_input.py",
+    "service/http/request_log.py": "tests/end_to_end/test_http_interface.py",
     "service/http/server_sent_events.py": "tests/end_to_end/test_http_interface.py",
+    "service/inputs/image_inputs.py": "tests/end_to_end/test_http_interface.py",
     "service/inputs/model_input.py": "tests/end_to_end/test_http_interface.py",
+    "service/inputs/text_inputs.py": "tests/service/generation/test_decode_loop.py",
     "service/inputs/texts.py": "tests/end_to_end/test_families_over_http.py",
     "service/keys.py": "tests/service/http/test_api_keys.py",
     "service/options.py": "tests/service/explanations/test_query.py",
@@ -35,7 +41,16 @@ TESTED_ELSEWHERE = {
     "service/runtime/threads.py": "tests/service/runtime/test_session.py",
     "service/state.py": "tests/service/test_app.py",
     "service/store/__init__.py": "tests/service/store/test_open_store.py",
+    "service/telemetry/__init__.py": "tests/service/telemetry/test_tracing.py",
     "service/telemetry/metrics.py": "tests/end_to_end/test_http_interface.py",
+    "train/__main__.py": "tests/train/test_main.py",
+    "train/data/written_dates/combinators.py": "tests/train/data/test_written_dates.py",
+    "train/data/written_dates/dressings.py": "tests/train/data/test_written_dates.py",
+    "train/data/written_dates/examples.py": "tests/train/data/test_written_dates.py",
+    "train/data/written_dates/forms.py": "tests/train/data/test_written_dates.py",
+    "train/data/written_dates/parts.py": "tests/train/data/test_written_dates.py",
+    "train/data/written_dates/slips.py": "tests/train/data/test_written_dates.py",
+    "train/data/written_dates/spelling.py": "tests/train/data/test_written_dates.py",
 }
 """The test file of each module that has none of its own."""
 
