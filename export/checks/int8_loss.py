@@ -9,6 +9,7 @@ from PIL import Image
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from contract.manifest import ImageRule
 from export.checks.comparison import INPUT_SEEDS, Array, OpenSession, run
 from export.checks.reference import CASES, with_image_axis
 from export.errors import CheckpointError, ExportError
@@ -37,7 +38,7 @@ def read_samples(source: Source, path: Path) -> list[list[Tensor]]:
 
     Targets of a sequence model are random. Raises CheckpointError if no input can be read.
     """
-    given = _images(source, path) if source.image else _texts(source, path)
+    given = _images(source.image, path) if source.image else _texts(source, path)
     if not given:
         raise CheckpointError(f"--samples: must be {'a folder of images' if source.image else 'a file of texts'}, "
                               "given one that holds none")  # fmt: skip
@@ -51,9 +52,7 @@ def read_samples(source: Source, path: Path) -> list[list[Tensor]]:
     return inputs
 
 
-def _images(source: Source, path: Path) -> list[dict[str, Tensor]]:
-    rule = source.image
-    assert rule  # noqa: S101 # the caller looked
+def _images(rule: ImageRule, path: Path) -> list[dict[str, Tensor]]:
     found = []
     for file in sorted(path.iterdir()) if path.is_dir() else []:
         try:

@@ -1,1 +1,1 @@
-"""Plans of what is exported for each task: its graphs, and their inputs and outputs."""
+"""The plans of each task: its graphs, and their inputs and outputs."""

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from contract.manifest import Generation, ImageRule
-from export.bundled import ALIGNED
+from export.bundled import DECODER_ATTENTION
 from export.checkpoints.tokenizers.tokenizer import word_tokenizer
 from export.pipeline import export
 from export.tasks.alignment import AlignedDecoder, aligned_image, cross_kind
@@ -54,13 +54,12 @@ def tiny():
 
 def write(folder):
     """Export it."""
-    decoder = CONFIG.decoder
     decoder = AlignedDecoder(
-        cross_kind((ALIGNED,), "image", joined=False, grid=CONFIG.grid),
+        cross_kind((DECODER_ATTENTION,), "image", joined=False, grid=CONFIG.grid),
         vocabulary=CONFIG.decoder.vocabulary,
         memory={
-            f"{ALIGNED}.key": CONFIG.decoder.alignment,
-            f"{ALIGNED}.value": CONFIG.decoder.source,
+            f"{DECODER_ATTENTION}.key": CONFIG.decoder.alignment,
+            f"{DECODER_ATTENTION}.value": CONFIG.decoder.source,
             "memory.state": CONFIG.decoder.width,
         },
         states={"decoder.state": CONFIG.decoder.width},
@@ -119,7 +118,7 @@ def definition():
         x = (torch.tensor(pixels, dtype=torch.float64)[None, None] / 255 - MEAN) / STD
         with torch.no_grad():
             logits, maps = model(x, None, torch.tensor([target]))
-        return logits[0].numpy(), maps[ALIGNED][0, 0].numpy()
+        return logits[0].numpy(), maps[DECODER_ATTENTION][0, 0].numpy()
 
     return explain
 
@@ -263,7 +262,7 @@ def test_the_map_of_a_word_is_the_definitions_and_lies_over_the_image(client, de
     assert values(seen) == pytest.approx(wanted, abs=1e-5)
     assert values(seen).sum(-1) == pytest.approx(np.ones(len(tokens)), abs=1e-5)
     assert wanted.std(-1).min() > 0.01
-    assert (shown["name"], shown["kind"], shown["layer"], shown["normalized"]) == (ALIGNED, "cross", 0, True)
+    assert (shown["name"], shown["kind"], shown["layer"], shown["normalized"]) == (DECODER_ATTENTION, "cross", 0, True)
     assert shown["shape"] == [1, len(tokens), 16]
     words = ["[END]" if token == END else WORDS[token - len(SPECIALS)] for token in tokens]
     assert [token["text"].strip() for token in seen["tokens"]["target"]] == words

@@ -15,7 +15,7 @@ from model.vit import ViTConfig
 
 
 class Config(ImageConfig):
-    """`config.json`."""
+    """`config.json` of DINOv2."""
 
     mlp_ratio: Annotated[int | float, Field(gt=0)] = 4
     layer_norm_eps: Epsilon = 1e-6
@@ -29,7 +29,7 @@ class Config(ImageConfig):
 
 
 class RegistersConfig(Config):
-    """As above, with four registers unless it says otherwise."""
+    """`config.json` of the variant with registers, four by default."""
 
     num_register_tokens: Index = 4
 
@@ -51,7 +51,7 @@ NAMES: Names = {
 
 
 class Dinov2Family(ImageFamily[Config]):
-    """Classified by the class token beside the mean of the patches; features are the class token."""
+    """A ViT classified by the class token and the mean of the patches; features are the class token."""
 
     def image(self, trained: tuple[int, int], processed: tuple[int, int] | None) -> tuple[int, int]:
         """Return the processor's size: the model is trained at a larger one, and meant to be used at any."""

@@ -77,7 +77,7 @@ class GPT2Family(Family[Config]):
         return {"lm_head.weight": copy_of("embed.tokens.weight") if config.tie_word_embeddings else "head.weight"}
 
     def adapt(self, config: Config, module: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Fold what the scores are scaled by, beyond 1 / √width of a head, into the queries."""
+        """Fold the scale of the scores, apart from 1 / √(head width), into the queries."""
         for layer in range(config.n_layer):
             factor = 1.0 if config.scale_attn_weights else (config.n_embd / config.n_head) ** 0.5
             factor /= layer + 1 if config.scale_attn_by_inverse_layer_idx else 1

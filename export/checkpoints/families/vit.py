@@ -33,7 +33,7 @@ NAMES = {
 
 
 class ViTFamily(ImageFamily[Config]):
-    """Classified by the class token; features are the pooler's where there is one."""
+    """A ViT classified by the class token; features are those of the pooler if there is one."""
 
     def sizes(self, config: Config, image: tuple[int, int], checkpoint: Checkpoint) -> ViTConfig:
         """Return the definition's sizes."""
