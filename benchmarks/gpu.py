@@ -33,7 +33,7 @@ from contract.artifact import read_artifact
 from contract.manifest import ImageRule
 from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
-from export.checkpoints.family import Wish
+from export.checkpoints.family import ExportOptions
 from export.errors import ExportError
 from export.pipeline import export
 from export.tasks.image import image_model
@@ -255,7 +255,9 @@ def generation(sizes, folder):
     checkpoint.mkdir()
     names = marian(checkpoint)
     with contextlib.redirect_stdout(sys.stderr):
-        source = FAMILIES["marian"].source(open_checkpoint(str(checkpoint), None), Wish("marian", None, None, ()))
+        source = FAMILIES["marian"].source(
+            open_checkpoint(str(checkpoint), None), ExportOptions("marian", None, None, ())
+        )
         made = export(replace(source.without("relevance"), longest=None), "1", folder / "fp16", "fp16", 24)
         ctranslate2.converters.TransformersConverter(str(checkpoint)).convert(folder / "ct2", quantization="float16")
     mine = Ours(read_artifact(made), sizes.device)

@@ -29,7 +29,7 @@ from benchmarks.service import heading
 from contract.artifact import read_artifact
 from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
-from export.checkpoints.family import Wish
+from export.checkpoints.family import ExportOptions
 from export.pipeline import export
 from service.runtime.session import Session, choose_device
 from service.settings import Settings
@@ -127,7 +127,7 @@ def artifacts(name, folder):
             log(f"{name}: artifact, {precision}")
             with contextlib.redirect_stdout(sys.stderr):
                 opened = open_checkpoint(str(folder / "checkpoint"), None)
-                wish = Wish(name, None, None, ())
+                wish = ExportOptions(name, None, None, ())
                 source = FAMILIES[opened.config["model_type"]].source(opened, wish).without("relevance")
                 quick = dataclasses.replace(source, longest=None)
                 export(quick, "1", folder / precision, precision)

@@ -1,1 +1,1 @@
-"""Definition and weights to an artifact: trace, optimize, verify, pack."""
+"""Export a definition and its weights to an artifact: trace, derive graphs, verify, pack."""

@@ -1,8 +1,8 @@
-"""`python -m export NAME ...`: make artifacts, say what was done and how far it was off.
+"""`python -m export NAME ...`: the command that makes artifacts, its arguments and its exit statuses.
 
-A name is that of a bundled model, a folder with a checkpoint in the Hugging Face layout, or its name on the hub. Exit
-status: 0, 1 where a check failed, 2 where the request or the checkpoint is wrong (nothing of it was written then), 130
-or 143 after a signal.
+A name is that of a bundled model, a folder with a checkpoint in the Hugging Face layout, or a name on the hub. The exit
+status is 0, that of an error (`export/errors.py`: 1 if a check failed, 2 if the request or the checkpoint is wrong), or
+128 and the number of a signal: 130 or 143.
 """
 
 import argparse
@@ -18,22 +18,22 @@ from contract.manifest import NAME
 from export.bundled import SOURCES
 from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
-from export.checkpoints.family import Wish
+from export.checkpoints.family import ExportOptions
 from export.errors import CheckpointError, ExportError
-from export.graphs.torch_export import OPSET, OPSETS
-from export.pipeline import export, say, stopped
+from export.graphs.torch_export import DEFAULT_OPSET, SUPPORTED_OPSETS
+from export.pipeline import export, received_signals, say
 from export.plan import Precision, Source
 from model.weights import WeightsError
 
 
 def main() -> int:
-    """Export what the command line names. Returns the exit status."""
+    """Export what the command line names; return the exit status."""
     arguments = _arguments()
-    stopped.clear()
+    received_signals.clear()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _stop)  # so that what is half made is removed
+        signal.signal(number, _stop)  # so that unfinished folders are removed
     if arguments.list:
-        print(_listed())
+        print(_list())
         return 0
     try:
         for name in arguments.names:
@@ -44,21 +44,18 @@ def main() -> int:
             )  # fmt: skip
     except KeyboardInterrupt:
         print(f"{name}: not exported: interrupted", file=sys.stderr)
-        return 128 + (stopped[0] if stopped else signal.SIGINT)
-    except CheckpointError as error:
-        print(f"{name}: not exported: {error}", file=sys.stderr)
-        return 2
+        return 128 + (received_signals[0] if received_signals else signal.SIGINT)
     except OSError as error:
         print(f"{name}: not exported: {arguments.to}: cannot be written: {error.strerror}", file=sys.stderr)
         return 2
     except (ExportError, WeightsError) as error:
         print(f"{name}: not exported: {error}", file=sys.stderr)
-        return 1
+        return error.exit_status if isinstance(error, ExportError) else ExportError.exit_status
     return 0
 
 
 def _stop(number: int, _: object) -> None:
-    stopped.append(number)
+    received_signals.append(number)
     raise KeyboardInterrupt
 
 
@@ -78,25 +75,29 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--task",
         choices=sorted({task for one in FAMILIES.values() for task in one.tasks}),
-        help="what to export a checkpoint for (default: it says so)",
+        help="the task to export a checkpoint for (default: the one that it was saved for)",
     )
-    parser.add_argument("--image-size", type=_size, metavar="HEIGHTxWIDTH", help="where not the checkpoint's own")
+    parser.add_argument(
+        "--image-size", type=_image_size, metavar="HEIGHTxWIDTH", help="size of images (default: the checkpoint's own)"
+    )
     parser.add_argument("--precision", choices=get_args(Precision), default="fp32", help="(default: fp32)")
     parser.add_argument(
         "--opset",
         type=int,
-        choices=OPSETS,
-        default=OPSET,
-        help=f"of ONNX, {OPSETS[0]} to {OPSETS[-1]} (default: {OPSET})",
+        choices=SUPPORTED_OPSETS,
+        default=DEFAULT_OPSET,
+        help=f"of ONNX, {SUPPORTED_OPSETS[0]} to {SUPPORTED_OPSETS[-1]} (default: {DEFAULT_OPSET})",
     )
     parser.add_argument(
         "--samples",
         type=Path,
-        help="a folder of images, or a file with a text a line, on which what int8 loses is measured (default: random)",
+        help="a folder of images, or a file with one text per line, on which int8 is compared (default: random inputs)",
     )
-    parser.add_argument("--force", action="store_true", help="export int8 though it loses more than is allowed")
+    parser.add_argument("--force", action="store_true", help="export int8 even if it loses more than is allowed")
     parser.add_argument("--revision", help="branch, tag or commit on the hub")
-    parser.add_argument("--ignore", action="append", default=[], metavar="KEY", help="of a configuration; repeatable")
+    parser.add_argument(
+        "--ignore", action="append", default=[], metavar="KEY", help="a key of a configuration to ignore; repeatable"
+    )
     parser.add_argument("--list", action="store_true", help="list what can be exported")
     arguments = parser.parse_args()
     if not arguments.names and not arguments.list:
@@ -105,13 +106,13 @@ def _arguments() -> argparse.Namespace:
         parser.error("--samples and --force: are for --precision int8")
     if arguments.name and len(arguments.names) > 1:
         parser.error("--name: is for one NAME at a time")
-    for what in ("version", "name"):
-        if (given := getattr(arguments, what)) is not None and not re.fullmatch(NAME, given):
-            parser.error(f"--{what}: must be letters, digits, '.', '_' and '-', beginning with a letter or digit")
+    for option in ("version", "name"):
+        if (given := getattr(arguments, option)) is not None and not re.fullmatch(NAME, given):
+            parser.error(f"--{option}: must be letters, digits, '.', '_' and '-', beginning with a letter or digit")
     return arguments
 
 
-def _size(text: str) -> tuple[int, int]:
+def _image_size(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"([1-9]\d{0,4})(?:x([1-9]\d{0,4}))?", text)
     if not found:
         raise argparse.ArgumentTypeError("must be such as 224 or 224x160, height first")
@@ -119,17 +120,18 @@ def _size(text: str) -> tuple[int, int]:
     return int(height), int(width or height)
 
 
-def _listed() -> str:
+def _list() -> str:
+    """Return what can be exported, for --list."""
     lines = ["bundled:"] + [f"  {name}" for name in SOURCES] + ["checkpoints, by model_type:"]
     for name, family in FAMILIES.items():
-        options = f"  ({family.options})" if family.options else ""
+        options = f"  ({family.command_options})" if family.command_options else ""
         lines.append(f"  {name:<22}{', '.join(family.tasks)}{options}")
     lines.append("of every checkpoint: --name --task --precision --opset --revision --ignore")
     return "\n".join(lines)
 
 
 def _source(name: str, arguments: argparse.Namespace) -> Source:
-    """Read what is to be exported. Raises CheckpointError."""
+    """Return the source of a bundled model or a checkpoint. Raises CheckpointError."""
     if name in SOURCES:
         if arguments.task or arguments.image_size or arguments.revision or arguments.ignore:
             raise CheckpointError("--task, --image-size, --revision and --ignore are for checkpoints")
@@ -137,20 +139,20 @@ def _source(name: str, arguments: argparse.Namespace) -> Source:
         return dataclasses.replace(source, name=arguments.name or source.name)
     start = time.perf_counter()
     checkpoint = open_checkpoint(name, arguments.revision)
-    wanted = arguments.name or re.sub(r"[^A-Za-z0-9._-]", "-", Path(name).resolve().name).lstrip(".-_")[:128]
-    if not re.fullmatch(NAME, wanted):
+    target = arguments.name or re.sub(r"[^A-Za-z0-9._-]", "-", Path(name).resolve().name).lstrip(".-_")[:128]
+    if not re.fullmatch(NAME, target):
         raise CheckpointError("--name: is needed, since NAME has no letter or digit to make one of")
     kind = checkpoint.config.get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise CheckpointError(f"config.json: model_type must be one of {', '.join(FAMILIES)}, given {str(kind)[:64]!r}")
-    wish = Wish(wanted, arguments.task, arguments.image_size, tuple(arguments.ignore))
+    options = ExportOptions(target, arguments.task, arguments.image_size, tuple(arguments.ignore))
     try:
-        source = FAMILIES[kind].source(checkpoint, wish)
-    except (MemoryError, RuntimeError, OverflowError) as error:  # of sizes that no machine has
+        source = FAMILIES[kind].source(checkpoint, options)
+    except (MemoryError, RuntimeError, OverflowError) as error:  # sizes that no machine has
         raise CheckpointError(f"config.json: the model cannot be built: {str(error).splitlines()[0][:200]}") from error
-    say(f"{wanted}: {kind} for {source.task}, {len(checkpoint.tensors)} tensors read", start)
-    if aside := source.made_by["set_aside"]:
-        say(f"  not used by {source.task}: {aside}")
+    say(f"{target}: {kind} for {source.task}, {len(checkpoint.tensors)} tensors read", start)
+    if unused := source.made_by["set_aside"]:
+        say(f"  not used by {source.task}: {unused}")
     return source
 
 

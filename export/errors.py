@@ -1,16 +1,32 @@
-"""TODO: what export/errors.py is."""
+"""The errors of the export, as one tree, each with the exit status that `python -m export` ends with.
 
+ExportError                 1   a check failed: the artifact cannot be made as it should be
+└── CheckpointError         2   the request or the checkpoint is wrong; nothing is written
+    ├── ProcessorError      2   `preprocessor_config.json` holds what no image rule can express
+    └── TokenizerError      2   a tokenizer cannot be converted
+"""
 
-class CheckpointError(ValueError):
-    """A checkpoint cannot be exported; the message is one line that says what was found and what to do."""
+from typing import ClassVar
 
 
 class ExportError(Exception):
-    """An artifact cannot be made; the message says what was found."""
+    """An artifact cannot be made. The message is one line: subject, limit, given."""
+
+    exit_status: ClassVar[int] = 1
 
 
-class ProcessorError(ValueError):
-    """A key or value that no rule can stand for: key, rule, given."""
+class CheckpointError(ExportError):
+    """The request or the checkpoint is wrong. The message is one line that says what was found and what to do."""
+
+    exit_status: ClassVar[int] = 2
+
+
+class ProcessorError(CheckpointError):
+    """A key or value of `preprocessor_config.json` that no image rule can express."""
 
     def __init__(self, key: str, rule: str, given: object) -> None:
         super().__init__(f"preprocessor_config.json: {key} must be {rule}, given {given!r}")
+
+
+class TokenizerError(CheckpointError):
+    """A tokenizer that cannot be converted. The message names the file, what is wrong with it and what to do."""

@@ -1,4 +1,4 @@
-"""Write an artifact: one file a graph, their weights in one file that they share, and the manifest last."""
+"""Write an artifact: one file per graph, one file of weights that the graphs share, and the manifest last."""
 
 import hashlib
 import json
@@ -10,17 +10,17 @@ import onnx
 
 from contract.artifact import MANIFEST, describe
 from contract.manifest import Graph, Manifest, Role
-from export.plan import Precision, Source, ports, words
+from export.plan import Precision, Source, format_sizes, ports_in_precision
 
 WEIGHTS = "weights.bin"
-ALIGNMENT = 4096  # a page, so that the runtime can map each tensor into memory
-INLINE = 1024  # bytes; smaller tensors stay in the graph, where shape inference can see them
+ALIGNMENT_BYTES = 4096  # a page, so that the runtime can map each tensor into memory
+INLINE_BYTES = 1024  # bytes; smaller tensors stay in the graph, where shape inference can see them
 
 
-class Graphs:
-    """Writes `<role>.onnx` one after the other and `weights.bin` beside them, in which equal tensors lie once.
+class GraphWriter:
+    """Writes `<role>.onnx` one after the other, and `weights.bin` beside them, which holds equal tensors once.
 
-    A graph that is a part of one written before has its weights there already.
+    The weights of a graph that is part of an earlier one are in that file already.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -28,40 +28,40 @@ class Graphs:
         self._weights: BufferedWriter = (folder / WEIGHTS).open("wb")
         self._offsets: dict[bytes, int] = {}
         self.shared = 0
-        """Bytes that need not be written again."""
+        """Bytes of weights that a graph uses and that were already written for another."""
 
-    def __enter__(self) -> "Graphs":
-        """Write within a block, which closes the weights."""
+    def __enter__(self) -> "GraphWriter":
+        """Return the writer; the file of weights is closed when the block ends."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the weights."""
+        """Close the file of weights."""
         self._weights.close()
 
     @property
     def written(self) -> int:
-        """Bytes of the weights so far."""
+        """Bytes of weights written so far."""
         return self._weights.tell()
 
     def write(self, role: Role, graph: onnx.ModelProto) -> None:
-        """Write a graph, and its weights as `store` does."""
+        """Write a graph to its file, and its weights to the shared file."""
         self.store(graph)
         (self._folder / f"{role}.onnx").write_bytes(graph.SerializeToString(deterministic=True))
 
     def store(self, graph: onnx.ModelProto) -> None:
-        """Write a graph's weights to the shared file; they leave its memory."""
+        """Move a graph's weights from memory to the shared file. Tensors below INLINE_BYTES stay in the graph."""
         for tensor in graph.graph.initializer:
             data = tensor.raw_data
             self.shared += sum(int(entry.value) for entry in tensor.external_data if entry.key == "length")
-            if len(data) < INLINE:
+            if len(data) < INLINE_BYTES:
                 continue
             key = hashlib.sha256(data).digest()
             if key in self._offsets:
                 self.shared += len(data)
             else:
-                self._weights.write(b"\0" * (-self._weights.tell() % ALIGNMENT))
+                self._weights.write(b"\0" * (-self._weights.tell() % ALIGNMENT_BYTES))
                 self._offsets[key] = self._weights.tell()
                 self._weights.write(data)
             onnx.external_data_helper.set_external_data(
@@ -78,8 +78,8 @@ def write_manifest(
     graphs = {
         plan.role: Graph(
             **describe(folder / f"{plan.role}.onnx").model_dump(),
-            inputs=ports(plan.inputs, precision),
-            outputs=ports(plan.outputs, precision),
+            inputs=ports_in_precision(plan.inputs, precision),
+            outputs=ports_in_precision(plan.outputs, precision),
         )
         for plan in source.plans
     }
@@ -101,8 +101,8 @@ def write_manifest(
         made_by=source.made_by,
         verified={
             **{what: float(f"{worst:.3g}") for what, worst in sorted(verified.items())},
-            "shapes": "; ".join(words(sizes) for sizes in source.tried),
-            "traced": words(source.traced),
+            "shapes": "; ".join(format_sizes(sizes) for sizes in source.verified_at),
+            "traced": format_sizes(source.traced_at),
             **({"run in": "fp32, weights as rounded to bf16"} if precision == "bf16" else {}),
         },
     )

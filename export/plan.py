@@ -1,4 +1,4 @@
-"""What is to be exported: a source, and for each role a plan of its graph."""
+"""What is to be exported: a `Source` is a model with its metadata, a `Plan` is one graph of its artifact."""
 
 import dataclasses
 from collections.abc import Container, Mapping
@@ -11,20 +11,18 @@ import torch
 from torch import Tensor, nn
 
 from contract.manifest import Dtype, Generation, ImageRule, Kind, Port, Role, Scores, Task, TextRule
+from export.traced import Traced
 
-Sizes = dict[str, int]
-"""How long each named axis is."""
+Sizes: TypeAlias = dict[str, int]
+"""The length of each named axis."""
 
-Below = dict[str, int | str]
-"""Integer inputs by name: indices are drawn below a number, or below the least true length of an axis."""
+UpperBounds: TypeAlias = dict[str, int | str]
+"""Integer input -> exclusive upper bound of its example values.
 
+A string names an axis: values then stay below the smallest true length that the axis may have.
+"""
 
-def words(sizes: Mapping[str, int]) -> str:
-    """Say sizes: `batch 3, source 13`."""
-    return ", ".join(f"{axis} {size}" for axis, size in sizes.items())
-
-
-DTYPES = {
+TORCH_DTYPES = {
     "float32": torch.float32,
     "float16": torch.float16,
     "bfloat16": torch.bfloat16,
@@ -33,6 +31,35 @@ DTYPES = {
     "bool": torch.bool,
 }
 
+Precision: TypeAlias = Literal["fp32", "fp16", "bf16", "int8"]
+
+HALF_DTYPES: Mapping[str, Dtype] = {"fp16": "float16", "bf16": "bfloat16"}
+"""Precision -> the dtype that a graph of half floats computes in."""
+
+STATE_PREFIXES = ("past.", "present.", "memory.", "decoder.blocks.", "encoder.blocks.", "decoder.attention")
+"""Prefixes of the names of caches, memory, weights and values: such ports have the dtype that the graph computes in."""
+
+
+def format_sizes(sizes: Mapping[str, int]) -> str:
+    """Format sizes for a message: `batch 3, source 13`."""
+    return ", ".join(f"{axis} {size}" for axis, size in sizes.items())
+
+
+def ports_in_precision(ports: tuple[Port, ...], precision: Precision) -> tuple[Port, ...]:
+    """Return the ports of a graph of that precision: in half floats caches, memory, weights and values are too."""
+    return tuple(
+        port.model_copy(update={"dtype": HALF_DTYPES[precision]})
+        if precision in HALF_DTYPES and port.dtype == "float32" and port.name.startswith(STATE_PREFIXES)
+        else port
+        for port in ports
+    )
+
+
+def patch_centres(grid: tuple[int, int], image: ImageRule) -> npt.NDArray[np.float64]:
+    """Return the centres (patch, 2) of an image's patches as (y, x), in pixels of the model's input."""
+    down, across = image.height / grid[0], image.width / grid[1]
+    return np.array([[(y + 0.5) * down, (x + 0.5) * across] for y in range(grid[0]) for x in range(grid[1])])
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -40,20 +67,23 @@ class Plan:
 
     role: Role
     module: nn.Module
-    """The definition: it returns at least what verification holds the graph against."""
+    """The definition. It returns at least what the graph's outputs are verified against."""
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     attentions: int
-    """How often the module attends, which is how many softmaxes its graph must have."""
-    below: Below = field(default_factory=dict)
+    """The number of attentions that the module computes, which is the number of softmaxes its graph must have."""
+    upper_bounds: UpperBounds = field(default_factory=dict)
 
     def example(self, sizes: Sizes, seed: int, given: Mapping[str, Tensor] | None = None) -> list[Tensor]:
-        """Draw one tensor an input that is not given; masks are padded on the right up to half, the first row whole."""
+        """Return one random tensor per input, except for the inputs that are given.
+
+        Masks are padded on the right, by at most half of their length; the first row is not padded.
+        """
         generator, given = torch.Generator().manual_seed(seed), given or {}
         return [given[port.name] if port.name in given else self._draw(port, sizes, generator) for port in self.inputs]
 
-    def cut(self, inputs: Container[str], outputs: Container[str]) -> "Plan":
-        """Return the same without some ports."""
+    def without_ports(self, inputs: Container[str], outputs: Container[str]) -> "Plan":
+        """Return the plan without the ports of these names."""
         return dataclasses.replace(
             self,
             inputs=tuple(port for port in self.inputs if port.name not in inputs),
@@ -63,21 +93,22 @@ class Plan:
     def _draw(self, port: Port, sizes: Sizes, generator: torch.Generator) -> Tensor:
         shape = [sizes[axis] if isinstance(axis, str) else axis for axis in port.axes]
         if port.dtype == "bool":
-            lengths = torch.randint(_least(shape[1]), shape[1] + 1, (shape[0], 1), generator=generator)
+            lengths = torch.randint(_smallest_length(shape[1]), shape[1] + 1, (shape[0], 1), generator=generator)
             lengths[0] = shape[1]
             return torch.arange(shape[1]) < lengths
         if port.dtype in ("float32", "float16", "bfloat16"):
-            return torch.randn(shape, generator=generator).to(DTYPES[port.dtype])
-        limit = self.below.get(port.name, 256)
+            return torch.randn(shape, generator=generator).to(TORCH_DTYPES[port.dtype])
+        bound = self.upper_bounds.get(port.name, 256)
         return torch.randint(
-            _least(sizes[limit]) if isinstance(limit, str) else limit,
+            _smallest_length(sizes[bound]) if isinstance(bound, str) else bound,
             shape,
             generator=generator,
-            dtype=DTYPES[port.dtype],
+            dtype=TORCH_DTYPES[port.dtype],
         )
 
 
-def _least(size: int) -> int:
+def _smallest_length(size: int) -> int:
+    """Return the smallest true length of a row in an axis of this size: half of it, rounded up."""
     return (size + 1) // 2
 
 
@@ -88,62 +119,37 @@ class Source:
     name: str
     family: str
     task: Task
+    traced: Traced
+    """The module of `base`, typed: the answer, every map and every value of the model."""
     base: Plan
-    """The graph that those of `attention`, `predict` and `relevance` are made of, and whose module they share."""
+    """The graph from which the attention, prediction and relevance graphs are derived."""
     plans: tuple[Plan, ...]
     attention: tuple[Kind, ...]
     made_by: dict[str, str | int | float | bool | list[int]]
-    traced: Sizes
-    tried: tuple[Sizes, ...]
-    """Sizes at which the graphs are verified, all other than the traced ones."""
-    longest: Sizes | None = None
-    """The largest sizes there are, at which only predictions are verified."""
+    traced_at: Sizes
+    verified_at: tuple[Sizes, ...]
+    """Sizes at which the graphs are verified; none of them equals `traced_at`."""
+    verified_longest: Sizes | None = None
+    """The largest sizes that the model takes, at which only predictions are verified."""
     labels: tuple[str, ...] = ()
     scores: Scores = "softmax"
     image: ImageRule | None = None
     text: TextRule | None = None
     generation: Generation | None = None
     tokenizer: str | None = None
-    """The text of tokenizer.json."""
+    """The content of `tokenizer.json`."""
     target_tokenizer: str | None = None
-    """The same of targets, where it is another."""
+    """The content of `target_tokenizer.json`, if targets have a tokenizer of their own."""
 
     def plan(self, role: Role) -> Plan:
         """Return the plan of one role."""
         return next(plan for plan in self.plans if plan.role == role)
 
     def without(self, role: Role) -> "Source":
-        """Return the same without a role, and without what it serves."""
+        """Return the source without a role, and without the method that the role serves."""
         kinds = [
             kind.model_copy(update={"methods": tuple(method for method in kind.methods if method != role)})
             for kind in self.attention
         ]
         plans = tuple(plan for plan in self.plans if plan.role != role)
         return dataclasses.replace(self, plans=plans, attention=tuple(kinds))
-
-
-def patch_centres(grid: tuple[int, int], image: ImageRule) -> npt.NDArray[np.float64]:
-    """Return the centres (patch, 2) of an image's patches, down and across, in pixels of what the model takes."""
-    down, across = image.height / grid[0], image.width / grid[1]
-    return np.array([[(y + 0.5) * down, (x + 0.5) * across] for y in range(grid[0]) for x in range(grid[1])])
-
-
-Precision: TypeAlias = Literal["fp32", "fp16", "bf16", "int8"]
-
-
-HALVES: Mapping[str, Dtype] = {"fp16": "float16", "bf16": "bfloat16"}
-"""What a graph of half floats computes in."""
-
-
-OWN = ("past.", "present.", "memory.", "decoder.blocks.", "encoder.blocks.", "decoder.attention")
-"""What caches, memory, weights and values are called: they stay in the precision that the graph computes in."""
-
-
-def ports(given: tuple[Port, ...], precision: Precision) -> tuple[Port, ...]:
-    """Return the ports of a graph of that precision."""
-    return tuple(
-        port.model_copy(update={"dtype": HALVES[precision]})
-        if precision in HALVES and port.dtype == "float32" and port.name.startswith(OWN)
-        else port
-        for port in given
-    )

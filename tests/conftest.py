@@ -105,7 +105,7 @@ def captions(tmp_path_factory):
 @pytest.fixture(scope="session")
 def families(tmp_path_factory):
     """A folder with a small checkpoint of every family, and with the artifacts that the command makes of them."""
-    from tests.export.checkpoints import CASES  # needs the reference libraries, which take seconds to import
+    from tests.samples.checkpoints import CASES  # needs the reference libraries, which take seconds to import
 
     def make(folder):
         names = sorted(
@@ -113,7 +113,7 @@ def families(tmp_path_factory):
         )  # the longest last, dealt out evenly
         working = [
             subprocess.Popen(
-                [sys.executable, "-m", "tests.export.checkpoints", str(folder), *names[start::2]],
+                [sys.executable, "-m", "tests.samples.checkpoints", str(folder), *names[start::2]],
                 cwd=ROOT,
                 env=os.environ | {"OMP_NUM_THREADS": "1"},
                 text=True,

@@ -1,1 +1,1 @@
-"""Checkpoints in the Hugging Face layout: opened, read, fitted to our definitions."""
+"""Checkpoints in the Hugging Face layout: their files are read and their tensors fill our definitions."""

@@ -1,4 +1,4 @@
-"""Checkpoints in the Hugging Face layout: a folder, or a name on the hub, whose files are read and never run."""
+"""Open a checkpoint in the Hugging Face layout: a folder, or a name on the hub. Files are read and never run."""
 
 import json
 import re
@@ -24,35 +24,35 @@ from export.errors import CheckpointError
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
-PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.pth", "tf_model.h5")
-FILES = (
+PICKLE_FILES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.pth", "tf_model.h5")
+DOWNLOADED_FILES = (
     CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors", "generation_config.json", "preprocessor_config.json",
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
     "vocab.txt", "merges.txt", "target_vocab.json", "source.spm", "target.spm", "modules.json", "*/config.json",
     "sentence_bert_config.json",
     "config_sentence_transformers.json",
 )  # fmt: skip
-"""All that is read of a repository, and so all that is downloaded."""
+"""The files of a repository that are read, and therefore downloaded."""
 
-CONVERT = (
+CONVERT_COMMAND = (
     'python -c "import torch, safetensors.torch as s; '
     "t = torch.load('{0}', map_location='cpu', weights_only=True); "
     "s.save_file({{k: v.clone().contiguous() for k, v in t.items()}}, '{1}')\""
 )
-RESAVE = "AutoModel.from_pretrained(checkpoint).save_pretrained(folder), with the class that its config names"
-MOST_JSON = 64 << 20  # bytes; a tokenizer with a quarter of a million words has about 20 MB
+RESAVE_COMMAND = "AutoModel.from_pretrained(checkpoint).save_pretrained(folder), with the class that its config names"
+MAX_JSON_BYTES = 64 << 20  # bytes; a tokenizer with a quarter of a million words has about 20 MB
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """An opened checkpoint: its parsed `config.json`, and where each tensor lies."""
+    """An opened checkpoint: its parsed `config.json`, and the file of each tensor."""
 
     folder: Path
     config: dict[str, Any]
     tensors: Mapping[str, Path]
-    """Name of a tensor -> the safetensors file that holds it."""
+    """Tensor name -> the safetensors file that holds it."""
     origin: dict[str, str] = field(default_factory=dict)
-    """The name and revision on the hub, where it came from there."""
+    """The name and revision on the hub; empty for a folder."""
 
     @property
     def weights(self) -> list[Path]:
@@ -60,11 +60,11 @@ class Checkpoint:
         return sorted(set(self.tensors.values()))
 
     def has(self, file: str) -> bool:
-        """Say whether the folder holds a file."""
+        """True if the folder holds a file of this name."""
         return (self.folder / file).is_file()
 
     def json(self, file: str) -> dict[str, Any]:
-        """Return a JSON object of the folder, empty where there is none of this name."""
+        """Return the JSON object in a file of the folder; empty if there is no such file."""
         found = read_json(self.folder / file) if self.has(file) else {}
         if not isinstance(found, dict):
             raise CheckpointError(f"{file}: must be a JSON object")
@@ -81,7 +81,7 @@ class Checkpoint:
 def open_checkpoint(name: str, revision: str | None) -> Checkpoint:
     """Open a folder, or a repository of the hub by its name.
 
-    Raises CheckpointError where there is neither, and for a folder without configuration or safetensors weights.
+    Raises CheckpointError if there is neither, and for a folder without a configuration or safetensors weights.
     """
     folder = Path(name)
     origin: dict[str, str] = {}
@@ -94,18 +94,16 @@ def open_checkpoint(name: str, revision: str | None) -> Checkpoint:
     config = read_json(folder / CONFIG)
     if not isinstance(config, dict):
         raise CheckpointError(f"{CONFIG}: must be a JSON object")
-    return Checkpoint(folder, config, _find(folder), origin)
+    return Checkpoint(folder, config, _locate_tensors(folder), origin)
 
 
 def read_json(file: Path) -> Any:  # noqa: ANN401 # whatever JSON holds
-    """Parse a JSON file. Raises CheckpointError where it is none."""
+    """Parse a JSON file. Raises CheckpointError if that fails."""
     try:
-        if file.stat().st_size > MOST_JSON:
-            raise CheckpointError(f"{file.name}: at most {MOST_JSON} bytes, given {file.stat().st_size}")
+        if file.stat().st_size > MAX_JSON_BYTES:
+            raise CheckpointError(f"{file.name}: at most {MAX_JSON_BYTES} bytes, given {file.stat().st_size}")
         return json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        if isinstance(error, CheckpointError):
-            raise
         raise CheckpointError(f"{file.name}: cannot be read as JSON: {error}") from error
 
 
@@ -115,7 +113,7 @@ def _download(name: str, revision: str | None) -> tuple[Path, dict[str, str]]:
     if name.startswith((".", "/", "~")) or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
         raise CheckpointError("NAME: is no bundled model and no folder, and cannot be a name on the hub")
     try:
-        folder = Path(snapshot_download(name, revision=revision, allow_patterns=list(FILES)))
+        folder = Path(snapshot_download(name, revision=revision, allow_patterns=list(DOWNLOADED_FILES)))
     except GatedRepoError as error:
         raise CheckpointError("NAME: the hub asks who you are; accept its terms there, then: hf auth login") from error
     except RevisionNotFoundError as error:
@@ -131,8 +129,8 @@ def _download(name: str, revision: str | None) -> tuple[Path, dict[str, str]]:
     return folder, {"hub": name, "revision": folder.name}
 
 
-def _find(folder: Path) -> dict[str, Path]:
-    """Return which file holds each tensor."""
+def _locate_tensors(folder: Path) -> dict[str, Path]:
+    """Return the file of each tensor. Raises CheckpointError without safetensors weights."""
     if (folder / INDEX).is_file() and not (folder / WEIGHTS).is_file():
         index = read_json(folder / INDEX)
         listed = index.get("weight_map") if isinstance(index, dict) else None
@@ -140,28 +138,32 @@ def _find(folder: Path) -> dict[str, Path]:
             raise CheckpointError(f"{INDEX}: must map tensors to files, under weight_map")
         if outside := [file for file in listed.values() if Path(file).name != file]:
             raise CheckpointError(f"{INDEX}: files must lie beside it, given {outside[0]!r}")
-        found = {name: folder / file for file in sorted(set(listed.values())) for name in _names(folder / file)}
+        found = {name: folder / file for file in sorted(set(listed.values())) for name in _tensor_names(folder / file)}
         if found.keys() != listed.keys() or any(found[name].name != file for name, file in listed.items()):
             files = {name: file.name for name, file in found.items()}
             odd = sorted(name for name in files.keys() | listed.keys() if files.get(name) != listed.get(name))
             raise CheckpointError(f"{INDEX}: lists other tensors than the files hold, such as {odd[0]}")
         return found
     if not (folder / WEIGHTS).is_file():
-        if pickles := [name for name in PICKLES if (folder / name).exists()]:
+        if pickles := [name for name in PICKLE_FILES if (folder / name).exists()]:
             one = folder / pickles[0]
-            convert = CONVERT.format(one, folder / WEIGHTS) if one.suffix in (".bin", ".pt", ".pth") else RESAVE
+            convert = (
+                CONVERT_COMMAND.format(one, folder / WEIGHTS)
+                if one.suffix in (".bin", ".pt", ".pth")
+                else RESAVE_COMMAND
+            )
             raise CheckpointError(
                 f"{one.name}: is not read, since reading a pickle can run code; from a source that you trust, "
                 f"make {WEIGHTS} of it: {convert}"
             )
         raise CheckpointError(
             f"{WEIGHTS}: must be in the checkpoint's folder, and is not; of other weights, such as "
-            f"pytorch_model.bin on a hub, with the transformers library: {RESAVE}"
+            f"pytorch_model.bin on a hub, with the transformers library: {RESAVE_COMMAND}"
         )
-    return dict.fromkeys(_names(folder / WEIGHTS), folder / WEIGHTS)
+    return dict.fromkeys(_tensor_names(folder / WEIGHTS), folder / WEIGHTS)
 
 
-def _names(file: Path) -> list[str]:
+def _tensor_names(file: Path) -> list[str]:
     with _open(file) as weights:
         return list(weights.keys())
 
@@ -170,18 +172,15 @@ def _open(file: Path) -> Any:  # noqa: ANN401 # safetensors has no types
     try:
         return safe_open(file, "pt")
     except (OSError, SafetensorError) as error:
-        if _begins(file, b"version https://"):
+        if _starts_with(file, b"version https://"):
             raise CheckpointError(
                 f"{file.name}: is a pointer of git-lfs; fetch the file itself: git lfs pull"
             ) from error
         raise CheckpointError(f"{file.name}: cannot be read as safetensors, is it whole? {error}") from error
 
 
-def _begins(file: Path, words: bytes) -> bool:
+def _starts_with(file: Path, words: bytes) -> bool:
     if not file.is_file():
         return False
     with file.open("rb") as stream:
         return stream.read(len(words)) == words
-
-
-# Names

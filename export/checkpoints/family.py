@@ -1,4 +1,4 @@
-"""What every family of checkpoints shares: reading its configuration, choosing a task, filling the definition."""
+"""The base of all families of checkpoints: read the configuration, choose a task, fill the definition."""
 
 import dataclasses
 import json
@@ -15,7 +15,7 @@ from torch import nn
 from contract.artifact import sha256
 from contract.manifest import Scores, Task
 from export.checkpoints.checkpoint import CONFIG, Checkpoint
-from export.checkpoints.tensor_names import NOWHERE, Names, fill, fit
+from export.checkpoints.tensor_names import UNUSED, Names, fill_parameters, rename_tensors
 from export.errors import CheckpointError
 from export.plan import Source
 
@@ -32,7 +32,7 @@ ACTIVATIONS = {
     "swish": "silu",
     "tanh": "tanh",
 }
-"""The configurations' names of activations, and ours."""
+"""Name of an activation in configurations -> our name."""
 
 
 def _activation(name: str) -> str:
@@ -46,7 +46,7 @@ Size = Annotated[int, Field(gt=0)]
 Index = Annotated[int, Field(ge=0)]
 Epsilon = Annotated[float, Field(gt=0)]
 
-NO_MATTER = frozenset(
+IRRELEVANT_KEYS = frozenset(
     """
     _commit_hash _name_or_path _num_labels architectures dtype finetuning_task label2id model_type name_or_path
     tokenizer_class torch_dtype torchscript transformers.js_config transformers_version use_bfloat16 use_cache
@@ -59,7 +59,7 @@ NO_MATTER = frozenset(
     pooler_num_fc_layers pooler_size_per_head pooler_type replacing_rate save_step
     """.split()
 )
-"""Keys of any configuration that say nothing of what a trained model computes: training, bookkeeping, memory."""
+"""Keys of any configuration that do not change what a trained model computes: training, bookkeeping, memory."""
 
 GENERATION_KEYS = frozenset(
     """
@@ -70,11 +70,11 @@ GENERATION_KEYS = frozenset(
     top_p typical_p output_scores return_dict_in_generate bos_token_id eos_token_id pad_token_id
     """.split()
 )
-"""Keys of generation, which older checkpoints hold in `config.json`."""
+"""Keys of generation. Older checkpoints have them in `config.json`."""
 
 
 class Config(BaseModel):
-    """Base of the families' configurations: a key or value that is not known is refused by its name."""
+    """The base of the families' configurations. An unknown key or value is refused by name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=())
 
@@ -87,8 +87,8 @@ class Config(BaseModel):
     tie_word_embeddings: bool = True
     pruned_heads: dict[str, list[int]] = Field({}, max_length=0)
 
-    no_matter: ClassVar[frozenset[str]] = frozenset()
-    """Keys beside NO_MATTER that change nothing for this family."""
+    irrelevant_keys: ClassVar[frozenset[str]] = frozenset()
+    """Further keys that change nothing for this family."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ class Config(BaseModel):
 
     @property
     def scores(self) -> Scores:
-        """Return how logits become probabilities: each for itself where there is one, or where they do not exclude."""
+        """Return how logits become probabilities: by sigmoid for one class, or for classes that are not exclusive."""
         many = self.problem_type == "multi_label_classification" or len(self.labels) == 1
         return "sigmoid" if many else "softmax"
 
@@ -114,15 +114,15 @@ M = TypeVar("M", bound=nn.Module)
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What the user wants made of a checkpoint."""
+class ExportOptions:
+    """What the user asks for when a checkpoint is exported."""
 
     name: str
     task: Task | None = None
     image: tuple[int, int] | None = None
-    """Height and width in pixels, where not the checkpoint's own."""
+    """Height and width in pixels; by default the checkpoint's own."""
     ignored: tuple[str, ...] = ()
-    """Keys of the configurations that the user knows not to matter."""
+    """Keys of the configurations that the user declares irrelevant."""
 
 
 ARCHITECTURES: tuple[tuple[str, Task], ...] = (
@@ -136,49 +136,49 @@ ARCHITECTURES: tuple[tuple[str, Task], ...] = (
     ("ForConditionalGeneration", "text2text-generation"),
     ("Model", "feature-extraction"),
 )
-"""Endings of the class that a checkpoint was saved from, and the task it was for."""
+"""Ending of the class that a checkpoint was saved from -> the task of that class."""
 
 
 @dataclass(frozen=True)
 class Family(ABC, Generic[C]):
-    """One `model_type`: its configuration, the definition it is, and what its tensors are called."""
+    """One `model_type`: its configuration, its definition in `model/`, and the names of its tensors."""
 
     model_type: str
     config: type[C]
     names: Names
-    """Of the body, without `prefix`."""
+    """Names of the body's tensors, without `prefix`."""
     heads: Mapping[Task, Names]
-    """Of each task's head; the tensors of the others' are set aside."""
+    """Names of each task's head. Tensors of the other tasks' heads are unused."""
     prefix: str = ""
-    aside: tuple[str, ...] = ()
-    """Tensors that no task of ours uses."""
-    options: ClassVar[str] = ""
-    """The command's options that apply, for its list."""
+    unused: tuple[str, ...] = ()
+    """Names of tensors that none of our tasks uses."""
+    command_options: ClassVar[str] = ""
+    """Options of the command that only some families take, for --list."""
 
     @property
     def tasks(self) -> tuple[Task, ...]:
-        """Return the tasks it can be exported for."""
+        """Return the tasks that the family can be exported for."""
         return tuple(self.heads)
 
-    def source(self, checkpoint: Checkpoint, wish: Wish) -> Source:
-        """Return the checkpoint as the source of an artifact. Raises CheckpointError for whatever is wrong with it."""
-        if wish.image and "--image-size" not in self.options:
+    def source(self, checkpoint: Checkpoint, options: ExportOptions) -> Source:
+        """Return the source of an artifact. Raises CheckpointError for anything that is wrong with the checkpoint."""
+        if options.image and "--image-size" not in self.command_options:
             raise CheckpointError(f"--image-size: {self.model_type} reads text")
-        config = self.read(checkpoint, wish.ignored)
+        config = self.read(checkpoint, options.ignored)
         try:
-            return self.build(checkpoint, wish, config, self.task(checkpoint, wish.task))
+            return self.build(checkpoint, options, config, self.task(checkpoint, options.task))
         except CheckpointError:
             raise
-        except ValueError as error:  # of a definition: its sizes contradict each other
+        except ValueError as error:  # a definition's sizes contradict each other
             raise CheckpointError(str(error).splitlines()[0]) from error
 
     @abstractmethod
-    def build(self, checkpoint: Checkpoint, wish: Wish, config: C, task: Task) -> Source:
-        """Compose the definition, fill it, and say what is to be exported."""
+    def build(self, checkpoint: Checkpoint, options: ExportOptions, config: C, task: Task) -> Source:
+        """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
 
     def read(self, checkpoint: Checkpoint, ignored: tuple[str, ...]) -> C:
-        """Return the checked configuration. Raises CheckpointError naming the key that is not supported."""
-        dropped = NO_MATTER | self.config.no_matter | set(ignored)
+        """Return the validated configuration. Raises CheckpointError that names the key that is not supported."""
+        dropped = IRRELEVANT_KEYS | self.config.irrelevant_keys | set(ignored)
         fields = self.config.model_fields
         given = {
             key: value
@@ -188,24 +188,24 @@ class Family(ABC, Generic[C]):
         try:
             return self.config.model_validate_json(json.dumps(given))  # in JSON a list may be a tuple
         except ValidationError as error:
-            faults = error.errors(include_url=False)
-            unknown = [str(fault["loc"][0]) for fault in faults if fault["type"] == "extra_forbidden"]
-            if unknown and len(unknown) == len(faults):
+            problems = error.errors(include_url=False)
+            unknown = [str(problem["loc"][0]) for problem in problems if problem["type"] == "extra_forbidden"]
+            if unknown and len(unknown) == len(problems):
                 raise CheckpointError(
                     f"{CONFIG}: {', '.join(unknown)}: not known of {self.model_type}, so the effect is not reproduced; "
                     f"if there is none, add: {' '.join(f'--ignore {key}' for key in unknown)}"
                 ) from error
-            fault = next(fault for fault in faults if fault["type"] != "extra_forbidden")
-            key = ".".join(str(step) for step in fault["loc"])
-            said = fault["msg"].removeprefix("Value error, ")
-            raise CheckpointError(f"{CONFIG}: {key}: {said}, given {str(fault['input'])[:64]!r}") from error
+            first = next(problem for problem in problems if problem["type"] != "extra_forbidden")
+            key = ".".join(str(step) for step in first["loc"])
+            message = first["msg"].removeprefix("Value error, ")
+            raise CheckpointError(f"{CONFIG}: {key}: {message}, given {str(first['input'])[:64]!r}") from error
 
-    def task(self, checkpoint: Checkpoint, wished: Task | None) -> Task:
-        """Return the task to export for: the one that is wished, or the one that the checkpoint was saved for."""
-        if wished is not None:
-            if wished not in self.tasks:
-                raise CheckpointError(f"--task: {self.model_type} serves {', '.join(self.tasks)}, given {wished}")
-            return wished
+    def task(self, checkpoint: Checkpoint, requested: Task | None) -> Task:
+        """Return the task to export for: the requested one or, by default, the one that the checkpoint is for."""
+        if requested is not None:
+            if requested not in self.tasks:
+                raise CheckpointError(f"--task: {self.model_type} serves {', '.join(self.tasks)}, given {requested}")
+            return requested
         if len(self.tasks) == 1:
             return self.tasks[0]
         declared = checkpoint.json("config_sentence_transformers.json").get("model_type")
@@ -221,52 +221,52 @@ class Family(ABC, Generic[C]):
         )
 
     def fill(self, module: M, checkpoint: Checkpoint, config: C, task: Task) -> tuple[M, list[str]]:
-        """Fill a module with the checkpoint's tensors, each used once; return it with those set aside."""
+        """Fill a module with the checkpoint's tensors, each used once; return it and the names of unused tensors."""
         body, head = self.body(config), self.head_names(config, task)
-        unused = (*(name for other in self.heads for name in self.head_names(config, other)), *self.aside)
-        fitted = fit(module, checkpoint, {**dict.fromkeys(unused, NOWHERE), **body, **head}, self.prefix)
+        unused = (*(name for other in self.heads for name in self.head_names(config, other)), *self.unused)
+        renamed = rename_tensors(module, checkpoint, {**dict.fromkeys(unused, UNUSED), **body, **head}, self.prefix)
         prefix = self.prefix if any(name.startswith(self.prefix) for name in checkpoint.tensors) else ""
-        said = {f"{prefix}{name}": to for name, to in body.items()} | dict(head)
-        fill(module, self.adapt(config, module, fitted.tensors), said)
-        return module.eval(), fitted.aside
+        names = {f"{prefix}{name}": to for name, to in body.items()} | dict(head)
+        fill_parameters(module, self.adapt(config, module, renamed.tensors), names)
+        return module.eval(), renamed.unused
 
     def body(self, config: C) -> Names:
-        """Return the body's names, which may depend on the configuration."""
+        """Return the names of the body's tensors, which may depend on the configuration."""
         return self.names
 
     def head_names(self, config: C, task: Task) -> Names:
-        """Return a head's names, as above."""
+        """Return the names of a head's tensors, which may depend on the configuration."""
         return self.heads[task]
 
     def adapt(self, config: C, module: nn.Module, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Return the tensors, by our names, as the module needs them."""
+        """Return the tensors by our names, with the changes that the module needs; by default none."""
         return tensors
 
 
-def made_by(family: str, sizes: object, checkpoint: Checkpoint, aside: list[str]) -> dict[str, Any]:
-    """Return what a manifest says of the making: definition, sizes, weights, versions."""
+def made_by(family: str, sizes: object, checkpoint: Checkpoint, unused: list[str]) -> dict[str, Any]:
+    """Return the `made_by` of a manifest: definition, sizes, weights, versions."""
     hashes = [sha256(file) for file in checkpoint.weights]
     return {
         "definition": family,
-        **flat(dataclasses.asdict(sizes)),  # type: ignore[call-overload] # a dataclass
+        **flatten_sizes(dataclasses.asdict(sizes)),  # type: ignore[call-overload] # a dataclass
         **checkpoint.origin,
         "weights_sha256": " ".join(hashes),
-        "set_aside": " ".join(aside),
-        **versions(),
+        "set_aside": " ".join(unused),
+        **library_versions(),
     }
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of the libraries that make an artifact."""
+def library_versions() -> dict[str, str]:
+    """Return the versions of the libraries that graphs are made with."""
     return {"torch": torch.__version__.split("+")[0], "onnx": onnx.__version__}
 
 
-def flat(sizes: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    """Return sizes as a manifest holds them: nested ones under dotted names, tuples as lists, nothing that is null."""
+def flatten_sizes(sizes: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """Flatten sizes for a manifest: nested keys become dotted, tuples become lists, and nulls are left out."""
     found: dict[str, Any] = {}
     for key, value in sizes.items():
         if isinstance(value, dict):
-            found |= flat(value, f"{path}{key}.")
+            found |= flatten_sizes(value, f"{path}{key}.")
         elif value is not None:
             found[path + key] = list(value) if isinstance(value, tuple) else value
     return found

@@ -1,4 +1,4 @@
-"""`generation_config.json` as the rules by which the service generates."""
+"""Read `generation_config.json` as the rules by which the service generates."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,9 +10,9 @@ from export.checkpoints.checkpoint import CONFIG, Checkpoint
 from export.checkpoints.family import GENERATION_KEYS
 from export.errors import CheckpointError
 
-FILE = "generation_config.json"
+GENERATION_FILE = "generation_config.json"
 
-OFF: Mapping[str, tuple[Any, ...]] = {
+DISABLING_VALUES: Mapping[str, tuple[Any, ...]] = {
     "diversity_penalty": (0.0,),
     "encoder_no_repeat_ngram_size": (0,),
     "encoder_repetition_penalty": (1.0,),
@@ -38,16 +38,16 @@ OFF: Mapping[str, tuple[Any, ...]] = {
     "typical_p": (1.0,),
     "watermarking_config": (),
 }
-"""What is not supported, and the values besides null by which it is off."""
+"""Key that is not supported -> the values, besides null, that switch it off."""
 
-HONOURED = frozenset(
+SUPPORTED_KEYS = frozenset(
     """
     bad_words_ids begin_suppress_tokens bos_token_id decoder_start_token_id do_sample early_stopping eos_token_id
     forced_bos_token_id forced_eos_token_id length_penalty max_length max_new_tokens min_length min_new_tokens
     no_repeat_ngram_size num_beams pad_token_id renormalize_logits suppress_tokens temperature top_k top_p
     """.split()
 )
-NO_MATTER = frozenset(
+IRRELEVANT_KEYS = frozenset(
     """
     _from_model_config assistant_confidence_threshold assistant_early_exit assistant_lookbehind cache_config
     cache_implementation compile_config disable_compile is_assistant max_matching_ngram_size
@@ -56,94 +56,106 @@ NO_MATTER = frozenset(
     use_cache use_model_defaults low_memory continuous_batching_config
     """.split()
 )
-"""Of memory, speed and what is returned."""
+"""Keys that change memory, speed or what is returned, not the generated text."""
 
 DEFAULT_NEW_TOKENS = 64
-"""Of a model that continues texts, where nothing is said: enough for a few sentences."""
+"""The default for a model that continues texts if its checkpoint has none: enough for a few sentences."""
 
 
-def generation(
-    checkpoint: Checkpoint, *, continues: bool, vocabulary: int, room: int, ignored: tuple[str, ...]
+def read_generation(
+    checkpoint: Checkpoint, *, continues: bool, vocabulary: int, positions: int, ignored: tuple[str, ...]
 ) -> Generation:
-    """Read the rules of generation; caches and memory are the exporter's to add.
+    """Read the rules of generation; the exporter adds the names of caches and memory.
 
     `continues` says that targets continue their source (a decoder alone) rather than begin with a start token;
-    `room` is the most tokens that the decoder has positions for. Raises CheckpointError naming what is not supported.
+    `positions` is the most tokens that the decoder takes. Raises CheckpointError that names what is not supported.
     """
-    file, given = FILE, checkpoint.json(FILE)
-    if not given:  # older checkpoints
-        file, given = CONFIG, {key: value for key, value in checkpoint.config.items() if key in GENERATION_KEYS}
-    given = {key: value for key, value in given.items() if value is not None and key not in (*ignored, *NO_MATTER)}
-    for key, value in given.items():
-        if key in OFF and value not in OFF[key]:
-            raise CheckpointError(
-                f"{file}: {key} is not supported, given {str(value)[:64]}; to do without it, add: --ignore {key}"
-            )
-        if key not in OFF and key not in HONOURED:
-            raise CheckpointError(f"{file}: {key} is not known; if it changes nothing, add: --ignore {key}")
-    given = {**{key: checkpoint.config[key] for key in TOKENS if checkpoint.config.get(key) is not None}, **given}
+    file, given = _read_keys(checkpoint, ignored)
     if continues and "forced_bos_token_id" in given:
         raise CheckpointError(
             f"{file}: forced_bos_token_id is for encoder-decoders; to do without it, add: --ignore forced_bos_token_id"
         )
-    start = None if continues else _token(file, given, "decoder_start_token_id", "bos_token_id")
-    end = _token(file, given, "eos_token_id")
+    start = None if continues else _required_token(file, given, "decoder_start_token_id", "bos_token_id")
+    end = _required_token(file, given, "eos_token_id")
     default, length = given.get("max_new_tokens"), given.get("max_length")
     if continues and default is None and length is None:
         default = DEFAULT_NEW_TOKENS
     least = given.get("min_new_tokens")
-    suppressed = (*_tokens(file, given, "suppress_tokens"), *_words(file, given, end))
-    last = _one(file, given, "forced_eos_token_id")
+    suppressed = (*_token_list(file, given, "suppress_tokens"), *_bad_words(file, given, end))
+    last = _optional_token(file, given, "forced_eos_token_id")
     try:
         rules = Generation(
             start=start,
             end=end,
-            max_new_tokens=room,
+            max_new_tokens=positions,
             default_new_tokens=default,
             default_length=length if default is None else None,
             num_beams=given.get("num_beams", 1),
             length_penalty=given.get("length_penalty", 1.0),
             early_stopping=given.get("early_stopping", False),
             sampling=_sampling(given),
-            min_length=given.get("min_length", 0) if least is None else 0,  # of both, this is the one that holds
+            min_length=given.get("min_length", 0) if least is None else 0,  # min_new_tokens holds if both are given
             min_new_tokens=least or 0,
             forced_first=given.get("forced_bos_token_id"),
             forced_last=last,
             suppressed=suppressed,
-            suppressed_first=_tokens(file, given, "begin_suppress_tokens"),
+            suppressed_first=_token_list(file, given, "begin_suppress_tokens"),
             no_repeat_ngram=given.get("no_repeat_ngram_size", 0),
             renormalized=given.get("renormalize_logits", False),
             caches=(),
             memory=(),
         )
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        key = str(fault["loc"][0])
+        problem = error.errors(include_url=False)[0]
+        key = str(problem["loc"][0])
         raise CheckpointError(
-            f"{file}: {THEIRS.get(key, key)}: {fault['msg']}, given {str(fault['input'])[:64]!r}"
+            f"{file}: {FILE_KEYS.get(key, key)}: {problem['msg']}, given {str(problem['input'])[:64]!r}"
         ) from error
-    tokens = (rules.start, end, rules.forced_first, rules.forced_last, *rules.suppressed, *rules.suppressed_first)
+    _check_rules(file, rules, vocabulary)
+    return rules
+
+
+def _read_keys(checkpoint: Checkpoint, ignored: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
+    """Return the name of the file and its keys that matter. Raises CheckpointError for keys that are not supported."""
+    file, given = GENERATION_FILE, checkpoint.json(GENERATION_FILE)
+    if not given:  # older checkpoints
+        file, given = CONFIG, {key: value for key, value in checkpoint.config.items() if key in GENERATION_KEYS}
+    dropped = IRRELEVANT_KEYS.union(ignored)
+    given = {key: value for key, value in given.items() if value is not None and key not in dropped}
+    for key, value in given.items():
+        if key in DISABLING_VALUES and value not in DISABLING_VALUES[key]:
+            raise CheckpointError(
+                f"{file}: {key} is not supported, given {str(value)[:64]}; to do without it, add: --ignore {key}"
+            )
+        if key not in DISABLING_VALUES and key not in SUPPORTED_KEYS:
+            raise CheckpointError(f"{file}: {key} is not known; if it changes nothing, add: --ignore {key}")
+    tokens = {key: checkpoint.config[key] for key in TOKEN_KEYS if checkpoint.config.get(key) is not None}
+    return file, {**tokens, **given}
+
+
+def _check_rules(file: str, rules: Generation, vocabulary: int) -> None:
+    """Raise CheckpointError for tokens outside the vocabulary, and for sampling with beams."""
+    tokens = (rules.start, rules.end, rules.forced_first, rules.forced_last, *rules.suppressed, *rules.suppressed_first)
     if outside := [token for token in tokens if token is not None and not 0 <= token < vocabulary]:
         raise CheckpointError(f"{file}: token {outside[0]} is outside the vocabulary of {vocabulary}")
     if rules.sampling and rules.num_beams > 1:
         raise CheckpointError(
             f"{file}: do_sample with num_beams {rules.num_beams} is not supported; add: --ignore do_sample"
         )
-    return rules
 
 
-TOKENS = ("decoder_start_token_id", "bos_token_id", "eos_token_id", "pad_token_id")
-"""What `config.json` says where the other file does not."""
+TOKEN_KEYS = ("decoder_start_token_id", "bos_token_id", "eos_token_id", "pad_token_id")
+"""Keys that are read from `config.json` if the other file does not have them."""
 
 
-THEIRS = {
+FILE_KEYS = {
     "default_new_tokens": "max_new_tokens",
     "default_length": "max_length",
     "forced_first": "forced_bos_token_id",
     "no_repeat_ngram": "no_repeat_ngram_size",
     "renormalized": "renormalize_logits",
 }
-"""Our names of fields, and the file's."""
+"""Our name of a field -> the key in the file."""
 
 
 def _sampling(given: Mapping[str, Any]) -> Sampling | None:
@@ -153,22 +165,22 @@ def _sampling(given: Mapping[str, Any]) -> Sampling | None:
     return Sampling(temperature=given.get("temperature", 1.0), top_k=given.get("top_k", 50) or None, top_p=top_p)
 
 
-def _tokens(file: str, given: Mapping[str, Any], name: str) -> tuple[int, ...]:
+def _token_list(file: str, given: Mapping[str, Any], name: str) -> tuple[int, ...]:
     tokens = given.get(name, [])
     if not isinstance(tokens, list) or not all(type(token) is int for token in tokens):
         raise CheckpointError(f"{file}: {name} must be a list of tokens, given {str(tokens)[:64]}")
     return tuple(tokens)
 
 
-def _token(file: str, given: Mapping[str, Any], *names: str) -> int:
+def _required_token(file: str, given: Mapping[str, Any], *names: str) -> int:
     for name in names:
-        token = _one(file, given, name)
+        token = _optional_token(file, given, name)
         if token is not None:
             return token
     raise CheckpointError(f"{file}: must hold {names[0]}")
 
 
-def _one(file: str, given: Mapping[str, Any], name: str) -> int | None:
+def _optional_token(file: str, given: Mapping[str, Any], name: str) -> int | None:
     value = given.get(name)
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
@@ -177,8 +189,8 @@ def _one(file: str, given: Mapping[str, Any], name: str) -> int | None:
     return value
 
 
-def _words(file: str, given: Mapping[str, Any], end: int) -> list[int]:
-    """Return the bad words, which must be single tokens; the end of a text is none."""
+def _bad_words(file: str, given: Mapping[str, Any], end: int) -> list[int]:
+    """Return the bad words, which must be single tokens, without the token that ends a text."""
     words = given.get("bad_words_ids", [])
     if not isinstance(words, list) or not all(isinstance(word, list) and len(word) == 1 for word in words):
         raise CheckpointError(

@@ -1,4 +1,4 @@
-"""Families of image encoders: what a ViT's checkpoint needs beyond its names."""
+"""The base of the families of image encoders: configuration, image rule and positions of a ViT's checkpoint."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from torch.nn import functional
 
 from contract.manifest import Task
 from export.checkpoints.checkpoint import CONFIG, Checkpoint
-from export.checkpoints.family import Activation, Config, Family, Size, Wish, made_by
-from export.checkpoints.preprocessor_config import read, size
+from export.checkpoints.family import Activation, Config, ExportOptions, Family, Size, made_by
+from export.checkpoints.preprocessor_config import processed_size, read_image_rule
 from export.checkpoints.tensor_names import Names
 from export.errors import CheckpointError
 from export.plan import Source
@@ -41,7 +41,7 @@ C = TypeVar("C", bound=ImageConfig)
 
 
 def sides(value: Sides) -> tuple[int, int]:
-    """Return height and width of what may be given as one number."""
+    """Return (height, width) of a size that may be given as one number."""
     return (value, value) if isinstance(value, int) else value
 
 
@@ -50,10 +50,10 @@ class ImageFamily(Family[C]):
     """A family whose definition is a ViT."""
 
     processor: str = ""
-    """The class of image processor that a folder means which names none."""
+    """The class of image processor to assume if the folder names none."""
     antialias: bool = False
-    """Are position embeddings smoothed where they are interpolated to fewer patches."""
-    options: ClassVar[str] = "--image-size"
+    """True if position embeddings are smoothed when they are interpolated to fewer patches."""
+    command_options: ClassVar[str] = "--image-size"
 
     @abstractmethod
     def sizes(self, config: C, image: tuple[int, int], checkpoint: Checkpoint) -> ViTConfig:
@@ -61,14 +61,14 @@ class ImageFamily(Family[C]):
 
     @abstractmethod
     def head(self, config: C, sizes: ViTConfig, task: Task, checkpoint: Checkpoint) -> nn.Module:
-        """Return a fresh head."""
+        """Return a head for the task, not yet filled."""
 
     def block(self, config: C, sizes: ViTConfig) -> nn.Module:
         """Return a fresh block."""
         return block(sizes, MultiHeadAttention(sizes.width, sizes.heads, bias=config.qkv_bias))
 
     def image(self, trained: tuple[int, int], processed: tuple[int, int] | None) -> tuple[int, int]:
-        """Return the size to export for, where the user has none in mind."""
+        """Return the (height, width) to export for by default. Raises CheckpointError if two files disagree."""
         if processed not in (None, trained):
             raise CheckpointError(
                 f"{PREPROCESSOR}: makes images of {processed[0]}x{processed[1]}, but {CONFIG} says "
@@ -76,19 +76,19 @@ class ImageFamily(Family[C]):
             )
         return trained
 
-    def build(self, checkpoint: Checkpoint, wish: Wish, config: C, task: Task) -> Source:
-        """Compose the definition, fill it, and say what is to be exported."""
+    def build(self, checkpoint: Checkpoint, options: ExportOptions, config: C, task: Task) -> Source:
+        """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
         if not checkpoint.has(PREPROCESSOR):
             raise CheckpointError(f"{PREPROCESSOR}: must be in the checkpoint's folder, and is not")
-        processor = {key: value for key, value in checkpoint.json(PREPROCESSOR).items() if key not in wish.ignored}
-        image = wish.image or self.image(sides(config.image_size), size(processor, self.processor))
-        rule = read(processor, image, config.num_channels, self.processor)
+        processor = {key: value for key, value in checkpoint.json(PREPROCESSOR).items() if key not in options.ignored}
+        image = options.image or self.image(sides(config.image_size), processed_size(processor, self.processor))
+        rule = read_image_rule(processor, image, config.num_channels, self.processor)
         sizes = self.sizes(config, image, checkpoint)
         blocks = [self.block(config, sizes) for _ in range(sizes.layers)]
         module = vit(sizes, self.head(config, sizes, task, checkpoint), blocks=blocks)
-        module, aside = self.fill(module, checkpoint, config, task)
+        module, unused = self.fill(module, checkpoint, config, task)
         return image_model(
-            wish.name,
+            options.name,
             module,
             sizes,
             family=self.model_type,
@@ -96,7 +96,7 @@ class ImageFamily(Family[C]):
             rule=rule,
             labels=config.labels if task == "image-classification" else (),
             scores=config.scores if task.endswith("classification") else "softmax",
-            made_by=made_by(self.model_type, sizes, checkpoint, aside),
+            made_by=made_by(self.model_type, sizes, checkpoint, unused),
         )
 
     def adapt(self, config: C, module: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -121,7 +121,7 @@ class ImageFamily(Family[C]):
 
 
 def block_names(theirs: str = "encoder.layer.{}", ours: str = "encoder.blocks.{}") -> Names:
-    """Return the names of a block's attention, which all these families share."""
+    """Return the names of a block's attention, which are the same in all these families."""
     return {
         f"{theirs}.attention.attention.query": f"{ours}.attention.query",
         f"{theirs}.attention.attention.key": f"{ours}.attention.key",
@@ -130,7 +130,7 @@ def block_names(theirs: str = "encoder.layer.{}", ours: str = "encoder.blocks.{}
     }
 
 
-EMBEDDING: Names = {
+EMBEDDING_NAMES: Names = {
     "embeddings.cls_token": "class_token",
     "embeddings.position_embeddings": "positions.weight",
     "embeddings.patch_embeddings.projection": "patches.projection",

@@ -1,6 +1,6 @@
-"""Read `preprocessor_config.json`: how transformers prepares an image, as the rule that the service follows.
+"""Read `preprocessor_config.json`: how transformers prepares an image, as a rule for the service.
 
-What its Pillow backend computes is followed: an absent key is the class's default, a flag that is null is false.
+The rule reproduces its Pillow backend: an absent key has the default of the class, a flag that is null is false.
 """
 
 import math
@@ -15,7 +15,7 @@ Sides: TypeAlias = tuple[int, int]
 Filter: TypeAlias = Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"]
 Settings: TypeAlias = Mapping[str, object]
 
-FILTERS: dict[int, Filter] = {  # by Pillow's numbers
+PILLOW_FILTERS: dict[int, Filter] = {  # by Pillow's numbers
     0: "nearest",
     1: "lanczos",
     2: "bilinear",
@@ -24,12 +24,12 @@ FILTERS: dict[int, Filter] = {  # by Pillow's numbers
     5: "hamming",
 }
 
-HALF = (0.5, 0.5, 0.5)
+HALF_MEAN = (0.5, 0.5, 0.5)
 IMAGENET = {"image_mean": (0.485, 0.456, 0.406), "image_std": (0.229, 0.224, 0.225)}
 CLIP = {"image_mean": (0.48145466, 0.4578275, 0.40821073), "image_std": (0.26862954, 0.26130258, 0.27577711)}
-CROPPED = {"do_center_crop": True, "crop_size": 224}
+CENTER_CROP = {"do_center_crop": True, "crop_size": 224}
 
-COMMON: Settings = {
+DEFAULTS: Settings = {
     "do_resize": True,
     "size": 224,
     "default_to_square": True,
@@ -39,37 +39,37 @@ COMMON: Settings = {
     "do_rescale": True,
     "rescale_factor": 1 / 255,
     "do_normalize": True,
-    "image_mean": HALF,
-    "image_std": HALF,
+    "image_mean": HALF_MEAN,
+    "image_std": HALF_MEAN,
     "do_convert_rgb": False,
     "do_pad": False,
 }
-PROCESSORS: dict[str, Settings] = {  # where each differs from what is common
+PROCESSOR_DEFAULTS: dict[str, Settings] = {  # where a class differs from DEFAULTS
     "BeitImageProcessor": {"crop_size": 224},
-    "BitImageProcessor": {**CLIP, **CROPPED, "default_to_square": False, "do_convert_rgb": True},
-    "CLIPImageProcessor": {**CLIP, **CROPPED, "default_to_square": False, "do_convert_rgb": True},
+    "BitImageProcessor": {**CLIP, **CENTER_CROP, "default_to_square": False, "do_convert_rgb": True},
+    "CLIPImageProcessor": {**CLIP, **CENTER_CROP, "default_to_square": False, "do_convert_rgb": True},
     "ConvNextImageProcessor": {"size": 384, "default_to_square": False, "crop_pct": 224 / 256},
-    "DeiTImageProcessor": {**CROPPED, "size": 256},
+    "DeiTImageProcessor": {**CENTER_CROP, "size": 256},
     "PvtImageProcessor": IMAGENET,
     "SiglipImageProcessor": {"size": (224, 224), "default_to_square": False, "do_convert_rgb": True},
     "ViTImageProcessor": {"resample": 2},
 }
-WHOLE = 384  # pixels; from this size on ConvNext resizes to it, and cuts nothing
+UNCROPPED_SIZE = 384  # pixels; from this size on ConvNext crops nothing
 
-IRRELEVANT = frozenset(  # keys that do not change the pixels
+IRRELEVANT_KEYS = frozenset(  # keys that do not change the pixels
     """image_processor_type feature_extractor_type processor_class _processor_class _valid_processor_keys
     transformers_version use_fast backend device disable_grouping data_format input_data_format return_tensors
     model_input_names image_seq_length pad_size do_reduce_labels reduce_labels""".split()
 )
 
 
-def read(
+def read_image_rule(
     config: Mapping[str, object], image: tuple[int, int], channels: int, processor: str | None = None
 ) -> ImageRule:
-    """Return the rule by which a network of this (height, width) and number of channels is given images.
+    """Return the rule that prepares images for a network with inputs of this (height, width) and number of channels.
 
-    Where the processor yields another size, its geometry is scaled to this one. `processor` is the class where the file
-    names none, as old ones do not. Raises ProcessorError.
+    If the processor yields another size, its geometry is scaled to this one. `processor` is the class to assume if the
+    file names none, as old ones do. Raises ProcessorError.
     """
     if channels not in (1, 3):
         raise ValueError(f"channels: must be 1 or 3, given {channels}")
@@ -82,38 +82,38 @@ def read(
     if _flag(settings, "do_convert_rgb") and channels == 1:
         raise ProcessorError("do_convert_rgb", "false where the network takes one channel", True)
     resample = settings["resample"]
-    if not _is_whole(resample) or resample not in FILTERS:
-        raise ProcessorError("resample", f"one of {', '.join(map(str, FILTERS))}", resample)
+    if not _is_whole(resample) or resample not in PILLOW_FILTERS:
+        raise ProcessorError("resample", f"one of {', '.join(map(str, PILLOW_FILTERS))}", resample)
     mean, std = _normalization(settings, channels)
     return ImageRule(
         height=image[0],
         width=image[1],
         channels=1 if channels == 1 else 3,
         locate="middle",
-        resize=_scaled(resize, cut, image),
-        resample=FILTERS[resample],
+        resize=_scale_resize(resize, cut, image),
+        resample=PILLOW_FILTERS[resample],
         mean=mean,
         std=std,
     )
 
 
-def size(config: Mapping[str, object], processor: str | None = None) -> tuple[int, int] | None:
-    """Return the (height, width) that the processor itself yields; None where that varies with the image."""
+def processed_size(config: Mapping[str, object], processor: str | None = None) -> tuple[int, int] | None:
+    """Return the (height, width) of processed images; None if it varies with the image."""
     return _geometry(_settings(config, processor))[1]
 
 
 def _settings(config: Settings, processor: str | None) -> Settings:
-    """Return the settings of the class that the file names, those of the file in place of its defaults."""
+    """Return the settings of the file over the defaults of the class that it names."""
     key = next((key for key in ("image_processor_type", "feature_extractor_type") if config.get(key)), None)
     name = config[key] if key else processor
     known = str(name).replace("FeatureExtractor", "ImageProcessor").removesuffix("Fast").removesuffix("Pil")
-    if known not in PROCESSORS:
-        raise ProcessorError(key or "image_processor_type", f"one of {', '.join(PROCESSORS)}", name)
-    settings = {**COMMON, **PROCESSORS[known]}
+    if known not in PROCESSOR_DEFAULTS:
+        raise ProcessorError(key or "image_processor_type", f"one of {', '.join(PROCESSOR_DEFAULTS)}", name)
+    settings = {**DEFAULTS, **PROCESSOR_DEFAULTS[known]}
     for key, value in config.items():
         if key in settings:
             settings[key] = value
-        elif key not in IRRELEVANT and value is not None:
+        elif key not in IRRELEVANT_KEYS and value is not None:
             raise ProcessorError(key, f"absent from a {known}", value)
     if _flag(settings, "do_pad"):
         raise ProcessorError("do_pad", "false", True)
@@ -121,14 +121,14 @@ def _settings(config: Settings, processor: str | None) -> Settings:
 
 
 def _geometry(settings: Settings) -> tuple[Sides | int | None, Sides | None]:
-    """Return what the image is resized to, an int being the shorter side, and the size cut out of that."""
+    """Return what an image is resized to (an int is its shorter side), and the size cropped from that."""
     square = _flag(settings, "default_to_square")
     resize = _sides(settings, "size", square) if _flag(settings, "do_resize") else None
     crops = _flag(settings, "do_center_crop")
     if "crop_pct" in settings:
         if crops:
             raise ProcessorError("do_center_crop", "false where crop_pct says what is cut", True)
-        return _by_share(resize, settings)
+        return _crop_share(resize, settings)
     if crops:
         cut = _sides(settings, "crop_size", square=True)
         if isinstance(cut, int):
@@ -137,35 +137,35 @@ def _geometry(settings: Settings) -> tuple[Sides | int | None, Sides | None]:
     return resize, resize if isinstance(resize, tuple) else None
 
 
-def _by_share(resize: Sides | int | None, settings: Settings) -> tuple[Sides | int | None, Sides | None]:
-    """Return the same of ConvNext, which cuts the share `crop_pct` of an image that is not large."""
+def _crop_share(resize: Sides | int | None, settings: Settings) -> tuple[Sides | int | None, Sides | None]:
+    """Return the geometry of ConvNext, which crops the share `crop_pct` of an image that is not large."""
     share = _number("crop_pct", settings["crop_pct"])
     if isinstance(resize, tuple):
         raise ProcessorError("size", 'an int or {"shortest_edge"}', settings["size"])
     if resize is None:
         return None, None
-    return int(resize / share) if resize < WHOLE else (resize, resize), (resize, resize)
+    return int(resize / share) if resize < UNCROPPED_SIZE else (resize, resize), (resize, resize)
 
 
-def _scaled(resize: Sides | int | None, cut: Sides, image: Sides) -> Sides | int | None:
-    """Return what to resize to so that the image is to it as `cut` is to `resize`."""
+def _scale_resize(resize: Sides | int | None, cut: Sides, image: Sides) -> Sides | int | None:
+    """Return what to resize to for inputs of the size `image`, in the ratio of `resize` to `cut`."""
     if cut == image:
         return resize
     if resize is None:
         raise ProcessorError("crop_size", f"{image} where do_resize is false", cut)
-    if isinstance(resize, int):  # the larger of both, so that nothing has to be padded that was not
+    if isinstance(resize, int):  # the larger of both, so that no padding becomes necessary
         return max(1, round(max(resize * image[0] / cut[0], resize * image[1] / cut[1])))
     return max(1, round(resize[0] * image[0] / cut[0])), max(1, round(resize[1] * image[1] / cut[1]))
 
 
 def _normalization(settings: Settings, channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return mean and std of pixels in [0, 1], the processor's factor in them."""
+    """Return mean and std of pixels in [0, 1], which include the processor's factor."""
     factor = _number("rescale_factor", settings["rescale_factor"]) if _flag(settings, "do_rescale") else 1.0
     mean, std = (0.0,) * channels, (1.0,) * channels
     if _flag(settings, "do_normalize"):
         mean = _numbers(settings, "image_mean", channels)
         std = tuple(_number("image_std", value) for value in _numbers(settings, "image_std", channels))
-    unit = 255 * factor  # a white pixel's value before mean and std; (x * factor - mean) / std is kept
+    unit = 255 * factor  # a white pixel's value before mean and std; (x * factor - mean) / std stays the same
     return tuple(value / unit for value in mean), tuple(value / unit for value in std)
 
 
@@ -177,7 +177,7 @@ def _flag(settings: Settings, key: str) -> bool:
 
 
 def _sides(settings: Settings, key: str, square: bool) -> Sides | int:
-    """Return a height and a width, or the shorter side."""
+    """Return (height, width), or the shorter side as an int."""
     value = settings[key]
     if isinstance(value, Mapping) and value.keys() == {"shortest_edge"} and _is_side(value["shortest_edge"]):
         return value["shortest_edge"]

@@ -1,4 +1,4 @@
-"""What a sentence-transformers folder declares: pooling, normalisation, the longest text."""
+"""Read what a sentence-transformers folder declares: pooling, normalisation, the longest text."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,22 +7,22 @@ from export.checkpoints.checkpoint import Checkpoint, read_json
 from export.errors import CheckpointError
 from model.heads import Pooling
 
-MODULES = "modules.json"
-SETTINGS = "sentence_bert_config.json"
-DECLARED = "config_sentence_transformers.json"
+MODULES_FILE = "modules.json"
+SETTINGS_FILE = "sentence_bert_config.json"
+DECLARATION_FILE = "config_sentence_transformers.json"
 POOLINGS: dict[str, Pooling] = {
     "cls": "first",
     "mean": "mean",
     "max": "max",
     "mean_sqrt_len_tokens": "mean_sqrt_length",
 }
-LEGACY = "pooling_mode_"
-"""One flag a pooling, in folders that do not say `pooling_mode`."""
+LEGACY_POOLING_PREFIX = "pooling_mode_"
+"""The prefix of one flag per pooling, in folders without `pooling_mode`."""
 
 
 @dataclass(frozen=True)
-class Sentences:
-    """How token states become the embedding of a text; unless declared, by their mean, as that library does."""
+class SentenceSettings:
+    """How token states become the embedding of a text. The defaults are those of the library."""
 
     pooling: Pooling = "mean"
     unit: bool = False
@@ -30,39 +30,47 @@ class Sentences:
     lower_case: bool = False
 
 
-def sentences(checkpoint: Checkpoint) -> Sentences:
-    """Read the declaration. Raises CheckpointError naming a module, pooling or prompt that is not supported."""
-    if not checkpoint.has(MODULES):
-        return Sentences()
-    modules = read_json(checkpoint.folder / MODULES)
+def read_sentence_settings(checkpoint: Checkpoint) -> SentenceSettings:
+    """Read the declaration. Raises CheckpointError for a module, pooling or prompt that is not supported."""
+    if not checkpoint.has(MODULES_FILE):
+        return SentenceSettings()
+    modules = read_json(checkpoint.folder / MODULES_FILE)
     if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
-        raise CheckpointError(f"{MODULES}: must list modules")
+        raise CheckpointError(f"{MODULES_FILE}: must list modules")
     kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
     if kinds not in (["Transformer"], ["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
         raise CheckpointError(
-            f"{MODULES}: must be Transformer, Pooling and perhaps Normalize, given {', '.join(kinds)[:200]}"
+            f"{MODULES_FILE}: must be Transformer, Pooling and perhaps Normalize, given {', '.join(kinds)[:200]}"
         )
     if path := modules[0].get("path"):
-        raise CheckpointError(f"{MODULES}: the Transformer must lie in the folder itself, given {path!r}")
-    declared = checkpoint.json(DECLARED)
+        raise CheckpointError(f"{MODULES_FILE}: the Transformer must lie in the folder itself, given {path!r}")
+    declared = checkpoint.json(DECLARATION_FILE)
     if name := declared.get("default_prompt_name"):
-        raise CheckpointError(f"{DECLARED}: default_prompt_name must be null, given {name!r}; put prompts before texts")
+        raise CheckpointError(
+            f"{DECLARATION_FILE}: default_prompt_name must be null, given {name!r}; put prompts before texts"
+        )
     pooling = POOLINGS["mean"]
     if len(kinds) > 1:
         path = str(modules[1].get("path", ""))
         file = f"{path}/config.json"
         if not path or "/" in path or path.startswith(".") or not checkpoint.has(file):
-            raise CheckpointError(f"{MODULES}: Pooling must have a folder with a config.json beside it, given {path!r}")
-        pooling = _pooling(file, checkpoint.json(file))
-    settings = checkpoint.json(SETTINGS)
+            raise CheckpointError(
+                f"{MODULES_FILE}: Pooling must have a folder with a config.json beside it, given {path!r}"
+            )
+        pooling = _read_pooling(file, checkpoint.json(file))
+    settings = checkpoint.json(SETTINGS_FILE)
     limit = settings.get("max_seq_length")
     if limit is not None and (type(limit) is not int or limit < 1):
-        raise CheckpointError(f"{SETTINGS}: max_seq_length must be a number above 0, given {limit!r}")
-    return Sentences(pooling, kinds[-1] == "Normalize", limit, bool(settings.get("do_lower_case", False)))
+        raise CheckpointError(f"{SETTINGS_FILE}: max_seq_length must be a number above 0, given {limit!r}")
+    return SentenceSettings(pooling, kinds[-1] == "Normalize", limit, bool(settings.get("do_lower_case", False)))
 
 
-def _pooling(file: str, config: dict[str, Any]) -> Pooling:
-    legacy = [key.removeprefix(LEGACY) for key, value in config.items() if key.startswith(LEGACY) and value]
+def _read_pooling(file: str, config: dict[str, Any]) -> Pooling:
+    legacy = [
+        key.removeprefix(LEGACY_POOLING_PREFIX)
+        for key, value in config.items()
+        if key.startswith(LEGACY_POOLING_PREFIX) and value
+    ]
     modes = (
         config.get("pooling_mode") or [mode.removesuffix("_token").removesuffix("_tokens") for mode in legacy] or "mean"
     )

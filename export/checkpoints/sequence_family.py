@@ -1,4 +1,4 @@
-"""TODO: what export/checkpoints/sequence_family.py is."""
+"""The base of the families of encoder-decoders: BART and Marian."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -9,17 +9,17 @@ from torch import Tensor, nn
 from contract.manifest import Task, TextRule
 from export.checkpoints import family
 from export.checkpoints.checkpoint import Checkpoint
-from export.checkpoints.family import Activation, Family, Size, Wish, made_by
-from export.checkpoints.generation_config import generation
+from export.checkpoints.family import Activation, ExportOptions, Family, Size, made_by
+from export.checkpoints.generation_config import read_generation
 from export.checkpoints.tensor_names import Names, copy_of
-from export.checkpoints.tokenizers.tokenizer import longest, of_checkpoint
+from export.checkpoints.tokenizers.tokenizer import max_text_tokens, read_tokenizer
 from export.plan import Source
 from export.tasks.generation import text_to_text
 from model.transformer import POST_NORM, PRE_NORM, StackSizes, Transformer, TransformerConfig, Wiring, bart
 
 
-class Config(family.Config):
-    """`config.json`, which Marian has in common."""
+class SequenceConfig(family.Config):
+    """`config.json` of BART and Marian."""
 
     vocab_size: Size
     max_position_embeddings: Size = 1024
@@ -39,10 +39,12 @@ class Config(family.Config):
     extra_pos_embeddings: Literal[0, 2] | None = None
     add_bias_logits: Literal[False] = False
     is_encoder_decoder: Literal[True] = True  # type: ignore[assignment] # the other of two
-    no_matter = frozenset({"num_hidden_layers", "max_length", "classif_dropout", "force_bos_token_to_be_generated"})
+    irrelevant_keys = frozenset(
+        {"num_hidden_layers", "max_length", "classif_dropout", "force_bos_token_to_be_generated"}
+    )
 
 
-C = TypeVar("C", bound=Config)
+C = TypeVar("C", bound=SequenceConfig)
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,8 @@ class SequenceFamily(Family[C]):
         return bart(sizes, wiring, scale=scale, head=head)
 
     def body(self, config: C) -> Names:
-        """Return the body's names: one table of embeddings, or one a side."""
-        tables = SHARED if self.sizes(config).target_vocabulary is None else APART
+        """Return the body's names: one table of embeddings for both sides, or one for each."""
+        tables = SHARED_EMBEDDING if self.sizes(config).target_vocabulary is None else SEPARATE_EMBEDDINGS
         return {**self.names, **tables}
 
     def head_names(self, config: C, task: Task) -> Names:
@@ -70,14 +72,14 @@ class SequenceFamily(Family[C]):
         return {**self.heads[task], "lm_head.weight": copy_of("head.weight") if tied else "head.weight"}
 
     def adapt(self, config: C, module: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Let logits have no bias where the checkpoint has none."""
+        """Set the bias of the logits to zero if the checkpoint has none."""
         bias = module.get_parameter("head.bias")
         return {"head.bias": torch.zeros_like(bias), **tensors}
 
     def common(
         self, config: C, *, embedding_norm: bool, static_positions: bool, target_vocabulary: int | None = None
     ) -> TransformerConfig:
-        """Return the sizes, after checking what the families have in common."""
+        """Return the sizes that the families have in common, after checking what they must have in common."""
         own = {"normalize_embedding": embedding_norm, "static_position_embeddings": static_positions}
         for key, wanted in own.items():
             if getattr(config, key) not in (None, wanted):
@@ -95,11 +97,11 @@ class SequenceFamily(Family[C]):
         )
 
     def tokenizers(self, checkpoint: Checkpoint, sizes: TransformerConfig) -> tuple[str, str | None]:
-        """Return the tokenizers of sources and, where it is another, of targets."""
-        return of_checkpoint(checkpoint, sizes.vocabulary).to_str(pretty=True), None
+        """Return the tokenizer of sources, and that of targets if it is another."""
+        return read_tokenizer(checkpoint, sizes.vocabulary).to_str(pretty=True), None
 
-    def build(self, checkpoint: Checkpoint, wish: Wish, config: C, task: Task) -> Source:
-        """Compose the definition, fill it, and say what is to be exported."""
+    def build(self, checkpoint: Checkpoint, options: ExportOptions, config: C, task: Task) -> Source:
+        """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
         sizes = self.sizes(config)
         wiring = PRE_NORM if config.normalize_before else POST_NORM
         scale = sizes.width**0.5 if config.scale_embedding else 1.0
@@ -107,29 +109,29 @@ class SequenceFamily(Family[C]):
         head = None if config.tie_word_embeddings else nn.Linear(sizes.width, targets)
         module = self.compose(config, sizes, wiring, scale, head)
         tokenizer, target_tokenizer = self.tokenizers(checkpoint, sizes)
-        rules = generation(
+        rules = read_generation(
             checkpoint,
             continues=False,
             vocabulary=targets,
-            room=sizes.length,
-            ignored=wish.ignored,
+            positions=sizes.length,
+            ignored=options.ignored,
         )
-        module, aside = self.fill(module, checkpoint, config, task)
+        module, unused = self.fill(module, checkpoint, config, task)
         return text_to_text(
-            wish.name,
+            options.name,
             module,
             sizes,
             family=self.model_type,
-            text=TextRule(tokenizer="tokenizer.json", max_tokens=longest(checkpoint, sizes.length)),
+            text=TextRule(tokenizer="tokenizer.json", max_tokens=max_text_tokens(checkpoint, sizes.length)),
             tokenizer=tokenizer,
             target_tokenizer=target_tokenizer,
             rules=rules,
-            made_by=made_by(self.model_type, sizes, checkpoint, aside),
+            made_by=made_by(self.model_type, sizes, checkpoint, unused),
         )
 
 
 def stack_names() -> Names:
-    """Return the names of both stacks' blocks."""
+    """Return the names of the blocks of encoder and decoder."""
     names: dict[str, str] = {}
     for stack in ("encoder", "decoder"):
         theirs, ours = f"{stack}.layers.{{}}", f"{stack}.blocks.{{}}"
@@ -147,11 +149,11 @@ def stack_names() -> Names:
     return names
 
 
-SHARED: Names = {
+SHARED_EMBEDDING: Names = {
     "shared": "source.tokens",
     "encoder.embed_tokens": copy_of("source.tokens"),
     "decoder.embed_tokens": copy_of("target.tokens"),
 }
 
 
-APART: Names = {"encoder.embed_tokens": "source.tokens", "decoder.embed_tokens": "target.tokens"}
+SEPARATE_EMBEDDINGS: Names = {"encoder.embed_tokens": "source.tokens", "decoder.embed_tokens": "target.tokens"}

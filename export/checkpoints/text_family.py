@@ -1,4 +1,4 @@
-"""Families of text encoders: what a BERT's checkpoint needs beyond its names."""
+"""The base of the families of text encoders: configuration, heads and tokenizer of a BERT's checkpoint."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from torch import nn
 
 from contract.manifest import Task, TextRule
 from export.checkpoints.checkpoint import Checkpoint
-from export.checkpoints.family import Config, Family, Index, Size, Wish, made_by
-from export.checkpoints.sentence_transformers import DECLARED, Sentences, sentences
+from export.checkpoints.family import Config, ExportOptions, Family, Index, Size, made_by
+from export.checkpoints.sentence_transformers import DECLARATION_FILE, SentenceSettings, read_sentence_settings
 from export.checkpoints.tensor_names import Names, copy_of, spare
-from export.checkpoints.tokenizers.tokenizer import longest, of_checkpoint, special
+from export.checkpoints.tokenizers.tokenizer import max_text_tokens, read_tokenizer, special_token
 from export.errors import CheckpointError
 from export.plan import Source
 from export.tasks.text import text_model
@@ -31,8 +31,8 @@ class TextConfig(Config):
     sbert_ce_default_activation_function: Literal["torch.nn.modules.activation.Sigmoid"] | None = None
 
 
-MASKS = ("[MASK]", "<mask>")
-"""What mask tokens are called where nothing is said."""
+USUAL_MASKS = ("[MASK]", "<mask>")
+"""Names of mask tokens to try if the checkpoint declares none."""
 
 C = TypeVar("C", bound=TextConfig)
 
@@ -41,14 +41,14 @@ C = TypeVar("C", bound=TextConfig)
 class TextFamily(Family[C]):
     """A family whose definition is a text encoder."""
 
-    words: str = ""
-    """The layer over the vocabulary, whose matrix repeats the embedding unless the configuration unties it."""
-    bias: str = ""
-    """What that layer's bias repeats, unless they are untied."""
-    classified: str = "tanh"
-    """Activation of the layer before the classifier."""
-    filled: str | None = None
-    """Activation of the layer before the vocabulary; the configuration's by default."""
+    output_layer: str = ""
+    """The layer over the vocabulary. Its matrix repeats the embedding unless the configuration unties them."""
+    output_bias: str = ""
+    """The bias of that layer, which the layer itself repeats unless they are untied."""
+    classifier_activation: str = "tanh"
+    """The activation before the classifier."""
+    mask_activation: str | None = None
+    """The activation before the layer over the vocabulary; by default the configuration's."""
 
     @abstractmethod
     def sizes(self, config: C) -> TextEncoderConfig:
@@ -59,55 +59,55 @@ class TextFamily(Family[C]):
         if task != "fill-mask":
             return self.heads[task]
         if not config.tie_word_embeddings:
-            return {**self.heads[task], self.bias: spare("head.output.bias"), self.words: "head.output"}
+            return {**self.heads[task], self.output_bias: spare("head.output.bias"), self.output_layer: "head.output"}
         repeated = {
-            f"{self.words}.weight": copy_of("embed.tokens.weight"),
-            f"{self.words}.bias": copy_of("head.output.bias"),
+            f"{self.output_layer}.weight": copy_of("embed.tokens.weight"),
+            f"{self.output_layer}.bias": copy_of("head.output.bias"),
         }
-        return {**self.heads[task], **repeated, self.bias: "head.output.bias"}
+        return {**self.heads[task], **repeated, self.output_bias: "head.output.bias"}
 
-    def build(self, checkpoint: Checkpoint, wish: Wish, config: C, task: Task) -> Source:
-        """Compose the definition, fill it, and say what is to be exported."""
-        declared = sentences(checkpoint) if task == "feature-extraction" else Sentences()
-        tokenizer = of_checkpoint(checkpoint, config.vocab_size, lower_case=declared.lower_case)
+    def build(self, checkpoint: Checkpoint, options: ExportOptions, config: C, task: Task) -> Source:
+        """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
+        declared = read_sentence_settings(checkpoint) if task == "feature-extraction" else SentenceSettings()
+        tokenizer = read_tokenizer(checkpoint, config.vocab_size, lower_case=declared.lower_case)
         sizes = self.sizes(config)
         module = text_encoder(sizes, self._head(config, sizes, task, declared))
         if isinstance(module.head, MaskedWords) and config.tie_word_embeddings:
             module.head.output.weight = module.embed.tokens.weight
         if task == "text-classification":
             _check_pairs(checkpoint, tokenizer, sizes)
-        module, aside = self.fill(module, checkpoint, config, task)
+        module, unused = self.fill(module, checkpoint, config, task)
         return text_model(
-            wish.name,
+            options.name,
             module,
             sizes,
             family=self.model_type,
             task=task,
             text=TextRule(
                 tokenizer="tokenizer.json",
-                max_tokens=longest(checkpoint, sizes.length, declared.max_tokens),
-                mask=special(checkpoint, tokenizer, "mask_token", MASKS) if task == "fill-mask" else None,
+                max_tokens=max_text_tokens(checkpoint, sizes.length, declared.max_tokens),
+                mask=special_token(checkpoint, tokenizer, "mask_token", USUAL_MASKS) if task == "fill-mask" else None,
             ),
             tokenizer=tokenizer.to_str(pretty=True),
             labels=config.labels if task == "text-classification" else (),
             scores=config.scores if task.endswith("classification") else "softmax",
-            made_by=made_by(self.model_type, sizes, checkpoint, aside),
+            made_by=made_by(self.model_type, sizes, checkpoint, unused),
         )
 
-    def _head(self, config: C, sizes: TextEncoderConfig, task: Task, declared: Sentences) -> nn.Module:
+    def _head(self, config: C, sizes: TextEncoderConfig, task: Task, declared: SentenceSettings) -> nn.Module:
         if task == "feature-extraction":
             return Pool(declared.pooling, Unit() if declared.unit else nn.Identity())
         if task == "text-classification":
-            return FirstClassifier(sizes.width, len(config.labels), ACTIVATIONS[self.classified]())
-        activation = ACTIVATIONS[self.filled or sizes.activation]()
+            return FirstClassifier(sizes.width, len(config.labels), ACTIVATIONS[self.classifier_activation]())
+        activation = ACTIVATIONS[self.mask_activation or sizes.activation]()
         return MaskedWords(sizes.width, sizes.vocabulary, activation, nn.LayerNorm(sizes.width, eps=sizes.epsilon))
 
 
 def _check_pairs(checkpoint: Checkpoint, tokenizer: Tokenizer, sizes: TextEncoderConfig) -> None:
-    """Refuse a classifier of pairs that answers otherwise than by sigmoid, or whose tokenizer it has no types for."""
-    activation = checkpoint.json(DECLARED).get("activation_fn")
+    """Raise CheckpointError for a pair classifier without sigmoid, or a tokenizer with types that the model lacks."""
+    activation = checkpoint.json(DECLARATION_FILE).get("activation_fn")
     if activation not in (None, "torch.nn.modules.activation.Sigmoid"):
-        raise CheckpointError(f"{DECLARED}: activation_fn must be Sigmoid, given {str(activation)[:64]!r}")
+        raise CheckpointError(f"{DECLARATION_FILE}: activation_fn must be Sigmoid, given {str(activation)[:64]!r}")
     types = max(tokenizer.encode("a", "b").type_ids, default=0)
     if sizes.types and types >= sizes.types:
         raise CheckpointError(f"tokenizer.json: gives a second text type {types}, but type_vocab_size is {sizes.types}")

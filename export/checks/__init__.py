@@ -1,1 +1,1 @@
-"""Checks of a graph: against its definition in float64, and what eight bits cost."""
+"""Checks of an artifact: its graphs against the definition in float64, and the losses of 8 bits."""

@@ -1,4 +1,4 @@
-"""What 8 bits lose: answers and maps of an artifact beside those of full precision, on real inputs where given."""
+"""Measure the losses of 8 bits: answers and maps of an artifact against those of full precision, on sample inputs."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,51 +9,50 @@ from PIL import Image
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from export.checks.reference import CASES
-from export.checks.verify import SEEDS, Array, Open, axes, run
+from contract.manifest import ImageRule
+from export.checks.comparison import INPUT_SEEDS, Array, OpenSession, run
+from export.checks.reference import CASES, with_image_axis
 from export.errors import CheckpointError, ExportError
 from export.plan import Sizes, Source
-from export.tasks.traced import Look
 
-BOUNDS: Mapping[str, float] = {"1 - cosine": 0.01, "other answer": 0.1, "maps moved": 0.05}
-"""At most, in the mean over inputs: one less the cosine of the answer's vector; how often the likeliest is another (an
-embedding has none), held on real inputs only, since those that are drawn lie between classes; and how much of a row's
-weight lies elsewhere.
+MAX_LOSSES: Mapping[str, float] = {"1 - cosine": 0.01, "other answer": 0.1, "maps moved": 0.05}
+"""The largest losses, each a mean over inputs.
+
+1 - cosine: of the answer's vectors. other answer: the share of answers whose largest entry is another; embeddings have
+none, and random inputs lie between classes, so that it is only checked on real ones. maps moved: the total variation
+distance of a row's weights.
 """
 
-DRAWN = 16
-MOST = 64
-"""Samples that are looked at."""
+DRAWN_SAMPLES = 16
+MAX_SAMPLES = 64
 
 
-def drawn(source: Source) -> list[list[Tensor]]:
-    """Draw inputs, one at a time."""
-    sizes = {**source.tried[-1], "batch": 1}
-    return [source.base.example(sizes, SEEDS[-1] + 1 + index) for index in range(DRAWN)]
+def draw_samples(source: Source) -> list[list[Tensor]]:
+    """Return random inputs, each a batch of one."""
+    sizes = {**source.verified_at[-1], "batch": 1}
+    return [source.base.example(sizes, INPUT_SEEDS[-1] + 1 + index) for index in range(DRAWN_SAMPLES)]
 
 
-def sampled(source: Source, path: Path) -> list[list[Tensor]]:
-    """Read inputs: a folder's images, resized to the model's size, or the lines of a text file.
+def read_samples(source: Source, path: Path) -> list[list[Tensor]]:
+    """Read inputs: the images of a folder, resized to the model's size, or the lines of a text file.
 
-    Targets of a sequence model are drawn. Raises CheckpointError where there are none that can be read.
+    Targets of a sequence model are random. Raises CheckpointError if no input can be read.
     """
-    given = _images(source, path) if source.image else _texts(source, path)
+    given = _images(source.image, path) if source.image else _texts(source, path)
     if not given:
         raise CheckpointError(f"--samples: must be {'a folder of images' if source.image else 'a file of texts'}, "
                               "given one that holds none")  # fmt: skip
     names = [port.name for port in source.base.inputs]
     inputs = []
-    for index, known in enumerate(given[:MOST]):
-        sizes: Sizes = {**source.tried[-1], "batch": 1}
+    for index, known in enumerate(given[:MAX_SAMPLES]):
+        sizes: Sizes = {**source.verified_at[-1], "batch": 1}
         sizes |= {str(axis): length for port in source.base.inputs if port.name in known
                   for axis, length in zip(port.axes, known[port.name].shape, strict=True)}  # fmt: skip
         inputs.append(source.base.example(sizes, index, {name: known[name] for name in names if name in known}))
     return inputs
 
 
-def _images(source: Source, path: Path) -> list[dict[str, Tensor]]:
-    rule = source.image
-    assert rule  # noqa: S101 # the caller looked
+def _images(rule: ImageRule, path: Path) -> list[dict[str, Tensor]]:
     found = []
     for file in sorted(path.iterdir()) if path.is_dir() else []:
         try:
@@ -71,7 +70,7 @@ def _texts(source: Source, path: Path) -> list[dict[str, Tensor]]:
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
         if line.strip():
             indices = tokenizer.encode(line.strip()).ids[
-                : min(source.text.max_tokens, source.tried[-1].get("source", 64))
+                : min(source.text.max_tokens, source.verified_at[-1].get("source", 64))
             ]
             tokens = torch.tensor([indices])
             found.append({"source": tokens, "source_visible": torch.ones_like(tokens, dtype=torch.bool),
@@ -81,44 +80,43 @@ def _texts(source: Source, path: Path) -> list[dict[str, Tensor]]:
     return found
 
 
-def losses(source: Source, open_session: Open, inputs: Sequence[Sequence[Tensor]]) -> dict[str, float]:
-    """Return the figures of BOUNDS, in the mean over inputs."""
-    plan, session, look = source.plan("attention"), open_session("attention"), source.base.module
-    assert isinstance(look, Look)  # noqa: S101 # for the type checker
+def measure_losses(source: Source, open_session: OpenSession, inputs: Sequence[Sequence[Tensor]]) -> dict[str, float]:
+    """Return the losses that MAX_LOSSES bounds, in the mean over inputs."""
+    plan, session, traced = source.plan("attention"), open_session("attention"), source.traced
     found: list[tuple[float, float, float]] = []
     for tensors in inputs:
         given = dict(zip((port.name for port in source.base.inputs), tensors, strict=True))
         sizes = {str(axis): length for port in source.base.inputs
                  for axis, length in zip(port.axes, given[port.name].shape, strict=True)}  # fmt: skip
         with torch.no_grad():
-            seen = look.see(*tensors)
-        controls = {**given, **CASES[0].controls(look.kinds, axes(source, sizes), SEEDS[0])}
+            observed = traced.observe(*tensors)
+        controls = {**given, **CASES[0].controls(traced.kinds, with_image_axis(source, sizes), INPUT_SEEDS[0])}
         answer, *maps = run(plan, session, [controls[port.name].numpy() for port in plan.inputs])
-        whole = [torch.stack(layers, dim=2).numpy() for layers in seen.weights]
-        found.append((*_apart(seen.answer.numpy(), answer), _moved(whole, maps[::2])))
-    means: dict[str, float] = dict(zip(BOUNDS, np.mean(found, axis=0).tolist(), strict=True))
+        whole = [torch.stack(layers, dim=2).numpy() for layers in observed.weights]
+        found.append((*_answer_losses(observed.answer.numpy(), answer), _total_variation(whole, maps[::2])))
+    means: dict[str, float] = dict(zip(MAX_LOSSES, np.mean(found, axis=0).tolist(), strict=True))
     if source.task == "feature-extraction":
         del means["other answer"]
     return means
 
 
-def hold(found: Mapping[str, float], *, real: bool) -> None:
-    """Raise ExportError where more is lost than BOUNDS allow."""
-    lost = [f"{what} {value:.3g}, at most {BOUNDS[what]:g}" for what, value in found.items()
-            if not value <= BOUNDS[what] and (real or what != "other answer")]  # fmt: skip
+def check_losses(found: Mapping[str, float], *, real: bool) -> None:
+    """Raise ExportError if a loss is over its bound. `real` says that the inputs were not random."""
+    lost = [f"{what} {value:.3g}, at most {MAX_LOSSES[what]:g}" for what, value in found.items()
+            if not value <= MAX_LOSSES[what] and (real or what != "other answer")]  # fmt: skip
     if lost:
         raise ExportError(f"int8 loses too much: {'; '.join(lost)}; --force exports it all the same")
 
 
-def _apart(exact: Array, given: Array) -> tuple[float, float]:
-    """Return one less the cosine of the vectors along the last axis, and how many have another largest entry."""
+def _answer_losses(exact: Array, given: Array) -> tuple[float, float]:
+    """Return 1 - cosine of the vectors along the last axis, and the share of them with another largest entry."""
     one, other = (array.astype(np.float64).reshape(-1, array.shape[-1]) for array in (exact, given))
     lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
     cosine = (one * other).sum(axis=1) / np.maximum(lengths, 1e-30)
     return float(1 - cosine.mean()), float((one.argmax(axis=1) != other.argmax(axis=1)).mean())
 
 
-def _moved(exact: Sequence[Array], given: Sequence[Array]) -> float:
-    """Return half the sum of differences of a row's weights, in the mean over rows (total variation)."""
+def _total_variation(exact: Sequence[Array], given: Sequence[Array]) -> float:
+    """Return the total variation distance of a row's weights (half the sum of differences), in the mean over rows."""
     pairs = zip(exact, given, strict=True)
     return float(np.mean([np.abs(one - other.astype(np.float64)).sum(-1).mean() / 2 for one, other in pairs]))

@@ -1,4 +1,4 @@
-"""What the graphs of attention and relevance must return: `model/explanations.py` of what was seen, in float64."""
+"""The reference for attention and relevance graphs: `model/explanations.py` on a definition's maps, in float64."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,25 +7,26 @@ import torch
 from torch import Tensor
 
 from contract.manifest import FIGURES, FUSIONS, GRAPH_METHODS, ImageRule, Kind
-from export.plan import Sizes, patch_centres
-from export.tasks.traced import Look, Seen
+from export.plan import Sizes, Source, patch_centres
+from export.traced import Observed, Traced
 from model import explanations
 
 Controls = dict[str, Tensor]
+"""Control inputs of a graph, by name."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One way to read attention that is verified."""
+    """One way to ask for attention, which is verified."""
 
     name: str
     method: str
     fusion: str
     share: float = 0.0
-    """Of the entries of a layer, how many are discarded."""
+    """The share of the entries of a layer that is discarded."""
 
     def controls(self, kinds: Sequence[Kind], sizes: Sizes, seed: int) -> Controls:
-        """Return the controls that ask for it: every layer and row, of kinds that have the method."""
+        """Return its controls: every layer and row of the kinds that have the method, and random special tokens."""
         generator = torch.Generator().manual_seed(seed)
         controls = {
             "method": torch.tensor(GRAPH_METHODS.index(self.method)),
@@ -42,6 +43,13 @@ class Case:
         return controls
 
 
+def with_image_axis(source: Source, sizes: Sizes) -> Sizes:
+    """Return the sizes with the length of an image's axis, which never varies."""
+    kind = source.attention[0]
+    rows, columns = kind.grid or (0, 0)
+    return {**sizes, "image": kind.prefix + rows * columns}
+
+
 CASES = (
     Case("raw", "raw", "each"),
     Case("raw, fused by max", "raw", "max"),
@@ -51,11 +59,11 @@ CASES = (
 )
 
 
-def read(look: Look, seen: Seen, controls: Controls, image: ImageRule | None) -> list[Tensor]:
-    """Return for each kind its maps and, where they are asked for, its diagnostics."""
+def attention_outputs(traced: Traced, observed: Observed, controls: Controls, image: ImageRule | None) -> list[Tensor]:
+    """Return for each kind its maps, and its diagnostics if they are asked for."""
     found = []
-    for kind, weights, values in zip(look.kinds, seen.weights, seen.values, strict=True):
-        found.append(_maps(look, kind, weights, values, controls))
+    for kind, weights, values in zip(traced.kinds, observed.weights, observed.values, strict=True):
+        found.append(_maps(traced, kind, weights, values, controls))
         found.append(
             _diagnostics(kind, weights, controls[f"{kind.kind}.special"], image)
             if controls["diagnose"]
@@ -64,16 +72,16 @@ def read(look: Look, seen: Seen, controls: Controls, image: ImageRule | None) ->
     return found
 
 
-def _maps(look: Look, kind: Kind, weights: list[Tensor], values: list[Tensor], controls: Controls) -> Tensor:
+def _maps(traced: Traced, kind: Kind, weights: list[Tensor], values: list[Tensor], controls: Controls) -> Tensor:
     layers, rows, heads = (controls[f"{kind.kind}.{name}"] for name in ("layers", "rows", "heads"))
     method, fusion = GRAPH_METHODS[int(controls["method"])], FUSIONS[int(controls["fusion"])]
     if method not in kind.methods:
         return torch.zeros(0)
     if method == "raw":
         stack = torch.stack([layer[:, :, rows] for layer in weights], dim=2)[:, :, layers]
-        return stack[:, heads] if fusion == "each" else _fused(stack, fusion)[:, None]
+        return stack[:, heads] if fusion == "each" else _fuse_heads(stack, fusion)[:, None]
     if method == "rollout":
-        fused = [_fused(layer, fusion) for layer in weights]
+        fused = [_fuse_heads(layer, fusion) for layer in weights]
         ratio = controls[f"{kind.kind}.discard"] / fused[0].shape[-1] ** 2
         if ratio:
             fused = [explanations.discard(layer, ratio) for layer in fused]
@@ -81,12 +89,12 @@ def _maps(look: Look, kind: Kind, weights: list[Tensor], values: list[Tensor], c
         return explanations.rollout(*explanations.add_parallel(fused, included, kind.abreast), rows)[:, None, None]
     norms = [
         explanations.norms(layer[:, :, rows], value, output)
-        for layer, value, output in zip(weights, values, look.joining(kind), strict=True)
+        for layer, value, output in zip(weights, values, traced.output_projections(kind), strict=True)
     ]
     return torch.stack(norms, dim=1)[:, None, layers]
 
 
-def _fused(weights: Tensor, fusion: str) -> Tensor:
+def _fuse_heads(weights: Tensor, fusion: str) -> Tensor:
     if fusion == "mean":
         return weights.mean(1)
     return weights.amax(1) if fusion == "max" else weights.amin(1)
@@ -106,9 +114,11 @@ def _diagnostics(kind: Kind, weights: list[Tensor], special: Tensor, image: Imag
     return torch.stack(layers, dim=1)
 
 
-def targets(kinds: Sequence[Kind], answer: Tensor, sizes: Sizes, seed: int) -> Controls:
-    """Draw targets to explain, the first row's being its likeliest; and of a single kind, all layers and two rows: that
-    which the answer is read off (the first token, or the target's own), and any.
+def draw_targets(kinds: Sequence[Kind], answer: Tensor, sizes: Sizes, seed: int) -> Controls:
+    """Return controls of a relevance graph: random targets, of which the first is the row's most probable class.
+
+    For a model of a single kind, also all layers and two rows: the one that the answer is computed from (the first
+    token, or that at the target's position) and a random one.
     """
     generator = torch.Generator().manual_seed(seed)
     batch = answer.shape[0]
@@ -124,33 +134,35 @@ def targets(kinds: Sequence[Kind], answer: Tensor, sizes: Sizes, seed: int) -> C
     return controls
 
 
-def identities(kinds: Sequence[Kind], controls: Mapping[str, Tensor]) -> list[Tensor | None]:
-    """Return for each kind that has relevance the keys (batch, row) at which its rows start as 1, None for cross."""
+def identity_keys(kinds: Sequence[Kind], controls: Mapping[str, Tensor]) -> list[Tensor | None]:
+    """Return for each kind with relevance the keys (batch, row) at which its rows start as 1; None for cross."""
     rows = controls["rows"] if "rows" in controls else controls["position"][:, None]
     return [None if kind.kind == "cross" else rows for kind in kinds if "relevance" in kind.methods]
 
 
-def relevance(look: Look, inputs: Sequence[Tensor], controls: Mapping[str, Tensor]) -> list[Tensor]:
-    """Return the relevance that `relevance_graph` does, its gradients by autograd, of one input at a time."""
+def relevance(traced: Traced, inputs: Sequence[Tensor], controls: Mapping[str, Tensor]) -> list[Tensor]:
+    """Return what the relevance graph must return, its gradients by autograd, one input at a time."""
     one_by_one = []
     for row in range(len(inputs[0])):
         own = {name: tensor if name.endswith(".layers") else tensor[row : row + 1] for name, tensor in controls.items()}
-        one_by_one.append(_relevance(look, [tensor[row : row + 1] for tensor in inputs], own))
+        one_by_one.append(_relevance(traced, [tensor[row : row + 1] for tensor in inputs], own))
     return [torch.cat(rows) for rows in zip(*one_by_one, strict=True)]
 
 
-def _relevance(look: Look, inputs: Sequence[Tensor], controls: Mapping[str, Tensor]) -> list[Tensor]:
+def _relevance(traced: Traced, inputs: Sequence[Tensor], controls: Mapping[str, Tensor]) -> list[Tensor]:
     with torch.enable_grad():
-        seen = look.see(*inputs)
-        row = seen.answer
+        observed = traced.observe(*inputs)
+        row = observed.answer
         if "position" in controls:
             row = row[torch.arange(len(row)), controls["position"]]
         target = torch.where(controls["explained"] < 0, row.argmax(-1), controls["explained"])
-        maps = [layer for kind in seen.weights for layer in kind]
+        maps = [layer for kind in observed.weights for layer in kind]
         gradients = iter(torch.autograd.grad(row.gather(1, target[:, None]).sum(), maps))
-    layers = [[explanations.relevance_of(layer, next(gradients)).detach() for layer in kind] for kind in seen.weights]
+    layers = [
+        [explanations.relevance_of(layer, next(gradients)).detach() for layer in kind] for kind in observed.weights
+    ]
     if len(layers) == 1:
-        (kind,) = look.kinds
+        (kind,) = traced.kinds
         included = torch.isin(torch.arange(len(layers[0])), controls[f"{kind.kind}.layers"])
         return [explanations.relevance(*explanations.add_parallel(layers[0], included, kind.abreast), controls["rows"])]
     encoder, decoder, cross = layers

@@ -1,1 +1,1 @@
-"""Graphs: traced, built node by node, lowered, quantized."""
+"""ONNX graphs: traced from PyTorch, extended node by node, fused, and converted to lower precisions."""

@@ -1,4 +1,4 @@
-"""TODO: what export/graphs/base_graph.py is."""
+"""What the attention and the relevance graph share: both begin as a copy of the base graph."""
 
 import functools
 from collections.abc import Sequence
@@ -10,11 +10,14 @@ from contract.manifest import Kind
 from export.graphs.builder import BOOL, FLOAT, INT64, Builder
 from export.plan import Plan
 
-TYPES = {"int64": INT64, "bool": BOOL, "float32": FLOAT}
+ONNX_DTYPES = {"int64": INT64, "bool": BOOL, "float32": FLOAT}
 
 
-def _copied(base: onnx.ModelProto, plan: Plan, prefix: str) -> tuple[onnx.ModelProto, Builder]:
-    """Return a copy of a graph that has the plan's inputs, no outputs yet, and its answer as `<name>.seen`."""
+def copy_base(base: onnx.ModelProto, plan: Plan, prefix: str) -> tuple[onnx.ModelProto, Builder]:
+    """Return a copy of the base graph and a builder that extends it.
+
+    The copy has the inputs of the plan, no outputs yet, and its answer is the tensor `<name>.seen`.
+    """
     graph = onnx.ModelProto()
     graph.CopyFrom(base)
     answer = plan.outputs[0].name
@@ -28,12 +31,12 @@ def _copied(base: onnx.ModelProto, plan: Plan, prefix: str) -> tuple[onnx.ModelP
     given = {value.name for value in graph.graph.input}
     for port in plan.inputs:
         if port.name not in given:
-            b.input(port.name, TYPES[port.dtype], port.axes)
+            b.input(port.name, ONNX_DTYPES[port.dtype], port.axes)
     return graph, b
 
 
-def _wanted(b: Builder, kind: Kind) -> str:
-    """Return (layer): is it among those asked for."""
+def selected_layers(b: Builder, kind: Kind) -> str:
+    """Return (layer), bool: True for each layer that the control `<kind>.layers` selects."""
     among = b.op(
         "Equal",
         b.op("Unsqueeze", f"{kind.kind}.layers", b.constant([1])),
@@ -42,16 +45,19 @@ def _wanted(b: Builder, kind: Kind) -> str:
     return b.op("Cast", b.reduce("ReduceMax", b.op("Cast", among, to=INT64), 0, keep=False), to=BOOL)
 
 
-def _abreast(b: Builder, kind: Kind, maps: Sequence[str]) -> list[tuple[str, str]]:
-    """`explanations.add_parallel`: the layers that maps add up to, each behind whether any map of it is asked for."""
-    wanted = _wanted(b, kind)
-    asked = [b.op("Gather", wanted, b.constant(index)) for index in range(len(maps))]
+def sum_parallel(b: Builder, kind: Kind, maps: Sequence[str]) -> list[tuple[str, str]]:
+    """Add up the maps of attentions that are parallel in one layer, as `explanations.add_parallel` does.
+
+    Returns for each layer whether any of its maps is selected, and the sum of those that are.
+    """
+    layers = selected_layers(b, kind)
+    selected = [b.op("Gather", layers, b.constant(index)) for index in range(len(maps))]
     if kind.abreast == 1:
-        return list(zip(asked, maps, strict=True))
+        return list(zip(selected, maps, strict=True))
     zero = b.constant(0, np.float32)
-    counted = [b.op("Where", one, name, zero) for one, name in zip(asked, maps, strict=True)]
+    summands = [b.op("Where", chosen, name, zero) for chosen, name in zip(selected, maps, strict=True)]
     groups = [slice(first, first + kind.abreast) for first in range(0, len(maps), kind.abreast)]
     return [
-        (functools.reduce(functools.partial(b.op, "Or"), asked[group]), b.op("Sum", *counted[group]))
+        (functools.reduce(functools.partial(b.op, "Or"), selected[group]), b.op("Sum", *summands[group]))
         for group in groups
     ]

@@ -1,4 +1,4 @@
-"""Graphs in bfloat16: what a GPU has no kernel for computes in float32, and a twin in float32 is what a CPU can run."""
+"""Graphs in bfloat16: operators without a CUDA kernel compute in float32, and a float32 copy can run on a CPU."""
 
 from collections.abc import Mapping
 
@@ -8,32 +8,32 @@ from onnx import TensorProto, helper, numpy_helper, shape_inference
 
 BFLOAT16, FLOAT = TensorProto.BFLOAT16, TensorProto.FLOAT
 
-KERNELS = frozenset(
+CUDA_OPERATORS = frozenset(
     "Abs Add Attention Cast Concat ConstantOfShape Conv Cos Div Erf Exp Expand Flatten FusedMatMul Gather "
     "GatherElements Gelu Gemm Identity If LayerNormalization MatMul Max Min Mul Neg Pow ReduceSum Relu Reshape "
     "ScatterND Shape Sigmoid Sign Sin Slice Softmax Split Sqrt Squeeze Sub Tanh Tile Transpose Unsqueeze Where".split()
 )
-"""What onnxruntime 1.31 computes, or moves, in bfloat16 on CUDA."""
+"""Operators that onnxruntime 1.31 can run in bfloat16 on CUDA."""
 
 
-def with_kernels(graph: onnx.ModelProto) -> onnx.ModelProto:
-    """Let every operation on bfloat16 that has no kernel compute in float32, between casts. Changes the graph."""
-    _between_casts(graph.graph, _types(shape_inference.infer_shapes(graph).graph, {}))
+def with_casts_for_missing_kernels(graph: onnx.ModelProto) -> onnx.ModelProto:
+    """Let every operator without a bfloat16 kernel compute in float32, between casts. Changes the graph in place."""
+    _insert_casts(graph.graph, _tensor_types(shape_inference.infer_shapes(graph).graph, {}))
     return graph
 
 
-def _between_casts(graph: onnx.GraphProto, types: Mapping[str, int]) -> None:
+def _insert_casts(graph: onnx.GraphProto, types: Mapping[str, int]) -> None:
     given = list(graph.node)
     del graph.node[:]
     for node in given:
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                _between_casts(attribute.g, _types(attribute.g, types))
-        low = [name for name in (*node.input, *node.output) if types.get(name) == BFLOAT16]
-        if not low or node.op_type in KERNELS:
+                _insert_casts(attribute.g, _tensor_types(attribute.g, types))
+        bfloat16 = [name for name in (*node.input, *node.output) if types.get(name) == BFLOAT16]
+        if not bfloat16 or node.op_type in CUDA_OPERATORS:
             graph.node.append(node)
             continue
-        wide = {name: f"{name}.wide.{node.output[0]}" for name in low}
+        wide = {name: f"{name}.wide.{node.output[0]}" for name in bfloat16}
         after = [helper.make_node("Cast", [wide[name]], [name], to=BFLOAT16) for name in node.output if name in wide]
         for name in dict.fromkeys(name for name in node.input if name in wide):
             graph.node.append(helper.make_node("Cast", [name], [wide[name]], to=FLOAT))
@@ -43,8 +43,8 @@ def _between_casts(graph: onnx.GraphProto, types: Mapping[str, int]) -> None:
         graph.node.extend(after)
 
 
-def _types(graph: onnx.GraphProto, outside: Mapping[str, int]) -> dict[str, int]:
-    """Return each tensor's type: as it was inferred, or that of what a node reads first, where that is not known."""
+def _tensor_types(graph: onnx.GraphProto, outside: Mapping[str, int]) -> dict[str, int]:
+    """Return each tensor's element type: the inferred one or, if unknown, that of the first typed input of its node."""
     types = dict(outside) | {tensor.name: tensor.data_type for tensor in graph.initializer}
     for value in (*graph.input, *graph.value_info, *graph.output):
         if value.type.tensor_type.elem_type:
@@ -57,33 +57,33 @@ def _types(graph: onnx.GraphProto, outside: Mapping[str, int]) -> dict[str, int]
     return types
 
 
-def widened(graph: onnx.ModelProto) -> onnx.ModelProto:
-    """Return the graph with every bfloat16 as a float32, node by node the same, weights as they were rounded.
+def to_float32(graph: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the graph with every bfloat16 replaced by float32; the weights keep their rounding to bfloat16.
 
-    It says whether the graph computes what it should, with the weights that it will have.
+    Verification runs this copy on a CPU, which has no bfloat16 kernels.
     """
     wide = onnx.ModelProto.FromString(graph.SerializeToString())
-    _widen(wide.graph)
+    _replace_types(wide.graph)
     return wide
 
 
-def _widen(graph: onnx.GraphProto) -> None:
+def _replace_types(graph: onnx.GraphProto) -> None:
     for value in (*graph.input, *graph.output, *graph.value_info):
         kind = value.type.tensor_type
         kind.elem_type = FLOAT if kind.elem_type == BFLOAT16 else kind.elem_type
     for tensor in graph.initializer:
-        _wide(tensor)
+        _convert_tensor(tensor)
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                _widen(attribute.g)
+                _replace_types(attribute.g)
             elif attribute.HasField("t"):
-                _wide(attribute.t)
+                _convert_tensor(attribute.t)
             elif attribute.name == "to" and attribute.i == BFLOAT16:
                 attribute.i = FLOAT
 
 
-def _wide(tensor: onnx.TensorProto) -> None:
+def _convert_tensor(tensor: onnx.TensorProto) -> None:
     if tensor.data_type == BFLOAT16:
         array = numpy_helper.to_array(tensor).astype(np.float32)
         tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))

@@ -1,4 +1,4 @@
-"""A graph that grows node by node, branches included."""
+"""A builder that appends nodes to an ONNX graph, branches included."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,9 +8,11 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+
 
 class Builder:
-    """Appends nodes to a graph; every name it makes begins with a prefix of its own."""
+    """Appends nodes to a graph. Every name that it makes begins with its prefix."""
 
     def __init__(self, model: onnx.ModelProto, prefix: str) -> None:
         self.graph = model.graph
@@ -39,23 +41,23 @@ class Builder:
         return name
 
     def zeros(self, shape: str) -> str:
-        """Return zeros of a shape."""
+        """Return float32 zeros of a shape, which is itself a tensor."""
         return self.op("ConstantOfShape", shape, value=numpy_helper.from_array(np.zeros(1, np.float32)))
 
-    def nothing(self, *shape: int) -> str:
-        """Return zeros of a shape in which some length is 0."""
+    def empty(self, *shape: int) -> str:
+        """Return an empty tensor: one length of the shape is 0."""
         return self.zeros(self.constant(shape))
 
-    def floats(self, x: str) -> str:
-        """Return a tensor as single floats, in which everything is reduced."""
+    def as_float32(self, x: str) -> str:
+        """Cast a tensor to float32, the type of all reductions."""
         return self.op("Cast", x, to=FLOAT)
 
     def length(self, x: str, axis: int) -> str:
-        """Return how long an axis is."""
+        """Return the length of an axis."""
         return self.op("Gather", self.op("Shape", x), self.constant(axis))
 
     def one_hot(self, index: str, length: str) -> str:
-        """Return (..., length): 1 at each index, else 0."""
+        """Return (..., length), float32: 1 at each index, 0 elsewhere."""
         return self.op("OneHot", index, length, self.constant([0, 1], np.float32), axis=-1)
 
     def reduce(self, kind: str, x: str, axis: int, *, keep: bool = True) -> str:
@@ -63,24 +65,24 @@ class Builder:
         return self.op(kind, x, self.constant([axis]), keepdims=int(keep))
 
     def branch(self, condition: str, yes: Callable[[], Sequence[str]], no: Callable[[], Sequence[str]]) -> list[str]:
-        """Run one of two parts of the graph; each returns as many tensors, of floats."""
+        """Run one of two parts of the graph. Both return the same number of float32 tensors."""
         bodies = {"then_branch": self._body(yes), "else_branch": self._body(no)}
         return self.ops("If", len(bodies["then_branch"].output), condition, **bodies)
 
     def output(self, name: str, x: str, dtype: int, axes: Sequence[int | str]) -> None:
-        """Let a tensor be an output of that name."""
+        """Make a tensor an output of the graph, under a name."""
         self._nodes.append(helper.make_node("Identity", [x], [name]))
         self.graph.output.append(helper.make_tensor_value_info(name, dtype, list(axes)))
 
     def input(self, name: str, dtype: int, axes: Sequence[int | str]) -> str:
-        """Add an input."""
+        """Add an input to the graph and return its name."""
         self.graph.input.append(helper.make_tensor_value_info(name, dtype, list(axes)))
         return name
 
     def _body(self, make: Callable[[], Sequence[str]]) -> onnx.GraphProto:
         outside, self._nodes = self._nodes, []
         try:
-            # what a branch returns it must have made
+            # a branch must return tensors of its own
             made = [self.op("Identity", name) for name in make()]
             outputs = [helper.make_tensor_value_info(name, FLOAT, None) for name in made]
             return helper.make_graph(self._nodes, self._name(), [], outputs)
@@ -90,6 +92,3 @@ class Builder:
     def _name(self) -> str:
         self._made += 1
         return f"{self._prefix}{self._made}"
-
-
-FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL

@@ -1,4 +1,4 @@
-"""Clean a traced graph and hold it to what it promised: the runtime does its own fusions when it loads."""
+"""Clean a traced graph and check it against its plan. (Fusions are left to the runtime, which does them at load.)"""
 
 import copy
 
@@ -7,15 +7,15 @@ import onnx
 from export.errors import ExportError
 from export.plan import Plan
 
-ATTENDING = ("Softmax", "Attention")
-"""One node of these is one attention: its weights, or all of it where it has been fused."""
+ATTENTION_OPERATORS = ("Softmax", "Attention")
+"""Each node of these operators is one attention: its softmax, or all of it if it has been fused."""
 
 
-def optimize(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
-    """Drop what only the exporter needed, name the axes, and check outputs and attentions.
+def clean(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
+    """Remove what only the exporter needed, name the axes, and check the graph against its plan.
 
-    Source paths and stack traces of this machine go, so that the same input gives the same bytes; inferred shapes go,
-    since they name the axes by the tracer's symbols and quantization trips over them.
+    Source paths and stack traces of this machine are removed, so that the same input gives the same bytes. Inferred
+    shapes are removed, since they name axes by the tracer's symbols, which quantization cannot handle.
     """
     for node in graph.graph.node:
         del node.metadata_props[:]
@@ -25,48 +25,48 @@ def optimize(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
         value.doc_string = ""
     del graph.graph.value_info[:]
     graph.producer_version = ""
-    _hold(graph, plan)
+    _check_against_plan(graph, plan)
     onnx.checker.check_model(graph)
     return graph
 
 
-def part(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
-    """Return what of a graph the plan's outputs need: predictions without the maps that are read off on the way."""
-    kept = onnx.ModelProto()
-    kept.CopyFrom(graph)
+def extract(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
+    """Return the part of a graph that the plan's outputs need, such as predictions without maps."""
+    part = onnx.ModelProto()
+    part.CopyFrom(graph)
     promised = {port.name for port in plan.outputs}
     outputs = [value for value in graph.graph.output if value.name in promised]
-    del kept.graph.output[:]
-    kept.graph.output.extend(outputs)
-    return finish(kept, plan)
+    del part.graph.output[:]
+    part.graph.output.extend(outputs)
+    return prune(part, plan)
 
 
-def finish(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
-    """Drop what the outputs do not need, and hold the rest to the plan."""
+def prune(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
+    """Remove what the outputs do not need, and check the rest against the plan."""
     wanted = {value.name for value in graph.graph.output}
     nodes: list[onnx.NodeProto] = []
     for node in reversed(graph.graph.node):
         if wanted.intersection(node.output):
             nodes.append(node)
-            wanted.update(_used(node))
+            wanted.update(_names_read(node))
     nodes.reverse()
     tensors = [tensor for tensor in graph.graph.initializer if tensor.name in wanted]
     for field, values in ((graph.graph.node, nodes), (graph.graph.initializer, tensors)):
         values = [copy.deepcopy(value) for value in values]
         del field[:]
         field.extend(values)
-    _hold(graph, plan)
+    _check_against_plan(graph, plan)
     return graph
 
 
-def _used(node: onnx.NodeProto) -> set[str]:
-    """Return the names that a node reads, those of its branches' nodes included."""
+def _names_read(node: onnx.NodeProto) -> set[str]:
+    """Return the names that a node reads, including the nodes of its branches."""
     inner = (one for attribute in node.attribute if attribute.HasField("g") for one in attribute.g.node)
-    return set(node.input).union(*(_used(one) for one in inner))
+    return set(node.input).union(*(_names_read(one) for one in inner))
 
 
-def _hold(graph: onnx.ModelProto, plan: Plan) -> None:
-    """Name the axes of inputs and outputs as the plan does. Raises ExportError for what it did not promise."""
+def _check_against_plan(graph: onnx.ModelProto, plan: Plan) -> None:
+    """Name the axes of inputs and outputs as the plan does. Raises ExportError if the graph differs from the plan."""
     for kind, ports, found in (
         ("input", plan.inputs, graph.graph.input),
         ("output", plan.outputs, graph.graph.output),
@@ -86,6 +86,6 @@ def _hold(graph: onnx.ModelProto, plan: Plan) -> None:
                     raise ExportError(
                         f"{plan.role}: {port.name} must have an axis of {axis}, the graph has {dimension}"
                     )
-    attentions = sum(node.op_type in ATTENDING for node in graph.graph.node)
+    attentions = sum(node.op_type in ATTENTION_OPERATORS for node in graph.graph.node)
     if attentions != plan.attentions:
         raise ExportError(f"{plan.role}: must attend {plan.attentions} times, the graph does {attentions} times")

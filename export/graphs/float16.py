@@ -1,4 +1,4 @@
-"""Lower precisions: half floats of both kinds by casting the definition, 8 bits by rewriting its graph."""
+"""Half floats of both kinds, float16 and bfloat16: the definition is cast before it is traced."""
 
 import copy
 import dataclasses
@@ -6,11 +6,11 @@ import dataclasses
 import torch
 from torch import Tensor, nn
 
-from export.plan import DTYPES, HALVES, Plan, Precision, ports
+from export.plan import HALF_DTYPES, TORCH_DTYPES, Plan, Precision, ports_in_precision
 
 
-class Half(nn.Module):
-    """A module that computes in half floats of one kind; what is not `kept` is returned as float32."""
+class HalfPrecision(nn.Module):
+    """A module that computes in half floats of one kind. Outputs that are not `kept` so are returned as float32."""
 
     def __init__(self, module: nn.Module, dtype: torch.dtype, kept: tuple[bool, ...]) -> None:
         super().__init__()
@@ -18,16 +18,20 @@ class Half(nn.Module):
         self.kept = kept
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        """Take and return what the module does."""
+        """Take the inputs of the module and return its outputs."""
         outputs = self.module(*inputs)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         return tuple(output if kept else output.float() for output, kept in zip(outputs, self.kept, strict=True))
 
 
-def lowered(plan: Plan, precision: Precision) -> Plan:
-    """Return the plan whose graph is to be made: in half floats for fp16 and bf16, and else the same."""
-    if precision not in HALVES:
+def in_half_precision(plan: Plan, precision: Precision) -> Plan:
+    """Return the plan in half floats for fp16 and bf16; for other precisions, return it unchanged."""
+    if precision not in HALF_DTYPES:
         return plan
-    outputs = ports(plan.outputs, precision)
-    module = Half(plan.module, DTYPES[HALVES[precision]], tuple(port.dtype == HALVES[precision] for port in outputs))
-    return dataclasses.replace(plan, module=module, inputs=ports(plan.inputs, precision), outputs=outputs)
+    outputs = ports_in_precision(plan.outputs, precision)
+    module = HalfPrecision(
+        plan.module,
+        TORCH_DTYPES[HALF_DTYPES[precision]],
+        tuple(port.dtype == HALF_DTYPES[precision] for port in outputs),
+    )
+    return dataclasses.replace(plan, module=module, inputs=ports_in_precision(plan.inputs, precision), outputs=outputs)

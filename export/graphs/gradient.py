@@ -1,7 +1,7 @@
-"""Reverse-mode differentiation of a graph: the nodes that compute gradients, put behind those that compute values.
+"""Reverse-mode differentiation of an ONNX graph: nodes that compute gradients are appended to it.
 
-One rule an operator, the vector-Jacobian product of its definition in the ONNX specification. What has no rule, or a
-shape that its rule does not cover, is an error; what the rules make is compared with autograd when it is verified.
+There is one rule per operator, the vector-Jacobian product of its definition in the ONNX specification. An operator
+without a rule, or a shape that its rule does not cover, is an error. Verification compares gradients with autograd.
 """
 
 import math
@@ -20,7 +20,7 @@ Shape: TypeAlias = tuple[int | str | None, ...]
 
 
 class Tape(Builder):
-    """A graph that grows at its end, and what is known of its tensors."""
+    """A builder that also knows the shapes, types and gradients of a graph's tensors."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         super().__init__(model, "gradient.")
@@ -34,11 +34,11 @@ class Tape(Builder):
         self.gradients: dict[str, str] = {}
 
     def number(self, value: float, like: str) -> str:
-        """Add a constant of the type of another tensor."""
+        """Add a constant with the type of another tensor."""
         return self.constant(value, helper.tensor_dtype_to_np_dtype(self.types[like]))
 
-    def known(self, name: str) -> npt.NDArray[Any]:
-        """Return the value of a tensor that must be constant."""
+    def constant_value(self, name: str) -> npt.NDArray[Any]:
+        """Return the value of a tensor. Raises ExportError if it is not constant."""
         for node in self.graph.node:
             if node.op_type == "Constant" and node.output[0] == name:
                 return numpy_helper.to_array(_attributes(node)["value"])
@@ -47,13 +47,13 @@ class Tape(Builder):
                 return numpy_helper.to_array(tensor)
         raise ExportError("relevance: an index that is not constant has no gradient here")
 
-    def swapped(self, x: str) -> str:
+    def transposed(self, x: str) -> str:
         """Transpose the last two axes."""
         rank = len(self.shapes[x])
         return self.op("Transpose", x, perm=[*range(rank - 2), rank - 1, rank - 2])
 
     def add(self, name: str, gradient: str) -> None:
-        """Add to the gradient of a tensor."""
+        """Add a term to the gradient of a tensor."""
         before = self.gradients.get(name)
         self.gradients[name] = gradient if before is None else self.op("Add", before, gradient)
 
@@ -70,14 +70,14 @@ def differentiate(model: onnx.ModelProto, output: str, seed: str, wanted: Sequen
     """
     tape = Tape(model)
     forward = list(model.graph.node)
-    moving = _descendants(forward, wanted)
+    dependent = _descendants(forward, wanted)
     tape.gradients[output] = seed
     for node in reversed(forward):
         gradient = tape.gradients.get(node.output[0])
-        if gradient is None or not moving.intersection(node.output):
+        if gradient is None or not dependent.intersection(node.output):
             continue
         for index, name in enumerate(node.input):
-            if name in moving:
+            if name in dependent:
                 if node.op_type not in RULES:
                     raise ExportError(f"relevance: {node.op_type} has no gradient here")
                 tape.add(name, RULES[node.op_type](tape, node, gradient, index))
@@ -88,12 +88,12 @@ def differentiate(model: onnx.ModelProto, output: str, seed: str, wanted: Sequen
 
 
 def _descendants(nodes: Iterable[onnx.NodeProto], wanted: Sequence[str]) -> set[str]:
-    """Return the tensors that depend on those wanted, and them."""
-    moving = set(wanted)
+    """Return the wanted tensors and all that depend on them."""
+    dependent = set(wanted)
     for node in nodes:
-        if moving.intersection(node.input):
-            moving.update(node.output)
-    return moving
+        if dependent.intersection(node.input):
+            dependent.update(node.output)
+    return dependent
 
 
 def _shape(kind: onnx.TypeProto.Tensor) -> Shape:
@@ -108,13 +108,15 @@ def _attributes(node: onnx.NodeProto) -> Mapping[str, Any]:
 
 
 def _axes(tape: Tape, node: onnx.NodeProto, x: str) -> list[int]:
-    given = _attributes(node).get("axes") or (tape.known(node.input[1]).tolist() if len(node.input) > 1 else None)
+    given = _attributes(node).get("axes") or (
+        tape.constant_value(node.input[1]).tolist() if len(node.input) > 1 else None
+    )
     rank = len(tape.shapes[x])
     return [axis % rank for axis in (given or range(rank))]
 
 
-def _summed(tape: Tape, node: onnx.NodeProto, gradient: str, index: int, axes: slice = slice(None)) -> str:
-    """Sum a gradient over the axes along which an input was spread over the output; those of `axes` may be."""
+def _sum_broadcast(tape: Tape, node: onnx.NodeProto, gradient: str, index: int, axes: slice = slice(None)) -> str:
+    """Sum a gradient over the axes along which an input was broadcast, among those that `axes` selects."""
     own, out = tape.shapes[node.input[index]], tape.shapes[node.output[0]]
     if len(own) != len(out):
         raise ExportError(
@@ -139,32 +141,32 @@ def _cast(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
 
 
 def _add(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
-    return _summed(tape, node, gradient, index)
+    return _sum_broadcast(tape, node, gradient, index)
 
 
 def _subtract(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
-    return _summed(tape, node, tape.op("Neg", gradient) if index else gradient, index)
+    return _sum_broadcast(tape, node, tape.op("Neg", gradient) if index else gradient, index)
 
 
 def _multiply(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
-    return _summed(tape, node, tape.op("Mul", gradient, _other(node, index)), index)
+    return _sum_broadcast(tape, node, tape.op("Mul", gradient, _other(node, index)), index)
 
 
 def _divide(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
     share = tape.op("Div", gradient, node.input[1])
     share = tape.op("Neg", tape.op("Mul", share, node.output[0])) if index else share
-    return _summed(tape, node, share, index)
+    return _sum_broadcast(tape, node, share, index)
 
 
-def _matrix(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+def _matmul(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
     first, second = node.input
-    if index == 0 and second in tape.weights:  # one copy of them in memory, not another that is turned
+    if index == 0 and second in tape.weights:  # this needs no transposed copy of the weights
         product = tape.op("FusedMatMul", gradient, second, transB=1, domain="com.microsoft")
     elif index == 0:
-        product = tape.op("MatMul", gradient, tape.swapped(second))
+        product = tape.op("MatMul", gradient, tape.transposed(second))
     else:
-        product = tape.op("MatMul", tape.swapped(first), gradient)
-    return _summed(tape, node, product, index, slice(-2))
+        product = tape.op("MatMul", tape.transposed(first), gradient)
+    return _sum_broadcast(tape, node, product, index, slice(-2))
 
 
 def _gemm(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
@@ -187,7 +189,7 @@ def _layer_norm(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> 
     if len(node.output) == 1:
         node.output.extend(names[1:])
     mean, inverse = node.output[1], node.output[2]  # floats, whatever x is
-    x, gradient, scale = (tape.floats(name) for name in (node.input[0], gradient, node.input[1]))
+    x, gradient, scale = (tape.as_float32(name) for name in (node.input[0], gradient, node.input[1]))
     g = tape.op("Mul", gradient, scale)
     normal = tape.op("Mul", tape.op("Sub", x, mean), inverse)
     along = tape.op("Mul", normal, tape.reduce("ReduceMean", tape.op("Mul", g, normal), -1))
@@ -205,7 +207,7 @@ def _batch_norm(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> 
 
 
 def _convolution(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
-    """Differentiate by the input: the convolution that is transposed."""
+    """Differentiate by the input: a transposed convolution."""
     given = _attributes(node)
     if index or set(given.get("strides", [1])) != {1} or given.get("auto_pad", b"NOTSET") != b"NOTSET":
         raise ExportError("relevance: Conv has a gradient here of its input, step 1")
@@ -218,7 +220,7 @@ def _transpose(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> s
     return tape.op("Transpose", gradient, perm=[int(axis) for axis in np.argsort(given)])
 
 
-def _shaped(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+def _reshape(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
     return tape.op("Reshape", gradient, tape.op("Shape", node.input[0]))
 
 
@@ -253,7 +255,7 @@ def _erf(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
 def _power(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
     if index:
         raise ExportError("relevance: Pow has a gradient here of its base")
-    x, power = node.input[0], float(tape.known(node.input[1]))
+    x, power = node.input[0], float(tape.constant_value(node.input[1]))
     lower = tape.op("Pow", x, tape.number(power - 1, x))
     return tape.op("Mul", gradient, tape.op("Mul", lower, tape.number(power, x)))
 
@@ -276,12 +278,12 @@ def _sigmoid(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str
 def _where(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
     zero = tape.number(0, node.input[index])
     chosen = tape.op("Where", node.input[0], *((gradient, zero) if index == 1 else (zero, gradient)))
-    return _summed(tape, node, chosen, index)
+    return _sum_broadcast(tape, node, chosen, index)
 
 
 def _gather(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
     x, axis = node.input[0], _attributes(node).get("axis", 0) % len(tape.shapes[node.input[0]])
-    place = tape.known(node.input[1])
+    place = tape.constant_value(node.input[1])
     if place.ndim:
         raise ExportError("relevance: Gather has a gradient here of one place")
     length = tape.length(x, axis)
@@ -294,12 +296,12 @@ def _gather(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
 
 def _slice(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
     x, shape = node.input[0], tape.shapes[node.input[0]]
-    starts, ends = (tape.known(name).tolist() for name in node.input[1:3])
-    axes = tape.known(node.input[3]).tolist() if len(node.input) > 3 else list(range(len(starts)))
+    starts, ends = (tape.constant_value(name).tolist() for name in node.input[1:3])
+    axes = tape.constant_value(node.input[3]).tolist() if len(node.input) > 3 else list(range(len(starts)))
     before, after = [0] * len(shape), [0] * len(shape)
     for start, end, axis in zip(starts, ends, axes, strict=True):
         length = shape[axis]
-        if start < 0 or (len(node.input) > 4 and set(tape.known(node.input[4]).tolist()) != {1}):
+        if start < 0 or (len(node.input) > 4 and set(tape.constant_value(node.input[4]).tolist()) != {1}):
             raise ExportError("relevance: Slice has a gradient here from a place counted from the front, step 1")
         before[axis] = start
         if end < 2**31 - 1:
@@ -319,7 +321,7 @@ def _concat(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
     return tape.op("Slice", gradient, *(tape.constant([value]) for value in (start, start + own, axis)))
 
 
-def _reduced(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+def _reduce(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
     x = node.input[0]
     axes = _axes(tape, node, x)
     if not _attributes(node).get("keepdims", 1):
@@ -333,10 +335,10 @@ def _reduced(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str
     return tape.op("Div", spread, tape.op("Cast", count, to=tape.types[x]))
 
 
-def _gathered(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+def _gather_elements(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
     x, axis = node.input[0], _attributes(node).get("axis", 0)
     zeros = tape.zeros(tape.op("Shape", x))  # single floats: half ones are not added up everywhere
-    scattered = tape.op("ScatterElements", zeros, node.input[1], tape.floats(gradient), axis=axis, reduction="add")
+    scattered = tape.op("ScatterElements", zeros, node.input[1], tape.as_float32(gradient), axis=axis, reduction="add")
     return tape.op("Cast", scattered, to=tape.types[x])
 
 
@@ -347,17 +349,17 @@ RULES: dict[str, Rule] = {
     "Sub": _subtract,
     "Mul": _multiply,
     "Div": _divide,
-    "MatMul": _matrix,
+    "MatMul": _matmul,
     "Gemm": _gemm,
     "Softmax": _softmax,
     "LayerNormalization": _layer_norm,
     "BatchNormalization": _batch_norm,
     "Conv": _convolution,
     "Transpose": _transpose,
-    "Reshape": _shaped,
-    "Squeeze": _shaped,
-    "Unsqueeze": _shaped,
-    "Flatten": _shaped,
+    "Reshape": _reshape,
+    "Squeeze": _reshape,
+    "Unsqueeze": _reshape,
+    "Flatten": _reshape,
     "Gelu": _gelu,
     "Erf": _erf,
     "Pow": _power,
@@ -368,7 +370,7 @@ RULES: dict[str, Rule] = {
     "Gather": _gather,
     "Slice": _slice,
     "Concat": _concat,
-    "ReduceMean": _reduced,
-    "ReduceSum": _reduced,
-    "GatherElements": _gathered,
+    "ReduceMean": _reduce,
+    "ReduceSum": _reduce,
+    "GatherElements": _gather_elements,
 }

@@ -1,4 +1,7 @@
-"""TODO: what export/graphs/relevance.py is."""
+"""The relevance graph: the answer, its gradient by the maps, and the relevance that follows (Chefer et al. 2021).
+
+What it computes is defined in `model/explanations.py`, against which it is verified.
+"""
 
 from collections.abc import Mapping
 
@@ -6,39 +9,50 @@ import numpy as np
 import onnx
 
 from contract.manifest import KindName
-from export.graphs.base_graph import _abreast, _copied
+from export.graphs.base_graph import copy_base, sum_parallel
 from export.graphs.builder import FLOAT, Builder
-from export.graphs.cleanup import finish
+from export.graphs.cleanup import prune
 from export.graphs.gradient import differentiate
 from export.plan import Plan
-from export.tasks.traced import Look
+from export.traced import Traced
 
-SCALE = 1024.0
-"""Half floats: so many times the logit is differentiated, and its gradient divided again, lest small ones vanish."""
+GRADIENT_SCALE = 1024.0
+"""Loss scaling for half floats: this multiple of the logit is differentiated, so that small gradients do not vanish.
+
+The gradients are divided by it in float32.
+"""
 
 
-def relevance_graph(base: onnx.ModelProto, plan: Plan, look: Look) -> onnx.ModelProto:
-    """Return the graph of the answer, its gradient, and the relevance of one row a target."""
-    graph, b = _copied(base, plan, "relevance.")
+def relevance_graph(base: onnx.ModelProto, plan: Plan, traced: Traced) -> onnx.ModelProto:
+    """Extend the base graph to the relevance graph: the answer, and the relevance of the rows asked for."""
+    graph, b = copy_base(base, plan, "relevance.")
     answer = plan.outputs[0].name
     b.output(answer, f"{answer}.seen", FLOAT, plan.outputs[0].axes)
-    names = [name for kind in look.kinds for name in kind.maps]
+    names = [name for kind in traced.kinds for name in kind.maps]
     half = next(value for value in base.graph.output if value.name == names[0]).type.tensor_type.elem_type != FLOAT
-    gradients = differentiate(graph, f"{answer}.seen", _seed(b, plan, f"{answer}.seen", SCALE if half else 1), names)
-    layers = {kind.kind: [_relevance(b, name, gradients[name], half=half) for name in kind.maps] for kind in look.kinds}
+    gradients = differentiate(
+        graph, f"{answer}.seen", _output_gradient(b, plan, f"{answer}.seen", GRADIENT_SCALE if half else 1), names
+    )
+    layers = {
+        kind.kind: [_layer_relevance(b, name, gradients[name], half=half) for name in kind.maps]
+        for kind in traced.kinds
+    }
     if "cross" in layers:
-        _bimodal(b, plan, layers)
+        _bimodal_relevance(b, plan, layers)
     else:
-        kind, length = look.kinds[0], b.length(look.kinds[0].maps[0], 3)
+        kind, length = traced.kinds[0], b.length(traced.kinds[0].maps[0], 3)
         joint = b.one_hot("rows", length)  # (batch, row, key)
-        for wanted, layer in reversed(_abreast(b, kind, layers[kind.kind])):
-            joint = b.op("Where", wanted, b.op("Add", joint, b.op("MatMul", joint, layer)), joint)
+        for included, layer in reversed(sum_parallel(b, kind, layers[kind.kind])):
+            joint = b.op("Where", included, b.op("Add", joint, b.op("MatMul", joint, layer)), joint)
         b.output(kind.kind, joint, FLOAT, plan.outputs[1].axes)
-    return finish(graph, plan)
+    return prune(graph, plan)
 
 
-def _seed(b: Builder, plan: Plan, answer: str, scale: float) -> str:
-    """Return what the answer is weighed with: 1 at each row's target, which is its likeliest where it is negative."""
+def _output_gradient(b: Builder, plan: Plan, answer: str, scale: float) -> str:
+    """Return the gradient at the answer: `scale` at each row's target, 0 elsewhere.
+
+    A negative target stands for the most probable class.
+    """
     sequence = any(port.name == "position" for port in plan.inputs)
     row = answer
     if sequence:  # (batch, position, class)
@@ -52,15 +66,18 @@ def _seed(b: Builder, plan: Plan, answer: str, scale: float) -> str:
     return b.op("Mul", at, b.op("Unsqueeze", seed, b.constant([1])))
 
 
-def _relevance(b: Builder, weights: str, gradient: str, *, half: bool) -> str:
-    """`explanations.relevance_of`: (batch, query, key)."""
+def _layer_relevance(b: Builder, weights: str, gradient: str, *, half: bool) -> str:
+    """Compute `explanations.relevance_of` of one layer: (batch, query, key)."""
     if half:
-        weights, gradient = b.floats(weights), b.op("Div", b.floats(gradient), b.constant(SCALE, np.float32))
+        weights, gradient = (
+            b.as_float32(weights),
+            b.op("Div", b.as_float32(gradient), b.constant(GRADIENT_SCALE, np.float32)),
+        )
     return b.reduce("ReduceMean", b.op("Relu", b.op("Mul", weights, gradient)), 1, keep=False)
 
 
-def _bimodal(b: Builder, plan: Plan, layers: Mapping[KindName, list[str]]) -> None:
-    """`explanations.bimodal_relevance`, and of it the row of each target's position."""
+def _bimodal_relevance(b: Builder, plan: Plan, layers: Mapping[KindName, list[str]]) -> None:
+    """Compute `explanations.bimodal_relevance`, and output the row of each target's position."""
 
     def eye(layer: str) -> str:
         length = b.length(layer, 2)

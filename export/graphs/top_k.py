@@ -1,4 +1,4 @@
-"""The likeliest next tokens, taken in the graph: a step returns as many as are looked at, not a vocabulary a row."""
+"""The most probable next tokens, found in the graph: a step returns `count` tokens per row, not a vocabulary."""
 
 from collections.abc import Sequence
 
@@ -7,24 +7,24 @@ import onnx
 
 from contract.manifest import COUNT, LIKELIEST, TOKENS
 from export.graphs.builder import FLOAT, INT64, Builder
-from export.graphs.cleanup import finish
+from export.graphs.cleanup import prune
 from export.plan import Plan
 
 
-def stepping(plan: Plan) -> Plan:
-    """Return the plan of a step without what `with_likeliest` adds to its graph."""
-    return plan.cut({COUNT}, {LIKELIEST, TOKENS})
+def without_top_k(plan: Plan) -> Plan:
+    """Return the plan of a decode step without the ports that `with_top_k` adds."""
+    return plan.without_ports({COUNT}, {LIKELIEST, TOKENS})
 
 
-def with_likeliest(graph: onnx.ModelProto, plan: Plan, suppressed: Sequence[int]) -> onnx.ModelProto:
-    """Return the graph of a step that also returns its `count` likeliest tokens and the logarithms of their shares.
+def with_top_k(graph: onnx.ModelProto, plan: Plan, suppressed: Sequence[int]) -> onnx.ModelProto:
+    """Extend a decode step to return its `count` most probable tokens and their log probabilities.
 
-    The shares are of all tokens; those that are `suppressed` come last, with a logarithm of -inf. Equals come in the
-    order of their indices.
+    Probabilities are among all tokens. Those that are `suppressed` come last, with a log probability of -inf. Equal
+    ones come in the order of their indices.
     """
     b = Builder(graph, "likeliest.")
     (logits,) = (value for value in graph.graph.output if value.name == plan.outputs[0].name)
-    logs = b.op("LogSoftmax", b.floats(logits.name), axis=-1)
+    logs = b.op("LogSoftmax", b.as_float32(logits.name), axis=-1)
     vocabulary = logits.type.tensor_type.shape.dim[-1].dim_value
     known = [token for token in suppressed if 0 <= token < vocabulary]
     if known:
@@ -36,4 +36,4 @@ def with_likeliest(graph: onnx.ModelProto, plan: Plan, suppressed: Sequence[int]
     values, tokens = b.ops("TopK", 2, logs, count, axis=-1)
     b.output(LIKELIEST, values, FLOAT, axes[LIKELIEST])
     b.output(TOKENS, tokens, INT64, axes[TOKENS])
-    return finish(graph, plan)
+    return prune(graph, plan)

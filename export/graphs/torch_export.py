@@ -1,4 +1,4 @@
-"""Definition to ONNX: `torch.onnx.export` through torch.export, with named axes."""
+"""Trace a definition to an ONNX graph with named axes, by `torch.onnx.export` through torch.export."""
 
 import contextlib
 import io
@@ -9,17 +9,17 @@ from collections.abc import Iterator
 import onnx
 import torch
 
-from export.graphs.gru import TRANSLATIONS, traceable
+from export.graphs.gru import ONNX_TRANSLATIONS, with_traceable_gru
 from export.plan import Plan, Sizes
 
-OPSET = 20
-"""The first with one `Gelu` node, and the one at which dynamic int8 quantization was fastest on a CPU."""
+DEFAULT_OPSET = 20
+"""The first opset with a `Gelu` operator, and the one at which dynamic int8 quantization was fastest on a CPU."""
 
-OPSETS = range(18, 25)
-"""Those that the exporter writes and the runtime reads."""
+SUPPORTED_OPSETS = range(18, 25)
+"""The opsets that the exporter writes and the runtime reads."""
 
 
-def trace(plan: Plan, sizes: Sizes, opset: int = OPSET) -> onnx.ModelProto:
+def trace(plan: Plan, sizes: Sizes, opset: int = DEFAULT_OPSET) -> onnx.ModelProto:
     """Return the graph of a plan, traced at the given sizes, with its ports' names and every string axis dynamic.
 
     Any warning of the exporter is an error: it says that the graph is not what the definition is.
@@ -30,16 +30,16 @@ def trace(plan: Plan, sizes: Sizes, opset: int = OPSET) -> onnx.ModelProto:
         for port in plan.inputs
     ]
     named = plan.module.forward.__code__.co_argcount - 1  # without self
-    with _strict():
+    with _warnings_as_errors():
         program = torch.onnx.export(
-            traceable(plan.module.eval()),
+            with_traceable_gru(plan.module.eval()),
             tuple(arguments),
             dynamo=True,
             opset_version=opset,
             input_names=[port.name for port in plan.inputs],
             output_names=[port.name for port in plan.outputs],
             dynamic_shapes=(*shapes[:named], tuple(shapes[named:])) if len(shapes) > named else tuple(shapes),
-            custom_translation_table=TRANSLATIONS,
+            custom_translation_table=ONNX_TRANSLATIONS,
             external_data=False,
             verbose=False,
         )
@@ -49,10 +49,10 @@ def trace(plan: Plan, sizes: Sizes, opset: int = OPSET) -> onnx.ModelProto:
 
 
 @contextlib.contextmanager
-def _strict() -> Iterator[None]:
+def _warnings_as_errors() -> Iterator[None]:
     registration = logging.getLogger("torch.onnx._internal.exporter._registration")
     level = registration.level
-    registration.setLevel(logging.ERROR)  # it says at length that torchvision, which nothing here uses, is absent
+    registration.setLevel(logging.ERROR)  # it warns that torchvision is absent, which nothing here uses
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("error")

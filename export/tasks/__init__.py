@@ -1,1 +1,1 @@
-"""What each task exports: the plan of its graphs and what they take and return."""
+"""The plans of each task: its graphs, and their inputs and outputs."""

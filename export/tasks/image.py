@@ -1,21 +1,11 @@
-"""TODO: what export/tasks/image.py is."""
+"""The plan of a Vision Transformer that classifies or embeds images."""
 
 from typing import Any
 
-from contract.manifest import (
-    ImageRule,
-    Kind,
-    Method,
-    Port,
-    Scores,
-    Task,
-)
+from contract.manifest import ImageRule, Kind, Method, Port, Scores, Task
 from export.plan import Source
-from export.tasks.ports import _answer, _base, _encoder, _looks
-from export.tasks.traced import (
-    ImageLook,
-    Normalize,
-)
+from export.tasks.ports import answer_port, base_plan, derived_plans, encoder_kind
+from export.traced import Normalize, TracedViT
 from model.attention import MultiHeadAttention
 from model.attention_variants import Hard, ReAttention
 from model.vit import ViT, ViTConfig
@@ -33,13 +23,13 @@ def image_model(
     labels: tuple[str, ...] = (),
     scores: Scores = "softmax",
 ) -> Source:
-    """Plan the roles of a ViT that classifies images or embeds them."""
+    """Plan the graphs of a ViT that classifies images or embeds them."""
     kind = _vit_kind(model, config, task)
     tokens = config.prefix + config.grid[0] * config.grid[1]
     pixels = Port(name="pixels", dtype="uint8", axes=("batch", rule.height, rule.width, rule.channels))
-    answer = _answer(model, task, "batch")
-    look = ImageLook(model, (kind,), Normalize(rule.mean, rule.std))
-    base = _base(look, (pixels,), answer, {"image": tokens}, config.width)
+    answer = answer_port(model, task, "batch")
+    traced = TracedViT(model, (kind,), Normalize(rule.mean, rule.std))
+    base = base_plan(traced, (pixels,), answer, {"image": tokens}, config.width)
     return Source(
         name=name,
         family=family,
@@ -47,19 +37,20 @@ def image_model(
         labels=labels,
         scores=scores,
         image=rule,
+        traced=traced,
         base=base,
-        plans=_looks(base, {"image": tokens}),
+        plans=derived_plans(traced, base, {"image": tokens}),
         attention=(kind,),
         made_by=made_by,
-        traced={"batch": 2},
-        tried=({"batch": 1}, {"batch": 3}, {"batch": 5}),
+        traced_at={"batch": 2},
+        verified_at=({"batch": 1}, {"batch": 3}, {"batch": 5}),
     )
 
 
 def _vit_kind(model: ViT, config: ViTConfig, task: Task) -> Kind:
-    """Return the attention of a ViT's encoder, whichever its parts are."""
+    """Return the attention of a ViT's encoder, with the methods that its variant of attention allows."""
     parts = {name: part for name, part in model.named_modules() if isinstance(part, MultiHeadAttention)}
-    kind = _encoder(task, len(parts), config.heads, "image", config.prefix, config.grid)
+    kind = encoder_kind(task, len(parts), config.heads, "image", config.prefix, config.grid)
     missing: set[Method] = set()
     if any(isinstance(part.select, ReAttention) for part in parts.values()):
         missing.add("rollout")  # its rows do not sum to one

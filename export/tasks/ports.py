@@ -1,102 +1,124 @@
-"""From a definition to a source: which roles a task has, and what goes into and out of their graphs."""
+"""The parts that the plans of all tasks share: ports, kinds of attention, the base graph and those derived from it."""
 
-from contract.manifest import (
-    Kind,
-    KindName,
-    Method,
-    Port,
-    Task,
-)
-from export.plan import Below, Plan
-from export.tasks.traced import (
-    Look,
-)
+from contract.manifest import Kind, KindName, Method, Port, Task
+from export.plan import Plan, UpperBounds
+from export.traced import Traced
 from model.text_encoder import TextEncoder
 from model.vit import ViT
 
-LONG = 64
-"""Tokens of the longest texts at which maps are verified; predictions are, once, at the longest there are."""
+MAX_VERIFIED_TOKENS = 64
+"""The longest texts at which maps are verified. Predictions are also verified once at the longest that there are."""
+
+SELECTION_CONTROLS = ("layers", "rows", "heads")
+"""Inputs of an attention graph, per kind, that select which maps it returns."""
 
 
-def _base(
-    look: Look, given: tuple[Port, ...], answer: Port, sizes: dict[str, int], width: int, below: Below | None = None
+def base_plan(
+    traced: Traced,
+    inputs: tuple[Port, ...],
+    answer: Port,
+    sizes: dict[str, int],
+    width: int,
+    upper_bounds: UpperBounds | None = None,
 ) -> Plan:
-    """Plan the graph that those of attention, prediction and relevance are made of: it returns whatever is seen."""
+    """Plan the base graph, from which the attention, prediction and relevance graphs are derived.
 
+    It returns the answer, every map and every value. `sizes` gives the lengths of the axes that never vary; `width` is
+    that of all heads together.
+    """
     weights, values = [], []
-    for kind in look.kinds:
+    for kind in traced.kinds:
         query, key = (sizes.get(axis, axis) for axis in (kind.query, kind.fed))
         for name in kind.maps:
-            weights.append(_float(name, "batch", kind.heads, query, key))
-            values.append(_float(f"{name}.value", "batch", kind.heads, key, width // kind.heads))
-    return Plan("attention", look, given, (answer, *weights, *values), len(weights), below or {})
+            weights.append(float_port(name, "batch", kind.heads, query, key))
+            values.append(float_port(f"{name}.value", "batch", kind.heads, key, width // kind.heads))
+    return Plan("attention", traced, inputs, (answer, *weights, *values), len(weights), upper_bounds or {})
 
 
-def _looks(base: Plan, sizes: dict[str, int]) -> tuple[Plan, ...]:
-    """Plan what is made of a base: the graphs of attention, of the prediction alone, and of relevance if it has one."""
-    look, answer = base.module, base.outputs[0]
-    assert isinstance(look, Look)  # noqa: S101 # for the type checker
-    own, read = [], []
-    for kind in look.kinds:
-        name, key = kind.kind, sizes.get(kind.fed, kind.fed)
-        own += [Port(name=f"{name}.{what}", dtype="int64", axes=(f"{name}.{what}",)) for what in CONTROLS]
-        if "rollout" in kind.methods:
-            own.append(Port(name=f"{name}.discard", dtype="int64", axes=()))
-        own.append(Port(name=f"{name}.special", dtype="bool", axes=("batch", key)))
-        read.append(_float(name, "batch", f"{name}.head", f"{name}.layer", f"{name}.row", key))
-        read.append(_float(f"{name}.diagnostics", "batch", f"{name}.layers", f"{name}.heads", kind.query, "figure"))
-    controls = [Port(name=name, dtype="int64", axes=()) for name in ("method", "fusion")]
-    controls.append(Port(name="diagnose", dtype="bool", axes=()))
+def derived_plans(traced: Traced, base: Plan, sizes: dict[str, int]) -> tuple[Plan, ...]:
+    """Plan what is derived from the base graph: attention, the prediction alone, and relevance if a kind has it."""
     plans = [
-        Plan("attention", look, (*base.inputs, *controls, *own), (answer, *read), base.attentions, base.below),
-        Plan("predict", look, base.inputs, (answer,), base.attentions, base.below),
+        _attention_plan(traced, base, sizes),
+        Plan("predict", traced, base.inputs, base.outputs[:1], base.attentions, base.upper_bounds),
     ]
-    explained = [kind for kind in look.kinds if "relevance" in kind.methods]
+    explained = [kind for kind in traced.kinds if "relevance" in kind.methods]
     if explained:
-        asked = [_one("explained")]
-        if len(answer.axes) > 2:
-            asked.append(_one("position"))
-        if len(explained) == 1:
-            asked.append(Port(name="rows", dtype="int64", axes=("batch", "rows")))
-            asked.append(Port(name=f"{explained[0].kind}.layers", dtype="int64", axes=(f"{explained[0].kind}.layers",)))
-        rows: str | int = "rows" if len(explained) == 1 else 1
-        shown = [_float(kind.kind, "batch", rows, sizes.get(kind.fed, kind.fed)) for kind in explained]
-        plans.append(Plan("relevance", look, (*base.inputs, *asked), (answer, *shown), base.attentions, base.below))
+        plans.append(_relevance_plan(traced, base, explained, sizes))
     return tuple(plans)
 
 
-CONTROLS = ("layers", "rows", "heads")
+def _attention_plan(traced: Traced, base: Plan, sizes: dict[str, int]) -> Plan:
+    """Plan the graph of the answer, the maps that its controls ask for, and diagnostics."""
+    own, outputs = [], []
+    for kind in traced.kinds:
+        name, key = kind.kind, sizes.get(kind.fed, kind.fed)
+        own += [Port(name=f"{name}.{what}", dtype="int64", axes=(f"{name}.{what}",)) for what in SELECTION_CONTROLS]
+        if "rollout" in kind.methods:
+            own.append(Port(name=f"{name}.discard", dtype="int64", axes=()))
+        own.append(Port(name=f"{name}.special", dtype="bool", axes=("batch", key)))
+        outputs.append(float_port(name, "batch", f"{name}.head", f"{name}.layer", f"{name}.row", key))
+        outputs.append(
+            float_port(f"{name}.diagnostics", "batch", f"{name}.layers", f"{name}.heads", kind.query, "figure")
+        )
+    controls = [Port(name=name, dtype="int64", axes=()) for name in ("method", "fusion")]
+    controls.append(Port(name="diagnose", dtype="bool", axes=()))
+    inputs = (*base.inputs, *controls, *own)
+    return Plan("attention", traced, inputs, (base.outputs[0], *outputs), base.attentions, base.upper_bounds)
 
 
-def _encoder(task: Task, layers: int, heads: int, axis: str, prefix: int, grid: tuple[int, int] | None = None) -> Kind:
+def _relevance_plan(traced: Traced, base: Plan, explained: list[Kind], sizes: dict[str, int]) -> Plan:
+    """Plan the graph of the answer and the relevance of the `explained` kinds."""
+    answer = base.outputs[0]
+    controls = [index_port("explained")]
+    if len(answer.axes) > 2:
+        controls.append(index_port("position"))
+    rows: str | int = 1
+    if len(explained) == 1:
+        rows, name = "rows", explained[0].kind
+        controls.append(Port(name="rows", dtype="int64", axes=("batch", "rows")))
+        controls.append(Port(name=f"{name}.layers", dtype="int64", axes=(f"{name}.layers",)))
+    maps = [float_port(kind.kind, "batch", rows, sizes.get(kind.fed, kind.fed)) for kind in explained]
+    inputs = (*base.inputs, *controls)
+    return Plan("relevance", traced, inputs, (answer, *maps), base.attentions, base.upper_bounds)
+
+
+def encoder_kind(
+    task: Task, layers: int, heads: int, axis: str, prefix: int, grid: tuple[int, int] | None = None
+) -> Kind:
+    """Return the self-attention of an encoder over an axis, which begins with `prefix` tokens that are no patches."""
     more: tuple[Method, ...] = () if task == "feature-extraction" else ("relevance",)  # a vector has no class
-    kind = _kind("encoder", "encoder.blocks.{}.attention", layers, heads, axis, axis, *more)
+    kind = attention_kind("encoder", "encoder.blocks.{}.attention", layers, heads, axis, axis, *more)
     return kind.model_copy(update={"prefix": prefix, "grid": grid})
 
 
-def _kind(name: KindName, path: str, layers: int, heads: int, query: str, key: str, *more: Method) -> Kind:
+def attention_kind(name: KindName, path: str, layers: int, heads: int, query: str, key: str, *more: Method) -> Kind:
+    """Return a kind of attention whose maps stand at a path with `{}` for the layer, with `more` methods."""
     maps = tuple(path.format(layer) for layer in range(layers))
     methods: tuple[Method, ...] = ("raw", "norm") if name == "cross" else ("raw", "rollout", "norm")
     return Kind(kind=name, maps=maps, heads=heads, query=query, key=key, normalized=True, methods=(*methods, *more))
 
 
-def _answer(model: ViT | TextEncoder, task: Task, *axes: str) -> Port:
-    """Name what the head returns; its last layer says how wide it is."""
+def answer_port(model: ViT | TextEncoder, task: Task, *axes: str) -> Port:
+    """Return the port of what the head returns."""
     name = "embeddings" if task == "feature-extraction" else "logits"
-    return _float(name, *axes, model.width)
+    return float_port(name, *axes, model.width)
 
 
-def _tokens(name: str, axis: str | None = None) -> Port:
+def token_port(name: str, axis: str | None = None) -> Port:
+    """Return a port of integers (batch, axis), the axis named as the port unless given."""
     return Port(name=name, dtype="int64", axes=("batch", axis or name))
 
 
-def _visible(axis: str) -> Port:
+def visible_port(axis: str) -> Port:
+    """Return the port of the mask (batch, axis) that is True where there is a token."""
     return Port(name=f"{axis}_visible", dtype="bool", axes=("batch", axis))
 
 
-def _one(name: str) -> Port:
+def index_port(name: str) -> Port:
+    """Return a port of one integer per row."""
     return Port(name=name, dtype="int64", axes=("batch",))
 
 
-def _float(name: str, *axes: int | str) -> Port:
+def float_port(name: str, *axes: int | str) -> Port:
+    """Return a port of single floats."""
     return Port(name=name, dtype="float32", axes=axes)

@@ -1,17 +1,19 @@
-"""TODO: what export/tasks/text.py is."""
+"""The plan of a text encoder that classifies texts, embeds them or fills their gaps."""
 
 from typing import Any
 
-from contract.manifest import (
-    Scores,
-    Task,
-    TextRule,
+from contract.manifest import Scores, Task, TextRule
+from export.plan import Source, UpperBounds
+from export.tasks.ports import (
+    MAX_VERIFIED_TOKENS,
+    answer_port,
+    base_plan,
+    derived_plans,
+    encoder_kind,
+    token_port,
+    visible_port,
 )
-from export.plan import Below, Source
-from export.tasks.ports import LONG, _answer, _base, _encoder, _looks, _tokens, _visible
-from export.tasks.traced import (
-    TextLook,
-)
+from export.traced import TracedTextEncoder
 from model.text_encoder import TextEncoder, TextEncoderConfig
 
 
@@ -28,19 +30,19 @@ def text_model(
     labels: tuple[str, ...] = (),
     scores: Scores = "softmax",
 ) -> Source:
-    """Plan the roles of an encoder that classifies texts, embeds them or fills their gaps."""
-    kind = _encoder(task, config.layers, config.heads, "source", prefix=1)
-    ports = [_tokens("source"), _visible("source")]
-    below: Below = {"source": config.vocabulary, "source_types": max(config.types, 1)}
+    """Plan the graphs of an encoder that classifies texts, embeds them or fills their gaps."""
+    kind = encoder_kind(task, config.layers, config.heads, "source", prefix=1)
+    ports = [token_port("source"), visible_port("source")]
+    upper_bounds: UpperBounds = {"source": config.vocabulary, "source_types": max(config.types, 1)}
     if config.types:
-        ports.append(_tokens("source_types", "source"))
+        ports.append(token_port("source_types", "source"))
     if task == "fill-mask":
-        ports.append(_tokens("masked"))
-        below["masked"] = "source"
-    answer = _answer(model, task, "batch", *(("masked",) if task == "fill-mask" else ()))
-    look = TextLook(model, (kind,), typed=config.types > 0)
-    base = _base(look, tuple(ports), answer, {}, config.width, below)
-    long = min(config.length, LONG)
+        ports.append(token_port("masked"))
+        upper_bounds["masked"] = "source"
+    answer = answer_port(model, task, "batch", *(("masked",) if task == "fill-mask" else ()))
+    traced = TracedTextEncoder(model, (kind,), typed=config.types > 0)
+    base = base_plan(traced, tuple(ports), answer, {}, config.width, upper_bounds)
+    long = min(config.length, MAX_VERIFIED_TOKENS)
     return Source(
         name=name,
         family=family,
@@ -49,15 +51,16 @@ def text_model(
         scores=scores,
         text=text,
         tokenizer=tokenizer,
+        traced=traced,
         base=base,
-        plans=_looks(base, {}),
+        plans=derived_plans(traced, base, {}),
         attention=(kind,),
         made_by=made_by,
-        traced={"batch": 2, "source": 7, "masked": 3},
-        tried=(
+        traced_at={"batch": 2, "source": 7, "masked": 3},
+        verified_at=(
             {"batch": 1, "source": 1, "masked": 1},
             {"batch": 3, "source": min(13, long), "masked": 2},
             {"batch": 5, "source": long, "masked": 4},
         ),
-        longest={"batch": 1, "source": config.length, "masked": 1},
+        verified_longest={"batch": 1, "source": config.length, "masked": 1},
     )

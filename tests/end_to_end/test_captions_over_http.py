@@ -12,10 +12,10 @@ import torch
 from PIL import Image
 
 from contract.manifest import Generation, ImageRule
-from export.bundled import ALIGNED
-from export.checkpoints.tokenizers.tokenizer import words as worded
+from export.bundled import DECODER_ATTENTION
+from export.checkpoints.tokenizers.tokenizer import word_tokenizer
 from export.pipeline import export
-from export.tasks.generation import aligned, crossing
+from export.tasks.alignment import AlignedDecoder, aligned_image, cross_kind
 from model.captioner import CAPTIONS_MEAN as MEAN
 from model.captioner import CAPTIONS_STD as STD
 from model.captioner import CaptionerConfig, captioner
@@ -57,25 +57,29 @@ def tiny():
 
 def write(folder):
     """Export it."""
-    decoder = CONFIG.decoder
-    source = aligned(
+    decoder = AlignedDecoder(
+        cross_kind((DECODER_ATTENTION,), "image", joined=False, grid=CONFIG.grid),
+        vocabulary=CONFIG.decoder.vocabulary,
+        memory={
+            f"{DECODER_ATTENTION}.key": CONFIG.decoder.alignment,
+            f"{DECODER_ATTENTION}.value": CONFIG.decoder.source,
+            "memory.state": CONFIG.decoder.width,
+        },
+        states={"decoder.state": CONFIG.decoder.width},
+        unrolled=MOST,
+    )
+    source = aligned_image(
         "tiny",
         tiny(),
-        crossing((ALIGNED,), "image", joined=False, grid=CONFIG.grid),
+        decoder,
         family="recurrent",
-        vocabulary=decoder.vocabulary,
-        memory={
-            f"{ALIGNED}.key": decoder.alignment, f"{ALIGNED}.value": decoder.source, "memory.state": decoder.width
-        },
-        states={"decoder.state": decoder.width},
-        unrolled=MOST,
         rules=Generation(start=START, end=END, max_new_tokens=MOST, caches=(), memory=()),
         made_by={"definition": "tiny"},
         image=ImageRule(
             height=SIDE, width=SIDE, channels=1, locate="middle", resize=(SIDE, SIDE), mean=(MEAN,), std=(STD,)
         ),
-        tokenizer=worded(SPECIALS, WORDS),
-    )  # fmt: skip
+        tokenizer=word_tokenizer(SPECIALS, WORDS),
+    )
     export(source, "1", folder)
 
 
@@ -117,7 +121,7 @@ def definition():
         x = (torch.tensor(pixels, dtype=torch.float64)[None, None] / 255 - MEAN) / STD
         with torch.no_grad():
             logits, maps = model(x, None, torch.tensor([target]))
-        return logits[0].numpy(), maps[ALIGNED][0, 0].numpy()
+        return logits[0].numpy(), maps[DECODER_ATTENTION][0, 0].numpy()
 
     return explain
 
@@ -261,7 +265,7 @@ def test_the_map_of_a_word_is_the_definitions_and_lies_over_the_image(client, de
     assert values(seen) == pytest.approx(wanted, abs=1e-5)
     assert values(seen).sum(-1) == pytest.approx(np.ones(len(tokens)), abs=1e-5)
     assert wanted.std(-1).min() > 0.01
-    assert (shown["name"], shown["kind"], shown["layer"], shown["normalized"]) == (ALIGNED, "cross", 0, True)
+    assert (shown["name"], shown["kind"], shown["layer"], shown["normalized"]) == (DECODER_ATTENTION, "cross", 0, True)
     assert shown["shape"] == [1, len(tokens), 16]
     words = ["[END]" if token == END else WORDS[token - len(SPECIALS)] for token in tokens]
     assert [token["text"].strip() for token in seen["tokens"]["target"]] == words

@@ -15,7 +15,7 @@ from PIL import Image
 from tokenizers import Tokenizer
 
 from tests.conftest import served
-from tests.export.checkpoints import CASES, WORDS, reference
+from tests.samples.checkpoints import CASES, WORDS, reference
 
 transformers.logging.set_verbosity_error()
 TOLERANCE = 1e-4

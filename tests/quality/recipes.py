@@ -25,7 +25,7 @@ from torch.nn import functional as F
 from contract.artifact import read_artifact
 from contract.manifest import FUSIONS, GRAPH_METHODS, Generation, ImageRule, TextRule
 from export.bundled import SOURCES
-from export.checks import reference as definition
+from export.checks import reference
 from export.pipeline import export
 from export.tasks.generation import text_to_text
 from export.tasks.image import image_model
@@ -216,20 +216,20 @@ class Definition(Graphs):
     """What the graphs of a source would return: the definition that each is verified against when it is exported."""
 
     def __init__(self, source) -> None:
-        self.source, self.look, self.kinds = source, source.base.module, source.attention
+        self.source, self.traced, self.kinds = source, source.traced, source.attention
 
     def run(self, role, feed):
         """As above."""
         feed = {name: torch.as_tensor(value) for name, value in feed.items()}
         inputs = [feed.pop(port.name) for port in self.source.base.inputs]
         with torch.no_grad():
-            seen = self.look.explain(*inputs)
-            found = definition.read(self.look, seen, feed, None)[::2] if role == "attention" else []
+            observed = self.traced.observe(*inputs)
+            found = reference.attention_outputs(self.traced, observed, feed, None)[::2] if role == "attention" else []
         if role == "relevance":
-            found = definition.relevance(self.look, inputs, feed)
+            found = reference.relevance(self.traced, inputs, feed)
         names = [kind.kind for kind in self.explained(role)]
         maps = {name: one.numpy() for name, one in zip(names, found, strict=role != "predict")}
-        return {"logits": seen.answer.numpy(), **maps}
+        return {"logits": observed.answer.numpy(), **maps}
 
 
 def read(graphs, inputs, method, kind="encoder", rows=(0,)):

@@ -1,13 +1,13 @@
 """BART (Lewis et al. 2020): an encoder-decoder with learned positions."""
 
-from export.checkpoints.sequence_family import Config, SequenceFamily, stack_names
+from export.checkpoints.sequence_family import SequenceConfig, SequenceFamily, stack_names
 from export.checkpoints.tensor_names import Names
 
 HEAD: Names = {"final_logits_bias": "head.bias"}
 
 BART = SequenceFamily(
     "bart",
-    Config,
+    SequenceConfig,
     {
         **stack_names(),
         "encoder.embed_positions": "source.positions",

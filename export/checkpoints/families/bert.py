@@ -7,7 +7,7 @@ from model.text_encoder import TextEncoderConfig
 
 
 class Config(TextConfig):
-    """`config.json`, which RoBERTa has in common."""
+    """`config.json` of BERT and RoBERTa."""
 
     hidden_size: Size = 768
     num_hidden_layers: Size = 12
@@ -35,7 +35,7 @@ NAMES: Names = {
 
 
 class BertFamily(TextFamily[Config]):
-    """The first token, [CLS], is classified."""
+    """A text encoder whose first token, [CLS], is classified."""
 
     def sizes(self, config: Config) -> TextEncoderConfig:
         """Return the definition's sizes."""
@@ -65,7 +65,7 @@ BERT = BertFamily(
         "feature-extraction": {},
     },
     prefix="bert.",
-    aside=("embeddings.position_ids", "cls.seq_relationship"),
-    words="cls.predictions.decoder",
-    bias="cls.predictions.bias",
+    unused=("embeddings.position_ids", "cls.seq_relationship"),
+    output_layer="cls.predictions.decoder",
+    output_bias="cls.predictions.bias",
 )

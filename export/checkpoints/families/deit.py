@@ -12,7 +12,7 @@ from model.vit import ViTConfig
 
 
 class DeiTFamily(ViTFamily):
-    """As a ViT; where the teacher's classifier is there too, the mean of both is taken."""
+    """Like a ViT; if the checkpoint has the teacher's classifier too, the mean of both is the answer."""
 
     def sizes(self, config: Config, image: tuple[int, int], checkpoint: Checkpoint) -> ViTConfig:
         """Return the definition's sizes."""
@@ -20,7 +20,7 @@ class DeiTFamily(ViTFamily):
         return dataclasses.replace(super().sizes(config, image, checkpoint), distillation_tokens=int(distilled))
 
     def head(self, config: Config, sizes: ViTConfig, task: Task, checkpoint: Checkpoint) -> nn.Module:
-        """Return a fresh head."""
+        """Return a head for the task, not yet filled."""
         if task == "image-classification" and "distillation_classifier.weight" in checkpoint.tensors:
             return DistilledClassifier(sizes.width, sizes.classes)
         return super().head(config, sizes, task, checkpoint)
@@ -39,6 +39,6 @@ DEIT = DeiTFamily(
         "feature-extraction": {"pooler.dense": "head.dense"},
     },
     prefix="deit.",
-    aside=("embeddings.mask_token",),
+    unused=("embeddings.mask_token",),
     processor="DeiTImageProcessor",
 )

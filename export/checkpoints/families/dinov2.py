@@ -8,7 +8,7 @@ from torch import nn
 from contract.manifest import Task
 from export.checkpoints.checkpoint import Checkpoint
 from export.checkpoints.family import Epsilon, Index
-from export.checkpoints.image_family import EMBEDDING, ImageConfig, ImageFamily, block_names, sides
+from export.checkpoints.image_family import EMBEDDING_NAMES, ImageConfig, ImageFamily, block_names, sides
 from export.checkpoints.tensor_names import Names, cut
 from model.attention import MultiHeadAttention
 from model.heads import FirstAndMeanClassifier, FirstState
@@ -17,13 +17,13 @@ from model.vit import ViTConfig, dinov2_block, feed_forward
 
 
 class Config(ImageConfig):
-    """`config.json`."""
+    """`config.json` of DINOv2."""
 
     mlp_ratio: Annotated[int | float, Field(gt=0)] = 4
     layer_norm_eps: Epsilon = 1e-6
     use_swiglu_ffn: bool = False
     num_register_tokens: Index = 0
-    no_matter = frozenset(
+    irrelevant_keys = frozenset(
         # of the backbone, which hands out every layer's states, and of masked training; width / ratio say the rest
         {"apply_layernorm", "out_features", "out_indices", "reshape_hidden_states", "stage_names", "use_mask_token"}
         | {"intermediate_size"}
@@ -31,13 +31,13 @@ class Config(ImageConfig):
 
 
 class RegistersConfig(Config):
-    """As above, with four registers unless it says otherwise."""
+    """`config.json` of the variant with registers, four by default."""
 
     num_register_tokens: Index = 4
 
 
 NAMES: Names = {
-    **EMBEDDING,
+    **EMBEDDING_NAMES,
     **block_names(),
     "embeddings.register_tokens": "registers",
     "encoder.layer.{}.norm1": "encoder.blocks.{}.attention_norm",
@@ -53,7 +53,7 @@ NAMES: Names = {
 
 
 class Dinov2Family(ImageFamily[Config]):
-    """Classified by the class token beside the mean of the patches; features are the class token."""
+    """A ViT classified by the class token and the mean of the patches; features are the class token."""
 
     def image(self, trained: tuple[int, int], processed: tuple[int, int] | None) -> tuple[int, int]:
         """Return the processor's size: the model is trained at a larger one, and meant to be used at any."""
@@ -86,7 +86,7 @@ class Dinov2Family(ImageFamily[Config]):
         return dinov2_block(sizes, attention, mlp)
 
     def head(self, config: Config, sizes: ViTConfig, task: Task, checkpoint: Checkpoint) -> nn.Module:
-        """Return a fresh head."""
+        """Return a head for the task, not yet filled."""
         if task == "image-classification":
             return FirstAndMeanClassifier(sizes.width, sizes.classes, sizes.prefix)
         return FirstState()
@@ -96,14 +96,14 @@ HEADS: dict[Task, dict[str, str]] = {"image-classification": {"classifier": "hea
 PROCESSOR = "BitImageProcessor"
 MASK = ("embeddings.mask_token",)
 
-DINOV2 = Dinov2Family("dinov2", Config, NAMES, HEADS, prefix="dinov2.", aside=MASK, processor=PROCESSOR)
+DINOV2 = Dinov2Family("dinov2", Config, NAMES, HEADS, prefix="dinov2.", unused=MASK, processor=PROCESSOR)
 DINOV2_WITH_REGISTERS = Dinov2Family(
     "dinov2_with_registers",
     RegistersConfig,
     NAMES,
     HEADS,
     prefix="dinov2_with_registers.",
-    aside=MASK,
+    unused=MASK,
     processor=PROCESSOR,
     antialias=True,
 )

@@ -13,7 +13,9 @@ class Config(TextConfig):
     n_heads: Size = 12
     hidden_dim: Size = 3072
     activation: Activation = "gelu"
-    no_matter = frozenset({"sinusoidal_pos_embds", "tie_weights_"})  # the positions are in the checkpoint either way
+    irrelevant_keys = frozenset(
+        {"sinusoidal_pos_embds", "tie_weights_"}
+    )  # the positions are in the checkpoint either way
 
 
 class DistilBertFamily(TextFamily[Config]):
@@ -57,8 +59,8 @@ DISTILBERT = DistilBertFamily(
         "feature-extraction": {},
     },
     prefix="distilbert.",
-    aside=("embeddings.position_ids",),
-    words="vocab_projector",
-    bias="vocab_projector.bias",
-    classified="relu",
+    unused=("embeddings.position_ids",),
+    output_layer="vocab_projector",
+    output_bias="vocab_projector.bias",
+    classifier_activation="relu",
 )

@@ -7,10 +7,10 @@ from torch import Tensor, nn
 from contract.manifest import Task, TextRule
 from export.checkpoints import family
 from export.checkpoints.checkpoint import Checkpoint
-from export.checkpoints.family import Activation, Epsilon, Family, Size, Wish, made_by
-from export.checkpoints.generation_config import generation
+from export.checkpoints.family import Activation, Epsilon, ExportOptions, Family, Size, made_by
+from export.checkpoints.generation_config import read_generation
 from export.checkpoints.tensor_names import Names, copy_of, cut
-from export.checkpoints.tokenizers.tokenizer import longest, of_checkpoint
+from export.checkpoints.tokenizers.tokenizer import max_text_tokens, read_tokenizer
 from export.plan import Source
 from export.tasks.generation import text_continuer
 from model.gpt import GPTConfig, gpt
@@ -29,7 +29,7 @@ class Config(family.Config):
     layer_norm_epsilon: Epsilon = 1e-5
     scale_attn_weights: bool = True
     scale_attn_by_inverse_layer_idx: bool = False
-    no_matter = frozenset(
+    irrelevant_keys = frozenset(
         # `reorder_and_upcast_attn` only says in what precision; the summary is another task's head
         {"n_ctx", "reorder_and_upcast_attn"}
         | {"summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels"}
@@ -38,11 +38,11 @@ class Config(family.Config):
 
 @dataclass(frozen=True)
 class GPT2Family(Family[Config]):
-    """Continues texts."""
+    """A decoder alone, which continues texts."""
 
-    def build(self, checkpoint: Checkpoint, wish: Wish, config: Config, task: Task) -> Source:
-        """Compose the definition, fill it, and say what is to be exported."""
-        tokenizer = of_checkpoint(checkpoint, config.vocab_size)
+    def build(self, checkpoint: Checkpoint, options: ExportOptions, config: Config, task: Task) -> Source:
+        """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
+        tokenizer = read_tokenizer(checkpoint, config.vocab_size)
         sizes = GPTConfig(
             config.vocab_size,
             length=config.n_positions,
@@ -54,18 +54,22 @@ class GPT2Family(Family[Config]):
             epsilon=config.layer_norm_epsilon,
         )
         head = None if config.tie_word_embeddings else nn.Linear(sizes.width, sizes.vocabulary, bias=False)
-        module, aside = self.fill(gpt(sizes, head), checkpoint, config, task)
+        module, unused = self.fill(gpt(sizes, head), checkpoint, config, task)
         return text_continuer(
-            wish.name,
+            options.name,
             module,
             sizes,
             family=self.model_type,
-            text=TextRule(tokenizer="tokenizer.json", max_tokens=longest(checkpoint, sizes.length)),
+            text=TextRule(tokenizer="tokenizer.json", max_tokens=max_text_tokens(checkpoint, sizes.length)),
             tokenizer=tokenizer.to_str(pretty=True),
-            rules=generation(
-                checkpoint, continues=True, vocabulary=config.vocab_size, room=sizes.length, ignored=wish.ignored
+            rules=read_generation(
+                checkpoint,
+                continues=True,
+                vocabulary=config.vocab_size,
+                positions=sizes.length,
+                ignored=options.ignored,
             ),
-            made_by=made_by(self.model_type, sizes, checkpoint, aside),
+            made_by=made_by(self.model_type, sizes, checkpoint, unused),
         )
 
     def head_names(self, config: Config, task: Task) -> Names:
@@ -73,7 +77,7 @@ class GPT2Family(Family[Config]):
         return {"lm_head.weight": copy_of("embed.tokens.weight") if config.tie_word_embeddings else "head.weight"}
 
     def adapt(self, config: Config, module: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Fold what the scores are scaled by, beyond 1 / √width of a head, into the queries."""
+        """Fold the scale of the scores, apart from 1 / √(head width), into the queries."""
         for layer in range(config.n_layer):
             factor = 1.0 if config.scale_attn_weights else (config.n_embd / config.n_head) ** 0.5
             factor /= layer + 1 if config.scale_attn_by_inverse_layer_idx else 1
@@ -102,5 +106,5 @@ GPT2 = GPT2Family(
     },
     heads={"text-generation": {}},
     prefix="transformer.",
-    aside=("h.{}.attn.bias", "h.{}.attn.masked_bias"),  # the causal mask, which older checkpoints hold
+    unused=("h.{}.attn.bias", "h.{}.attn.masked_bias"),  # the causal mask, which older checkpoints hold
 )

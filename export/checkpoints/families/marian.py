@@ -9,13 +9,12 @@ from export.checkpoints.checkpoint import Checkpoint
 from export.checkpoints.families import bart
 from export.checkpoints.family import Size
 from export.checkpoints.tensor_names import copy_of
-from export.checkpoints.tokenizers.marian import TokenizerError, convert
-from export.checkpoints.tokenizers.tokenizer import fitting
-from export.errors import CheckpointError
+from export.checkpoints.tokenizers.marian import convert
+from export.checkpoints.tokenizers.tokenizer import parse_tokenizer
 from model.transformer import Transformer, TransformerConfig, Wiring, marian
 
 
-class Config(sequence_family.Config):
+class Config(sequence_family.SequenceConfig):
     """`config.json`."""
 
     decoder_vocab_size: Size | None = None
@@ -24,7 +23,7 @@ class Config(sequence_family.Config):
 
 @dataclass(frozen=True)
 class MarianFamily(sequence_family.SequenceFamily[Config]):
-    """As BART, with sinusoids, without norms of embeddings, and perhaps a vocabulary a side."""
+    """Like BART, with sinusoidal positions, without norms of embeddings, and optionally with two vocabularies."""
 
     def sizes(self, config: Config) -> TransformerConfig:
         """Return the definition's sizes."""
@@ -44,15 +43,12 @@ class MarianFamily(sequence_family.SequenceFamily[Config]):
         return marian(sizes, wiring, scale=scale, head=head)
 
     def tokenizers(self, checkpoint: Checkpoint, sizes: TransformerConfig) -> tuple[str, str | None]:
-        """Convert the sentencepiece models; a folder without them must hold a tokenizer."""
+        """Return the converted SentencePiece models; a folder without them must hold a tokenizer."""
         if not checkpoint.has("source.spm"):
             return super().tokenizers(checkpoint, sizes)
-        try:
-            source, target = convert(checkpoint.folder)
-        except TokenizerError as error:
-            raise CheckpointError(str(error)) from error
-        fitting("source.spm", source, sizes.vocabulary)
-        fitting("target.spm", target, sizes.target_vocabulary or sizes.vocabulary)
+        source, target = convert(checkpoint.folder)
+        parse_tokenizer("source.spm", source, sizes.vocabulary)
+        parse_tokenizer("target.spm", target, sizes.target_vocabulary or sizes.vocabulary)
         return source, target
 
 

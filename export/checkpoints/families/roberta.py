@@ -1,4 +1,4 @@
-"""RoBERTa (Liu et al. 2019): a BERT whose positions begin behind that of padding, trained without pairs."""
+"""RoBERTa (Liu et al. 2019): a BERT whose positions begin after that of padding, trained without pairs."""
 
 import dataclasses
 
@@ -14,7 +14,7 @@ class Config(bert.Config):
 
 
 class RobertaFamily(bert.BertFamily):
-    """As BERT, with other names for its heads."""
+    """Like BERT, with other names for its heads."""
 
     def sizes(self, config: bert.Config) -> TextEncoderConfig:
         """Return the definition's sizes."""
@@ -36,8 +36,8 @@ ROBERTA = RobertaFamily(
         "feature-extraction": {},
     },
     prefix="roberta.",
-    aside=("embeddings.position_ids", "pooler.dense"),
-    words="lm_head.decoder",
-    bias="lm_head.bias",
-    filled="gelu",
+    unused=("embeddings.position_ids", "pooler.dense"),
+    output_layer="lm_head.decoder",
+    output_bias="lm_head.bias",
+    mask_activation="gelu",
 )

@@ -5,7 +5,7 @@ from torch import nn
 from contract.manifest import Task
 from export.checkpoints.checkpoint import Checkpoint
 from export.checkpoints.family import Activation, Epsilon, Size
-from export.checkpoints.image_family import EMBEDDING, ImageConfig, ImageFamily, block_names, sides
+from export.checkpoints.image_family import EMBEDDING_NAMES, ImageConfig, ImageFamily, block_names, sides
 from model.heads import FirstDense, FirstLinear, FirstState
 from model.layers import ACTIVATIONS
 from model.vit import ViTConfig
@@ -18,11 +18,11 @@ class Config(ImageConfig):
     layer_norm_eps: Epsilon = 1e-12
     pooler_output_size: Size | None = None
     pooler_act: Activation = "tanh"
-    no_matter = frozenset({"encoder_stride"})
+    irrelevant_keys = frozenset({"encoder_stride"})
 
 
 NAMES = {
-    **EMBEDDING,
+    **EMBEDDING_NAMES,
     **block_names(),
     "encoder.layer.{}.layernorm_before": "encoder.blocks.{}.attention_norm",
     "encoder.layer.{}.layernorm_after": "encoder.blocks.{}.feed_forward_norm",
@@ -33,7 +33,7 @@ NAMES = {
 
 
 class ViTFamily(ImageFamily[Config]):
-    """Classified by the class token; features are the pooler's where there is one."""
+    """A ViT classified by the class token; features are those of the pooler if there is one."""
 
     def sizes(self, config: Config, image: tuple[int, int], checkpoint: Checkpoint) -> ViTConfig:
         """Return the definition's sizes."""
@@ -51,7 +51,7 @@ class ViTFamily(ImageFamily[Config]):
         )
 
     def head(self, config: Config, sizes: ViTConfig, task: Task, checkpoint: Checkpoint) -> nn.Module:
-        """Return a fresh head."""
+        """Return a head for the task, not yet filled."""
         if task == "image-classification":
             return FirstLinear(sizes.width, sizes.classes)
         if any(name.endswith("pooler.dense.weight") for name in checkpoint.tensors):
@@ -69,6 +69,6 @@ VIT = ViTFamily(
         "feature-extraction": {"pooler.dense": "head.dense"},
     },
     prefix="vit.",
-    aside=("embeddings.mask_token",),
+    unused=("embeddings.mask_token",),
     processor="ViTImageProcessor",
 )

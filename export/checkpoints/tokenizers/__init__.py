@@ -1,1 +1,1 @@
-"""Tokenizers of checkpoints, as one `tokenizer.json`."""
+"""Tokenizers, all in the format of `tokenizer.json`."""

@@ -1,4 +1,4 @@
-"""The tokenizer of a Marian checkpoint (SentencePiece models and vocabularies) as `tokenizer.json` texts.
+"""Convert the tokenizer of a Marian checkpoint (SentencePiece models and vocabularies) to `tokenizer.json`.
 
 SentencePiece (Kudo and Richardson, 2018) cuts a text into pieces of a unigram model (Kudo, 2018); `vocab.json` gives
 their indices. What only the vocabulary knows stands for a part of a text in two places: a language code at the start,
@@ -25,26 +25,24 @@ from sentencepiece import SentencePieceProcessor
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined] # made at import
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, processors
 
+from export.errors import TokenizerError
+
 END, UNKNOWN, PAD = SPECIALS = ("</s>", "<unk>", "<pad>")
-CODE = r">>(?:(?!<<)[\s\S])*<<"
+LANGUAGE_CODE = r">>(?:(?!<<)[\s\S])*<<"
 """A language code, such as >>fra<<."""
 
 
-class TokenizerError(ValueError):
-    """A tokenizer that cannot be converted: file, what is wrong, what to do."""
-
-
 def convert(folder: Path) -> tuple[str, str]:
-    """Return the `tokenizer.json` texts of the sources and the targets of a checkpoint. Raises TokenizerError."""
-    source, target = _model(folder / "source.spm"), _model(folder / "target.spm")
-    vocabulary = targets = _vocabulary(folder / "vocab.json")
-    if _separate(folder / "tokenizer_config.json"):
-        targets = _vocabulary(folder / "target_vocab.json")
+    """Return `tokenizer.json` for the sources and for the targets of a checkpoint. Raises TokenizerError."""
+    source, target = _read_sentencepiece(folder / "source.spm"), _read_sentencepiece(folder / "target.spm")
+    vocabulary = targets = _read_vocabulary(folder / "vocab.json")
+    if _has_separate_vocabularies(folder / "tokenizer_config.json"):
+        targets = _read_vocabulary(folder / "target_vocab.json")
     else:
         target = source  # as MarianTokenizer decodes
     try:
         encoder, decoder = _encoder(source, vocabulary), _decoder(target, targets)
-        for code in filter(re.compile(CODE).fullmatch, vocabulary):
+        for code in filter(re.compile(LANGUAGE_CODE).fullmatch, vocabulary):
             if encoder.encode(code).ids != [vocabulary[code], vocabulary[END]]:
                 raise TokenizerError(f"vocab.json: {code!r} is changed by source.spm; take it out")
         return encoder.to_str(pretty=True), decoder.to_str(pretty=True)
@@ -63,7 +61,7 @@ def _encoder(model: ModelProto, vocabulary: dict[str, int]) -> Tokenizer:
     for name in sorted(vocabulary, key=lambda name: vocabulary[name]):
         if name in SPECIALS:
             pieces.append((name, lowest * len(name)))  # the characters score better
-        elif re.fullmatch(CODE, name):
+        elif re.fullmatch(LANGUAGE_CODE, name):
             pieces.append((name + " ", 0.0))
             codes.append(name)
         elif native.isdisjoint(name):
@@ -72,19 +70,21 @@ def _encoder(model: ModelProto, vocabulary: dict[str, int]) -> Tokenizer:
         else:
             pieces.append((name, scores[name]) if name in scores else (name + "  ", 0.0))
 
-    known = rf"\A(?:{_any(codes)})"
+    known = rf"\A(?:{_any_of(codes)})"
     foreign = f"[^{''.join(map(re.escape, sorted(native)))}]"
-    run = f"(?<!{foreign})(?={foreign})(?:{_any(words)})(?!{foreign})"
+    run = f"(?<!{foreign})(?={foreign})(?:{_any_of(words)})(?!{foreign})"
     tokenizer = Tokenizer(models.Unigram(pieces, vocabulary[UNKNOWN], byte_fallback=False))
     tokenizer.normalizer = normalizers.Sequence(
         [
-            *_characters(model),
+            *_character_normalizers(model),
             normalizers.Replace(Regex(" {2,}"), " "),
-            normalizers.Replace(Regex(rf"\A(?:{CODE})?+\K ?(?=[\s\S])"), "▁"),
+            normalizers.Replace(Regex(rf"\A(?:{LANGUAGE_CODE})?+\K ?(?=[\s\S])"), "▁"),
             normalizers.Replace(Regex(r"(?<![ ▁])[ ▁]+\z"), ""),
             normalizers.Replace(" ", "▁"),
-            normalizers.Replace(Regex(rf"(?!{known})\A>(?={CODE[1:]})"), " "),  # an unknown code: two spaces, the
-            normalizers.Replace(Regex(rf"\A \K{CODE[1:]}"), " "),  # first and the last character of one <unk>
+            normalizers.Replace(
+                Regex(rf"(?!{known})\A>(?={LANGUAGE_CODE[1:]})"), " "
+            ),  # an unknown code: two spaces, the
+            normalizers.Replace(Regex(rf"\A \K{LANGUAGE_CODE[1:]}"), " "),  # first and the last character of one <unk>
             normalizers.Replace(Regex(rf"(?:{known}|{run})\K"), " "),
         ]
     )
@@ -93,7 +93,7 @@ def _encoder(model: ModelProto, vocabulary: dict[str, int]) -> Tokenizer:
     return tokenizer
 
 
-def _characters(model: ModelProto) -> list[normalizers.Normalizer]:
+def _character_normalizers(model: ModelProto) -> list[normalizers.Normalizer]:
     """Return the normalisation of characters."""
     steps: list[normalizers.Normalizer] = []
     if model.normalizer_spec.precompiled_charsmap:
@@ -103,8 +103,8 @@ def _characters(model: ModelProto) -> list[normalizers.Normalizer]:
     return steps
 
 
-def _any(words: list[str]) -> str:
-    """Return an expression for any of the words, grouped by first character: it is tried against many texts."""
+def _any_of(words: list[str]) -> str:
+    """Return an expression for any of the words, grouped by first character: it is verified_at against many texts."""
     groups = [(first, list(group)) for first, group in groupby(sorted(words), key=lambda word: word[0])]
     rests = [(first, "|".join(re.escape(word[1:]) for word in group)) for first, group in groups]
     return "|".join(f"{re.escape(first)}(?:{rest})" for first, rest in rests) or "(?!)"
@@ -120,9 +120,9 @@ def _decoder(model: ModelProto, vocabulary: dict[str, int]) -> Tokenizer:
     return tokenizer
 
 
-def _model(file: Path) -> ModelProto:
-    """Return the message in a SentencePiece file, if it is of a kind that can be converted."""
-    content = _content(file)
+def _read_sentencepiece(file: Path) -> ModelProto:
+    """Read a SentencePiece model. Raises TokenizerError if it is of a kind that cannot be converted."""
+    content = _read_bytes(file)
     try:
         SentencePieceProcessor(model_proto=content).get_piece_size()  # checks more than the parser does
         model = ModelProto.FromString(content)
@@ -145,9 +145,9 @@ def _model(file: Path) -> ModelProto:
     return model
 
 
-def _vocabulary(file: Path) -> dict[str, int]:
-    """Return the pieces and indices of a vocabulary."""
-    vocabulary = _object(file)
+def _read_vocabulary(file: Path) -> dict[str, int]:
+    """Read a vocabulary: piece -> index. Raises TokenizerError."""
+    vocabulary = _read_object(file)
     if not all(name and type(index) is int for name, index in vocabulary.items()):
         raise TokenizerError(f"{file.name}: must map pieces, none of them empty, to whole numbers; mend it")
     if sorted(vocabulary.values()) != list(range(len(vocabulary))):
@@ -158,9 +158,9 @@ def _vocabulary(file: Path) -> dict[str, int]:
     return vocabulary
 
 
-def _separate(file: Path) -> bool:
-    """Return whether the targets have a vocabulary of their own, by the tokenizer's settings."""
-    settings = _object(file) if file.exists() else {}
+def _has_separate_vocabularies(file: Path) -> bool:
+    """True if the targets have a vocabulary of their own, by the tokenizer's settings."""
+    settings = _read_object(file) if file.exists() else {}
     for role, name in zip(("eos_token", "unk_token", "pad_token"), SPECIALS, strict=True):
         given = settings.get(role, name)
         if name not in (given, given.get("content") if isinstance(given, dict) else None):
@@ -171,9 +171,9 @@ def _separate(file: Path) -> bool:
     return separate
 
 
-def _object(file: Path) -> dict[str, Any]:
-    """Return the object in a JSON file."""
-    content = _content(file)
+def _read_object(file: Path) -> dict[str, Any]:
+    """Read the object in a JSON file. Raises TokenizerError."""
+    content = _read_bytes(file)
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -185,8 +185,8 @@ def _object(file: Path) -> dict[str, Any]:
     return value
 
 
-def _content(file: Path) -> bytes:
-    """Return what a file holds."""
+def _read_bytes(file: Path) -> bytes:
+    """Read a file. Raises TokenizerError."""
     try:
         return file.read_bytes()
     except OSError as error:

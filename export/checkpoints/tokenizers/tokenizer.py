@@ -1,4 +1,4 @@
-"""Tokenizers as `tokenizer.json` texts, which is all that the service reads."""
+"""Tokenizers in the format of `tokenizer.json`, the only one that the service reads."""
 
 import json
 from typing import Any
@@ -8,23 +8,25 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from export.checkpoints.checkpoint import Checkpoint
 from export.errors import CheckpointError
 
-FILE = "tokenizer.json"
-SETTINGS = "tokenizer_config.json"
-BERT_SETTINGS = {
+TOKENIZER_FILE = "tokenizer.json"
+SETTINGS_FILE = "tokenizer_config.json"
+BERT_NORMALIZER_SETTINGS = {
     "lowercase": "do_lower_case",
     "strip_accents": "strip_accents",
     "handle_chinese_chars": "tokenize_chinese_chars",
 }
-UNLIMITED = 10**9
-"""Lengths from here on mean that nobody thought of one."""
+UNLIMITED_TOKENS = 10**9
+"""Maximum lengths from here on mean that none was set."""
 
 
-def characters(specials: tuple[str, ...], alphabet: str, *, around: str = "$A", mask: str | None = None) -> str:
-    """Return a tokenizer that lower-cases a text and takes its characters one by one.
+def character_tokenizer(
+    specials: tuple[str, ...], alphabet: str, *, around: str = "$A", mask: str | None = None
+) -> str:
+    """Return a tokenizer that lower-cases a text and splits it into characters.
 
-    Indices are the specials in their order and then the alphabet; `[UNK]` stands for every other character. The
-    specials cannot be written: a text that holds "[END]" holds five characters. `around` says which of them stand
-    around every text, `$A`. The mask comes last, and is the one that can be written.
+    Indices are those of the specials in their order, then of the alphabet; `[UNK]` stands for every other character.
+    Specials cannot be written in a text: "[END]" is five characters. `around` is the template of specials around every
+    text, `$A`. The mask has the last index, and is the only special that can be written.
     """
     vocabulary = {token: index for index, token in enumerate((*specials, *alphabet))}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))  # noqa: S106 # no password
@@ -39,8 +41,8 @@ def characters(specials: tuple[str, ...], alphabet: str, *, around: str = "$A", 
     return tokenizer.to_str(pretty=True)
 
 
-def words(specials: tuple[str, ...], vocabulary: tuple[str, ...]) -> str:
-    """Return a tokenizer of words with spaces between; indices are the specials in their order and then the words."""
+def word_tokenizer(specials: tuple[str, ...], vocabulary: tuple[str, ...]) -> str:
+    """Return a tokenizer of words separated by spaces; indices are those of the specials, then of the words."""
     known = {token: index for index, token in enumerate((*specials, *vocabulary))}
     tokenizer = Tokenizer(models.WordLevel(known, unk_token=specials[0]))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -48,17 +50,17 @@ def words(specials: tuple[str, ...], vocabulary: tuple[str, ...]) -> str:
     return tokenizer.to_str(pretty=True)
 
 
-def of_checkpoint(checkpoint: Checkpoint, vocabulary: int, *, lower_case: bool = False) -> Tokenizer:
-    """Return a checkpoint's tokenizer, which neither cuts nor pads. Raises CheckpointError if it does not fit."""
-    if not checkpoint.has(FILE):
+def read_tokenizer(checkpoint: Checkpoint, vocabulary: int, *, lower_case: bool = False) -> Tokenizer:
+    """Return a checkpoint's tokenizer, without truncation or padding. Raises CheckpointError if it does not fit."""
+    if not checkpoint.has(TOKENIZER_FILE):
         raise CheckpointError(
-            f"{FILE}: must be in the checkpoint's folder, and is not; with the transformers library: "
+            f"{TOKENIZER_FILE}: must be in the checkpoint's folder, and is not; with the transformers library: "
             "AutoTokenizer.from_pretrained(folder).save_pretrained(folder)"
         )
-    content = checkpoint.json(FILE)
-    _without_surplus(content, vocabulary)
-    _override(content, checkpoint.json(SETTINGS))
-    tokenizer = fitting(FILE, json.dumps(content, ensure_ascii=False), vocabulary)
+    content = checkpoint.json(TOKENIZER_FILE)
+    _remove_surplus(content, vocabulary)
+    _apply_settings(content, checkpoint.json(SETTINGS_FILE))
+    tokenizer = parse_tokenizer(TOKENIZER_FILE, json.dumps(content, ensure_ascii=False), vocabulary)
     tokenizer.no_padding()
     tokenizer.no_truncation()
     if lower_case:
@@ -67,8 +69,8 @@ def of_checkpoint(checkpoint: Checkpoint, vocabulary: int, *, lower_case: bool =
     return tokenizer
 
 
-def _without_surplus(content: dict[str, Any], vocabulary: int) -> None:
-    """Drop added tokens that the model has no row for, such as the mask of a model that was trained on without it."""
+def _remove_surplus(content: dict[str, Any], vocabulary: int) -> None:
+    """Remove added tokens without a row in the model's embedding, such as a mask that it was not trained with."""
     added = content.get("added_tokens") or []
     surplus = {token["content"] for token in added if isinstance(token, dict) and token.get("id", 0) >= vocabulary}
     if surplus:
@@ -79,14 +81,14 @@ def _without_surplus(content: dict[str, Any], vocabulary: int) -> None:
                 words.pop(token, None)
 
 
-def _override(content: dict[str, Any], settings: dict[str, Any]) -> None:
-    """Let the tokenizer's settings change it, as the reference library does when it loads one of its own classes."""
+def _apply_settings(content: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Apply the tokenizer's settings, as the reference library does when it loads one of its own classes."""
     if settings.get("truncation_side", "right") != "right":
-        raise CheckpointError(f"{SETTINGS}: truncation_side must be right, given {settings['truncation_side']!r}")
+        raise CheckpointError(f"{SETTINGS_FILE}: truncation_side must be right, given {settings['truncation_side']!r}")
     if settings.get("tokenizer_class") in ("PreTrainedTokenizerFast", "TokenizersBackend"):
         return
     for part, kind, names in (
-        ("normalizer", "BertNormalizer", BERT_SETTINGS),
+        ("normalizer", "BertNormalizer", BERT_NORMALIZER_SETTINGS),
         ("pre_tokenizer", "ByteLevel", {"add_prefix_space": "add_prefix_space"}),
     ):
         found = content.get(part)
@@ -95,11 +97,11 @@ def _override(content: dict[str, Any], settings: dict[str, Any]) -> None:
                 found[name] = settings[setting]
 
 
-def fitting(file: str, text: str, vocabulary: int) -> Tokenizer:
-    """Parse a tokenizer. Raises CheckpointError where it is none, or has tokens that the model has not."""
+def parse_tokenizer(file: str, text: str, vocabulary: int) -> Tokenizer:
+    """Parse a tokenizer. Raises CheckpointError if that fails, or if it has tokens that the model does not."""
     try:
         tokenizer = Tokenizer.from_str(text)
-    except BaseException as error:  # what panics in the library is no Exception
+    except BaseException as error:  # a panic in the library is no Exception
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             raise
         raise CheckpointError(f"{file}: is no tokenizer: {str(error).splitlines()[0]}") from error
@@ -109,18 +111,22 @@ def fitting(file: str, text: str, vocabulary: int) -> Tokenizer:
     return tokenizer
 
 
-def longest(checkpoint: Checkpoint, *limits: int | None) -> int:
-    """Return the most tokens of a text: the least of what the model, its tokenizer and others allow."""
-    said = checkpoint.json(SETTINGS).get("model_max_length")
-    return min(int(limit) for limit in (*limits, said) if isinstance(limit, (int, float)) and 1 <= limit < UNLIMITED)
+def max_text_tokens(checkpoint: Checkpoint, *limits: int | None) -> int:
+    """Return the most tokens of a text: the smallest limit of the model, its tokenizer and others."""
+    set_limit = checkpoint.json(SETTINGS_FILE).get("model_max_length")
+    return min(
+        int(limit)
+        for limit in (*limits, set_limit)
+        if isinstance(limit, (int, float)) and 1 <= limit < UNLIMITED_TOKENS
+    )
 
 
-def special(checkpoint: Checkpoint, tokenizer: Tokenizer, name: str, usual: tuple[str, ...]) -> int:
-    """Return the index of a special token, named or usual. Raises CheckpointError where there is none."""
-    named = [checkpoint.json(file).get(name) for file in (SETTINGS, "special_tokens_map.json")]
+def special_token(checkpoint: Checkpoint, tokenizer: Tokenizer, name: str, usual: tuple[str, ...]) -> int:
+    """Return the index of a special token by its declared or usual names. Raises CheckpointError without any."""
+    named = [checkpoint.json(file).get(name) for file in (SETTINGS_FILE, "special_tokens_map.json")]
     for token in (*named, *usual):
         text = token.get("content") if isinstance(token, dict) else token
         index = tokenizer.token_to_id(text) if isinstance(text, str) else None
         if index is not None:
             return int(index)
-    raise CheckpointError(f"{SETTINGS}: must name a {name} that {FILE} holds")
+    raise CheckpointError(f"{SETTINGS_FILE}: must name a {name} that {TOKENIZER_FILE} holds")

@@ -12,8 +12,8 @@ import torch
 import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from export import __main__ as export
-from tests.export.test_marian_tokenizer import make
+from tests.samples.export_command import export_command
+from tests.samples.export_marian import make
 
 WORDS = "the a one cat dog mat sat on ran to an old new house and red blue bird sky high low was is not very good bad"
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,!?-'äöüéß"
@@ -354,14 +354,7 @@ def main(folder: Path, names: list[str]) -> None:
     """Write checkpoints to `folder`/checkpoints and export them to `folder`/artifacts, as users would."""
     for name in names:
         CASES[name].save(folder / "checkpoints" / name)
-        sys.argv = [
-            "export",
-            str(folder / "checkpoints" / name),
-            "--to",
-            str(folder / "artifacts"),
-            *CASES[name].options,
-        ]
-        if export.main() != 0:
+        if export_command(folder / "checkpoints" / name, "--to", folder / "artifacts", *CASES[name].options) != 0:
             sys.exit(f"{name}: was not exported")
 
 

@@ -10,10 +10,10 @@ from safetensors.torch import load_file, save_file
 
 from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
-from export.checkpoints.family import Wish
+from export.checkpoints.family import ExportOptions
 from export.errors import CheckpointError
 from model.layers import sinusoids
-from tests.export.test_checkpoints import edit, without
+from tests.samples.export_folders import edit, without
 
 
 def renamed(change):
@@ -136,7 +136,7 @@ LAYOUTS = {
 def source_of(folder):
     """What the command would export; tracing it is tested elsewhere."""
     checkpoint = open_checkpoint(str(folder), None)
-    return FAMILIES[checkpoint.config["model_type"]].source(checkpoint, Wish("it"))
+    return FAMILIES[checkpoint.config["model_type"]].source(checkpoint, ExportOptions("it"))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -146,9 +146,9 @@ def test_an_older_layout_is_the_same_model(families, tmp_path, layout):
     old = source_of(folder)
     change(folder)
     new = source_of(folder)
-    inputs = old.base.example(old.tried[1], seed=1)
+    inputs = old.base.example(old.verified_at[1], seed=1)
     with torch.no_grad():
-        answers = [one.base.module(*inputs) for one in (old, new)]
+        answers = [one.traced(*inputs) for one in (old, new)]
     for before, after in zip(*answers, strict=True):
         assert (before - after).abs().max() <= (2e-2 if layout == "half precision" else 0)
     for field in ("labels", "scores", "image", "text", "generation", "attention", "tokenizer", "target_tokenizer"):

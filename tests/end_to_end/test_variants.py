@@ -11,9 +11,9 @@ from PIL import Image
 
 from contract.artifact import read_artifact
 from contract.manifest import Generation, ImageRule, TextRule
-from export.checkpoints.tokenizers.tokenizer import characters
+from export.checkpoints.tokenizers.tokenizer import character_tokenizer
 from export.pipeline import export
-from export.tasks.generation import aligned, crossing
+from export.tasks.alignment import AlignedDecoder, aligned_text, cross_kind
 from export.tasks.image import image_model
 from model import explanations
 from model.convolutional import ConvolutionalConfig, convolutional
@@ -53,19 +53,18 @@ def image_source(name):
 
 def text_source(name):
     if name == "recurrent":
-        model, kind = recurrent_text(RECURRENT), crossing(("decoder.attention",), "source", joined=False)
+        model, kind = recurrent_text(RECURRENT), cross_kind(("decoder.attention",), "source", joined=False)
         memory = {"decoder.attention.key": 8, "decoder.attention.value": 12, "memory.state": 10}
         states, unrolled = {"decoder.state": 10}, RECURRENT.target_length
     else:
         maps = tuple(f"decoder.blocks.{layer}.attention" for layer in range(2))
-        model, kind = convolutional(CONVOLUTIONAL), crossing(maps, "source", joined=True)
+        model, kind = convolutional(CONVOLUTIONAL), cross_kind(maps, "source", joined=True)
         memory, unrolled = {"memory.key": 12, "memory.value": 12}, None
         states = {f"decoder.blocks.{layer}": 12 for layer in range(2)}
-    model = sharpen(model).float()
-    return aligned(
-        name, model, kind, family=name, vocabulary=RECURRENT.vocabulary, memory=memory, states=states,
-        unrolled=unrolled, rules=RULES, made_by={}, tokenizer=characters(SPECIALS, ALPHABET),
-        text=TextRule(tokenizer="tokenizer.json", max_tokens=20),
+    decoder = AlignedDecoder(kind, RECURRENT.vocabulary, memory, states, unrolled)
+    return aligned_text(
+        name, sharpen(model).float(), decoder, family=name, rules=RULES, made_by={},
+        tokenizer=character_tokenizer(SPECIALS, ALPHABET), text=TextRule(tokenizer="tokenizer.json", max_tokens=20),
     )  # fmt: skip
 
 
@@ -166,7 +165,7 @@ def test_a_method_is_served_or_refused_by_name(client, picture, name, method):
 @pytest.mark.parametrize("name", ["recurrent", "convolutional"])
 def test_a_date_is_generated_with_the_weights_of_the_definition(client, name):
     """Greedy, step by step, as the definition in float64 chooses; and of the chosen text one pass gives the maps."""
-    model = text_source(name).base.module.aligning.model.double()
+    model = text_source(name).traced.aligning.model.double()
     text = "3 may 2003"
     source = torch.tensor([encode(text)])
     visible, target = torch.ones_like(source, dtype=torch.bool), torch.tensor([[START]])

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from contract.artifact import read_artifact
-from tests.export.checkpoints import CASES
+from tests.samples.checkpoints import CASES
 
 
 @pytest.mark.parametrize("name", CASES)

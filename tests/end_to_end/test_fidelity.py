@@ -16,8 +16,8 @@ from contract.artifact import read_artifact
 from contract.manifest import FIGURES, FUSIONS, GRAPH_METHODS
 from export.bundled import SOURCES
 from model.vocabularies import START, encode
-from tests.export.checkpoints import CASES, reference
 from tests.samples import explanations_reference as methods
+from tests.samples.checkpoints import CASES, reference
 
 BUNDLED = ("digits", "dates")
 BATCHES = (1, 3, 8)
@@ -167,15 +167,15 @@ class Model:
 
 def of_bundled(name):
     """Our definition, its parameters read by their names."""
-    look = SOURCES[name]().base.module.double()
-    parameters = dict(look.model.named_parameters())
+    traced = SOURCES[name]().traced.double()
+    parameters = dict(traced.model.named_parameters())
 
     def see(feed):
-        answer, weights, values = look.see(*(torch.from_numpy(array) for array in feed.values()))
-        kinds = [kind.kind for kind in look.kinds]
+        answer, weights, values = traced.observe(*(torch.from_numpy(array) for array in feed.values()))
+        kinds = [kind.kind for kind in traced.kinds]
         joining = {
             kind.kind: [parameters[f"{path}.output.weight"].detach().numpy().T for path in kind.maps]
-            for kind in look.kinds
+            for kind in traced.kinds
         }
         arrays = [[value.detach().numpy() for value in layers] for layers in values]
         return Seen(
@@ -606,7 +606,7 @@ def test_maps_of_one_pass_over_a_target_are_those_of_every_step_that_made_it(mod
 
 
 def our_steps(seen, target):
-    definition = SOURCES["dates"]().base.module.double().model
+    definition = SOURCES["dates"]().traced.double().model
     source, visible = (torch.from_numpy(seen.feed[name]) for name in ("source", "source_visible"))
     memory, _ = definition.encode(source, visible)
     batch, length = target.shape

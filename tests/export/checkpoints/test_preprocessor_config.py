@@ -10,7 +10,14 @@ from sklearn.datasets import load_sample_image
 from transformers.image_processing_utils import get_size_dict
 from transformers.image_transforms import get_resize_output_image_size
 
-from export.checkpoints.preprocessor_config import COMMON, FILTERS, IRRELEVANT, PROCESSORS, read, size
+from export.checkpoints.preprocessor_config import (
+    DEFAULTS,
+    IRRELEVANT_KEYS,
+    PILLOW_FILTERS,
+    PROCESSOR_DEFAULTS,
+    processed_size,
+    read_image_rule,
+)
 from export.errors import ProcessorError
 from service.inputs.image_preprocessing import _resized, decode_image
 
@@ -56,7 +63,7 @@ def compared(config, name, channels=3):
     """Hold the photograph's normalised pixels against the reference's; gives the worst difference, in pixels' units."""
     image = PHOTOGRAPHS[name].convert("L" if channels == 1 else "RGB")
     theirs = reference(config, image)
-    rule = read(config, theirs.shape[1:], channels)
+    rule = read_image_rule(config, theirs.shape[1:], channels)
     pixels = decode_image(FILES[name], rule, LIMIT).pixels
     mean, std = np.array(rule.mean), np.array(rule.std)
     ours = ((pixels / 255 - mean) / std).transpose(2, 0, 1)
@@ -81,9 +88,9 @@ def convnext(**settings):
 
 
 CONFIGS = {
-    **{kind: {"image_processor_type": kind} for kind in PROCESSORS},
-    **{f"resample {number}": vit(resample=number, size=96) for number in FILTERS},
-    **{f"shorter side, resample {number}": bit(resample=number, size=100, crop_size=96) for number in FILTERS},
+    **{kind: {"image_processor_type": kind} for kind in PROCESSOR_DEFAULTS},
+    **{f"resample {number}": vit(resample=number, size=96) for number in PILLOW_FILTERS},
+    **{f"shorter side, resample {number}": bit(resample=number, size=100, crop_size=96) for number in PILLOW_FILTERS},
     "an int is a square": vit(size=64),
     "an int is the shorter side": bit(size=64, crop_size=60),
     "an int is told to be the shorter side": vit(size=64, default_to_square=False, do_center_crop=True, crop_size=60),
@@ -130,10 +137,10 @@ def test_the_shorter_side_leaves_the_longer_one_that_of_the_reference():
                 assert _resized((width, height), shorter) == theirs[::-1]
 
 
-@pytest.mark.parametrize("kind", PROCESSORS)
+@pytest.mark.parametrize("kind", PROCESSOR_DEFAULTS)
 def test_the_defaults_are_those_of_the_reference(kind):
     theirs = getattr(transformers, f"{kind}Pil")()
-    ours = {**COMMON, **PROCESSORS[kind]}
+    ours = {**DEFAULTS, **PROCESSOR_DEFAULTS[kind]}
     for key, value in ours.items():
         their = getattr(theirs, key)
         if key in ("size", "crop_size") and value is not None:
@@ -145,12 +152,12 @@ def test_the_defaults_are_those_of_the_reference(kind):
             assert (their or False) == (value or False), key
 
 
-@pytest.mark.parametrize("kind", PROCESSORS)
+@pytest.mark.parametrize("kind", PROCESSOR_DEFAULTS)
 def test_a_file_that_the_reference_writes_can_be_read(kind):
     theirs = getattr(transformers, f"{kind}Pil")()
-    image = size(theirs.to_dict())
+    image = processed_size(theirs.to_dict())
     assert image == theirs(PHOTOGRAPHS["odd"])["pixel_values"][0].shape[1:]
-    assert read(theirs.to_dict(), image, 3) == read({"image_processor_type": kind}, image, 3)
+    assert read_image_rule(theirs.to_dict(), image, 3) == read_image_rule({"image_processor_type": kind}, image, 3)
 
 
 @pytest.mark.parametrize(
@@ -165,24 +172,26 @@ def test_a_file_that_the_reference_writes_can_be_read(kind):
     ],
 )
 def test_the_class_goes_by_all_its_names(named):
-    rule = read(named, (224, 224), 3)
+    rule = read_image_rule(named, (224, 224), 3)
     assert (rule.resize, rule.resample) == ((256, 256), "bicubic")
-    assert read(named, (224, 224), 3, processor="ViTImageProcessor") == rule
+    assert read_image_rule(named, (224, 224), 3, processor="ViTImageProcessor") == rule
 
 
 def test_an_old_file_without_the_class_is_read_as_the_one_said():
     old = {"do_normalize": True, "do_resize": True, "image_mean": [0.5] * 3, "image_std": [0.5] * 3, "size": 224}
-    assert read(old, (224, 224), 3, "ViTImageProcessor") == read(vit(), (224, 224), 3)
-    assert size(old, "ViTImageProcessor") == (224, 224)
+    assert read_image_rule(old, (224, 224), 3, "ViTImageProcessor") == read_image_rule(vit(), (224, 224), 3)
+    assert processed_size(old, "ViTImageProcessor") == (224, 224)
 
 
 def test_keys_that_do_not_change_the_pixels_change_nothing():
-    config = vit(**dict.fromkeys(IRRELEVANT - {"image_processor_type"}, "anything"), crop_pct=None, unheard_of=None)
-    assert read(config, (224, 224), 3) == read(vit(), (224, 224), 3)
+    config = vit(
+        **dict.fromkeys(IRRELEVANT_KEYS - {"image_processor_type"}, "anything"), crop_pct=None, unheard_of=None
+    )
+    assert read_image_rule(config, (224, 224), 3) == read_image_rule(vit(), (224, 224), 3)
 
 
 def test_usual_factors_leave_mean_and_std_exactly_as_they_are():
-    rule = read(bit(rescale_factor=0.00392156862745098), (224, 224), 3)
+    rule = read_image_rule(bit(rescale_factor=0.00392156862745098), (224, 224), 3)
     assert rule.mean == (0.48145466, 0.4578275, 0.40821073)
     assert rule.std == (0.26862954, 0.26130258, 0.27577711)
 
@@ -201,7 +210,7 @@ def test_usual_factors_leave_mean_and_std_exactly_as_they_are():
     ],
 )
 def test_size_is_what_the_processor_yields(config, expected):
-    assert size(config) == expected
+    assert processed_size(config) == expected
 
 
 @pytest.mark.parametrize(
@@ -222,7 +231,7 @@ def test_size_is_what_the_processor_yields(config, expected):
     ],
 )
 def test_another_size_scales_the_geometry_of_the_processor(config, image, resize):
-    rule = read(config, image, 3)
+    rule = read_image_rule(config, image, 3)
     assert rule.resize == resize
     assert (rule.height, rule.width) == image
 
@@ -284,13 +293,13 @@ REFUSED = [
 )
 def test_what_no_rule_can_stand_for_is_refused_by_name(words, config):
     with pytest.raises(ProcessorError, match=f"^preprocessor_config.json: {words}"):
-        read(config, (224, 224), 3)
+        read_image_rule(config, (224, 224), 3)
 
 
 def test_a_network_of_one_channel_cannot_be_given_rgb():
     with pytest.raises(ProcessorError, match="do_convert_rgb must be false where the network takes one channel"):
-        read(bit(image_mean=0.5, image_std=0.5), (224, 224), 1)
+        read_image_rule(bit(image_mean=0.5, image_std=0.5), (224, 224), 1)
     with pytest.raises(ProcessorError, match=r"image_mean must be a number, or a list of 1, given \(0.5, 0.5, 0.5\)"):
-        read(vit(), (224, 224), 1)
+        read_image_rule(vit(), (224, 224), 1)
     with pytest.raises(ValueError, match="channels: must be 1 or 3, given 4"):
-        read(vit(), (224, 224), 4)
+        read_image_rule(vit(), (224, 224), 4)

@@ -1,7 +1,7 @@
-"""What is wrong with a checkpoint is one clear line, exit status 2, and nothing is written."""
+"""The command: what is wrong with a request or a checkpoint is one line, its exit status 2, and nothing is written."""
+
 # ruff: noqa: E501 # a table reads by its rows
 
-import json
 import os
 import shutil
 import signal
@@ -13,43 +13,57 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from contract.artifact import read_artifact
-from export import __main__ as command
-from export.checkpoints.checkpoint import open_checkpoint
-from export.errors import CheckpointError
+from export.bundled import SOURCES
+from export.errors import ExportError
 from tests.conftest import ROOT
+from tests.samples.export_command import export_command
+from tests.samples.export_folders import edit, put, without
+from tests.samples.export_models import classifier
 
 
-@pytest.fixture
-def checkpoint(families, tmp_path):
-    """Copy a checkpoint of the given name, to be spoilt."""
-
-    def copy(name):
-        return shutil.copytree(families / "checkpoints" / name, tmp_path / "given")
-
-    return copy
+def command(*arguments):
+    return subprocess.run([sys.executable, "-m", "export", *arguments], cwd=ROOT, capture_output=True, text=True)
 
 
-def run(monkeypatch, capsys, tmp_path, folder, *options):
+def test_the_command_refuses_names_it_does_not_know(tmp_path):
+    done = command("toaster", "--to", str(tmp_path / "artifacts"))
+    assert done.returncode == 2
+    assert "toaster: not exported: NAME: is no bundled model and no folder, the hub cannot be reached" in done.stderr
+    assert not (tmp_path / "artifacts").exists()
+
+
+@pytest.mark.parametrize("version", ["../../escaped", "a/b", "", " ", "-1"])
+def test_the_command_refuses_versions_that_are_no_names(tmp_path, version):
+    done = command("digits", f"--version={version}", "--to", str(tmp_path / "artifacts"))
+    assert done.returncode == 2
+    assert "version: must be letters, digits" in done.stderr
+    assert not (tmp_path / "artifacts").exists()
+
+
+def test_the_command_lists_what_it_knows():
+    listed = command("--list").stdout.split("\n")
+    for name in ("digits", "dates", "minilm", "vit", "dinov2_with_registers", "distilbert", "gpt2", "marian"):
+        assert any(line.strip().startswith(name) for line in listed)
+
+
+def test_a_failure_of_the_command_is_one_line_and_not_zero(tmp_path, monkeypatch, capsys):
+
+    def differing(*_):
+        raise ExportError("encoder differs by 3 at batch 1")
+
+    monkeypatch.setattr("export.pipeline.verify", differing)
+    monkeypatch.setitem(SOURCES, "small", classifier)
+    assert export_command("small", "--to", tmp_path) == 1
+    assert capsys.readouterr().err == "small: not exported: encoder differs by 3 at batch 1\n"
+    assert not list(tmp_path.iterdir())
+
+
+def run(capsys, tmp_path, folder, *options):
     """Run the command; return its exit status and what it said on stderr, having checked that nothing is left."""
-    monkeypatch.setattr(sys, "argv", ["export", str(folder), "--to", str(tmp_path / "out"), *options])
-    status = command.main()
+    status = export_command(folder, "--to", tmp_path / "out", *options)
     if status:
         assert not (tmp_path / "out").exists()
     return status, capsys.readouterr().err
-
-
-def edit(folder, file, change):
-    content = json.loads((folder / file).read_text())
-    change(content)
-    (folder / file).write_text(json.dumps(content))
-
-
-def put(file, key, value):
-    return lambda folder: edit(folder, file, lambda content: content.__setitem__(key, value))
-
-
-def without(file):
-    return lambda folder: (folder / file).unlink()
 
 
 def tensors(change):
@@ -238,11 +252,11 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_one_line_that_names_it(checkpoint, monkeypatch, capsys, tmp_path, fault):
+def test_a_fault_is_one_line_that_names_it(checkpoint, capsys, tmp_path, fault):
     name, spoil, words = FAULTS[fault]
     folder = checkpoint(name)
     spoil(folder)
-    status, said = run(monkeypatch, capsys, tmp_path, folder)
+    status, said = run(capsys, tmp_path, folder)
     assert status == 2
     assert said.startswith(f"{folder}: not exported: {words}")
     assert said.count("\n") == 1
@@ -261,33 +275,29 @@ def test_a_fault_is_one_line_that_names_it(checkpoint, monkeypatch, capsys, tmp_
         ("bert", ["--revision", "main"], "--revision: is for names on the hub, given a folder"),
     ],
 )
-def test_an_option_that_does_not_apply_is_refused(checkpoint, monkeypatch, capsys, tmp_path, name, options, words):
-    status, said = run(monkeypatch, capsys, tmp_path, checkpoint(name), *options)
+def test_an_option_that_does_not_apply_is_refused(checkpoint, capsys, tmp_path, name, options, words):
+    status, said = run(capsys, tmp_path, checkpoint(name), *options)
     assert (status, said.startswith(f"{tmp_path / 'given'}: not exported: {words}")) == (2, True), said
 
 
-def test_a_key_that_the_user_knows_not_to_matter_is_ignored(checkpoint, monkeypatch, capsys, tmp_path):
+def test_a_key_that_the_user_knows_not_to_matter_is_ignored(checkpoint, capsys, tmp_path):
     folder = checkpoint("bert")
     put("config.json", "my_training_run", "17")(folder)
-    status, _ = run(monkeypatch, capsys, tmp_path, folder, "--ignore", "my_training_run", "--name", "mine")
+    status, _ = run(capsys, tmp_path, folder, "--ignore", "my_training_run", "--name", "mine")
     assert status == 0
     assert read_artifact(tmp_path / "out" / "mine" / "1").manifest.name == "mine"
 
 
-def test_the_last_layer_of_another_task_is_set_aside_and_said(checkpoint, monkeypatch, capsys, tmp_path):
+def test_the_last_layer_of_another_task_is_set_aside_and_said(checkpoint, capsys, tmp_path):
     folder = checkpoint("bert")
-    monkeypatch.setattr(
-        sys, "argv", ["export", str(folder), "--to", str(tmp_path / "out"), "--task", "feature-extraction"]
-    )
-    assert command.main() == 0
+    assert export_command(folder, "--to", tmp_path / "out", "--task", "feature-extraction") == 0
     assert "not used by feature-extraction: bert.pooler.dense.bias" in capsys.readouterr().out
     manifest = read_artifact(tmp_path / "out" / "given" / "1").manifest
     assert "classifier.weight" in str(manifest.made_by["set_aside"])
 
 
-def test_a_folder_that_cannot_be_written_to_is_one_line(checkpoint, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["export", str(checkpoint("bert")), "--to", "/proc/nowhere"])
-    assert command.main() == 2
+def test_a_folder_that_cannot_be_written_to_is_one_line(checkpoint, capsys):
+    assert export_command(checkpoint("bert"), "--to", "/proc/nowhere") == 2
     said = capsys.readouterr().err
     assert ": not exported: /proc/nowhere: cannot be written: " in said
     assert said.count("\n") == 1
@@ -303,70 +313,6 @@ def test_a_signal_leaves_nothing_behind(checkpoint, tmp_path, name, status):
     process.communicate(timeout=60)
     assert process.returncode in (status, 1)  # a library may turn an interrupt in its midst into an error of its own
     assert not (tmp_path / "out").exists()
-
-
-def sharded(folder):
-    """Split the weights over two files with an index."""
-    held = load_file(folder / "model.safetensors")
-    (folder / "model.safetensors").unlink()
-    where = {}
-    for part in range(2):
-        file = f"model-0000{part + 1}-of-00002.safetensors"
-        some = {name: tensor for place, (name, tensor) in enumerate(held.items()) if place % 2 == part}
-        save_file(some, folder / file)
-        where |= dict.fromkeys(some, file)
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}))
-    return where
-
-
-def test_weights_may_lie_in_several_files(checkpoint, families):
-    folder = checkpoint("bert")
-    whole = dict(open_checkpoint(str(families / "checkpoints" / "bert"), None).load())
-    sharded(folder)
-    parts = dict(open_checkpoint(str(folder), None).load())
-    assert whole.keys() == parts.keys()
-    assert all(torch.equal(whole[name], parts[name]) for name in whole)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda index: index["weight_map"].popitem(), "lists other tensors than the files hold"),
-        (
-            lambda index: index["weight_map"].__setitem__("more", "model-00001-of-00002.safetensors"),
-            "lists other tensors",
-        ),
-        (lambda index: index["weight_map"].__setitem__("more", "../secret.safetensors"), "files must lie beside it"),
-        (lambda index: index["weight_map"].__setitem__("more", "gone.safetensors"), "gone.safetensors: cannot be read"),
-        (lambda index: index.pop("weight_map"), "must map tensors to files"),
-    ],
-)
-def test_an_index_must_be_true(checkpoint, change, words):
-    folder = checkpoint("bert")
-    sharded(folder)
-    edit(folder, "model.safetensors.index.json", change)
-    with pytest.raises(CheckpointError, match=words):
-        open_checkpoint(str(folder), None)
-
-
-def test_a_pickle_is_refused_with_the_command_that_converts_it_and_the_command_does(checkpoint):
-    folder = checkpoint("gpt2")
-    held = load_file(folder / "model.safetensors")
-    tied = held["transformer.wte.weight"]
-    torch.save({**held, "lm_head.weight": tied}, folder / "pytorch_model.bin")  # which shares its memory
-    (folder / "model.safetensors").unlink()
-    with pytest.raises(
-        CheckpointError, match=r"pytorch_model.bin: is not read, since reading a pickle can run code"
-    ) as found:
-        open_checkpoint(str(folder), None)
-    convert = str(found.value).partition("make model.safetensors of it: ")[2]
-    done = subprocess.run(convert.replace("python", sys.executable, 1), shell=True, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    opened = dict(open_checkpoint(str(folder), None).load())
-    assert torch.equal(opened["lm_head.weight"], tied)
-
-
-# Names on the hub
 
 
 @pytest.fixture
@@ -401,9 +347,3 @@ def test_a_name_on_the_hub_without_a_network_is_one_line(cache, tmp_path, name):
         "not hold it\n"
     )
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("name", ["../no/where", "a/b/c", "/nowhere", "a b"])
-def test_what_cannot_be_a_name_is_refused(name):
-    with pytest.raises(CheckpointError, match="is no bundled model and no folder, and cannot be a name on the hub"):
-        open_checkpoint(name, None)

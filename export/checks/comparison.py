@@ -1,0 +1,155 @@
+"""Compare what a graph returns with what it should: differences within a tolerance, rows alone and in a batch."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import get_args
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime as ort
+from torch import Tensor
+
+from contract.manifest import TOKENS, KindName, Port, Role
+from export.checks.reference import Controls
+from export.errors import ExportError
+from export.plan import Plan, Precision, Sizes, format_sizes
+
+Array = npt.NDArray[np.generic]
+
+OpenSession = Callable[[Role], ort.InferenceSession]
+"""Opens the session of a role. A session is held only while it is compared, since each holds a copy of the weights."""
+
+TOLERANCE: Mapping[Precision, tuple[float, float]] = {
+    "fp32": (1e-4, 1e-4),
+    "fp16": (0.02, 0.02),
+    "bf16": (0.1, 0.1),
+    "int8": (0.5, 0.3),
+}
+"""The largest difference from float64: (of attention weights, of everything else).
+
+The second is multiplied by the largest value if that is over 1. All but those of fp32 are bounds against breakage. The
+loss of a lower precision is recorded in the manifest; whether it matters is for the user of the model to judge.
+"""
+
+INPUT_SEEDS = (1, 2)
+"""Every graph is verified on two random inputs, and must tell them apart."""
+
+MAPS_RANK = 5
+"""Maps are (batch, heads, layers, rows, key)."""
+
+FEW_ROWS = 16
+"""Two inputs may well lead to the same hard choices in fewer rows than this."""
+
+
+@dataclass
+class Ledger:
+    """The worst difference of everything that was compared. A difference over its limit ends the export."""
+
+    precision: Precision = "fp32"
+    worst: dict[str, float] = field(default_factory=dict)
+
+    def compare(
+        self, what: str, got: Array, wanted: Array, where: str, *, maps: bool = False, least: float = 1.0
+    ) -> None:
+        """Record max |got - wanted|. Raises ExportError with what, how much and where if it is over the limit.
+
+        Except for maps, the limit grows with the largest value if that is over `least`.
+        """
+        if got.shape != wanted.shape:
+            raise ExportError(f"{what}: must have shape {list(wanted.shape)}, given {list(got.shape)} at {where}")
+        apart = got.astype(np.float64)  # in place from here on: logits over a vocabulary are large
+        apart -= wanted.astype(np.float64, copy=False)
+        difference = float(np.abs(apart, out=apart).max(initial=0.0))
+        of_maps, of_others = TOLERANCE[self.precision]
+        limit = (
+            of_maps if maps else of_others * max(least, float(wanted.max(initial=0.0)), -float(wanted.min(initial=0.0)))
+        )
+        if not difference <= limit:  # also if it is NaN
+            raise ExportError(f"{what}: must agree within {limit:g}, differs by {difference:.3g} at {where}")
+        self.worst[what] = max(self.worst.get(what, 0.0), difference)
+
+
+def run(plan: Plan, session: ort.InferenceSession, inputs: list[Array]) -> list[Array]:
+    """Run a role's session on arrays in the order of its plan; floats are cast to the dtype that the graph takes."""
+    half = {given.name for given in session.get_inputs() if given.type == "tensor(float16)"}
+    feed = {
+        port.name: array.astype(np.float16) if port.name in half else array
+        for port, array in zip(plan.inputs, inputs, strict=True)
+    }
+    outputs: list[Array] = session.run([port.name for port in plan.outputs], feed)
+    return outputs
+
+
+def compare_outputs(
+    plan: Plan,
+    session: ort.InferenceSession,
+    tensors: list[Tensor],
+    wanted: Sequence[Tensor],
+    sizes: Sizes,
+    ledger: Ledger,
+    case: str = "",
+) -> list[Array]:
+    """Run a graph, compare all that it returns with what is wanted, and return it."""
+    got = run(plan, session, [tensor.numpy() for tensor in tensors])
+    for port, ours, theirs in zip(plan.outputs, got, wanted, strict=True):
+        if not theirs.numel() and not ours.size:  # a kind that does not have the method
+            continue
+        maps = port.name in get_args(KindName)
+        what = case if maps else "diagnostics" if port.name.endswith(".diagnostics") else plan.role
+        name = port.name.removesuffix(".diagnostics")
+        shown = name if name in ("logits", "embeddings", *get_args(KindName)) else "keys and values"
+        weights = maps and case.startswith(("raw", "rollout"))
+        ledger.compare(f"{what}: {shown}", ours, theirs.numpy(), format_sizes(sizes), maps=weights)
+    return got
+
+
+def require_difference(plan: Plan, one: list[Array], other: list[Array], sizes: Sizes) -> None:
+    """Raise ExportError if an output, or a layer of maps, is the same for two inputs."""
+    for port, first, second in zip(plan.outputs, one, other, strict=True):
+        maps = first.ndim == MAPS_RANK
+        layers = [np.s_[:, :, layer] for layer in range(first.shape[2])] if maps else [np.s_[:]]
+        if (
+            first.shape[-1] > 1  # one key leaves a softmax no choice
+            and not port.name.endswith(".diagnostics")
+            and not _are_few_choices(first)
+            and any(np.array_equal(first[at], second[at]) and first[at].any() for at in layers)
+        ):
+            raise ExportError(f"{plan.role}: {port.name} is the same for two different inputs at {format_sizes(sizes)}")
+
+
+def _are_few_choices(maps: Array) -> bool:
+    """True if maps are hard choices in so few rows that two inputs may well lead to the same ones."""
+    return bool(np.isin(maps, (0, 1)).all()) and maps.size // maps.shape[-1] < FEW_ROWS
+
+
+def compare_alone_with_batch(
+    plan: Plan, session: ort.InferenceSession, sizes: Sizes, ledger: Ledger, controls: Callable[[Sizes], Controls]
+) -> None:
+    """Run every row alone, cut to its true length, and compare it with its place in the padded batch."""
+    inputs = [tensor.numpy() for tensor in plan.example(sizes, INPUT_SEEDS[0], controls(sizes))]
+    together = run(plan, session, inputs)
+    masks = {
+        str(port.axes[1]): array
+        for port, array in zip(plan.inputs, inputs, strict=True)
+        if port.name.endswith("_visible")
+    }
+    for row in range(sizes["batch"]):
+        lengths = {axis: int(mask[row].sum()) for axis, mask in masks.items()}
+        own = {name: tensor.numpy() for name, tensor in controls({**sizes, **lengths}).items()}
+        cut = [
+            _row_without_padding(port, array, row, lengths) if port.axes[:1] == ("batch",) else own[port.name]
+            for port, array in zip(plan.inputs, inputs, strict=True)
+        ]
+        alone = run(plan, session, cut)
+        for port, one, many in zip(plan.outputs, alone, together, strict=True):
+            if port.name == TOKENS:  # indices, of which no difference is small
+                continue
+            where = f"row {row} of {format_sizes(sizes)}, of true length {format_sizes(lengths)}"
+            same = many[(slice(row, row + 1), *(slice(length) for length in one.shape[1:]))]
+            maps = plan.role == "attention" and port.name in get_args(KindName)
+            ledger.compare(f"{plan.role}: alone = in a padded batch", one, same, where, maps=maps)
+
+
+def _row_without_padding(port: Port, array: Array, row: int, lengths: Mapping[str, int]) -> Array:
+    """Return one row, cut on the axes whose true lengths are known."""
+    return array[(slice(row, row + 1), *(slice(lengths.get(str(axis))) for axis in port.axes[1:]))]

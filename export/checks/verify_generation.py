@@ -1,0 +1,92 @@
+"""Verify the graphs of generation: `encode`, `decode`, its most probable tokens, and steps against one pass."""
+
+import copy
+
+import numpy as np
+import onnxruntime as ort
+import torch
+
+from contract.manifest import COUNT, LIKELIEST, TOKENS, Generation
+from export.checks.comparison import (
+    INPUT_SEEDS,
+    Array,
+    Ledger,
+    OpenSession,
+    compare_alone_with_batch,
+    compare_outputs,
+    require_difference,
+    run,
+)
+from export.checks.reference import Controls
+from export.plan import Plan, Source, format_sizes
+
+TOP_K = 3
+"""The number of most probable tokens that a step is asked for."""
+
+
+def verify_traced_graph(source: Source, plan: Plan, session: ort.InferenceSession, ledger: Ledger) -> None:
+    """Compare an encode or decode graph with the module that it was traced from, in float64."""
+    exact = copy.deepcopy(plan.module).double()
+    count: Controls = {COUNT: torch.tensor([TOP_K])} if plan.role == "decode" else {}
+    traced = plan.without_ports((), {LIKELIEST, TOKENS})  # these are compared with the logits instead
+    for sizes in source.verified_at:
+        answers = []
+        for seed in INPUT_SEEDS:
+            tensors = plan.example(sizes, seed, count)
+            taken = tensors[: len(tensors) - len(count)]
+            with torch.no_grad():
+                wanted = exact(*(tensor.double() if tensor.is_floating_point() else tensor for tensor in taken))
+            answers.append(compare_outputs(traced, session, tensors, list(wanted), sizes, ledger))
+            if count:
+                got = run(plan, session, [tensor.numpy() for tensor in tensors])
+                _compare_top_k(source, plan, got, format_sizes(sizes), ledger)
+        require_difference(traced, answers[0], answers[1], sizes)
+    compare_alone_with_batch(plan, session, source.verified_at[-1], ledger, lambda _: count)
+
+
+def _compare_top_k(source: Source, plan: Plan, got: list[Array], where: str, ledger: Ledger) -> None:
+    """Compare the most probable tokens of a step with its own logits, in float64."""
+    out = {port.name: array for port, array in zip(plan.outputs, got, strict=True)}
+    logits = out["logits"].astype(np.float64)
+    logs = logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
+    if source.generation:
+        logs[:, [token for token in source.generation.suppressed if 0 <= token < logs.shape[1]]] = -np.inf
+    best = -np.sort(-logs, axis=-1)[:, : out[LIKELIEST].shape[1]]
+    named = np.take_along_axis(logs, out[TOKENS].astype(np.int64), axis=1)
+    for what, found in ((LIKELIEST, out[LIKELIEST]), (TOKENS, named)):
+        hidden = np.isinf(best) & np.isinf(found)
+        ledger.compare(f"decode: {what}", np.where(hidden, 0, found), np.where(hidden, 0, best), where)
+
+
+def compare_cached_with_uncached(
+    source: Source, generation: Generation, open_session: OpenSession, ledger: Ledger
+) -> None:
+    """Feed a target token by token through encode and decode, and compare with one pass of the definition.
+
+    If targets continue their source, the first half of the target is the source, and its last token is fed again.
+    """
+    sizes = source.verified_at[-1]
+    encode, decode, predict = (source.plan(role) for role in ("encode", "decode", "predict"))
+    given = dict(zip((port.name for port in predict.inputs), predict.example(sizes, INPUT_SEEDS[0]), strict=True))
+    exact = copy.deepcopy(source.traced).double()
+    with torch.no_grad():
+        wanted = exact.observe(*given.values()).answer.numpy()
+    target = given["target"].numpy()
+    first = target.shape[1] // 2 if generation.start is None else 0
+    fed = {"source": target[:, :first]} if first else {name: tensor.numpy() for name, tensor in given.items()}
+    session = open_session("encode")
+    encoded = run(encode, session, [fed[port.name] for port in encode.inputs])
+    state = {**fed, **dict(zip((port.name for port in encode.outputs), encoded, strict=True))}
+    shape = {port.name: port.axes for port in decode.inputs}
+    for cache in generation.caches:
+        room = np.zeros([sizes[axis] if isinstance(axis, str) else axis for axis in shape[cache.past]], np.float32)
+        room[:, :, :first] = state.get(cache.past, room[:, :, :0])
+        state[cache.past] = room
+    session = open_session("decode")
+    for index in range(max(first - 1, 0), target.shape[1]):
+        state |= {"token": target[:, index], "position": np.full(sizes["batch"], index), COUNT: np.array([1])}
+        got = run(decode, session, [state[port.name] for port in decode.inputs])
+        present = {port.name: array for port, array in zip(decode.outputs, got, strict=True)}
+        state |= {cache.past: present[cache.present] for cache in generation.caches}
+        where = f"step {index} of {format_sizes(sizes)}"
+        ledger.compare("cached = uncached", present["logits"], wanted[:, index], where)

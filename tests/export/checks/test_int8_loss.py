@@ -1,0 +1,62 @@
+"""What eight bits lose is measured, and refused if it is too much."""
+
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from export.bundled import SOURCES
+from export.checks import int8_loss
+from export.checks.int8_loss import check_losses, read_samples
+from export.errors import CheckpointError, ExportError
+
+RNG = np.random.default_rng(0)
+
+
+def test_what_loses_too_much_is_refused_and_says_how_much():
+    fine = {"1 - cosine": 1e-4, "other answer": 0.0, "maps moved": 0.01}
+    check_losses(fine, real=True)
+    check_losses(fine | {"other answer": 0.5}, real=False)  # inputs that are drawn lie between classes
+    for what, value, words in (
+        ("1 - cosine", 0.02, "int8 loses too much: 1 - cosine 0.02, at most 0.01; --force exports it all the same"),
+        ("maps moved", 0.2, "int8 loses too much: maps moved 0.2, at most 0.05; --force"),
+        ("other answer", 0.5, "int8 loses too much: other answer 0.5, at most 0.1; --force"),
+        ("1 - cosine", float("nan"), "int8 loses too much: 1 - cosine nan"),
+    ):
+        with pytest.raises(ExportError, match=re.escape(words)):
+            check_losses(fine | {what: value}, real=True)
+
+
+def test_the_figures_are_those_of_the_definitions():
+    one, other = np.array([[1.0, 0.0], [3.0, 4.0]]), np.array([[1.0, 1.0], [4.0, 3.0]])
+    apart, another = int8_loss._answer_losses(one, other)
+    assert apart == pytest.approx(1 - (0.5**0.5 + 24 / 25) / 2)
+    assert another == 0.5
+    maps = np.array([[0.5, 0.5], [1.0, 0.0]])
+    assert int8_loss._total_variation([maps], [np.array([[0.5, 0.5], [0.25, 0.75]])]) == pytest.approx(0.375)
+
+
+def test_samples_are_read_as_inputs(tmp_path):
+    digits, dates = SOURCES["digits"](), SOURCES["dates"]()
+    for index in range(3):
+        Image.fromarray(RNG.integers(0, 256, (40, 30, 3), dtype=np.uint8)).save(tmp_path / f"{index}.png")
+    (tmp_path / "notes.txt").write_text("no image")
+    found = read_samples(digits, tmp_path)
+    assert [[tuple(tensor.shape) for tensor in tensors] for tensors in found] == [[(1, 28, 28, 1)]] * 3
+    texts = tmp_path / "texts"
+    texts.write_text("3/23/21\n\nthe third of May\n")
+    (source, visible, target), _ = read_samples(dates, texts)
+    assert source.shape == visible.shape == (1, 7)
+    assert visible.all()
+    assert target.shape[0] == 1
+
+
+@pytest.mark.parametrize(("name", "given"), [("digits", "empty"), ("dates", "empty.txt"), ("digits", "none")])
+def test_samples_that_are_none_are_refused(tmp_path, name, given):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty.txt").write_text("\n")
+    with pytest.raises(
+        CheckpointError, match=r"^--samples: must be a (folder of images|file of texts), given one that"
+    ):
+        read_samples(SOURCES[name](), tmp_path / given)

@@ -1,0 +1,131 @@
+"""Verification accepts right graphs, and says what differs in wrong ones."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from export.checks.verify import verify
+from export.errors import ExportError
+from model.transformer import Transformer, vaswani
+from model.vit import ViT, vit
+from tests.samples.export_models import TRANSFORMER, VIT, classifier, opened, sharpened, translator, written
+
+
+def test_every_role_of_a_random_model_is_verified(source, folder):
+    worst = verify(source, opened(folder))
+    assert max(worst.values()) < 1e-4
+    assert worst["row sums"] < 1e-5
+    assert ("cached = uncached" in worst) == (source.generation is not None)
+
+
+class Changed:
+    """A session whose answers were changed."""
+
+    def __init__(self, session, change):
+        self.session, self.change = session, change
+
+    def run(self, names, feed):
+        out = self.change(dict(zip(names, self.session.run(names, feed), strict=True)), feed)
+        return [out[name] for name in names]
+
+    def get_inputs(self):
+        return self.session.get_inputs()
+
+
+def added(name, number):
+    return lambda out, feed: out | {name: out[name] + np.float32(number)}
+
+
+CHANGES = {
+    "a weight off by a little": (
+        "attention",
+        added("encoder", 1e-3),
+        "raw: encoder: must agree within 0.0001",
+    ),
+    "logits off by a little": ("attention", added("logits", 1e-3), "attention: logits: must agree within"),
+    "not a number": ("attention", added("logits", np.nan), "attention: logits: must agree"),
+    "a row lost": (
+        "attention",
+        lambda out, feed: out | {"logits": out["logits"][:-1]},
+        "attention: logits: must have shape",
+    ),
+    "a batch baked in": (
+        "attention",
+        lambda out, feed: out | {"encoder": out["encoder"][:1].repeat(len(out["encoder"]), axis=0)},
+        "raw: encoder: must agree within 0.0001",
+    ),
+    "an entropy off by a little": ("attention", added("encoder.diagnostics", 1e-2), "diagnostics: encoder: must agree"),
+    "a tenth of the relevance": (
+        "relevance",
+        lambda out, feed: out | {"encoder": np.where(out["encoder"] >= 1, out["encoder"], out["encoder"] / 10)},
+        "relevance: encoder: must agree within",
+    ),
+    "relevance off by a little": ("relevance", added("encoder", 1e-3), "relevance: encoder: must agree within"),
+    "a prediction of its own": ("predict", added("logits", 1e-3), "predict: logits: must agree within"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_verification_says_what_differs_by_how_much_at_which_shape(name, small):
+    (source, folder), (role, change, words) = small, CHANGES[name]
+
+    def changed(wanted):
+        session = opened(folder)(wanted)
+        return Changed(session, change) if wanted == role else session
+
+    with pytest.raises(ExportError) as failed:
+        verify(source, changed)
+    assert str(failed.value).startswith(words)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A classifier and the folder of its graphs."""
+    source = classifier()
+    return source, written(source, tmp_path_factory.mktemp("small"))
+
+
+class Constant(ViT):
+    """A model of which one map does not depend on its input."""
+
+    def forward(self, pixels, recalls=None):
+        logits, maps = super().forward(pixels, recalls)
+        last = "encoder.blocks.1.attention"  # one layer of two is enough
+        return logits, maps | {last: torch.zeros_like(maps[last]) + 1 / maps[last].shape[-1]}
+
+
+def test_a_constant_map_is_refused(tmp_path):
+    model = sharpened(vit(VIT))
+    model.__class__ = Constant
+    source = classifier(model).without("relevance")  # there is no gradient of it
+    with pytest.raises(ExportError, match="attention: encoder is the same for two different inputs"):
+        verify(source, opened(written(source, tmp_path)))
+
+
+class Leaky(Transformer):
+    """An encoder that sees padding: it agrees with itself at every shape, but not alone with in a batch."""
+
+    def encode(self, source, source_visible, recalls=None):
+        return super().encode(source, torch.ones_like(source_visible), recalls)
+
+
+def test_padding_that_leaks_is_refused(tmp_path):
+    model = sharpened(vaswani(TRANSFORMER))
+    model.__class__ = Leaky
+    source = translator(model)
+    with pytest.raises(ExportError, match=r": alone = in a padded batch: must agree within .* at row \d of"):
+        verify(source, opened(written(source, tmp_path)))
+
+
+def test_sizes_to_verify_must_differ_from_the_traced_ones():
+    source = dataclasses.replace(classifier(), verified_at=({"batch": 2},) * 3)
+    with pytest.raises(ExportError, match="sizes to verify must differ from the traced ones"):
+        verify(source, dict.fromkeys(("predict", "attention")).get)
+
+
+@pytest.mark.parametrize("tried", [({"batch": 3}, {"batch": 4}), ({"batch": 3}, {"batch": 4}, {"batch": 1})])
+def test_there_must_be_three_sizes_and_the_last_a_batch(tried):
+    with pytest.raises(ExportError, match="verification needs 3 sizes, the last of a batch"):
+        verify(dataclasses.replace(classifier(), verified_at=tried), dict.fromkeys(("predict", "attention")).get)

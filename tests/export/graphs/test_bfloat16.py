@@ -1,0 +1,43 @@
+"""Graphs in bfloat16: what has no kernel, and the copy that a CPU can run."""
+
+import numpy as np
+import onnx
+
+from export.graphs.bfloat16 import CUDA_OPERATORS, to_float32, with_casts_for_missing_kernels
+from export.graphs.cleanup import extract
+from tests.samples.export_graphs import kinds, session, traced_in
+from tests.samples.export_models import classifier
+
+
+def test_the_twin_of_a_bfloat16_graph_is_the_same_graph_in_single_floats():
+    source = classifier()
+    plan = source.plan("predict")
+    graph = extract(traced_in(source.base, source.traced_at), plan)
+    low = extract(traced_in(source.base, source.traced_at, "bf16"), plan)
+    twin = to_float32(low)
+    assert kinds(twin) == kinds(low)
+    assert onnx.TensorProto.BFLOAT16 in {tensor.data_type for tensor in low.graph.initializer}
+    assert onnx.TensorProto.BFLOAT16 not in {tensor.data_type for tensor in twin.graph.initializer}
+    feed = {"pixels": plan.example(source.verified_at[-1], 1)[0].numpy()}
+    exact, near = session(graph).run(None, feed)[0], session(twin).run(None, feed)[0]
+    assert 0 < np.abs(exact - near).max() < 0.05 * np.abs(exact).max()  # weights are rounded
+
+
+def test_what_has_no_kernel_in_bfloat16_computes_in_single_floats():
+    kind, shape = onnx.TensorProto.BFLOAT16, ["batch", 4]
+    x, y = (onnx.helper.make_tensor_value_info(name, kind, shape) for name in "xy")
+    nodes = [
+        onnx.helper.make_node("Add", ["x", "x"], ["twice"]),
+        onnx.helper.make_node("Ceil", ["twice"], ["up"]),
+        onnx.helper.make_node("Mul", ["up", "x"], ["y"]),
+    ]
+    graph = onnx.helper.make_graph(nodes, "g", [x], [y])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10)
+    assert "Ceil" not in CUDA_OPERATORS
+    made = with_casts_for_missing_kernels(model)
+    onnx.checker.check_model(made, full_check=True)
+    assert kinds(made) == ["Add", "Cast", "Ceil", "Cast", "Mul"]
+    feed = {"x": np.array([[0.1, 1.5, -0.7, 2]], np.float32)}
+    np.testing.assert_allclose(
+        session(to_float32(made)).run(None, feed)[0], np.ceil(2 * feed["x"]) * feed["x"], atol=1e-6
+    )

@@ -1,0 +1,84 @@
+"""Sources become artifacts: every check can fail, and a failure leaves nothing behind."""
+
+import pytest
+import torch
+
+from contract.artifact import read_artifact
+from export.errors import ExportError
+from export.pipeline import export
+from model.vit import vit
+from tests.conftest import ROOT
+from tests.samples.export_models import VIT, classifier, sharpened, translator
+
+
+def test_graphs_say_nothing_of_the_machine_they_were_made_on(graphs):
+    for graph in graphs.values():
+        text = graph.SerializeToString()
+        assert str(ROOT).encode() not in text
+        assert b"stack_trace" not in text
+        assert b".py" not in text
+
+
+def test_axes_have_the_names_of_the_manifest(source, graphs):
+    for plan in source.plans:
+        values = [*graphs[plan.role].graph.input, *graphs[plan.role].graph.output]
+        for port, value in zip((*plan.inputs, *plan.outputs), values, strict=True):
+            axes = tuple(axis.dim_param or axis.dim_value for axis in value.type.tensor_type.shape.dim)
+            assert (port.name, port.axes) == (value.name, axes)
+
+
+def test_predict_has_no_map_among_its_outputs_and_attention_all_of_them(source, graphs):
+    kinds = [kind.kind for kind in source.attention]
+    assert [value.name for value in graphs["predict"].graph.output] == ["logits"]
+    shown = [name for kind in kinds for name in (kind, f"{kind}.diagnostics")]
+    assert [value.name for value in graphs["attention"].graph.output] == ["logits", *shown]
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path):
+    def exported(name):
+        torch.manual_seed(0)
+        return export(classifier(), "1", tmp_path / name)
+
+    first, second = exported("a"), exported("b")
+    assert {path.name: path.read_bytes() for path in first.iterdir()} == {
+        path.name: path.read_bytes() for path in second.iterdir()
+    }
+
+
+def test_an_artifact_is_whole_and_readable_and_nothing_is_left_beside_it(tmp_path, capsys):
+    target = export(translator(), "7", tmp_path)
+    assert sorted(path.name for path in target.iterdir()) == sorted(
+        [
+            "manifest.json",
+            "predict.onnx",
+            "attention.onnx",
+            "relevance.onnx",
+            "encode.onnx",
+            "decode.onnx",
+            "tokenizer.json",
+            "weights.bin",
+        ]
+    )
+    assert [path.name for path in target.parent.iterdir()] == ["7"]
+    manifest = read_artifact(target).manifest
+    assert manifest.graphs.keys() == {"predict", "attention", "relevance", "encode", "decode"}
+    assert manifest.verified["cached = uncached"] < 1e-4
+    said = capsys.readouterr().out
+    for step in ("trace", "weights", "verify", "pack"):
+        assert f"  {step}" in said
+
+
+def test_a_failed_verification_leaves_no_artifact_and_the_old_one_in_place(tmp_path, monkeypatch):
+    old = export(classifier(), "1", tmp_path)
+    before = (old / "manifest.json").read_bytes()
+    monkeypatch.setattr("export.pipeline.verify", lambda *_: (_ for _ in ()).throw(ExportError("no")))
+    for version in ("1", "2"):
+        with pytest.raises(ExportError):
+            export(classifier(), version, tmp_path)
+    assert [path.name for path in old.parent.iterdir()] == ["1"]
+    assert (old / "manifest.json").read_bytes() == before
+
+
+def test_an_artifact_replaces_the_one_of_its_version(tmp_path):
+    export(classifier(), "1", tmp_path)
+    assert read_artifact(export(classifier(sharpened(vit(VIT))), "1", tmp_path)).manifest.version == "1"

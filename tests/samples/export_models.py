@@ -1,0 +1,70 @@
+"""Small models with their sources, and the folders of their graphs."""
+
+import onnxruntime as ort
+import torch
+from torch import nn
+
+from contract.manifest import Generation, ImageRule, TextRule
+from export.checkpoints.tokenizers.tokenizer import character_tokenizer
+from export.graphs.torch_export import trace
+from export.pack import GraphWriter
+from export.pipeline import write_graphs
+from export.tasks.generation import text_to_text
+from export.tasks.image import image_model
+from model.transformer import StackSizes, TransformerConfig, vaswani
+from model.vit import ViTConfig, vit
+from model.vocabularies import ALPHABET, SPECIALS
+
+VIT = ViTConfig((8, 12), 1, patch=(4, 4), width=16, layers=2, heads=2, hidden=32, classes=3)
+STACK = StackSizes(layers=2, heads=2, hidden=32)
+TRANSFORMER = TransformerConfig(len(SPECIALS) + len(ALPHABET), length=48, width=16, encoder=STACK, decoder=STACK)
+
+
+def sharpened(module):
+    """Weights large enough that attention is not uniform, or every bug passes."""
+    torch.manual_seed(0)
+    for parameter in module.parameters():
+        if parameter.ndim == 2:
+            nn.init.normal_(parameter, std=1.5 / parameter.shape[1] ** 0.5)
+    return module.eval()
+
+
+def classifier(model=None):
+    rule = ImageRule(height=8, width=12, channels=1, locate="middle", resize=(8, 12), mean=(0.5,), std=(0.25,))
+    return image_model(
+        "small",
+        model or sharpened(vit(VIT)),
+        VIT,
+        family="vit",
+        task="image-classification",
+        rule=rule,
+        labels=("a", "b", "c"),
+        made_by={},
+    )
+
+
+def translator(model=None, config=TRANSFORMER):
+    return text_to_text(
+        "pair",
+        model or sharpened(vaswani(config)),
+        config,
+        family="transformer",
+        tokenizer=character_tokenizer(SPECIALS, ALPHABET),
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=48),
+        rules=Generation(start=1, end=2, max_new_tokens=12, caches=(), memory=()),
+        made_by={},
+    )
+
+
+def written(source, folder):
+    with GraphWriter(folder) as graphs:
+        write_graphs(source, graphs)
+    return folder
+
+
+def opened(folder):
+    return lambda role: ort.InferenceSession(folder / f"{role}.onnx")
+
+
+def traced(source):
+    return trace(source.base, source.traced_at)
