@@ -191,7 +191,7 @@ def while_wanted(futures: Sequence["asyncio.Future[Any]"], stop: Callable[[], No
 
 
 def bucket_of(length: int) -> int:
-    """Return the power of two at or above a length: items of one bucket have similar lengths, and need little padding."""
+    """Return the power of two at or above a length. Items of one bucket are similar length and need little padding."""
     return 1 << max(length - 1, 0).bit_length()
 
 
