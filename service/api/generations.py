@@ -19,8 +19,8 @@ from service.explanations.answer import AttentionAnswer
 from service.explanations.answer_size import check_picture, check_size
 from service.explanations.query import AttentionQuery
 from service.generation.token_selection import Hypothesis
-from service.http.deadline import too_slow
 from service.http.exchange import exchange_of
+from service.http.request_deadline import too_slow
 from service.http.server_sent_events import EventStream, event
 from service.inputs.model_input import ModelInput, cost_of
 from service.options import GenerateOptions
@@ -188,7 +188,7 @@ async def _events(
             task = asyncio.ensure_future(served.generate(item, prompt.options, grown.put_nowait))
             task.add_done_callback(lambda _: grown.put_nowait(None))
             try:
-                growing = served.target_texts.text_stream()
+                growing = served.target_tokenizer.text_stream()
                 while hypothesis := await grown.get():
                     index, token = len(hypothesis.tokens) - 1, hypothesis.tokens[-1]
                     if token != served.generation.end:

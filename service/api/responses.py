@@ -85,9 +85,9 @@ def sequence(served: Generator, hypothesis: Hypothesis, penalty: float) -> dict[
     """Return a generated text with its tokens, its score, and whether it ended or was cut."""
     end = served.generation.end
     indices = hypothesis.tokens[:-1] if hypothesis.tokens[-1] == end else hypothesis.tokens
-    tokens = served.target_texts.generated(indices, end)
+    tokens = served.target_tokenizer.generated(indices, end)
     return {
-        "text": served.target_texts.decode(indices),
+        "text": served.target_tokenizer.decode(indices),
         "tokens": [
             {"index": place, "token": token.index, "text": token.text, "log_probability": log}
             for place, (token, log) in enumerate(zip(tokens, hypothesis.logs, strict=False))

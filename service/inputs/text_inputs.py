@@ -7,7 +7,7 @@ import numpy as np
 from contract.artifact import Artifact
 from contract.manifest import TextRule
 from service.inputs.model_input import ModelInput, Text
-from service.inputs.texts import Texts
+from service.inputs.tokenization import TextTokenizer
 
 
 class TextInputs:
@@ -19,15 +19,15 @@ class TextInputs:
 
     def __init__(self, artifact: Artifact, rule: TextRule) -> None:
         self.rule = rule
-        self.texts = Texts(artifact, rule.tokenizer, rule.max_tokens)
+        self.tokenizer = TextTokenizer(artifact, rule.tokenizer, rule.max_tokens)
         self.lengths: Mapping[str, int] = {}
         """Lengths of the axes that are the same for every input."""
         self.longest: Mapping[str, int] = {self.axis: rule.max_tokens}
         """The largest number of tokens along each axis whose length varies."""
 
     def text_input(self, text: Text, *, truncate: bool = False) -> ModelInput:
-        """Tokenize a text. Raises as `Texts.encode` does."""
-        tokens = self.texts.encode(text, truncate=truncate)
+        """Tokenize a text. Raises as `TextTokenizer.encode` does."""
+        tokens = self.tokenizer.encode(text, truncate=truncate)
         arrays = {
             "source": np.array([token.index for token in tokens]),
             "source_visible": np.ones(len(tokens), np.bool_),

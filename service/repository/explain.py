@@ -120,7 +120,7 @@ def _axes(
     """
     start, end = served.generation.start, served.generation.end
     behind = text if start is None else ""
-    written = served.target_texts.generated(target, end, behind=len(behind))
+    written = served.target_tokenizer.generated(target, end, behind=len(behind))
     tokens = list(source.tokens)
     axes: dict[str, Sequence[Token]]
     if start is None:
@@ -129,7 +129,7 @@ def _axes(
         axes = {}
     else:
         emitted = written
-        fed = [Token(start, served.target_texts.piece(start), None), *emitted]
+        fed = [Token(start, served.target_tokenizer.piece(start), None), *emitted]
         axes = {"source": tokens} if tokens else {}
     axes |= {"target": emitted, "target_input": fed if query.options.align == "input" else fed[:-1]}
     whole = behind + "".join(token.text for token in written if token.span)

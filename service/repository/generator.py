@@ -14,7 +14,7 @@ from service.generation.kv_cache import SLOTS
 from service.generation.token_selection import Beams, Constraints, Greedy, Hypothesis, Sampler, Search, Walk
 from service.inputs.model_input import ModelInput, cost_of
 from service.inputs.text_inputs import TextInputs
-from service.inputs.texts import Texts
+from service.inputs.tokenization import TextTokenizer
 from service.options import GenerateOptions
 from service.repository.served_model import ServedModel
 from service.runtime.device import Device
@@ -43,9 +43,9 @@ class Generator(ServedModel):
             raise ArtifactError(artifact.path(MANIFEST), reason)
         self.generation = generation
         if generation.tokenizer:
-            self.target_texts = Texts(artifact, generation.tokenizer, generation.max_new_tokens)
+            self.target_tokenizer = TextTokenizer(artifact, generation.tokenizer, generation.max_new_tokens)
         elif isinstance(self.inputs, TextInputs):
-            self.target_texts = self.inputs.texts
+            self.target_tokenizer = self.inputs.tokenizer
 
     def longest(self) -> dict[str, int]:
         """Return the most tokens of a source, if it is a text, and of a target."""

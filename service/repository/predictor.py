@@ -92,8 +92,8 @@ class MaskFiller(Predictor):
         super().__init__(artifact, device, settings)
         if not isinstance(self.inputs, TextInputs) or self.inputs.rule.mask is None:
             raise ArtifactError(artifact.path(MANIFEST), "a fill-mask model needs a text rule with a mask token")
-        self.texts, self._mask_index = self.inputs.texts, self.inputs.rule.mask
-        self.mask = self.texts.piece(self._mask_index)
+        self.tokenizer, self._mask_index = self.inputs.tokenizer, self.inputs.rule.mask
+        self.mask = self.tokenizer.piece(self._mask_index)
 
     def complete_input(self, item: ModelInput) -> ModelInput:
         """Return the input with the positions of its masks. Raises Unacceptable for none or too many."""
@@ -115,4 +115,4 @@ class MaskFiller(Predictor):
 
     def text_of(self, token: int) -> str:
         """Return the text of one token."""
-        return self.texts.decode([token])
+        return self.tokenizer.decode([token])

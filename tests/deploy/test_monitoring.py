@@ -127,7 +127,7 @@ def test_what_an_alert_or_a_legend_says_is_a_label_of_what_it_is_about(exposed):
 def test_the_rules_of_kubernetes_are_those_of_compose():
     rule = yaml.safe_load((MONITORING / "prometheusrule.yaml").read_text())
     assert rule["kind"] == "PrometheusRule"
-    assert rule["spec"] == {"groups": GROUPS}, "run: python k8s/monitoring/write.py"
+    assert rule["spec"] == {"groups": GROUPS}, "run: python k8s/monitoring/write_prometheusrule.py"
     assert "./k8s/monitoring/rules.yaml:/etc/prometheus/rules.yaml:ro" in COMPOSE["services"]["prometheus"]["volumes"]
 
 

@@ -240,7 +240,7 @@ def test_16_a_panic_is_one_requests_failure(settings, monkeypatch, model, part):
     with TestClient(create_app(settings, models, open_store(settings))) as client:
         wait_for(lambda: client.get("/health/ready").status_code == 200)
         with monkeypatch.context() as patch, capture_logs() as logged:
-            owner = models[model].inputs.texts if part == "text" else models[model].sessions[part]
+            owner = models[model].inputs.tokenizer if part == "text" else models[model].sessions[part]
             patch.setattr(owner, "encode" if part == "text" else "run", panic)
             answer = client.post(path, **body)
             status = 422 if part == "text" else 500  # of which no other text is at fault

@@ -4,14 +4,14 @@ from pathlib import Path
 
 from tests.rigs.targets import ARTIFACTS, check, instrumented, run
 
-with instrumented("service.inputs.texts"):
+with instrumented("service.inputs.tokenization"):
     from contract.artifact import find_artifacts, read_artifact
     from service.errors import Refusal
     from service.inputs.model_input import Pair
-    from service.inputs.texts import Texts
+    from service.inputs.tokenization import TextTokenizer
 
 MODELS = [
-    Texts(artifact, artifact.manifest.text.tokenizer, artifact.manifest.text.max_tokens)
+    TextTokenizer(artifact, artifact.manifest.text.tokenizer, artifact.manifest.text.max_tokens)
     for artifact in map(read_artifact, find_artifacts(Path(ARTIFACTS)))
     if artifact.manifest.text
 ]

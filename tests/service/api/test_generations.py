@@ -14,9 +14,9 @@ def test_texts_that_a_full_queue_refuses_are_not_tokenized(artifacts, monkeypatc
     settings, seen = Settings(artifacts=artifacts), []
     models = load(settings)
     dates = models["dates"]
-    texts = dates.inputs.texts
-    encode = texts.encode
-    monkeypatch.setattr(texts, "encode", lambda text, **options: seen.append(text) or encode(text, **options))
+    tokenizer = dates.inputs.tokenizer
+    encode = tokenizer.encode
+    monkeypatch.setattr(tokenizer, "encode", lambda text, **options: seen.append(text) or encode(text, **options))
     with TestClient(create_app(settings, models, open_store(settings))) as client:
         while client.get("/health/ready").status_code != 200:
             pass
@@ -26,7 +26,7 @@ def test_texts_that_a_full_queue_refuses_are_not_tokenized(artifacts, monkeypatc
         assert seen.pop() == "3 May 2021"
         seen.clear()
         cost = 8 * (len("3 May 2021") + 2 + dates.limit(GenerateOptions(), 1) * dates.generation.num_beams)
-        guessed = dates.likely_cost(8, 8 * texts.likely("3 May 2021"), GenerateOptions())
+        guessed = dates.likely_cost(8, 8 * tokenizer.likely("3 May 2021"), GenerateOptions())
         assert cost * 0.9 <= guessed <= cost
         with dates.predictions.permit(dates.predictions.limit - guessed + 1):
             refused = ask()

@@ -130,7 +130,7 @@ async def test_a_step_that_fails_is_answered_and_the_next_request_runs(dates, mo
         with pytest.raises(RuntimeError, match=r"^dates/decode: decoding failed$"):
             await one(dates, TEXTS[0])
         next_one = await one(dates, TEXTS[0])
-    assert dates.inputs.texts.decode(next_one.tokens[:-1]) == "2021-03-23"
+    assert dates.inputs.tokenizer.decode(next_one.tokens[:-1]) == "2021-03-23"
 
 
 @pytest.mark.parametrize("options", [{}, {"num_beams": 3}, {"temperature": 1.0}])
@@ -164,7 +164,7 @@ async def test_each_sequence_of_a_failed_batch_is_generated_again_alone(dates, a
             raise ValueError("secret words")
         return method(decoding, *jobs)
 
-    poison = [token.index for token in dates.inputs.texts.encode(TEXTS[1])]
+    poison = [token.index for token in dates.inputs.tokenizer.encode(TEXTS[1])]
     monkeypatch.setattr(DecodeLoop, where, failing)
     async with decode_loop(dates):
         tasks = [one(dates, text) for text in TEXTS]

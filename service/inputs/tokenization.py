@@ -16,7 +16,7 @@ AVERAGE_DECAY = 0.95
 """Each text multiplies the weight of earlier texts by this, in the average number of characters per token."""
 
 
-class Texts:
+class TextTokenizer:
     """The tokenizer of an artifact, with a limit of tokens for each text."""
 
     def __init__(self, artifact: Artifact, file: FileName, limit: int) -> None:
