@@ -120,7 +120,7 @@ class Texts:
 
     def likely_tokens(self, given: Sequence[bytes | Text]) -> int | None:
         """Return an estimate by the number of characters."""
-        return sum(self._inputs.texts.estimated_tokens(one) for one in given if isinstance(one, str))
+        return sum(self._inputs.tokenizer.estimated_tokens(one) for one in given if isinstance(one, str))
 
     async def prepare(
         self, state: State, given: Sequence[bytes | Text], *, truncate: bool = False
