@@ -1,4 +1,4 @@
-"""The manifest of an artifact: everything the service needs to know, so that nothing is sniffed when it loads."""
+"""The manifest of an artifact: everything that the service needs to know, so that it guesses nothing when it loads."""
 
 from typing import Annotated, Literal
 
@@ -97,28 +97,27 @@ class TextRule(Part):
 
 
 class Kind(Part):
-    """The maps of one kind, in layer order, and how the graphs are asked for them.
+    """The maps of one kind, in layer order, and the inputs of the graphs that compute them.
 
-    The attention graph answers as the graph of predictions does, also where all else that it takes is 0 or empty: then
-    nothing else is computed. It takes `method`, `fusion` and `diagnose`; and for each kind `<kind>.layers`,
-    `<kind>.rows`, `<kind>.heads`, `<kind>.special`, the special tokens among its keys, and where it can be rolled out
-    `<kind>.discard`, how many entries of a layer are left out. It returns
-    `<kind>` (batch, heads, layers in their order, rows, key) and `<kind>.diagnostics` (batch, layer, head, query,
-    figure).
+    The attention graph returns the same answer as the prediction graph. If all its other inputs, the controls, are 0 or
+    empty, it computes nothing else. The controls are `method`, `fusion` and `diagnose`; for each kind `<kind>.layers`,
+    `<kind>.rows`, `<kind>.heads` and `<kind>.special`, which marks the special tokens among its keys; and for a kind
+    with rollout `<kind>.discard`, the number of entries of a layer that are set to 0. It returns `<kind>` (batch, heads,
+    layers in their order, rows, key) and `<kind>.diagnostics` (batch, layer, head, query, figure).
 
-    The relevance graph takes `explained` (batch), a class or token, the likeliest where it is negative; for a sequence
-    its `position` (batch); and `rows` (batch, row) and `<kind>.layers` where there is but one kind. It returns `<kind>`
-    (batch, row, key).
+    The relevance graph takes `explained` (batch): a class or token, or a negative number for the likeliest. For a
+    sequence it takes the `position` (batch) of the token; where there is only one kind, `rows` (batch, row) and
+    `<kind>.layers`. It returns `<kind>` (batch, row, key).
     """
 
     kind: KindName
     methods: tuple[Method, ...]
-    maps: tuple[str, ...] = Field(description="a layer: the path of the module that made the map")
+    maps: tuple[str, ...] = Field(description="for each layer, the path of the module that made the map")
     heads: Size
     query: str = Field(description="name of the axis")
     key: str = Field(description="name of the axis")
-    normalized: bool = Field(description="do rows sum to one")
-    abreast: Size = Field(1, description="attentions side by side in a layer, which add up: so many maps in a row")
+    normalized: bool = Field(description="true if rows sum to one")
+    abreast: Size = Field(1, description="parallel attentions in a layer, whose maps add up: so many maps in a row")
     prefix: int = Field(0, description="tokens before the first patch or word, such as a class token")
     grid: tuple[Size, Size] | None = Field(None, description="rows and columns of patches, for images")
 
@@ -126,6 +125,11 @@ class Kind(Part):
     def fed(self) -> str:
         """Name of the axis of its keys in the graphs: a target's input is as long as the target."""
         return self.key.removesuffix("_input")
+
+    @property
+    def parallel(self) -> int:
+        """Parallel attentions in one layer (Touvron et al. 2022). The manifest calls the number `abreast`."""
+        return self.abreast
 
     @property
     def length(self) -> int:

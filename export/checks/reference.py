@@ -45,9 +45,7 @@ class Case:
 
 def with_image_axis(source: Source, sizes: Sizes) -> Sizes:
     """Return the sizes with the length of an image's axis, which never varies."""
-    kind = source.attention[0]
-    rows, columns = kind.grid or (0, 0)
-    return {**sizes, "image": kind.prefix + rows * columns}
+    return {**sizes, "image": source.attention[0].length}
 
 
 CASES = (
@@ -86,7 +84,7 @@ def _maps(traced: Traced, kind: Kind, weights: list[Tensor], values: list[Tensor
         if ratio:
             fused = [explanations.discard(layer, ratio) for layer in fused]
         included = torch.isin(torch.arange(len(weights)), layers)
-        return explanations.rollout(*explanations.add_parallel(fused, included, kind.abreast), rows)[:, None, None]
+        return explanations.rollout(*explanations.add_parallel(fused, included, kind.parallel), rows)[:, None, None]
     norms = [
         explanations.norms(layer[:, :, rows], value, output)
         for layer, value, output in zip(weights, values, traced.output_projections(kind), strict=True)
@@ -164,7 +162,7 @@ def _relevance(traced: Traced, inputs: Sequence[Tensor], controls: Mapping[str, 
     if len(layers) == 1:
         (kind,) = traced.kinds
         included = torch.isin(torch.arange(len(layers[0])), controls[f"{kind.kind}.layers"])
-        return [explanations.relevance(*explanations.add_parallel(layers[0], included, kind.abreast), controls["rows"])]
+        return [explanations.relevance(*explanations.add_parallel(layers[0], included, kind.parallel), controls["rows"])]
     encoder, decoder, cross = layers
     at = torch.arange(len(target)), controls["position"]
     return [found[at][:, None] for found in explanations.bimodal_relevance(encoder, decoder, cross)]

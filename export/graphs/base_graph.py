@@ -52,11 +52,11 @@ def sum_parallel(b: Builder, kind: Kind, maps: Sequence[str]) -> list[tuple[str,
     """
     layers = selected_layers(b, kind)
     selected = [b.op("Gather", layers, b.constant(index)) for index in range(len(maps))]
-    if kind.abreast == 1:
+    if kind.parallel == 1:
         return list(zip(selected, maps, strict=True))
     zero = b.constant(0, np.float32)
     summands = [b.op("Where", chosen, name, zero) for chosen, name in zip(selected, maps, strict=True)]
-    groups = [slice(first, first + kind.abreast) for first in range(0, len(maps), kind.abreast)]
+    groups = [slice(first, first + kind.parallel) for first in range(0, len(maps), kind.parallel)]
     return [
         (functools.reduce(functools.partial(b.op, "Or"), selected[group]), b.op("Sum", *summands[group]))
         for group in groups

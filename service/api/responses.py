@@ -128,7 +128,7 @@ def describe(served: ServedModel) -> dict[str, object]:
                     "prefix": kind.prefix,
                     "grid": {"rows": kind.grid[0], "columns": kind.grid[1]} if kind.grid else None,
                     "normalized": kind.normalized,
-                    "abreast": kind.abreast,
+                    "abreast": kind.parallel,
                     "methods": list(kind.methods),
                     "maps": list(kind.maps),
                 }

@@ -147,7 +147,7 @@ async def test_a_store_holds_what_its_bounds_say_after_any_puts(kind, operations
         for name in set(model) - set(young):
             del model[name]
         assert await there(store, "abcdefgh") == "".join(sorted(model))
-        held = store._held if kind is InMemory else store._file.execute("SELECT size FROM held").fetchone()[0]
+        held = store._size if kind is InMemory else store._file.execute("SELECT size FROM totals").fetchone()[0]
         assert held == sum(size for _, size in model.values())
 
 

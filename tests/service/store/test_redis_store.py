@@ -61,7 +61,7 @@ async def test_in_redis_the_same_is_stored_as_in_memory_after_any_puts(redis):
             await store.put(id_, kept)
             await model.put(id_, kept)
             assert [await store.get(id_) for id_ in "abcdefgh"] == [await model.get(id_) for id_ in "abcdefgh"]
-        assert redis.server.ask("HGET", "regard:sizes", "*") == [str(model._held)]
+        assert redis.server.ask("HGET", "regard:sizes", "*") == [str(model._size)]
 
 
 async def test_redis_drops_what_is_past_its_age_by_itself(redis):

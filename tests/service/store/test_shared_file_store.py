@@ -23,6 +23,6 @@ async def test_a_locked_or_broken_file_loses_a_stored_request_and_fails_no_answe
         await store.put("b", of_size(200))
         assert await there(store, "ab") == "ab"
         with sqlite3.connect(place.file) as other:
-            other.execute("DROP TABLE kept")
+            other.execute("DROP TABLE requests")
         with pytest.raises(NotReady):
             await store.get("a")
