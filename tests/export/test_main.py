@@ -47,7 +47,6 @@ def test_the_command_lists_what_it_knows():
 
 
 def test_a_failure_of_the_command_is_one_line_and_not_zero(tmp_path, monkeypatch, capsys):
-
     def differing(*_):
         raise ExportError("encoder differs by 3 at batch 1")
 
