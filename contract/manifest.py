@@ -102,8 +102,8 @@ class Kind(Part):
     The attention graph returns the same answer as the prediction graph. If all its other inputs, the controls, are 0 or
     empty, it computes nothing else. The controls are `method`, `fusion` and `diagnose`; for each kind `<kind>.layers`,
     `<kind>.rows`, `<kind>.heads` and `<kind>.special`, which marks the special tokens among its keys; and for a kind
-    with rollout `<kind>.discard`, the number of entries of a layer that are set to 0. It returns `<kind>` (batch, heads,
-    layers in their order, rows, key) and `<kind>.diagnostics` (batch, layer, head, query, figure).
+    with rollout `<kind>.discard`, the number of entries of a layer that are set to 0. It returns `<kind>` (batch,
+    heads, layers in their order, rows, key) and `<kind>.diagnostics` (batch, layer, head, query, figure).
 
     The relevance graph takes `explained` (batch): a class or token, or a negative number for the likeliest. For a
     sequence it takes the `position` (batch) of the token; where there is only one kind, `rows` (batch, row) and

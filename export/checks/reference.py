@@ -162,7 +162,9 @@ def _relevance(traced: Traced, inputs: Sequence[Tensor], controls: Mapping[str, 
     if len(layers) == 1:
         (kind,) = traced.kinds
         included = torch.isin(torch.arange(len(layers[0])), controls[f"{kind.kind}.layers"])
-        return [explanations.relevance(*explanations.add_parallel(layers[0], included, kind.parallel), controls["rows"])]
+        return [
+            explanations.relevance(*explanations.add_parallel(layers[0], included, kind.parallel), controls["rows"])
+        ]
     encoder, decoder, cross = layers
     at = torch.arange(len(target)), controls["position"]
     return [found[at][:, None] for found in explanations.bimodal_relevance(encoder, decoder, cross)]

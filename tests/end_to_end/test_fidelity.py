@@ -16,7 +16,7 @@ from contract.artifact import read_artifact
 from contract.manifest import FIGURES, FUSIONS, GRAPH_METHODS
 from export.bundled import SOURCES
 from model.vocabularies import START, encode
-from tests.samples import explanations_reference as methods
+from tests.samples import explanations_reference
 from tests.samples.checkpoints import CASES, reference
 
 BUNDLED = ("digits", "dates")
@@ -329,7 +329,8 @@ def test_raw_maps_are_what_was_seen_of_each_head_and_fused(model, batch):
                 layers, rows, heads = wanted[kind.kind]
                 stack = [seen.maps(kind.kind)[layer] for layer in sorted(layers)]
                 stack = [
-                    layer[:, heads] if fusion == "each" else methods.fused(layer, fusion)[:, None] for layer in stack
+                    layer[:, heads] if fusion == "each" else explanations_reference.fused(layer, fusion)[:, None]
+                    for layer in stack
                 ]
                 theirs = np.stack(stack, 2)[:, :, :, rows]
                 held(model, kind, seen, rows, got[kind.kind], theirs, f"{fusion} of {kind.kind}")
@@ -355,8 +356,8 @@ def test_rollout_follows_the_layers_asked_for(model, batch):
             got = model.ask(seen, "rollout", fusion, **wanted)
             for kind in kinds:
                 layers, rows, _ = wanted[kind.kind]
-                fused = [methods.fused(layer, fusion) for layer in seen.maps(kind.kind)]
-                theirs = methods.rollout(fused, layers)[:, None, None, rows]
+                fused = [explanations_reference.fused(layer, fusion) for layer in seen.maps(kind.kind)]
+                theirs = explanations_reference.rollout(fused, layers)[:, None, None, rows]
                 held(model, kind, seen, rows, got[kind.kind], theirs, f"{fusion} of {kind.kind}")
             for kind in model.manifest.attention:
                 if kind not in kinds:
@@ -381,16 +382,21 @@ def test_rollout_discards_the_smallest_entries_of_each_input(model, batch, fusio
     for kind in model.manifest.attention:
         if "rollout" not in kind.methods:
             continue
-        fused = [methods.fused(layer, fusion) for layer in seen.maps(kind.kind)]
+        fused = [explanations_reference.fused(layer, fusion) for layer in seen.maps(kind.kind)]
         entries = fused[0][0].size
         for share in (0.3, 0.8):
             counts = sorted(range(1, entries), key=lambda count, middle=share * entries: abs(count - middle))
             count = next(count for count in counts if apart(fused, count))
             layers, rows, heads = every(kind, seen)
             got = model.ask(seen, "rollout", fusion, discard=count, **{kind.kind: (layers, rows, heads)})
-            theirs = methods.rollout([methods.discarded(layer, count) for layer in fused])[:, None, None]
+            theirs = explanations_reference.rollout(
+                [explanations_reference.discarded(layer, count) for layer in fused]
+            )[:, None, None]
             close(got[kind.kind], theirs, f"{count} of {entries}, {kind.kind}")
-            assert np.abs(theirs[:, 0, 0] - methods.rollout(fused)).max() > 1e-4 or (fused[0] == 0).sum() > count
+            assert (
+                np.abs(theirs[:, 0, 0] - explanations_reference.rollout(fused)).max() > 1e-4
+                or (fused[0] == 0).sum() > count
+            )
 
 
 @batches
@@ -402,7 +408,7 @@ def test_norms_are_those_of_the_vectors_that_each_key_adds(model, batch):
         for kind in model.manifest.attention:
             layers, rows, _ = wanted[kind.kind]
             parts = zip(seen.maps(kind.kind), seen.values[kind.kind], seen.joining[kind.kind], strict=True)
-            norms = [methods.norms(*part) for part in parts]
+            norms = [explanations_reference.norms(*part) for part in parts]
             theirs = np.stack([norms[layer] for layer in sorted(layers)], 1)[:, None, :, rows]
             held(model, kind, seen, rows, got[kind.kind], theirs, kind.kind)
             plain = np.stack([layer.mean(1) for layer in seen.maps(kind.kind)], 1)
@@ -418,10 +424,13 @@ def test_diagnostics_are_entropy_special_mass_and_distance(model, batch):
     for kind in model.manifest.attention:
         layers = []
         for layer in seen.maps(kind.kind):
-            figures = {"entropy": methods.entropy(layer), "special": methods.special(layer, special[kind.kind])}
+            figures = {
+                "entropy": explanations_reference.entropy(layer),
+                "special": explanations_reference.special(layer, special[kind.kind]),
+            }
             if image:
                 patch = image.height / kind.grid[0], image.width / kind.grid[1]
-                figures["distance"] = methods.distance(layer, kind.grid, patch, kind.prefix)
+                figures["distance"] = explanations_reference.distance(layer, kind.grid, patch, kind.prefix)
             layers.append(np.stack([figures[name] for name in FIGURES if name in figures], -1))
         theirs = np.stack(layers, 1)  # (batch, layer, head, query, figure)
         ours = got[f"{kind.kind}.diagnostics"]
@@ -460,7 +469,7 @@ def evidence(seen, asked):
     every = [layer for layers in seen.weights.values() for layer in layers]
     gradients = iter(torch.autograd.grad(total, every, retain_graph=True))
     return {
-        kind: [methods.positive(layer.detach().numpy(), next(gradients).numpy()) for layer in layers]
+        kind: [explanations_reference.positive(layer.detach().numpy(), next(gradients).numpy()) for layer in layers]
         for kind, layers in seen.weights.items()
     }
 
@@ -470,9 +479,9 @@ def relevance(model, seen, asked):
     layers = evidence(seen, asked)
     if "cross" not in layers:
         ((kind, found),) = layers.items()
-        joint = methods.relevance(found, asked[f"{kind}.layers"])
+        joint = explanations_reference.relevance(found, asked[f"{kind}.layers"])
         return {kind: joint[np.arange(len(joint))[:, None], asked["rows"]]}
-    own, across = methods.bimodal(layers["encoder"], layers["decoder"], layers["cross"])
+    own, across = explanations_reference.bimodal(layers["encoder"], layers["decoder"], layers["cross"])
     at = np.arange(len(own)), asked["position"]
     return {"decoder": own[at][:, None], "cross": across[at][:, None]}
 

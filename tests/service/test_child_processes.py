@@ -9,6 +9,8 @@ from tests.conftest import ROOT
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent has ended")
 def test_a_process_whose_parent_has_gone_ends():
-    code = f"from service.child_processes import end_with_parent; end_with_parent({os.getpid() + 1}); print('still here')"
+    code = (
+        f"from service.child_processes import end_with_parent; end_with_parent({os.getpid() + 1}); print('still here')"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
