@@ -17,12 +17,12 @@ from starlette.responses import Response
 
 from service import VERSION
 from service.api.fast_path import FastPath
-from service.api.routes import admin, health, router, watching
+from service.api.routes import admin, health, monitoring, router
 from service.batching.admission import Budget
 from service.errors import Refusal
 from service.http.api_keys import Keys, describe_keys
 from service.http.body_limits import BodyLimits
-from service.http.gate import Gate, split_list
+from service.http.gate import Gate
 from service.http.problems import problem, refused
 from service.http.request_log import RequestLog
 from service.inputs.sandbox.decoder_pool import DecoderPool
@@ -32,7 +32,7 @@ from service.repository.served_model import ServedModel
 from service.runtime.device import Device
 from service.runtime.providers import PROVIDERS
 from service.runtime.session import device_memory
-from service.settings import Settings
+from service.settings import Settings, split_list
 from service.state import State
 from service.store.stored_request import Store
 from service.telemetry.metrics import Metrics
@@ -113,7 +113,7 @@ def create_app(
     if keys.needed:
         describe_keys(app)
     if settings.admin_port is None:
-        app.include_router(watching)
+        app.include_router(monitoring)
         if keys.needed:
             app.include_router(admin)
     return app
@@ -131,7 +131,7 @@ def create_admin(app: FastAPI, settings: Settings, tracer: Tracer = SILENT) -> F
         exception_handlers=HANDLERS,
     )
     beside.state = app.state
-    for routes in (health, watching, admin):
+    for routes in (health, monitoring, admin):
         beside.include_router(routes)
     return beside
 
@@ -139,7 +139,7 @@ def create_admin(app: FastAPI, settings: Settings, tracer: Tracer = SILENT) -> F
 def _middleware(
     settings: Settings, metrics: Metrics, tracer: Tracer, keys: Keys, draining: Callable[[], bool]
 ) -> list[Middleware]:
-    """Return what every request passes, outermost first."""
+    """Return the middleware that every request passes through, outermost first."""
     origins = split_list(settings.cors_origins)
     cors = Middleware(
         CORSMiddleware,
@@ -171,7 +171,7 @@ async def _warm_up(state: State, when_ready: Callable[[], None]) -> None:
 
 
 async def _watch(state: State, warm: "asyncio.Task[None]") -> None:
-    """Look after the device and the models from when they are warm until cancelled."""
+    """Once the models are warm, check the device and the models every WATCH_SECONDS, until cancelled."""
     await warm
     while not state.failure:
         await asyncio.sleep(WATCH_SECONDS)

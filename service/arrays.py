@@ -23,7 +23,7 @@ def probabilities(logits: npt.NDArray[np.float32], scores: Scores) -> npt.NDArra
 
 
 def softmax(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """Return probabilities along the last axis, in float64."""
+    """Return the probabilities of one row of logits, in float64. The sum is exact to the last bit (`fsum`)."""
     exact = np.exp(logits.astype(np.float64) - float(logits.max()))
     return exact / math.fsum(exact)
 
@@ -40,3 +40,11 @@ def padded(rows: Sequence[Array]) -> Array:
     for index, row in enumerate(rows):
         stack[index, : len(row)] = row
     return stack
+
+
+def log_softmax(logits: Array) -> npt.NDArray[np.float64]:
+    """Return log-probabilities along the last axis, in float64."""
+    exact = logits.astype(np.float64)
+    exact -= exact.max(axis=-1, keepdims=True)
+    log_probabilities: npt.NDArray[np.float64] = exact - np.log(np.exp(exact).sum(axis=-1, keepdims=True))
+    return log_probabilities

@@ -11,12 +11,12 @@ SET_PARENT_DEATH_SIGNAL, SET_NO_NEW_PRIVILEGES = 1, 38  # options of prctl, by t
 def end_with_parent(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
     """Ask for a signal to this process when its parent ends; exit with status 1 if the parent has ended already."""
     if sys.platform == "linux":
-        control(SET_PARENT_DEATH_SIGNAL, number)
+        prctl(SET_PARENT_DEATH_SIGNAL, number)
     if os.getppid() != parent:  # the parent ended before the signal was asked for
         sys.exit(1)
 
 
-def control(option: int, value: int) -> None:
+def prctl(option: int, value: int) -> None:
     """Call `prctl`. Raises OSError."""
     if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

@@ -12,13 +12,14 @@ Refusal
 ├── TooLong          414  a URL of more bytes than the limit
 ├── Unsupported      415  an unsupported content type, or bytes that are not an image
 ├── Unacceptable     422  understood, but it cannot be answered
-├── Busy             429  the queue is full; Retry-After says when it will have room
 ├── HeadersTooLarge  431  more headers, or more bytes of headers, than the limit
 ├── Broken           500  the model's result is not a valid answer
-├── Full             503  the limit of connections is reached
-├── DeviceFull       503  the device has no memory left
-├── NotReady         503  not ready yet, or not able to answer for the moment
-└── TooSlow          504  the deadline passed before there was an answer
+├── TooSlow          504  the deadline passed before there was an answer
+└── RetryLater            refused for now; Retry-After says for how long
+    ├── Busy         429  the queue is full
+    ├── Full         503  the limit of connections is reached
+    ├── DeviceFull   503  the device has no memory left
+    └── NotReady     503  not ready yet, or not able to answer for the moment
 
 `detail` names the subject, the limit and what was given. It never holds a text, a name or bytes that the client sent,
 nor a path. This module imports no HTTP library, so that decoder processes and models can import it;
@@ -120,7 +121,7 @@ class Unacceptable(Refusal):
     status = HTTPStatus.UNPROCESSABLE_ENTITY
 
 
-class Waitable(Refusal):
+class RetryLater(Refusal):
     """Refused for now. The same request may be answered after `seconds`."""
 
     def __init__(self, detail: str, seconds: int) -> None:
@@ -128,19 +129,19 @@ class Waitable(Refusal):
         self.headers["Retry-After"] = str(seconds)
 
 
-class Busy(Waitable):
+class Busy(RetryLater):
     """The queue is full."""
 
     status = HTTPStatus.TOO_MANY_REQUESTS
 
 
-class Full(Waitable):
+class Full(RetryLater):
     """The limit of connections is reached."""
 
     status = HTTPStatus.SERVICE_UNAVAILABLE
 
 
-class NotReady(Waitable):
+class NotReady(RetryLater):
     """Not ready yet, or not able to answer for the moment, for example while models warm up."""
 
     status = HTTPStatus.SERVICE_UNAVAILABLE
@@ -155,7 +156,7 @@ class Broken(Refusal):
     status = HTTPStatus.INTERNAL_SERVER_ERROR
 
 
-class DeviceFull(Waitable):
+class DeviceFull(RetryLater):
     """The device has not enough memory left for the request."""
 
     status = HTTPStatus.SERVICE_UNAVAILABLE

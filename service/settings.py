@@ -33,9 +33,9 @@ class Settings(BaseSettings):
     )
     device: Literal["auto", "cpu", "cuda", "openvino", "tensorrt"] = Field(
         "auto",
-        description="`cuda` refuses to start where CUDA is not to be had, `auto` then takes the CPU and says so; "
+        description="`cuda` refuses to start without CUDA, `auto` then uses the CPU and logs it; "
         "`openvino` (an extra) predicts in bfloat16 on a CPU, and computes attention in full precision; "
-        "`tensorrt` predicts of images with engines that it builds at start, and does all else with CUDA",
+        "`tensorrt` runs predictions for images on engines that it builds at start, and everything else on CUDA",
     )
     device_memory_bytes: int = Field(
         0,
@@ -179,3 +179,8 @@ def read_settings() -> Settings:
     if faults:
         raise SettingsError("\n".join(faults))
     return settings
+
+
+def split_list(text: str | None) -> list[str]:
+    """Return the items of a setting that is a list, separated by commas."""
+    return [one.strip() for one in (text or "").split(",") if one.strip()]

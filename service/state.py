@@ -25,7 +25,7 @@ T = TypeVar("T")
 log = structlog.get_logger()
 
 HANG_SECONDS = 30.0
-"""Beyond the longest time that a request may take: a device that runs for longer hangs."""
+"""A device hangs if one run takes this much longer than the deadline of a request."""
 
 
 @dataclass
@@ -55,7 +55,7 @@ class State:
 
     @property
     def hung(self) -> bool:
-        """True if one run has kept the device for longer than any request may take, and HANG_SECONDS."""
+        """True if one run has lasted longer than the deadline of a request plus HANG_SECONDS."""
         return self.device.busy_seconds() > self.settings.request_seconds + HANG_SECONDS
 
     def drain(self) -> None:

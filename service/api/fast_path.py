@@ -12,7 +12,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from service.errors import Refusal
 from service.http.problems import refused
 
-PREFIX = "/v1/models/{model}/"
+MODELS = "/v1/models/"
+PREFIX = MODELS + "{model}/"
 
 
 class FastPath:
@@ -30,7 +31,7 @@ class FastPath:
         """Serve one request."""
         route = None
         if scope["type"] == "http" and scope["method"] == "POST" and not scope.get("root_path"):
-            start, _, rest = scope["path"].partition("/v1/models/")
+            start, _, rest = scope["path"].partition(MODELS)
             model, _, endpoint = rest.partition("/")
             route = self.routes.get(endpoint) if model and not start else None
         if route is None:

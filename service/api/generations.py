@@ -11,9 +11,9 @@ from starlette.responses import Response
 
 from service.api import responses
 from service.api.modalities import Modality, PendingInput
-from service.api.predictions import attention_query, respond
+from service.api.predictions import attention_query, store_and_respond
 from service.api.request_parsing import ParsedRequest
-from service.batching.batcher import together
+from service.concurrency import together
 from service.errors import Refusal, Unacceptable
 from service.explanations.answer import AttentionAnswer
 from service.explanations.answer_size import check_picture, check_size
@@ -73,7 +73,7 @@ async def generate(
             served.check_text(given)
     tokens = modality.likely_tokens(parsed.inputs) if targets is None else None
     likely = served.likely_cost(len(parsed.inputs), tokens, options) if tokens is not None else 0
-    with served.predictions.permit(likely, options.priority) if likely else contextlib.nullcontext():
+    with served.prediction_budget.permit(likely, options.priority) if likely else contextlib.nullcontext():
         pending = await modality.prepare(state, parsed.inputs)  # without room, texts would be tokenized in vain
     written = [None] * len(pending) if targets is None else targets
     prompts = [_prompt(served, *one, query, options) for one in zip(pending, written, strict=True)]
@@ -87,7 +87,7 @@ async def generate(
         results = await together(_generate_one(state, served, prompt, query, show=not attention) for prompt in prompts)
     shown = [(sequence, answer) for sequence, answer, _ in results]
     stored = _stored(served, prompts, [target for *_, target in results])
-    return await respond(request, state, served, modality, shown, query, stored)
+    return await store_and_respond(request, state, served, modality, shown, query, stored)
 
 
 def _check_stream(
@@ -143,9 +143,8 @@ async def _decode(state: State, served: Generator, prompt: Prompt, query: Attent
     """Return the decoded input. Raises what decoding does, and TooLarge for a picture that cannot be drawn of it."""
     item = await prompt.pending.decode()
     if query:
-        image = (item.picture.width, item.picture.height) if item.picture else None
         lengths, targets = served.lengths(prompt.size, prompt.most), query.count_targets(prompt.most)
-        check_picture(query, lengths, image, targets, state.settings.max_image_pixels)
+        check_picture(query, lengths, item.picture, targets, state.settings.max_image_pixels)
     return item
 
 

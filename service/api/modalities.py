@@ -34,7 +34,7 @@ class PendingInput:
 
 
 class Modality(Protocol):
-    """What a model's requests hold."""
+    """How a model's inputs are read, measured and decoded, and which options they have."""
 
     @property
     def options(self) -> type[RequestOptions]:
@@ -144,11 +144,11 @@ class Texts:
         return TextOptions(truncate=stored.truncate, priority=options.priority)
 
     def upright(self, state: State, given: bytes | Text) -> AbstractAsyncContextManager[Pixels | None]:
-        """Return nothing."""
+        """Return a context that yields None."""
         return nullcontext()
 
     def limits(self, settings: Settings) -> dict[str, object]:
-        """Return nothing: what a model says of its inputs holds the most tokens."""
+        """Return {}: `description` already holds the largest number of tokens."""
         return {}
 
 
@@ -157,6 +157,6 @@ async def _ready(item: ModelInput) -> ModelInput:
 
 
 def modality_of(served: ServedModel) -> Modality:
-    """Return what the requests of a model hold."""
+    """Return the modality of a model's inputs."""
     inputs = served.inputs
     return Images(served, inputs) if isinstance(inputs, ImageInputs) else Texts(served, inputs)

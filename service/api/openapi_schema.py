@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field
 
 from contract.manifest import Method
-from service.explanations.answer import MEDIA_TYPES
+from service.api.request_parsing import MEDIA_TYPES
 from service.options import (
     AttentionOptions,
     ClassifyOptions,
@@ -62,10 +62,10 @@ class Map(BaseModel):
     kind: str
     layer: int | None = Field(description="null where layers are joined")
     heads: str | list[int]
-    normalized: bool = Field(description="do rows sum to one")
+    normalized: bool = Field(description="true if each row sums to one")
     shape: list[int] = Field(description="heads, queries, keys")
     dtype: Literal["float32", "uint8"] | None = Field(None, description="of values in base64")
-    scale: float | None = Field(None, description="what values of uint8 are multiples of")
+    scale: float | None = Field(None, description="uint8 values are multiplied by it")
     values: list[list[list[float]]] | str = Field(description="lists, or base64 of an array of that shape and dtype")
 
 

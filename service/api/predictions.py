@@ -8,10 +8,10 @@ from starlette.responses import Response
 
 from service.api import responses
 from service.api.modalities import Modality, PendingInput
-from service.api.request_parsing import ParsedRequest, negotiate
-from service.batching.batcher import together
+from service.api.request_parsing import MEDIA_TYPES, ParsedRequest, negotiate
+from service.concurrency import together
 from service.errors import Unacceptable
-from service.explanations.answer import MEDIA_TYPES, AttentionAnswer, npz
+from service.explanations.answer import AttentionAnswer, npz
 from service.explanations.answer_size import check_picture, check_size
 from service.explanations.query import AttentionQuery, resolve
 from service.http.exchange import exchange_of
@@ -35,14 +35,13 @@ async def predict(
     parsed: ParsedRequest,
     options: RequestOptions,
     show: Callable[[Prediction], dict[str, object]] | None = None,
-    *,
-    attention: bool = False,
 ) -> Response:
     """Answer with what `show` makes of each input's prediction, and with its attention if it is asked for.
 
-    `attention` requires it. `show` runs on a thread of its own where it reads logits over a vocabulary.
+    Without `show` the request is for attention alone. `show` runs on a thread of its own where it reads logits over a
+    vocabulary.
     """
-    query = attention_query(request, served, parsed, required=attention)
+    query = attention_query(request, served, parsed, required=show is None)
     truncate = isinstance(options, TextOptions) and options.truncate
     pending = await modality.prepare(state, parsed.inputs, truncate=truncate)
     lengths = [one.lengths for one in pending]
@@ -52,12 +51,11 @@ async def predict(
     if isinstance(options, FillMaskOptions):
         options.check_size(sum(one["masked"] for one in lengths), state.settings.max_answer_bytes)
 
-    async def answer(one: PendingInput, targets: int) -> Result:
+    async def answer(one: PendingInput, count: int) -> Result:
         item = await one.decode()
         if query is None:
             return await shown(await served.predict(item, options.priority)), None
-        image = (item.picture.width, item.picture.height) if item.picture else None
-        check_picture(query, item.lengths, image, targets, state.settings.max_image_pixels)
+        check_picture(query, item.lengths, item.picture, count, state.settings.max_image_pixels)
         prediction, explained = await explain(served, item, query, one.text, options.priority)
         return await shown(prediction), explained
 
@@ -73,7 +71,7 @@ async def predict(
     ):
         results = await together(answer(one, count) for one, count in zip(pending, targets, strict=True))
     stored = StoredRequest(served.manifest.name, served.manifest.version, tuple(parsed.inputs), truncate)
-    return await respond(request, state, served, modality, results, query, stored)
+    return await store_and_respond(request, state, served, modality, results, query, stored)
 
 
 def attention_query(
@@ -93,7 +91,7 @@ def attention_query(
     return query
 
 
-async def respond(
+async def store_and_respond(
     request: Request,
     state: State,
     served: ServedModel,

@@ -13,7 +13,6 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from service.errors import Malformed, NotAcceptable, TooLarge, Unacceptable, Unsupported
-from service.explanations.answer import MEDIA_TYPES
 from service.explanations.query import Form
 from service.http.body_limits import check_announced
 from service.inputs.model_input import Pair, Text
@@ -22,6 +21,8 @@ from service.settings import Settings
 
 O = TypeVar("O", bound=Options)  # noqa: E741 # the letter of Options
 
+MEDIA_TYPES: dict[Form, str] = {"json": "application/json", "npz": "application/x-npz", "png": "image/png"}
+"""Of the forms of an attention answer."""
 JSON = "application/json"
 FORM = "multipart/form-data"
 RAW = "application/octet-stream"
@@ -167,9 +168,8 @@ async def _read_form(request: Request, settings: Settings) -> ParsedRequest:
             max_fields=MOST_OPTION_FIELDS,
             max_part_size=1 << 16,
         )
-        parser.spool_max_size = (
-            settings.max_body_bytes
-        )  # in memory, where the budget of bodies counts it, never on disk
+        # in memory, where the budget of bodies counts it, never on disk
+        parser.spool_max_size = settings.max_body_bytes
         fields = await parser.parse()
         for name, value in fields.multi_items():
             if isinstance(value, UploadFile):

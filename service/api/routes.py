@@ -22,7 +22,7 @@ from service.state import State, StateDep
 from service.store.stored_request import StoredRequest
 
 S = TypeVar("S", bound=ServedModel)
-router, health, watching, admin = APIRouter(), APIRouter(), APIRouter(), APIRouter()
+router, health, monitoring, admin = APIRouter(), APIRouter(), APIRouter(), APIRouter()
 PAGE = Path(__file__).parent / "page" / "index.html"
 
 
@@ -47,7 +47,7 @@ async def ready(state: StateDep) -> Response:
     return responses.respond({"ready": True})
 
 
-@watching.get("/metrics", tags=["health"], responses=openapi_schema.METRICS)
+@monitoring.get("/metrics", tags=["health"], responses=openapi_schema.METRICS)
 async def metrics(state: StateDep) -> Response:
     """Return all metrics in Prometheus' text format."""
     state.models.show_queues()
@@ -98,7 +98,7 @@ async def classify(model: str, request: Request, state: StateDep) -> Response:
 
 @router.post("/v1/models/{model}/embed", tags=["predictions"], **openapi_schema.EMBED)
 async def embed(model: str, request: Request, state: StateDep) -> Response:
-    """Return a vector for every text or image, near those of its like."""
+    """Return a vector for every text or image; similar inputs have similar vectors."""
     served = _find_ready(state, model, "embed", Predictor)
     return await _answer(request, state, served, _embed(request, state, served))
 
@@ -185,7 +185,7 @@ async def _attend(request: Request, state: State, served: ServedModel) -> Respon
     parsed = await modality.read(request, state.settings)
     if isinstance(served, Predictor):
         options = parsed.options(modality.options)
-        return await predict(request, state, served, modality, parsed, options, attention=True)
+        return await predict(request, state, served, modality, parsed, options)
     generator, generating = _as(served, Generator), parsed.options(GenerateOptions)
     return await generate_all(request, state, generator, modality, parsed, generating, attention=True)
 
@@ -199,7 +199,7 @@ async def _attend_to_stored(request: Request, state: State, served: ServedModel,
     options = parsed.options(RequestOptions)
     if isinstance(served, Predictor):
         stored_options = modality.stored_options(stored, options)
-        return await predict(request, state, served, modality, parsed, stored_options, attention=True)
+        return await predict(request, state, served, modality, parsed, stored_options)
     generator, generating = _as(served, Generator), GenerateOptions(priority=options.priority)
     return await generate_all(
         request, state, generator, modality, parsed, generating, attention=True, targets=stored.targets

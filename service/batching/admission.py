@@ -11,7 +11,7 @@ from service.errors import Busy
 Priority: TypeAlias = Literal["interactive", "batch"]
 
 BATCH_DELAY_SECONDS = 2.0
-"""For so long, interactive work goes before work of priority `batch`; after that they are equal."""
+"""Work of priority `batch` is sorted as if it had arrived so much later; interactive work of that time goes first."""
 BUDGET_SHARE = {"interactive": 1.0, "batch": 0.5}
 """The share of a budget that work of each priority may fill, so that there is always room for interactive work."""
 

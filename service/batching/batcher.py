@@ -1,16 +1,16 @@
 """Lanes: queues whose items run in batches, which form while the device runs another."""
 
 import asyncio
-import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import structlog
 
 from service.batching.admission import Budget, Priority, due
+from service.concurrency import while_wanted
 from service.errors import Broken, DeviceFull, Refusal
 from service.runtime.device import Device, kind_of
 from service.runtime.runtime_errors import DeviceLost
@@ -170,36 +170,6 @@ class Lane(Generic[T, R]):
                 waiting.future.set_exception(RuntimeError(f"{self.name}: the batch failed"))
 
 
-@contextlib.contextmanager
-def while_wanted(futures: Sequence["asyncio.Future[Any]"], stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` if all futures are done before the block is."""
-    left = len(futures)
-
-    def one_less(_: "asyncio.Future[Any]") -> None:
-        nonlocal left
-        left -= 1
-        if not left:
-            stop()
-
-    for future in futures:
-        future.add_done_callback(one_less)
-    try:
-        yield
-    finally:
-        for future in futures:
-            future.remove_done_callback(one_less)
-
-
 def bucket_of(length: int) -> int:
     """Return the power of two at or above a length. Items of one bucket are similar length and need little padding."""
     return 1 << max(length - 1, 0).bit_length()
-
-
-async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Wait for all; the first failure cancels the others and is raised."""
-    tasks = [asyncio.ensure_future(one) for one in work]
-    try:
-        return list(await asyncio.gather(*tasks))
-    finally:
-        for task in tasks:
-            task.cancel()

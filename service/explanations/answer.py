@@ -14,12 +14,10 @@ from PIL import Image
 from contract.manifest import Kind
 from service.arrays import Array
 from service.explanations import drawing, token_merging
-from service.explanations.query import AttentionQuery, Form, image_kind
+from service.explanations.query import AttentionQuery, image_kind
 from service.inputs.model_input import Picture, Pixels, Token
 
 Values: TypeAlias = npt.NDArray[np.float32]
-
-MEDIA_TYPES: dict[Form, str] = {"json": "application/json", "npz": "application/x-npz", "png": "image/png"}
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from contract.manifest import FIGURES
 from service.errors import TooLarge, Unacceptable
 from service.explanations import drawing
 from service.explanations.query import AttentionQuery
+from service.inputs.model_input import Picture
 
 MAP_BYTES = 384  # of a map's entry, without its values
 ROW_BYTES = 2  # brackets
@@ -19,7 +20,7 @@ MOST_PANELS = 144  # of one picture
 def check_size(query: AttentionQuery, lengths: Sequence[Mapping[str, int]], targets: Sequence[int], limit: int) -> None:
     """Raise TooLarge if the answer for inputs with these axis lengths and numbers of targets would pass a limit.
 
-    Of a picture, which is not counted in bytes, `check_picture` counts the pixels.
+    A picture is not counted in bytes; `check_picture` limits its pixels.
     """
     if query.form == "png":
         return
@@ -36,7 +37,7 @@ def answer_bytes(query: AttentionQuery, lengths: Mapping[str, int], targets: int
     options = query.options
     total = TOKEN_BYTES * sum(length for name, length in lengths.items() if name != "image")
     for one in query.kinds:
-        maps = len(one.layers) if query.method in ("raw", "norm") else targets
+        maps = query.count_maps(one, targets)
         rows = (
             query.rows_per_target(one, lengths)
             if query.method == "relevance"
@@ -65,11 +66,11 @@ def _values_bytes(query: AttentionQuery, rows: int, keys: int) -> int:
 
 
 def check_picture(
-    query: AttentionQuery, lengths: Mapping[str, int], image: tuple[int, int] | None, targets: int, limit: int
+    query: AttentionQuery, lengths: Mapping[str, int], picture: Picture | None, targets: int, limit: int
 ) -> None:
     """Raise TooLarge or Unacceptable for a picture that cannot be drawn, if the answer is one.
 
-    `image` is the width and height of the input, None if that is a text; the limit is in pixels.
+    `picture` is that of the input, None for a text; the limit is in pixels.
     """
     if query.form != "png":
         return
@@ -77,11 +78,10 @@ def check_picture(
         raise Unacceptable(
             f"format: a png shows one kind; ask for kind {', '.join(one.kind.kind for one in query.kinds)}"
         )
-    if query.kinds[0].kind.key != "image":
-        image = None
+    image = (picture.width, picture.height) if picture and query.kinds[0].kind.key == "image" else None
     panels = rows = 0
     for one in query.kinds:
-        maps = len(one.layers) if query.method in ("raw", "norm") else targets
+        maps = query.count_maps(one, targets)
         rows = len(one.rows(lengths[one.kind.query]))
         if query.method == "relevance":
             rows = query.rows_per_target(one, lengths)

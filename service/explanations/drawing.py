@@ -28,10 +28,10 @@ COMPRESSION_LEVEL = 1  # of zlib: a photograph takes a sixth of the time of the 
 BAND_PIXELS = 2**18  # pixels that are coloured at once: few enough to stay in the processor's cache
 LEAST_PANEL_WIDTH = 120  # pixels of a panel with a title
 LEAST_TITLE_HEIGHT = 12  # pixels of the text of a title
-TEXT_HEIGHTS_PER_IMAGE_WIDTH = 28  # the width of an image, in heights of its title's text, if that is not the least
+TEXT_HEIGHTS_PER_IMAGE_WIDTH = 28  # a title's text is 1/28 of the image's width high, but at least LEAST_TITLE_HEIGHT
 
 LEAST_CELL_SIDE, LARGEST_CELL_SIDE = 14, 28  # pixels of the side of a cell
-MOST_CELLS_SIDE = 2560  # pixels of the longer side of all cells, unless cells have their least side
+MOST_CELLS_SIDE = 2560  # pixels; cells shrink, down to LEAST_CELL_SIDE, so that the longer side of all cells fits
 TEXT_SHARE_OF_CELL = 0.62  # the height of text, of the side of a cell
 # in heights of text: the length of the colour bar, the space for its numbers, and the space below a matrix
 BAR_TEXTS, NUMBER_TEXTS, LEGEND_TEXTS = 8, 8, 2

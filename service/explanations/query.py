@@ -18,7 +18,7 @@ Fusion: TypeAlias = Literal["mean", "max", "min", "sum"]
 Form: TypeAlias = Literal["json", "npz", "png"]
 
 CLASSIFICATION_TASKS = ("image-classification", "text-classification")
-"""Tasks that answer with classes. Relevance explains a class of theirs, and a token of the others."""
+"""Tasks that answer with classes. For these, relevance explains a class; for all other tasks, a token."""
 REASONS: dict[Method, str] = {
     "rollout": "needs maps of tokens onto themselves whose rows sum to one, as self-attention has",
     "norm": "needs values that are joined by one projection and added, not fed to what recurs",
@@ -85,7 +85,7 @@ class AttentionQuery:
         return self.options.method
 
     def shift(self, kind: Kind) -> int:
-        """Return by how many rows a token's row comes later: one, where the row asked for is fed the token."""
+        """Return the offset of a token's row: 1 if the row that is fed the token is read (`align=input`), else 0."""
         return int(self.options.align == "input" and kind.query == "target")
 
     def rows(self, one: KindQuery, lengths: Mapping[str, int]) -> list[int]:
@@ -99,6 +99,10 @@ class AttentionQuery:
     def rows_per_target(self, one: KindQuery, lengths: Mapping[str, int]) -> int:
         """Return how many rows one relevance has: those asked for, or its target's own where the target is a token."""
         return len(one.rows(lengths[one.kind.query])) if one.kind.prefix else 1
+
+    def count_maps(self, one: KindQuery, targets: int) -> int:
+        """Return the number of maps of one kind, each with its heads: one for each layer, or for each target."""
+        return len(one.layers) if self.method in ("raw", "norm") else targets
 
     def count_targets(self, available: int) -> int:
         """Return how many relevances are computed of an input with so many masks or tokens to explain."""
@@ -150,7 +154,7 @@ def methods_of(manifest: Manifest) -> list[Method]:
 def _check_one_row(query: AttentionQuery) -> None:
     """Refuse an evaluation of more than one map of one row."""
     (one,) = query.kinds
-    maps = len(one.layers) if query.method in ("raw", "norm") else len(query.targets or (-1,))
+    maps = query.count_maps(one, len(query.targets or (-1,)))
     if maps * one.maps_of_heads * len(one.rows(one.kind.length)) != 1:
         raise Unacceptable("evaluate: needs one map of one row; ask for one layer, fused heads, one query and target")
 

@@ -11,9 +11,9 @@ import numpy as np
 import structlog
 
 from contract.manifest import Generation
-from service.arrays import Array, padded
+from service.arrays import Array, log_softmax, padded
 from service.batching.admission import Budget, Priority, due
-from service.batching.batcher import while_wanted
+from service.concurrency import while_wanted
 from service.errors import NOT_FINITE, Broken, Refusal
 from service.generation.kv_cache import SLOTS, KVCache
 from service.generation.token_selection import ALL_CANDIDATES, Hypothesis, LogProbabilities, Search
@@ -309,14 +309,6 @@ def finite(logs: LogProbabilities) -> LogProbabilities:
     if np.isnan(logs).any():
         raise Broken(NOT_FINITE)
     return logs
-
-
-def log_softmax(logits: Array) -> LogProbabilities:
-    """Return log-probabilities along the last axis, in float64."""
-    exact = logits.astype(np.float64)
-    exact -= exact.max(axis=-1, keepdims=True)
-    log_probabilities: LogProbabilities = exact - np.log(np.exp(exact).sum(axis=-1, keepdims=True))
-    return log_probabilities
 
 
 def _common_prefix(one: Sequence[int], other: Sequence[int]) -> int:

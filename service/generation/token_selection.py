@@ -61,7 +61,7 @@ class Search(Protocol):
         """Return the target, once done."""
 
 
-class Unconstrained:
+class TokenRules:
     """Changes the log-probabilities of the next token before a search selects it. This base class changes nothing."""
 
     def applies(self, live: Sequence[Hypothesis]) -> bool:
@@ -73,7 +73,7 @@ class Unconstrained:
         return logs
 
 
-class Constraints(Unconstrained):
+class Constraints(TokenRules):
     """Forbids and forces tokens by a model's generation rules (the logits processors of the transformers library).
 
     A forbidden token has the log-probability -inf, and the others keep theirs; a forced token has 0, and all others
@@ -161,13 +161,13 @@ class Choose(Protocol):
         """Return the index of the selected candidate."""
 
 
-UNCONSTRAINED = Unconstrained()
+UNCONSTRAINED = TokenRules()
 
 
 class Walk:
     """A search with one hypothesis, which `choose` extends: by the most likely token, or by a sampled one."""
 
-    def __init__(self, end: int, limit: int, choose: Choose, constrain: Unconstrained = UNCONSTRAINED) -> None:
+    def __init__(self, end: int, limit: int, choose: Choose, constrain: TokenRules = UNCONSTRAINED) -> None:
         self.done = False
         self.live = [Hypothesis()]
         self._end, self._limit, self._choose, self._constrain = end, limit, choose, constrain
@@ -236,7 +236,7 @@ class Beams:
         limit: int,
         length_penalty: float,
         early_stopping: bool | Literal["never"] = False,
-        constrain: Unconstrained = UNCONSTRAINED,
+        constrain: TokenRules = UNCONSTRAINED,
     ) -> None:
         self.done = False
         self.live = [Hypothesis()] * beams

@@ -11,7 +11,7 @@ from service.http.exchange import Exchange, exchange_of
 from service.settings import Settings
 
 GRACE_SECONDS = 5.0
-"""For so long a body may be slower than the least rate."""
+"""How long a body may be slower than the minimum rate."""
 
 
 class BodyBudget(Protocol):
@@ -42,7 +42,7 @@ class BodyLimits:
         try:
             await self.app(scope, body.receive, send)
         finally:
-            self.budget.give_back(exchange.received)
+            self.budget.give_back(exchange.bytes_received)
 
 
 class LimitedBody:
@@ -66,13 +66,13 @@ class LimitedBody:
         except TimeoutError as error:
             raise Timeout(
                 f"body: at most {settings.body_seconds:g} seconds and at least {settings.body_bytes_a_second} "
-                f"bytes a second, given up after {self._seconds():.1f} seconds and {exchange.received} bytes"
+                f"bytes a second, given up after {self._seconds():.1f} seconds and {exchange.bytes_received} bytes"
             ) from error
         if message["type"] == "http.request":
             if body := message.get("body"):
                 self._budget.take(len(body))
-                exchange.received += len(body)
-            if exchange.received > settings.max_body_bytes:
+                exchange.bytes_received += len(body)
+            if exchange.bytes_received > settings.max_body_bytes:
                 raise TooLarge(f"body: at most {settings.max_body_bytes} bytes, given more")
             if exchange.body_pieces > settings.max_body_pieces:
                 raise TooLarge(f"body: at most {settings.max_body_pieces} pieces, given more")
@@ -83,7 +83,7 @@ class LimitedBody:
     def _seconds(self) -> float:
         """Return how long the body may take until its next bytes arrive."""
         rate = self._settings.body_bytes_a_second
-        return min(self._settings.body_seconds, GRACE_SECONDS + self._exchange.received / rate)
+        return min(self._settings.body_seconds, GRACE_SECONDS + self._exchange.bytes_received / rate)
 
 
 def check_announced(headers: Headers, limit: int) -> None:

@@ -60,9 +60,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._stall_timer: asyncio.TimerHandle | None = None
         self._refused = False
         self._in_head = True
-        self._bytes_outside_body = (
-            0  # bytes received since the connection, the last message or the last piece of a body
-        )
+        # bytes received since the connection, the last message or the last piece of a body
+        self._bytes_outside_body = 0
         self._header_count = self._header_bytes = 0
 
     # The connection

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from starlette.types import Scope
 
-KEY = "exchange"
-"""In the state of an ASGI scope."""
+SCOPE_STATE_KEY = "exchange"
+"""The key of the Exchange in `scope["state"]`."""
 
 
 @dataclass
@@ -15,7 +15,7 @@ class Exchange:
 
     id: str = ""
     method: str = ""
-    client: str | None = None
+    key_name: str | None = None
     """The name of the API key that the request carries."""
     body_pieces: int = 0
     """Pieces (chunks) of the body that the parser has read."""
@@ -25,13 +25,13 @@ class Exchange:
     """What the refusal is called in metrics and logs, if there was one."""
     status: int = 0
     """Of the answer; 0 until it begins."""
-    received: int = 0
+    bytes_received: int = 0
     """Bytes of the body."""
-    sent: int = 0
+    bytes_sent: int = 0
     """Bytes of the answer's body."""
 
 
 def exchange_of(scope: Scope) -> Exchange:
     """Return the exchange of a request. The first layer that asks for it makes it."""
-    exchange: Exchange = scope.setdefault("state", {}).setdefault(KEY, Exchange())
+    exchange: Exchange = scope.setdefault("state", {}).setdefault(SCOPE_STATE_KEY, Exchange())
     return exchange

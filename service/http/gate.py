@@ -10,7 +10,7 @@ from service.http.api_keys import OPEN_PATHS, Keys
 from service.http.body_limits import check_announced
 from service.http.exchange import exchange_of
 from service.http.problems import refused
-from service.settings import Settings
+from service.settings import Settings, split_list
 
 HOST = re.compile(r"([A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?")
 PATH = re.compile(r"(/(?!\.{1,2}(/|\Z))[A-Za-z0-9._~@:+-]+)*/?")
@@ -34,7 +34,7 @@ class Gate:
         try:
             headers = Headers(scope=scope)
             self._check_host(scope["path"], headers.get("host", ""))
-            client = exchange_of(scope).client = self.keys.admit(scope["path"], headers)
+            client = exchange_of(scope).key_name = self.keys.admit(scope["path"], headers)
             _check_path(scope["path"])
             check_announced(headers, self.limit)
             permit = self.keys.permit(client)
@@ -45,7 +45,7 @@ class Gate:
             await self.app(scope, receive, send)
 
     def _check_host(self, path: str, host: str) -> None:
-        """Refuse a malformed host, or another host than the allowed ones, except for probes: they know an address."""
+        """Refuse a malformed host, or one that is not allowed. Probes may use any host: they call by IP address."""
         match = HOST.fullmatch(host)
         if match is None:
             raise Malformed("Host: must be a host name or address, given another")
@@ -57,8 +57,3 @@ def _check_path(path: str) -> None:
     """Refuse a path that no route has, before any route or dictionary sees it."""
     if not PATH.fullmatch(path):
         raise NotFound("path: no such endpoint; see /docs")
-
-
-def split_list(text: str | None) -> list[str]:
-    """Return the items of a setting that is a list, separated by commas."""
-    return [one.strip() for one in (text or "").split(",") if one.strip()]

@@ -48,7 +48,7 @@ class RequestLog:
                 exchange.status = message["status"]
                 self._add_headers(MutableHeaders(scope=message), exchange)
             else:
-                exchange.sent += len(message.get("body", b""))
+                exchange.bytes_sent += len(message.get("body", b""))
             await send(message)
 
         start = time.monotonic()
@@ -89,10 +89,10 @@ class RequestLog:
             method=exchange.method,
             route=route,
             model=scope.get("path_params", {}).get("model") if exchange.status != 404 else None,
-            client=exchange.client,
+            client=exchange.key_name,
             status=exchange.status,
             refused=exchange.refused,
             milliseconds=round(seconds * 1000, 2),
-            received=exchange.received,
-            sent=exchange.sent,
+            received=exchange.bytes_received,
+            sent=exchange.bytes_sent,
         )

@@ -127,7 +127,10 @@ class Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Record a signal to stop, and do nothing else: the code that it interrupts may hold any lock."""
+        """Record a signal to stop; a worker that does not listen yet exits at once.
+
+        It does no more, since the code that it interrupts may hold any lock.
+        """
         if self._worker and not self.started:  # the kernel has not given it a connection yet
             state = getattr(self._app.state, "regard", None)
             if failure := state and state.failure:

@@ -101,7 +101,7 @@ async def _evaluate(
     prediction: Prediction,
     priority: Priority,
 ) -> dict[str, object]:
-    """Return the curves of the one row that an evaluation is of, without the prefix, for the class it explains."""
+    """Evaluate the one row that was asked for, without its prefix columns, for the class that it explains."""
     (one,) = maps
     target = one.entry.get("target")
     index = target["index"] if isinstance(target, dict) else int(prediction.argmax())
@@ -115,8 +115,8 @@ def _axes(
 ) -> tuple[dict[str, Sequence[Token]], dict[str, list[str]]]:
     """Return the tokens of every axis but an image's, and the texts that their spans lie in.
 
-    `target` holds the token that each row emitted, `target_input` the one it was fed, and one more if tokens' own rows
-    are read. Where targets continue their source, both begin with it, and spans count through both texts as one.
+    `target` holds the token that each row emitted, `target_input` the one it was fed, and with `align=input` also
+    the last token. Where targets continue their source, both begin with it, and spans count through both texts as one.
     """
     start, end = served.generation.start, served.generation.end
     behind = text if start is None else ""

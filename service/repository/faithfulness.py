@@ -11,7 +11,7 @@ import numpy as np
 
 from service.arrays import Array, probabilities
 from service.batching.admission import Priority
-from service.batching.batcher import together
+from service.concurrency import together
 from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import Picture
 from service.repository.predictor import Predictor

@@ -63,7 +63,7 @@ class Generator(ServedModel):
         super().start(device, metrics, tracer)
         self.decode_loop = DecodeLoop(
             self.sessions["encode"], self.sessions["decode"], self.generation, device, self.settings,
-            self.predictions, metrics, tracer,
+            self.prediction_budget, metrics, tracer,
         )  # fmt: skip
         self.lanes.append(self.decode_loop)
 
@@ -130,7 +130,7 @@ class Generator(ServedModel):
         """
         tokens = sum(self.cost(length, self.limit(options, length), options) for length, options in sources)
         with contextlib.ExitStack() as held:
-            for budget, cost in ((self.predictions, tokens), (self.attention, maps)):
+            for budget, cost in ((self.prediction_budget, tokens), (self.attention_budget, maps)):
                 if cost:
                     held.enter_context(budget.permit(cost, priority))
             yield

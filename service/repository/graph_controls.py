@@ -1,4 +1,4 @@
-"""The controls of an attention graph: made of an attention query, fed to the graph, and what it returned read back."""
+"""The controls of an attention graph: made of an attention query and fed to the graph; and reading its outputs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from service.explanations.query import AttentionQuery, KindQuery
 
 @dataclass(frozen=True)
 class KindControls:
-    """What a graph is asked for of one kind; None for all rows."""
+    """The controls for one kind of map. `rows` is None for all rows."""
 
     kind: Kind
     layers: tuple[int, ...]

@@ -36,7 +36,7 @@ class Predictor(ServedModel):
         "fill-mask": "fill-mask",
     }
     mask: str | None = None
-    """The token that stands for what is to be found, if there is one."""
+    """The text of the mask token; None for tasks without masks."""
     prediction_lane: Lane[ModelInput, Prediction]
 
     def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
@@ -48,7 +48,7 @@ class Predictor(ServedModel):
         super().start(device, metrics, tracer)
         self.prediction_lane = Lane(
             f"{self.manifest.name}/predict", device, self._run_predictions, self.settings.batch_tokens,
-            self.predictions, metrics, self.sessions["predict"].stop, tracer,
+            self.prediction_budget, metrics, self.sessions["predict"].stop, tracer,
         )  # fmt: skip
         self.lanes.append(self.prediction_lane)
 
@@ -57,8 +57,8 @@ class Predictor(ServedModel):
     ) -> contextlib.AbstractContextManager[None]:
         """Hold the cost of inputs with these lengths. Raises Busy before any work is spent if the queue is full."""
         if attention:
-            return self.attention.permit(sum(self.map_bytes(one) for one in lengths) * max(targets, 1), priority)
-        return self.predictions.permit(sum(cost_of(one) for one in lengths), priority)
+            return self.attention_budget.permit(sum(self.map_bytes(one) for one in lengths) * max(targets, 1), priority)
+        return self.prediction_budget.permit(sum(cost_of(one) for one in lengths), priority)
 
     def targets(self, item: ModelInput, query: AttentionQuery) -> list[Target]:
         """Return what relevance explains of an input."""

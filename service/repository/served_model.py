@@ -13,7 +13,8 @@ from contract.artifact import MANIFEST, Artifact, ArtifactError
 from contract.manifest import Manifest, Role
 from service.arrays import Array, crop, padded
 from service.batching.admission import Budget, Priority
-from service.batching.batcher import Lane, bucket_of, together
+from service.batching.batcher import Lane, bucket_of
+from service.concurrency import together
 from service.errors import NOT_FINITE, Broken, Refusal, Unacceptable
 from service.explanations.answer import AttentionMap
 from service.explanations.query import AttentionQuery, Target, image_kind
@@ -85,8 +86,8 @@ class ServedModel:
         self.unused = asyncio.Event()
         """Set while no request is being answered."""
         self.unused.set()
-        self.predictions = Budget("queue of predictions", settings.queue_tokens)
-        self.attention = Budget("queue of attention", settings.queue_map_bytes)
+        self.prediction_budget = Budget("queue of predictions", settings.queue_tokens)
+        self.attention_budget = Budget("queue of attention", settings.queue_map_bytes)
         self.lanes: list[Lane[Any, Any] | DecodeLoop] = []
         self._users = 0
         self._device = device
@@ -105,7 +106,7 @@ class ServedModel:
     def budgets(self) -> dict[str, Budget]:
         """The bounds of its queues by name."""
         name = self.manifest.name
-        return {f"{name}/predictions": self.predictions, f"{name}/attention": self.attention}
+        return {f"{name}/predictions": self.prediction_budget, f"{name}/attention": self.attention_budget}
 
     @property
     def failing(self) -> bool:
@@ -128,13 +129,13 @@ class ServedModel:
         """Make the lanes, on a device."""
         limit, name = self.settings.batch_map_bytes, self.manifest.name
         self.attention_lane = Lane(
-            f"{name}/attention", device, self._run_attention, limit, self.attention, metrics,
+            f"{name}/attention", device, self._run_attention, limit, self.attention_budget, metrics,
             self.sessions["attention"].stop, tracer,
         )  # fmt: skip
         self.lanes = [self.attention_lane]
         if "relevance" in self.sessions:
             self.relevance_lane = Lane(
-                f"{name}/relevance", device, self._run_relevance, limit, self.attention, metrics,
+                f"{name}/relevance", device, self._run_relevance, limit, self.attention_budget, metrics,
                 self.sessions["relevance"].stop, tracer,
             )  # fmt: skip
             self.lanes.append(self.relevance_lane)

@@ -1,4 +1,4 @@
-"""Which class serves which task."""
+"""The class that serves each task."""
 
 from service.repository.generator import Generator
 from service.repository.predictor import MaskFiller, Predictor

@@ -45,8 +45,7 @@ def uses_cuda_graphs(device: str, role: Role, manifest: Manifest, settings: Sett
 def largest_batch(manifest: Manifest, settings: Settings) -> int:
     """Return the largest number of images in one batch of predictions."""
     kind = manifest.attention[0]
-    rows, columns = kind.grid or (1, 1)
-    return max(settings.batch_tokens // (kind.prefix + rows * columns), 1)
+    return max(settings.batch_tokens // kind.length, 1)
 
 
 def options(

@@ -132,9 +132,8 @@ class Session:
         given.log_severity_level = 4  # errors are raised, and we log them as one line
         if device == "openvino":
             given.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL  # OpenVINO optimizes itself
-            given.add_session_config_entry(
-                "session.disable_cpu_ep_fallback", "1"
-            )  # OpenVINO runs the whole graph, or it is an error
+            # OpenVINO runs the whole graph, or it is an error
+            given.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
         providers = options(device, role, manifest, settings, given.intra_op_num_threads)
         start = time.monotonic()
         if device == "tensorrt":

@@ -13,6 +13,7 @@ from service.inputs.model_input import Pair, Text
 FORMAT_VERSION: Literal[1] = 1
 """The version of the packed form. Raise it with every change that another version of the service would misread."""
 ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}")
+"""The ids that a client may give to its request. A test compares it with REQUEST_ID of http/request_log.py."""
 """The ids that a client may give to its request."""
 TEXT_ENCODING = ("utf-8", "surrogatepass")
 """Texts are stored as they were read, with lone surrogates too."""

@@ -50,7 +50,10 @@ class OtelTracer:
 
     @contextlib.contextmanager
     def request(self, scope: Scope, exchange: TracedExchange) -> Iterator[None]:
-        """Trace a request, unless a probe or an operator sent it. Of what was sent, only the trace id is recorded."""
+        """Trace a request, unless a probe or an operator sent it.
+
+        Of the headers and the body, only the ids of the trace and of the request are recorded.
+        """
         if scope["path"].startswith(UNTRACED_PATHS):
             yield
             return
@@ -74,9 +77,8 @@ class OtelTracer:
                         "regard.request": exchange.id,
                     }
                 )
-                if (
-                    "model" in scope.get("path_params", {}) and 200 <= exchange.status < 400
-                ):  # the model exists, so its name is not arbitrary text of the client
+                # the model exists, so its name is not arbitrary text of the client
+                if "model" in scope.get("path_params", {}) and 200 <= exchange.status < 400:
                     begun.set_attribute("regard.model", scope["path_params"]["model"])
                 if exchange.status >= 500:
                     begun.set_status(trace.StatusCode.ERROR)

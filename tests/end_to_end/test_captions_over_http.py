@@ -22,7 +22,7 @@ from model.captioner import CaptionerConfig, captioner
 from model.recurrent import RecurrentConfig
 from model.vocabularies import END, START, WORDS
 from model.vocabularies import WORD_SPECIALS as SPECIALS
-from service.generation.decode_loop import log_softmax
+from service.arrays import log_softmax
 from service.generation.token_selection import Beams
 from tests.conftest import once, served
 

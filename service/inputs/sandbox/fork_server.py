@@ -25,7 +25,7 @@ from PIL import ExifTags, Image
 from pydantic import BaseModel
 
 from contract.manifest import ImageRule
-from service.child_processes import SET_NO_NEW_PRIVILEGES, control, end_with_parent
+from service.child_processes import SET_NO_NEW_PRIVILEGES, end_with_parent, prctl
 from service.errors import Refusal
 from service.inputs.image_preprocessing import FORMATS, ORIENTATION, decode_image, open_image
 from service.inputs.model_input import Picture
@@ -136,7 +136,7 @@ def _confine(most_bytes: int) -> None:
         for number in range(3):
             os.dup2(null.fileno(), number)
     if sys.platform == "linux":
-        control(SET_NO_NEW_PRIVILEGES, 1)
+        prctl(SET_NO_NEW_PRIVILEGES, 1)
         Path("/proc/self/oom_score_adj").write_text("1000")  # the kernel kills this process before the service
         in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         _set_limit(resource.RLIMIT_AS, in_use + most_bytes)

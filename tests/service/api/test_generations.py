@@ -28,9 +28,9 @@ def test_texts_that_a_full_queue_refuses_are_not_tokenized(artifacts, monkeypatc
         cost = 8 * (len("3 May 2021") + 2 + dates.limit(GenerateOptions(), 1) * dates.generation.num_beams)
         guessed = dates.likely_cost(8, 8 * tokenizer.estimated_tokens("3 May 2021"), GenerateOptions())
         assert cost * 0.9 <= guessed <= cost
-        with dates.predictions.permit(dates.predictions.limit - guessed + 1):
+        with dates.prediction_budget.permit(dates.prediction_budget.limit - guessed + 1):
             refused = ask()
         assert (refused.status_code, seen) == (429, [])
-        with dates.predictions.permit(dates.predictions.limit - cost):
+        with dates.prediction_budget.permit(dates.prediction_budget.limit - cost):
             assert ask().status_code == 200
-        assert dates.predictions.held == 0
+        assert dates.prediction_budget.held == 0

@@ -7,8 +7,9 @@ import time
 import numpy as np
 import pytest
 
+from service.arrays import log_softmax
 from service.errors import Broken
-from service.generation.decode_loop import DecodeLoop, log_softmax
+from service.generation.decode_loop import DecodeLoop
 from service.generation.kv_cache import KVCache
 from service.options import GenerateOptions
 from service.repository.generator import Generator

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from service.generation.decode_loop import log_softmax
+from service.arrays import log_softmax
 from service.generation.kv_cache import KVCache
 from service.repository.registry import load
 from service.settings import Settings

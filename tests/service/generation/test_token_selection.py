@@ -8,7 +8,7 @@ import torch
 import transformers
 
 from contract.manifest import Generation
-from service.generation.decode_loop import log_softmax
+from service.arrays import log_softmax
 from service.generation.token_selection import Beams, Constraints, Greedy, Hypothesis, Sampler, Walk
 
 END = 0

@@ -14,7 +14,7 @@ import urllib.parse
 import pytest
 from fastapi.testclient import TestClient
 
-from service.api.routes import admin, health, router, watching
+from service.api.routes import admin, health, monitoring, router
 from service.app import create_app
 from service.http import api_keys as keys
 from service.http.api_keys import Keys, KeysError, read_keys, scope_of
@@ -65,7 +65,7 @@ def spellings(path):
 
 
 def test_every_route_however_it_is_written_needs_a_key(client):
-    routes = [route for one in (router, health, watching, admin) for route in one.routes]
+    routes = [route for one in (router, health, monitoring, admin) for route in one.routes]
     paths = {route.path for route in (*client.app.routes, *routes) if hasattr(route, "path")} - keys.OPEN_PATHS
     assert {"/", "/metrics", "/docs", "/openapi.json", "/v1/models", "/v1/models/{model}/generate"} <= paths
     paths = {path.replace("{model}", "dates").replace("{id}", "x") for path in paths}

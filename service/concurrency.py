@@ -1,0 +1,38 @@
+"""Waiting for several tasks of asyncio."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Wait for all; the first failure cancels the others and is raised."""
+    tasks = [asyncio.ensure_future(one) for one in work]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+@contextlib.contextmanager
+def while_wanted(futures: Sequence["asyncio.Future[Any]"], stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` if all futures are done before the block is."""
+    left = len(futures)
+
+    def one_less(_: "asyncio.Future[Any]") -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            stop()
+
+    for future in futures:
+        future.add_done_callback(one_less)
+    try:
+        yield
+    finally:
+        for future in futures:
+            future.remove_done_callback(one_less)
