@@ -33,5 +33,8 @@ class Exchange:
 
 def exchange_of(scope: Scope) -> Exchange:
     """Return the exchange of a request. The first layer that asks for it makes it."""
-    exchange: Exchange = scope.setdefault("state", {}).setdefault(SCOPE_STATE_KEY, Exchange())
+    state = scope.setdefault("state", {})
+    if SCOPE_STATE_KEY not in state:
+        state[SCOPE_STATE_KEY] = Exchange()
+    exchange: Exchange = state[SCOPE_STATE_KEY]
     return exchange

@@ -1,4 +1,4 @@
-"""The request log's rules. What it writes and counts is tested over HTTP, in tests/end_to_end/test_http_interface.py."""
+"""The rules of the request log. tests/end_to_end/test_http_interface.py tests what it writes and counts."""
 
 from service.http.request_log import REQUEST_ID
 from service.store.stored_request import ID_PATTERN
