@@ -1,4 +1,4 @@
-# The menu: `make` lists it. Every verb installs what it needs into .venv first, and skips what is done.
+# `make` lists the commands. Each installs what it needs into .venv first, and skips what is done.
 
 EXTRA ?= $(shell nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
 PIP_ARGS ?=
@@ -20,7 +20,7 @@ export REGARD_LOG_FORMAT ?= console
   soak-overload soak-leak soak-faults soak-atheris lock picture clean
 .DELETE_ON_ERROR:
 
-help: ## list the verbs
+help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "  EXTRA=cpu|gpu chooses the runtime (here: $(EXTRA)); PIP_ARGS=... is passed to pip"
 

@@ -17,7 +17,7 @@ from contract.manifest import Role
 from export.checks.int8_loss import MAX_LOSSES, check_losses, draw_samples, measure_losses, read_samples
 from export.checks.verify import verify
 from export.errors import CheckpointError
-from export.graphs.attention import attention_graph
+from export.graphs.attention_maps import attention_graph
 from export.graphs.bfloat16 import to_float32, with_casts_for_missing_kernels
 from export.graphs.cleanup import clean, extract
 from export.graphs.float16 import in_half_precision

@@ -19,8 +19,8 @@ from service.explanations.answer import AttentionAnswer
 from service.explanations.answer_size import check_picture, check_size
 from service.explanations.query import AttentionQuery
 from service.generation.token_selection import Hypothesis
+from service.http.answer_deadline import too_slow
 from service.http.exchange import exchange_of
-from service.http.request_deadline import too_slow
 from service.http.server_sent_events import EventStream, event
 from service.inputs.model_input import ModelInput, cost_of
 from service.options import GenerateOptions

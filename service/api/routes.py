@@ -13,7 +13,7 @@ from service.api.modalities import modality_of
 from service.api.predictions import predict
 from service.api.request_parsing import ParsedRequest, parse_query
 from service.errors import NotFound, NotReady
-from service.http.request_deadline import answer_in_time
+from service.http.answer_deadline import answer_in_time
 from service.options import FillMaskOptions, GenerateOptions, RequestOptions
 from service.repository.generator import Generator
 from service.repository.predictor import MaskFiller, Predictor

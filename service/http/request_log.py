@@ -11,9 +11,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.http.answer_deadline import CLIENT_CLOSED_REQUEST
 from service.http.exchange import Exchange, exchange_of
 from service.http.problems import problem
-from service.http.request_deadline import CLIENT_CLOSED_REQUEST
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import Tracer
 
