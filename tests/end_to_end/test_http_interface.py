@@ -18,10 +18,11 @@ from model.catalogue import bundled
 from model.vit import DIGITS_MEAN as MEAN
 from model.vit import DIGITS_STD as STD
 from model.vocabularies import START, encode
+from service.api.openapi_schema import Attended, Classified, Generated
 from service.inputs.image_preprocessing import decode_image
 from service.options import AttentionOptions
 from tests.conftest import served
-from tests.samples.http_requests import DIGIT_FILES, EVERY_MAP, PNG, SEVEN, WRITTEN_DATES
+from tests.samples.http_requests import DIGIT_FILES, EVERY_MAP, PNG, SEVEN, WRITTEN_DATES, check_documented
 
 PICTURES = {"zero": 0, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9}
 
@@ -47,6 +48,17 @@ def attend(client, inputs, **options):
 def test_live_and_ready_answer(client):
     assert client.get("/health/live").json() == {"live": True}
     assert client.get("/health/ready").json() == {"ready": True}
+
+
+def test_answers_have_the_fields_that_the_openapi_document_names(client):
+    rollout = {"attention": "rollout", "diagnostics": "true", "evaluate": "deletion"}
+    for endpoint, model in (("classify", Classified), ("attention", Attended)):
+        for options in ({}, rollout if endpoint == "classify" else {"method": "norm", "encoding": "base64"}):
+            answer = client.post(f"/v1/models/digits/{endpoint}", content=SEVEN, headers=PNG, params=options)
+            check_documented(model, answer)
+    text = {"inputs": ["3/23/21", "x"]}
+    check_documented(Generated, client.post("/v1/models/dates/generate", json={**text, "attention": {"kind": "cross"}}))
+    check_documented(Attended, client.post("/v1/models/dates/attention", json=text))
 
 
 def test_the_models_say_what_they_take_answer_and_show(client):
