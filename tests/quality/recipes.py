@@ -13,7 +13,6 @@ import random
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -336,8 +335,7 @@ def curves(graphs, pixels, target):
     """Return the areas of deletion and insertion, an image, as the service evaluates them: a method, and its random
     order; and by the brightness of patches, which knows nothing of the model.
     """
-    served = SimpleNamespace(manifest=graphs.manifest)
-    rows, columns = graphs.kinds[0].grid
+    grid = rows, columns = graphs.kinds[0].grid
     light = pixels.reshape(len(pixels), rows, pixels.shape[1] // rows, columns, -1).mean((2, 4))
     scores = {method: patch_maps(graphs, pixels, method, target) for method in METHODS}
     scores["brightness"] = light.reshape(len(pixels), -1)
@@ -345,7 +343,7 @@ def curves(graphs, pixels, target):
     orders["random"] = [np.random.default_rng(SEED).permutation(rows * columns)] * len(pixels)
     areas = {}
     for (method, order), name in itertools.product(orders.items(), ("deletion", "insertion")):
-        images = [perturbed(image, served, one, name) for image, one in zip(pixels, order, strict=True)]
+        images = [perturbed(image, grid, one, name) for image, one in zip(pixels, order, strict=True)]
         logits = graphs.run("predict", {"pixels": np.concatenate(images)})["logits"]
         chances = np.array([probabilities(one, graphs.manifest.scores) for one in logits])
         chances = chances.reshape(len(pixels), -1, logits.shape[1])[np.arange(len(pixels)), :, target]
