@@ -25,7 +25,7 @@ from service.errors import Refusal
 from service.inputs.image_preprocessing import decode_image
 from service.repository.registry import load, load_one
 from service.repository.trial_load import Trial
-from service.runtime import session as run
+from service.runtime import session
 from service.settings import Settings
 from service.state import state
 from service.store import open_store
@@ -251,10 +251,10 @@ def test_16_a_panic_is_one_requests_failure(settings, monkeypatch, model, part):
 
 
 def test_17_a_device_that_is_not_there_is_never_replaced_in_silence(monkeypatch):
-    monkeypatch.setattr(run.ort, "get_available_providers", lambda: ["CPUExecutionProvider"])
-    with pytest.raises(run.ProviderError, match="CUDAExecutionProvider"):
-        run.choose_device("cuda")
-    assert run.choose_device("auto") == "cpu"
+    monkeypatch.setattr(session.ort, "get_available_providers", lambda: ["CPUExecutionProvider"])
+    with pytest.raises(session.ProviderError, match="CUDAExecutionProvider"):
+        session.choose_device("cuda")
+    assert session.choose_device("auto") == "cpu"
 
 
 @pytest.mark.parametrize("name", ["weights.bin", "predict.onnx", "attention.onnx"])

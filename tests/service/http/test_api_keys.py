@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 
 from service.api.routes import admin, health, monitoring, router
 from service.app import create_app
-from service.http import api_keys as keys
+from service.http import api_keys
 from service.http.api_keys import Keys, KeysError, read_keys, scope_of
 from service.http.gate import PATH
 from service.settings import Settings
@@ -66,7 +66,7 @@ def spellings(path):
 
 def test_every_route_however_it_is_written_needs_a_key(client):
     routes = [route for one in (router, health, monitoring, admin) for route in one.routes]
-    paths = {route.path for route in (*client.app.routes, *routes) if hasattr(route, "path")} - keys.OPEN_PATHS
+    paths = {route.path for route in (*client.app.routes, *routes) if hasattr(route, "path")} - api_keys.OPEN_PATHS
     assert {"/", "/metrics", "/docs", "/openapi.json", "/v1/models", "/v1/models/{model}/generate"} <= paths
     paths = {path.replace("{model}", "dates").replace("{id}", "x") for path in paths}
     paths |= {"/admin/reload", "/admin", "/nowhere", "/health", "/health/liv", "/health/live2", "/healthy"}
@@ -78,7 +78,7 @@ def test_every_route_however_it_is_written_needs_a_key(client):
             assert headers[b"content-type"] == b"application/problem+json"
 
 
-@pytest.mark.parametrize("path", sorted(keys.OPEN_PATHS))
+@pytest.mark.parametrize("path", sorted(api_keys.OPEN_PATHS))
 def test_health_needs_no_key_and_its_neighbours_do(client, path):
     for key in (None, "wrong"):
         assert ask(client, path, key=key)[0] in (200, 503)
@@ -145,7 +145,9 @@ def test_a_body_is_not_read_before_its_key(client):
 def test_a_key_is_compared_with_every_one_that_is_known(client, monkeypatch):
     compared = []
     plain = hmac.compare_digest
-    monkeypatch.setattr(keys.hmac, "compare_digest", lambda one, other: (compared.append(other), plain(one, other))[1])
+    monkeypatch.setattr(
+        api_keys.hmac, "compare_digest", lambda one, other: (compared.append(other), plain(one, other))[1]
+    )
     for key in ("p", "m", "a", "wrong"):
         compared.clear()
         client.get("/v1/models", headers=bearer(key))
@@ -180,7 +182,7 @@ def test_openapi_says_that_a_key_is_needed_and_where_not(client):
     assert document["components"]["securitySchemes"].keys() == {"bearer", "header"}
     assert document["security"] == [{"bearer": []}, {"header": []}]
     free = {path for path, operations in document["paths"].items() if operations.get("get", {}).get("security") == []}
-    assert free == keys.OPEN_PATHS
+    assert free == api_keys.OPEN_PATHS
 
 
 BAD = [

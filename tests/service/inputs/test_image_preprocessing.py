@@ -12,7 +12,7 @@ import pytest
 from PIL import ExifTags, Image, ImageFile
 
 from service.errors import TooLarge, Unacceptable, Unsupported
-from service.inputs import image_preprocessing as images
+from service.inputs import image_preprocessing
 from service.inputs.image_preprocessing import decode_image, open_image
 from tests.samples.images import INK, bar, encoded, middle
 
@@ -95,7 +95,7 @@ def test_images_of_every_size_are_taken(resize):
     rule = middle(224, 224, 1, resize=resize)
     for length in [1, 2, 3, *range(4, 700, 41), 3456]:
         for size in ((length, 60), (60, length)):
-            box, pixels = images._cut_middle(Image.new("L", size, 255), rule)
+            box, pixels = image_preprocessing._cut_middle(Image.new("L", size, 255), rule)
             assert pixels.shape == (224, 224, 1)
             assert (box[0] + box[2]) / 2 == pytest.approx(size[0] / 2, abs=size[0] / 200 + 1)
 
@@ -118,7 +118,7 @@ def test_the_middle_of_a_long_line_of_pixels_is_found(resample):
     pixels = np.zeros((1, 60_000_001), np.uint8)
     pixels[0, 30_000_000] = 255
     rule = middle(224, 224, 1, resize=80, resample=resample)
-    box, found = images._cut_middle(Image.fromarray(pixels), rule)
+    box, found = image_preprocessing._cut_middle(Image.fromarray(pixels), rule)
     assert (box[0] + box[2]) / 2 == pytest.approx(30_000_000.5, abs=0.01)
     assert found[112, 112, 0] > 250
     assert found[112, 20] == found[112, 204] == 0
@@ -128,7 +128,7 @@ def test_the_middle_of_a_long_line_of_pixels_is_found(resample):
 @pytest.mark.parametrize("size", [(300, 200), (90, 331)])
 def test_resizing_only_what_is_cropped_gives_the_same_pixels(rule, size, monkeypatch):
     whole = decode_image(encoded(colours(*size)), rule, LIMIT)
-    monkeypatch.setattr(images, "MOST_RESIZED_PIXELS", 0)
+    monkeypatch.setattr(image_preprocessing, "MOST_RESIZED_PIXELS", 0)
     part = decode_image(encoded(colours(*size)), rule, LIMIT)
     assert part.box == whole.box
     assert np.abs(part.pixels.astype(int) - whole.pixels).max() <= 1
@@ -321,7 +321,7 @@ def test_a_large_photograph_is_decoded_small_and_hardly_differs(resize, turned, 
     data = photograph((2000, 1496), exif=exif)
     small = decode_image(data, rule, LARGE)
     loaded = open_image(data, LARGE, 60)
-    monkeypatch.setattr(images, "DRAFT_PIXELS", LARGE)
+    monkeypatch.setattr(image_preprocessing, "DRAFT_PIXELS", LARGE)
     whole = decode_image(data, rule, LARGE)
     assert max(loaded.size) < 600
     assert (small.width, small.height) == (whole.width, whole.height) == ((1496, 2000) if turned == 6 else (2000, 1496))

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from contract.manifest import Graph, Port
-from service.runtime import io_binding as binding
+from service.runtime import io_binding
 from service.runtime.io_binding import Binding, Captured, run_bits
 from service.runtime.session import Session
 from service.settings import Settings
@@ -83,8 +83,8 @@ def test_a_captured_answer_is_not_overwritten_by_the_next(digits):
 
 def test_each_captured_size_has_buffers_and_a_number_of_its_own(digits, monkeypatch):
     numbers = []
-    batch = binding._Batch
-    monkeypatch.setattr(binding, "_Batch", lambda *given: numbers.append(given[-1]) or batch(*given))
+    batch = io_binding._Batch
+    monkeypatch.setattr(io_binding, "_Batch", lambda *given: numbers.append(given[-1]) or batch(*given))
     session = Session(digits, "predict", "cpu", Settings())
     session._captured = Captured(session._session, session.graph, "cpu", 6)
     session.warm_up()

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from service.errors import DeviceFull
-from service.runtime import session as run
+from service.runtime import session as session_module
 from service.runtime import threads
 from service.runtime.runtime_errors import DeviceLost, ProviderError, SessionError
 from service.runtime.session import Session, choose_device, open_sessions
@@ -24,7 +24,7 @@ def test_predictions_and_attention_share_a_session_unless_the_model_is_light(dig
     pixels = np.random.default_rng(0).integers(0, 256, (3, 28, 28, 1), np.uint8)
     apart = open_sessions(digits, ROLES, "cpu", Settings())
     assert len({id(session._session) for session in apart.values()}) == 3
-    monkeypatch.setattr(run, "LIGHT_BYTES", 0)
+    monkeypatch.setattr(session_module, "LIGHT_BYTES", 0)
     merged = open_sessions(digits, ROLES, "cpu", Settings())
     assert list(merged) == list(ROLES)
     assert merged["predict"]._session is merged["attention"]._session
@@ -44,7 +44,7 @@ def test_a_light_model_runs_on_one_thread_unless_the_settings_say_otherwise(digi
     )  # fmt: skip
     Session(digits, "predict", "cpu", Settings())
     Session(digits, "predict", "cpu", Settings(threads=3))
-    monkeypatch.setattr(run, "LIGHT_BYTES", 0)
+    monkeypatch.setattr(session_module, "LIGHT_BYTES", 0)
     monkeypatch.setattr(threads, "usable_cores", lambda: 5)
     Session(digits, "predict", "cpu", Settings())
     assert chosen == [1, 3, 5]
@@ -71,7 +71,7 @@ def test_openvino_predicts_and_the_processor_attends(digits):
 
 def test_the_memory_of_gpus_is_asked_of_the_driver_where_there_is_one(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert run.device_memory() == {}
+    assert session_module.device_memory() == {}
     used = [types.SimpleNamespace(used=7), types.SimpleNamespace(used=9)]
     driver = types.SimpleNamespace(
         nvmlInit=lambda: None,
@@ -80,7 +80,7 @@ def test_the_memory_of_gpus_is_asked_of_the_driver_where_there_is_one(monkeypatc
         nvmlDeviceGetMemoryInfo=lambda handle: used[handle],
     )
     monkeypatch.setitem(sys.modules, "pynvml", driver)
-    assert run.device_memory() == {"0": 7, "1": 9}
+    assert session_module.device_memory() == {"0": 7, "1": 9}
 
 
 class Full:
