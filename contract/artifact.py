@@ -80,7 +80,7 @@ def find_artifacts(root: Path) -> list[Path]:
 
 
 def again(file: Path) -> str:
-    """Say how an artifact is made anew."""
+    """Return the command that makes an artifact anew."""
     name, root = file.parent.parent.name, file.parent.parent.parent
     return f"make the artifact anew: python -m export {name} --to {root}"
 

@@ -82,7 +82,7 @@ async def models(state: StateDep) -> Response:
 
 @router.get("/v1/models/{model}", tags=["models"], responses=openapi_schema.MODEL)
 async def one_model(model: str, state: StateDep) -> Response:
-    """Say what one model takes, answers and shows."""
+    """Return what one model takes, answers and shows."""
     return responses.respond(responses.describe(_find(state, model)))
 
 

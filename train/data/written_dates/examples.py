@@ -44,7 +44,7 @@ def write(rng: random.Random, date: datetime.date) -> str:
 
 
 def held_out(date: datetime.date) -> bool:
-    """Say whether the date belongs to the fixed tenth of all dates that no model is trained on."""
+    """Return whether the date belongs to the fixed tenth of all dates that no model is trained on."""
     return zlib.crc32(date.toordinal().to_bytes(4, "big")) % 10 == 0
 
 
