@@ -1,3 +1,3 @@
-"""Artifact to HTTP: route, decode, batch, run, present. No torch here."""
+"""Serves artifacts over HTTP. Nothing here imports torch."""
 
 VERSION = "0.1.0"

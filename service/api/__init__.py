@@ -1,1 +1,1 @@
-"""The interface: routes, what requests say and what answers look like."""
+"""Our HTTP interface: routes, parsing of requests, answers, OpenAPI and the page."""

@@ -171,5 +171,5 @@ class Lane(Generic[T, R]):
 
 
 def bucket_of(length: int) -> int:
-    """Return the power of two at or above a length. Items of one bucket are similar length and need little padding."""
+    """Return the power of two at or above a length. Items of one bucket have similar lengths: little padding."""
     return 1 << max(length - 1, 0).bit_length()

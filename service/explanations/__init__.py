@@ -1,1 +1,1 @@
-"""Attention that a request asks for: the question, the answer and its drawing. Runs nothing."""
+"""The attention that a request asks for: the query, the size of its answer, the answer and its drawing. Runs nothing."""

@@ -1,4 +1,4 @@
-"""The trial load: artifacts are first loaded in a child process, which may die of them.
+"""The trial load: artifacts are first loaded in a child process, because loading one may crash the process.
 
 A graph can end the process that loads it, or take all its memory, whatever its hash says. The child reports each
 artifact's outcome as JSON. If it ends without a report, the artifact that it was loading is at fault.
