@@ -1,1 +1,1 @@
-"""The attention that a request asks for: the query, the size of its answer, the answer and its drawing. Runs nothing."""
+"""The attention that a request asks for: its query, the size of the answer, the answer, its drawing. Runs nothing."""
