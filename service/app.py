@@ -75,8 +75,9 @@ def create_app(
         tokenizer_threads = ThreadPoolExecutor(1, thread_name_prefix="tokenize")
         presenter_threads = ThreadPoolExecutor(2, thread_name_prefix="present")
         registry = Registry(models, settings, device, metrics, tracer)
+        unread = Budget("events that are not read", settings.queue_stream_bytes)
         app.state.regard = state = State(
-            settings, registry, metrics, tracer, device, store, decoders, tokenizer_threads, presenter_threads,
+            settings, registry, metrics, tracer, device, store, unread, decoders, tokenizer_threads, presenter_threads,
             tell_reload,
         )  # fmt: skip
         warm = asyncio.create_task(_warm_up(state, when_ready))

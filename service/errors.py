@@ -166,3 +166,6 @@ class TooSlow(Refusal):
     """The deadline passed before there was an answer."""
 
     status = HTTPStatus.GATEWAY_TIMEOUT
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"request: at most {seconds:g} seconds, given up")

@@ -80,6 +80,9 @@ class Settings(BaseSettings):
     queue_tokens: Count = Field(65536, description="tokens waiting or running before predictions are refused with 429")
     batch_map_bytes: Count = Field(64 << 20, description="bytes of attention maps that one batch may compute")
     queue_map_bytes: Count = Field(512 << 20, description="bytes of maps waiting before attention is refused with 429")
+    queue_stream_bytes: Count = Field(
+        32 << 20, description="bytes of streamed events that clients have not read before a stream ends with an error"
+    )
     batch_rows: int = Field(64, ge=1, le=4096, description="rows (beams) that one model decodes at a time")
     batch_cache_bytes: Count = Field(1 << 30, description="bytes of the caches of what one model decodes at a time")
     keep_count: int = Field(

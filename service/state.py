@@ -11,6 +11,7 @@ import structlog
 from fastapi import Depends, Request
 
 from contract.manifest import ImageRule
+from service.batching.admission import Budget
 from service.errors import Unacceptable
 from service.inputs.model_input import ModelInput, Picture
 from service.inputs.sandbox.decoder_pool import DecoderPool
@@ -38,6 +39,8 @@ class State:
     tracer: Tracer
     device: Device
     store: Store
+    unread: Budget
+    """The bytes of events that clients of streams have not read yet."""
     decoders: DecoderPool
     tokenizer_threads: ThreadPoolExecutor
     presenter_threads: ThreadPoolExecutor

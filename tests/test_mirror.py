@@ -60,7 +60,6 @@ TESTED_ELSEWHERE = {
     "service/http/answer_deadline.py": "tests/end_to_end/test_http_interface.py",
     "service/http/exchange.py": "tests/service/http/test_body_limits.py",
     "service/http/problems.py": "tests/end_to_end/test_bad_input.py",
-    "service/http/server_sent_events.py": "tests/end_to_end/test_http_interface.py",
     "service/inputs/image_inputs.py": "tests/end_to_end/test_http_interface.py",
     "service/inputs/model_input.py": "tests/end_to_end/test_http_interface.py",
     "service/inputs/text_inputs.py": "tests/service/generation/test_decode_loop.py",

@@ -2,10 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,12 +13,11 @@ from service.api.modalities import Modality, PendingInput
 from service.api.predictions import attention_query, store_and_respond
 from service.api.request_parsing import ParsedRequest
 from service.concurrency import together
-from service.errors import Refusal, Unacceptable
+from service.errors import Unacceptable
 from service.explanations.answer import AttentionAnswer
 from service.explanations.answer_size import check_picture, check_size
 from service.explanations.query import AttentionQuery
 from service.generation.token_selection import Hypothesis
-from service.http.answer_deadline import too_slow
 from service.http.exchange import exchange_of
 from service.http.server_sent_events import EventStream, event
 from service.inputs.model_input import ModelInput, cost_of
@@ -28,8 +26,6 @@ from service.repository.explain import explain_generated, explain_step
 from service.repository.generator import Generator
 from service.state import State
 from service.store.stored_request import StoredRequest
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
@@ -71,23 +67,28 @@ async def generate(
     for given in parsed.inputs:
         if not isinstance(given, bytes):
             served.check_text(given)
-    tokens = modality.likely_tokens(parsed.inputs) if targets is None else None
-    likely = served.likely_cost(len(parsed.inputs), tokens, options) if tokens is not None else 0
-    with served.prediction_budget.permit(likely, options.priority) if likely else contextlib.nullcontext():
-        pending = await modality.prepare(state, parsed.inputs)  # without room, texts would be tokenized in vain
+    likely = served.likely_cost(modality.likely_lengths(parsed.inputs), options) if targets is None else 0
+    with served.prediction_budget.reserve(likely, options.priority):  # without room, texts would be tokenized in vain
+        pending = await modality.prepare(state, parsed.inputs)
     written = [None] * len(pending) if targets is None else targets
     prompts = [_prompt(served, *one, query, options) for one in zip(pending, written, strict=True)]
-    with contextlib.ExitStack() as permits:
-        permits.enter_context(_permit(state, served, prompts, query, options))
+    tokens, maps = _costs(state, served, prompts, query)
+    with contextlib.ExitStack() as explaining, contextlib.ExitStack() as generating:
+        explaining.enter_context(served.attention_budget.permit(maps, options.priority))
+        generating.enter_context(served.prediction_budget.permit(tokens, options.priority))
         if options.stream:
             (prompt,) = prompts
             item = await _decode(state, served, prompt, query)  # a refusal of it still has a status of its own
-            permits.enter_context(served.used())
-            return EventStream(_events(request, state, served, prompt, item, query), permits.pop_all())
+            explaining.enter_context(served.used())
+            generation = _Generation(request, state, served, prompt, item, query, generating.pop_all())
+            held = explaining.pop_all()
+            held.push(generation.held)
+            return EventStream(generation.stream, state.settings.request_seconds, held, state.unread)
         results = await together(_generate_one(state, served, prompt, query, show=not attention) for prompt in prompts)
-    shown = [(sequence, answer) for sequence, answer, _ in results]
-    stored = _stored(served, prompts, [target for *_, target in results])
-    return await store_and_respond(request, state, served, modality, shown, query, stored)
+        generating.close()
+        shown = [(sequence, answer) for sequence, answer, _ in results]
+        stored = _stored(served, prompts, [target for *_, target in results])
+        return await store_and_respond(request, state, served, modality, shown, query, stored)
 
 
 def _check_stream(
@@ -121,22 +122,18 @@ def _prompt(
     return Prompt(pending, size, limit, options.model_copy(update={"max_new_tokens": limit}))
 
 
-def _permit(
-    state: State,
-    served: Generator,
-    prompts: Sequence[Prompt],
-    query: AttentionQuery | None,
-    options: GenerateOptions,
-) -> contextlib.AbstractContextManager[None]:
-    """Hold the most that prompts may cost. Raises TooLarge for an attention answer that could become too large."""
+def _costs(state: State, served: Generator, prompts: Sequence[Prompt], query: AttentionQuery | None) -> tuple[int, int]:
+    """Return the most that prompts may cost: tokens to generate, and bytes of maps to compute.
+
+    Raises TooLarge for an attention answer that could become too large.
+    """
+    tokens = sum(served.cost(one.size, one.most, one.options) for one in prompts if one.target is None)
+    if not query:
+        return tokens, 0
     lengths = [served.lengths(prompt.size, prompt.most) for prompt in prompts]
-    maps = 0
-    if query:
-        targets = [query.count_targets(prompt.most) for prompt in prompts]
-        check_size(query, lengths, targets, state.settings.max_answer_bytes)
-        maps = sum(served.map_bytes(one) * count for one, count in zip(lengths, targets, strict=True))
-    generated = [(prompt.size, prompt.options) for prompt in prompts if prompt.target is None]
-    return served.permit(generated, maps, options.priority)
+    targets = [query.count_targets(prompt.most) for prompt in prompts]
+    check_size(query, lengths, targets, state.settings.max_answer_bytes)
+    return tokens, sum(served.map_bytes(one) * count for one, count in zip(lengths, targets, strict=True))
 
 
 async def _decode(state: State, served: Generator, prompt: Prompt, query: AttentionQuery | None) -> ModelInput:
@@ -176,41 +173,52 @@ def _stored(served: Generator, prompts: Sequence[Prompt], targets: Sequence[Sequ
     return StoredRequest(served.manifest.name, served.manifest.version, inputs, targets=tokens)
 
 
-async def _events(
-    request: Request, state: State, served: Generator, prompt: Prompt, item: ModelInput, query: AttentionQuery | None
-) -> AsyncIterator[bytes]:
-    """Yield an event for each token, then the whole answer; leaving the loop early cancels the generation."""
-    seconds, request_id = state.settings.request_seconds, exchange_of(request.scope).id
-    grown: asyncio.Queue[Hypothesis | None] = asyncio.Queue()
-    try:
-        async with asyncio.timeout(seconds):
-            task = asyncio.ensure_future(served.generate(item, prompt.options, grown.put_nowait))
-            task.add_done_callback(lambda _: grown.put_nowait(None))
-            try:
-                growing = served.target_tokenizer.text_stream()
-                while hypothesis := await grown.get():
-                    index, token = len(hypothesis.tokens) - 1, hypothesis.tokens[-1]
-                    if token != served.generation.end:
-                        body: dict[str, object] = {"index": index, "token": token, "text": growing.add(token)}
-                        if query and query.options.steps:
-                            priority = prompt.options.priority
-                            body["attention"] = await explain_step(served, item, hypothesis.tokens, query, priority)
-                        yield event("token", body)
-                hypothesis = await task
-                answer = await _explain(served, prompt, item, hypothesis.tokens, query)
-            finally:
-                task.cancel()
+@dataclass(frozen=True)
+class _Generation:
+    """One generation whose tokens are streamed."""
+
+    request: Request
+    state: State
+    served: Generator
+    prompt: Prompt
+    item: ModelInput
+    query: AttentionQuery | None
+    held: contextlib.ExitStack
+    """What is held of the queue until the last token is generated."""
+
+    async def stream(self, send: Callable[[bytes], None]) -> None:
+        """Send an event for each token, then the whole answer. Raises what generating and explaining do."""
+        state, served, prompt, query = self.state, self.served, self.prompt, self.query
+        with self.held:
+            hypothesis = await self._generate(send)
+        answer = await _explain(served, prompt, self.item, hypothesis.tokens, query)
+        request_id = exchange_of(self.request.scope).id
         sequence = responses.sequence(served, hypothesis, served.penalty(prompt.options))
         await state.store.put(request_id, _stored(served, [prompt], [hypothesis.tokens]))
 
         def done() -> bytes:
             return event("done", responses.answer(request_id, served, [responses.result(sequence, answer)]))
 
-        yield await state.present(served.manifest.name, done)
-    except TimeoutError:
-        yield event("error", {"status": 504, "detail": too_slow(seconds)})
-    except Refusal as refusal:
-        yield event("error", {"status": int(refusal.status), "detail": refusal.detail})
-    except Exception as error:  # the status was sent long ago; the stream must still say that it failed
-        log.error("stream failed", exc_info=error)
-        yield event("error", {"status": 500, "detail": "service: failed; the log has the request's id"})
+        send(await state.present(served.manifest.name, done))
+
+    async def _generate(self, send: Callable[[bytes], None]) -> Hypothesis:
+        """Return the generated target; send an event for each of its tokens."""
+        served, query, options = self.served, self.query, self.prompt.options
+        grown: asyncio.Queue[Hypothesis | None] = asyncio.Queue()
+        task = asyncio.ensure_future(served.generate(self.item, options, grown.put_nowait))
+        task.add_done_callback(lambda _: grown.put_nowait(None))
+        try:
+            growing = served.target_tokenizer.text_stream()
+            while hypothesis := await grown.get():
+                index, token = len(hypothesis.tokens) - 1, hypothesis.tokens[-1]
+                if token == served.generation.end:
+                    continue
+                body: dict[str, object] = {"index": index, "token": token, "text": growing.add(token)}
+                if query and query.options.steps:
+                    body["attention"] = await explain_step(
+                        served, self.item, hypothesis.tokens, query, options.priority
+                    )
+                send(event("token", body))
+            return await task
+        finally:
+            task.cancel()

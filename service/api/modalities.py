@@ -47,8 +47,8 @@ class Modality(Protocol):
     async def read(self, request: Request, settings: Settings) -> ParsedRequest:
         """Read and parse a request. Raises the refusals of `request_parsing`."""
 
-    def likely_tokens(self, given: Sequence[bytes | Text]) -> int | None:
-        """Return how many tokens inputs probably have, judged by the inputs before them; None if that is fixed."""
+    def likely_lengths(self, given: Sequence[bytes | Text]) -> list[Mapping[str, int]]:
+        """Return the lengths of axes that inputs probably have, judged by the inputs before them."""
 
     async def prepare(
         self, state: State, given: Sequence[bytes | Text], *, truncate: bool = False
@@ -77,8 +77,9 @@ class Images:
         """Read a raw body, a form or a JSON document."""
         return await read_images(request, settings)
 
-    def likely_tokens(self, given: Sequence[bytes | Text]) -> None:
-        """Return None: an image has a fixed number of patches."""
+    def likely_lengths(self, given: Sequence[bytes | Text]) -> list[Mapping[str, int]]:
+        """Return the lengths, which are the same for every image."""
+        return [self._inputs.lengths] * len(given)
 
     async def prepare(
         self, state: State, given: Sequence[bytes | Text], *, truncate: bool = False
@@ -118,9 +119,13 @@ class Texts:
         """Read a JSON document."""
         return await read_texts(request, settings)
 
-    def likely_tokens(self, given: Sequence[bytes | Text]) -> int | None:
-        """Return an estimate by the number of characters."""
-        return sum(self._inputs.tokenizer.estimated_tokens(one) for one in given if isinstance(one, str))
+    def likely_lengths(self, given: Sequence[bytes | Text]) -> list[Mapping[str, int]]:
+        """Return estimates by the number of characters."""
+        return [
+            {self._inputs.axis: self._inputs.tokenizer.estimated_tokens(one)}
+            for one in given
+            if not isinstance(one, bytes)
+        ]
 
     async def prepare(
         self, state: State, given: Sequence[bytes | Text], *, truncate: bool = False

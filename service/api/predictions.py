@@ -43,7 +43,9 @@ async def predict(
     """
     query = attention_query(request, served, parsed, required=show is None)
     truncate = isinstance(options, TextOptions) and options.truncate
-    pending = await modality.prepare(state, parsed.inputs, truncate=truncate)
+    queue, cost = served.cost(modality.likely_lengths(parsed.inputs), attention=query is not None)
+    with queue.reserve(cost, options.priority):  # without room, texts would be tokenized in vain
+        pending = await modality.prepare(state, parsed.inputs, truncate=truncate)
     lengths = [one.lengths for one in pending]
     targets = [query.count_targets(one.get("masked", 1)) if query else 1 for one in lengths]
     if query:
@@ -65,13 +67,16 @@ async def predict(
         return await state.present(served.manifest.name, show, prediction) if served.mask else show(prediction)
 
     curves = faithfulness.count_predictions(query.options.evaluate) if query and query.options.evaluate else 0
-    with (
-        served.permit(lengths, options.priority, attention=query is not None, targets=max(targets)),
-        served.permit(lengths * curves, options.priority, attention=False) if curves else contextlib.nullcontext(),
-    ):
+    with contextlib.ExitStack() as permits:
+        queue, cost = served.cost(lengths, attention=query is not None, targets=max(targets))
+        permits.enter_context(queue.permit(cost, options.priority))
+        if curves:
+            queue, cost = served.cost(lengths * curves, attention=False)
+            permits.enter_context(queue.permit(cost, options.priority))
         results = await together(answer(one, count) for one, count in zip(pending, targets, strict=True))
-    stored = StoredRequest(served.manifest.name, served.manifest.version, tuple(parsed.inputs), truncate)
-    return await store_and_respond(request, state, served, modality, results, query, stored)
+        stored = StoredRequest(served.manifest.name, served.manifest.version, tuple(parsed.inputs), truncate)
+        # writing many maps takes longer than computing them, so it counts as a part of the work
+        return await store_and_respond(request, state, served, modality, results, query, stored)
 
 
 def attention_query(

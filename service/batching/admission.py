@@ -3,7 +3,7 @@
 import contextlib
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal, TypeAlias
 
 from service.errors import Busy
@@ -14,6 +14,12 @@ BATCH_DELAY_SECONDS = 2.0
 """Work of priority `batch` is sorted as if it had arrived so much later; interactive work of that time goes first."""
 BUDGET_SHARE = {"interactive": 1.0, "batch": 0.5}
 """The share of a budget that work of each priority may fill, so that there is always room for interactive work."""
+WAITING_SHARE = 0.4
+"""The share of the deadline that a request may wait. The rest is for its own work, and for a rate that falls when other
+queues fill too."""
+RATE_SECONDS = 10.0
+"""The rate is that of about so many of the last seconds in which there was work."""
+MOST_RETRY_SECONDS = 60
 
 
 def due(priority: Priority) -> float:
@@ -22,13 +28,29 @@ def due(priority: Priority) -> float:
 
 
 class Budget:
-    """A bound on the cost of all work that was admitted and is not finished, in units of the caller's choice."""
+    """A bound on all work that was admitted and is not finished: on its cost, and on the time that it will take.
 
-    def __init__(self, name: str, limit: int) -> None:
+    The cost is in units of the caller's choice. The time is the cost that is held, divided by the rate: the cost of
+    what was finished, per second of the clock in which anything was held. That includes whatever slows the work down,
+    such as other queues on the same device; and where a cost is the most that something may take, as for generated
+    tokens, also how little of it is used. Without a `deadline` (seconds) the time is not bounded.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        limit: int,
+        deadline: float = math.inf,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.name = name
         self.limit = limit
         self.held = 0
-        self._rate = 0.0  # cost per second, a moving average
+        self._most_seconds = deadline * WAITING_SHARE
+        self._clock = clock
+        self._last = 0.0
+        # the cost that was finished and the seconds in which anything was held, both fading within RATE_SECONDS
+        self._finished = self._seconds = 0.0
 
     @contextlib.contextmanager
     def permit(self, cost: int, priority: Priority = "interactive") -> Iterator[None]:
@@ -36,28 +58,67 @@ class Budget:
         self.take(cost, priority)
         try:
             yield
-        finally:
+        except BaseException:
+            self.give_back(cost, finished=False)
+            raise
+        else:
             self.give_back(cost)
 
+    @contextlib.contextmanager
+    def reserve(self, cost: int, priority: Priority = "interactive") -> Iterator[None]:
+        """Hold the probable `cost` of work while its true cost is found out. Raises Busy as `take` does."""
+        self.take(cost, priority)
+        try:
+            yield
+        finally:
+            self.give_back(cost, finished=False)
+
     def take(self, cost: int, priority: Priority = "interactive") -> None:
-        """Hold `cost` until it is given back. Raises Busy if it does not fit beside what is held.
+        """Hold `cost` until it is given back. Raises Busy if there is no room for it beside what is held."""
+        self.check(cost, priority)
+        self.held += cost
+
+    def give_back(self, cost: int, *, finished: bool = True) -> None:
+        """Hold `cost` no longer. Work that failed or was given up says nothing of the rate: it is not `finished`."""
+        self._pass_time()
+        self.held -= cost
+        if finished:
+            self._finished += cost
+
+    def check(self, cost: int, priority: Priority = "interactive") -> None:
+        """Raise Busy if there is no room for `cost` beside what is held, or if it would wait for too long.
 
         A request alone is admitted whatever it costs: other limits bound the cost of one request.
         """
-        limit = int(self.limit * BUDGET_SHARE[priority])
-        if self.held and self.held + cost > limit:
-            seconds = math.ceil((self.held + cost - limit) / self._rate) if self._rate else 1
+        self._pass_time()
+        share = BUDGET_SHARE[priority]
+        limit, most_seconds = int(self.limit * share), self._most_seconds * share
+        if not self.held or not cost:
+            return
+        if self.held + cost > limit:
+            over = self.seconds(self.held + cost - limit)
+            raise Busy(f"{self.name}: at most {limit} may wait, given {cost} more on top of {self.held}", _retry(over))
+        if (seconds := self.seconds(self.held)) > most_seconds:
             raise Busy(
-                f"{self.name}: at most {limit} may wait, given {cost} more on top of {self.held}",
-                seconds=min(max(seconds, 1), 60),
+                f"{self.name}: at most {most_seconds:g} seconds of work may wait, given {seconds:.1f}",
+                _retry(seconds - most_seconds),
             )
-        self.held += cost
 
-    def give_back(self, cost: int) -> None:
-        """Hold `cost` no longer."""
-        self.held -= cost
+    def seconds(self, cost: int) -> float:
+        """Return how long work of such a cost will take at the rate of late; 0 if none was finished yet."""
+        return cost * self._seconds / self._finished if self._finished else 0.0
 
-    def spent(self, cost: int, seconds: float) -> None:
-        """Learn the rate from a finished batch."""
-        rate = cost / max(seconds, 1e-6)
-        self._rate = rate if not self._rate else 0.8 * self._rate + 0.2 * rate
+    def _pass_time(self) -> None:
+        """Count the time since the last call as one with work, if anything was held."""
+        now = self._clock()
+        if self.held:
+            passed = now - self._last
+            fading = math.exp(-passed / RATE_SECONDS)
+            self._seconds = self._seconds * fading + passed
+            self._finished *= fading
+        self._last = now
+
+
+def _retry(seconds: float) -> int:
+    """Return a number of seconds for Retry-After."""
+    return min(max(math.ceil(seconds), 1), MOST_RETRY_SECONDS)

@@ -27,7 +27,7 @@ async def answer_in_time(request: Request, work: Coroutine[Any, Any, Response], 
             return await task
     except TimeoutError as error:
         _release(task)
-        raise TooSlow(too_slow(seconds)) from error
+        raise TooSlow(seconds) from error
     except asyncio.CancelledError:
         _release(task)
         if gone.done() and not gone.cancelled():
@@ -38,15 +38,10 @@ async def answer_in_time(request: Request, work: Coroutine[Any, Any, Response], 
         task.cancel()
 
 
-def too_slow(seconds: float) -> str:
-    """Return the words for a deadline that has passed."""
-    return f"request: at most {seconds:g} seconds, given up"
-
-
 def _release(task: "asyncio.Task[Response]") -> None:
-    """Give back what a stream holds that came too late to be sent."""
+    """End a stream that came too late to be sent."""
     if task.done() and not task.cancelled() and not task.exception() and isinstance(late := task.result(), EventStream):
-        late.held.close()
+        late.close()
 
 
 async def _cancel_when_gone(request: Request, task: "asyncio.Task[Response]") -> None:

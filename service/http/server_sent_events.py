@@ -1,24 +1,89 @@
 """Server-sent events (HTML standard, section 9.2)."""
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
 
 import orjson
+import structlog
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from service.errors import Refusal, TooSlow
+from service.http.body_limits import BodyBudget
+
+log = structlog.get_logger()
+
 
 class EventStream(StreamingResponse):
-    """A stream of events, and what is held until the last of them is sent or the client has gone."""
+    """A stream of events. A task produces them, and does not wait for the client to read them.
 
-    def __init__(self, events: AsyncIterator[bytes], held: contextlib.ExitStack) -> None:
-        super().__init__(events, media_type="text/event-stream")
-        self.held = held
+    `produce` is given a function that sends an event, which raises Busy if `unread`, the bound on the bytes of events
+    that clients have not read yet, has no room for it. `produce` is cancelled after `seconds`, or when the client
+    leaves. If it fails, the last event is `error` with a status and a detail. What is `held` is given back when
+    `produce` has ended, however long the client reads.
+    """
+
+    def __init__(
+        self,
+        produce: Callable[[Callable[[bytes], None]], Coroutine[Any, Any, None]],
+        seconds: float,
+        held: contextlib.ExitStack,
+        unread: BodyBudget,
+    ) -> None:
+        super().__init__(self._read(), media_type="text/event-stream")
+        self._unread = unread
+        self._unread_bytes = 0
+        self._events: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._task = asyncio.ensure_future(self._run(produce, seconds))
+        self._task.add_done_callback(lambda _: held.close())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the events."""
-        with self.held:
+        try:
             await super().__call__(scope, receive, send)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End the stream; nobody reads it any more."""
+        self._task.cancel()
+        self._unread.give_back(self._unread_bytes)
+        self._unread_bytes = 0
+
+    async def _run(
+        self, produce: Callable[[Callable[[bytes], None]], Coroutine[Any, Any, None]], seconds: float
+    ) -> None:
+        try:
+            try:
+                async with asyncio.timeout(seconds):
+                    await produce(self._send)
+            except TimeoutError as error:
+                raise TooSlow(seconds) from error
+        except Refusal as refusal:
+            self._events.put_nowait(event("error", {"status": int(refusal.status), "detail": refusal.detail}))
+        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # the status was sent long ago; the stream must still say that it failed
+            log.error("stream failed", exc_info=error)
+            detail = "service: failed; the log has the request's id"
+            self._events.put_nowait(event("error", {"status": 500, "detail": detail}))
+        finally:
+            self._events.put_nowait(None)
+
+    def _send(self, one: bytes) -> None:
+        self._unread.take(len(one))
+        self._unread_bytes += len(one)
+        self._events.put_nowait(one)
+
+    async def _read(self) -> AsyncIterator[bytes]:
+        """Yield each event; when the next one is asked for, the client, or its connection, has taken it."""
+        while (one := await self._events.get()) is not None:
+            yield one
+            taken = min(len(one), self._unread_bytes)  # an error was not counted
+            self._unread.give_back(taken)
+            self._unread_bytes -= taken
 
 
 def event(name: str, body: dict[str, object]) -> bytes:

@@ -72,9 +72,10 @@ class TextTokenizer:
             )
         ]
 
-    def estimated_tokens(self, text: str) -> int:
+    def estimated_tokens(self, text: Text) -> int:
         """Return how many tokens a text probably has, without special ones, judging by the texts so far."""
-        return min(int(len(text) * self._tokens / self._characters), self._limit) if self._characters else 0
+        characters = len(text.text) + len(text.text_pair) if isinstance(text, Pair) else len(text)
+        return min(int(characters * self._tokens / self._characters), self._limit) if self._characters else 0
 
     def _text(self, index: int, piece: str) -> str:
         if index not in self._texts:

@@ -1,12 +1,10 @@
 """Models that generate text, token by token: from a text or an image, or in continuation of a text."""
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
-from service.batching.admission import Priority
 from service.errors import Unacceptable
 from service.explanations.query import AttentionQuery, Target, select
 from service.generation.decode_loop import DecodeLoop
@@ -63,7 +61,7 @@ class Generator(ServedModel):
         super().start(device, metrics, tracer)
         self.decode_loop = DecodeLoop(
             self.sessions["encode"], self.sessions["decode"], self.generation, device, self.settings,
-            self.prediction_budget, metrics, tracer,
+            metrics, tracer,
         )  # fmt: skip
         self.lanes.append(self.decode_loop)
 
@@ -113,27 +111,14 @@ class Generator(ServedModel):
         """Return what a source and a target of at most so many tokens cost."""
         return source + limit * (options.num_beams or self.generation.num_beams)
 
-    def likely_cost(self, texts: int, tokens: int, options: GenerateOptions) -> int:
-        """Return the probable cost of so many texts of so many tokens in all."""
+    def likely_cost(self, lengths: Sequence[Mapping[str, int]], options: GenerateOptions) -> int:
+        """Return the probable cost of inputs that probably have such lengths."""
         limit = options.max_new_tokens or 1 if self.continues else self.limit(options, 1)
-        return tokens + texts * self.cost(0, limit, options)
+        return sum(self.cost(cost_of(one), limit, options) for one in lengths)
 
     def penalty(self, options: GenerateOptions) -> float:
         """Return the power of the length by which scores are divided."""
         return self.generation.length_penalty if options.length_penalty is None else options.length_penalty
-
-    @contextlib.contextmanager
-    def permit(self, sources: Sequence[tuple[int, GenerateOptions]], maps: int, priority: Priority) -> Iterator[None]:
-        """Hold the most that sources of such lengths may cost: tokens to generate, and bytes of maps to compute.
-
-        Raises Busy before any work is spent if either queue is full.
-        """
-        tokens = sum(self.cost(length, self.limit(options, length), options) for length, options in sources)
-        with contextlib.ExitStack() as held:
-            for budget, cost in ((self.prediction_budget, tokens), (self.attention_budget, maps)):
-                if cost:
-                    held.enter_context(budget.permit(cost, priority))
-            yield
 
     async def generate(
         self, source: ModelInput, options: GenerateOptions, grew: Callable[[Hypothesis], None] | None = None

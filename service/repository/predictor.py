@@ -1,6 +1,5 @@
 """Models that answer with one pass: classes, embeddings, candidates for masks."""
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
@@ -9,7 +8,7 @@ import numpy as np
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
 from service.arrays import crop
-from service.batching.admission import Priority
+from service.batching.admission import Budget, Priority
 from service.batching.batcher import Lane, bucket_of
 from service.errors import NOT_FINITE, Broken, Refusal, Unacceptable
 from service.explanations.query import AttentionQuery, Target, select
@@ -48,17 +47,15 @@ class Predictor(ServedModel):
         super().start(device, metrics, tracer)
         self.prediction_lane = Lane(
             f"{self.manifest.name}/predict", device, self._run_predictions, self.settings.batch_tokens,
-            self.prediction_budget, metrics, self.sessions["predict"].stop, tracer,
+            metrics, self.sessions["predict"].stop, tracer,
         )  # fmt: skip
         self.lanes.append(self.prediction_lane)
 
-    def permit(
-        self, lengths: Sequence[Mapping[str, int]], priority: Priority, *, attention: bool, targets: int = 1
-    ) -> contextlib.AbstractContextManager[None]:
-        """Hold the cost of inputs with these lengths. Raises Busy before any work is spent if the queue is full."""
+    def cost(self, lengths: Sequence[Mapping[str, int]], *, attention: bool, targets: int = 1) -> tuple[Budget, int]:
+        """Return the queue that inputs with these lengths wait in, and what they cost there."""
         if attention:
-            return self.attention_budget.permit(sum(self.map_bytes(one) for one in lengths) * max(targets, 1), priority)
-        return self.prediction_budget.permit(sum(cost_of(one) for one in lengths), priority)
+            return self.attention_budget, sum(self.map_bytes(one) for one in lengths) * max(targets, 1)
+        return self.prediction_budget, sum(cost_of(one) for one in lengths)
 
     def targets(self, item: ModelInput, query: AttentionQuery) -> list[Target]:
         """Return what relevance explains of an input."""

@@ -86,8 +86,8 @@ class ServedModel:
         self.unused = asyncio.Event()
         """Set while no request is being answered."""
         self.unused.set()
-        self.prediction_budget = Budget("queue of predictions", settings.queue_tokens)
-        self.attention_budget = Budget("queue of attention", settings.queue_map_bytes)
+        self.prediction_budget = Budget("queue of predictions", settings.queue_tokens, settings.request_seconds)
+        self.attention_budget = Budget("queue of attention", settings.queue_map_bytes, settings.request_seconds)
         self.lanes: list[Lane[Any, Any] | DecodeLoop] = []
         self._users = 0
         self._device = device
@@ -129,13 +129,12 @@ class ServedModel:
         """Make the lanes, on a device."""
         limit, name = self.settings.batch_map_bytes, self.manifest.name
         self.attention_lane = Lane(
-            f"{name}/attention", device, self._run_attention, limit, self.attention_budget, metrics,
-            self.sessions["attention"].stop, tracer,
+            f"{name}/attention", device, self._run_attention, limit, metrics, self.sessions["attention"].stop, tracer,
         )  # fmt: skip
         self.lanes = [self.attention_lane]
         if "relevance" in self.sessions:
             self.relevance_lane = Lane(
-                f"{name}/relevance", device, self._run_relevance, limit, self.attention_budget, metrics,
+                f"{name}/relevance", device, self._run_relevance, limit, metrics,
                 self.sessions["relevance"].stop, tracer,
             )  # fmt: skip
             self.lanes.append(self.relevance_lane)

@@ -26,7 +26,7 @@ def test_texts_that_a_full_queue_refuses_are_not_tokenized(artifacts, monkeypatc
         assert seen.pop() == "3 May 2021"
         seen.clear()
         cost = 8 * (len("3 May 2021") + 2 + dates.limit(GenerateOptions(), 1) * dates.generation.num_beams)
-        guessed = dates.likely_cost(8, 8 * tokenizer.estimated_tokens("3 May 2021"), GenerateOptions())
+        guessed = dates.likely_cost([{"source": tokenizer.estimated_tokens("3 May 2021")}] * 8, GenerateOptions())
         assert cost * 0.9 <= guessed <= cost
         with dates.prediction_budget.permit(dates.prediction_budget.limit - guessed + 1):
             refused = ask()
