@@ -12,10 +12,12 @@ from PIL import Image
 from tests.conftest import ROOT
 from tests.rigs.client import request
 
-DIGITS, DATES = "/v1/models/digits", "/v1/models/dates"
+DIGITS, DATES, MINILM = "/v1/models/digits", "/v1/models/dates", "/v1/models/minilm"
 SCANS = [path.read_bytes() for path in sorted((ROOT / "tests/data/digits").iterdir())]
 SIZES = [1 / len(scan) for scan in SCANS]
 """How often each is drawn: a photograph costs ten times a scan, and ten thousand of them are to be sent."""
+SMALL = min(SCANS, key=len)
+PARAGRAPH = "The quick brown fox jumps over the lazy dog, and nobody asked it why it was in such a hurry that day. " * 3
 DATE = "the twenty-third of March 2021"
 LENGTHS = (1, 2, 3, 5, 8, 9, 16, 17, 30, 32, 33, 60, 64, 65, 90, 96)
 JSON = "application/json"
@@ -124,6 +126,12 @@ def heavy(texts: int = 16, beams: int = 4) -> bytes:
     return document(DATES + "/generate", inputs=[DATE] * texts, num_beams=beams)
 
 
+def images(path: str, count: int = 16) -> bytes:
+    """Return a request with a form of so many images."""
+    part = b'--x\r\nContent-Disposition: form-data; name="image"; filename="i"\r\n\r\n%b\r\n'
+    return request("POST", DIGITS + path, part % SMALL * count + b"--x--\r\n", "multipart/form-data; boundary=x")
+
+
 MAKERS = {
     "live": lambda chance: Case("live", request("GET", "/health/live")),
     "classify": lambda chance: Case("classify", image("/classify", scan(chance))),
@@ -133,6 +141,9 @@ MAKERS = {
     "maps": lambda chance: Case("maps", image("/attention?layers=all&heads=all&queries=all&digits=3", scan(chance))),
     "generate": lambda chance: Case("generate", document(DATES + "/generate", inputs=text(chance))),
     "beams": lambda chance: Case("beams", document(DATES + "/generate", inputs=text(chance), num_beams=4)),
+    "texts": lambda chance: Case("texts", document(MINILM + "/embed", inputs=[PARAGRAPH] * 16)),
+    "images": lambda chance: Case("images", images("/classify")),
+    "heavy maps": lambda chance: Case("heavy maps", images("/attention?layers=all&heads=all&queries=all", 4)),
     "heavy": lambda chance: Case("heavy", heavy()),
     "generated maps": lambda chance: Case(
         "generated maps", document(DATES + "/attention", inputs=text(chance), attention={"kind": "cross"})

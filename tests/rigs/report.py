@@ -35,10 +35,10 @@ def arguments(what: str, requests: int) -> argparse.ArgumentParser:
 
 
 @contextmanager
-def only_bundled(artifacts: Path) -> Iterator[Path]:
-    """Copy the artifacts of the two bundled models to a folder of their own, which a rig may change."""
+def only_bundled(artifacts: Path, *others: str) -> Iterator[Path]:
+    """Copy the artifacts of the two bundled models, and of others that are there, to a folder that a rig may change."""
     with tempfile.TemporaryDirectory() as folder:
-        for name in BUNDLED:
+        for name in (*BUNDLED, *(name for name in others if (artifacts / name).is_dir())):
             shutil.copytree(artifacts / name, Path(folder) / name)
         yield Path(folder)
 

