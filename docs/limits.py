@@ -36,6 +36,8 @@ ROWS = [
     ("many tokens to generate, many beams", "422", "the model's token limit", "max_beams"),
     ("attention that is a thousand times larger than the request", "413 with the size, before anything runs", "max_answer_bytes"),
     ("more requests than the device can serve", "429 with Retry-After", "queue_tokens", "queue_map_bytes", "key_in_flight"),
+    ("more work than is done within the deadline at the rate of late", "429 with Retry-After, before it waits", "0.4 of the deadline, half of it for `priority: batch`", "request_seconds"),
+    ("a stream that is read slowly", "its work goes on, and nothing waits for its reader; beyond the limit its last event is `error`", "queue_stream_bytes"),
     ("a request that takes too long", "504", "request_seconds"),
     ("**Hosts, keys and paths**",),
     ("a host that is malformed or not listed", "400; `/health/*` is answered for any host", "allowed_hosts"),

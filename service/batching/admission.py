@@ -104,6 +104,12 @@ class Budget:
                 _retry(seconds - most_seconds),
             )
 
+    @property
+    def room(self) -> int:
+        """The cost that may be held: the limit, or as much as is done within the time that work may wait."""
+        in_time = self._most_seconds / self.seconds(1) if self._finished else math.inf
+        return int(min(self.limit, in_time))
+
     def seconds(self, cost: int) -> float:
         """Return how long work of such a cost will take at the rate of late; 0 if none was finished yet."""
         return cost * self._seconds / self._finished if self._finished else 0.0

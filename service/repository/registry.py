@@ -121,6 +121,7 @@ class Registry(Mapping[str, ServedModel]):
         for served in self.values():
             for queue, budget in served.budgets.items():
                 self._metrics.queue_cost.labels(queue).set(budget.held)
+                self._metrics.queue_limit.labels(queue).set(budget.room)
 
     async def reload(self) -> list[dict[str, str]]:
         """Read the folder of artifacts again; return the outcome for each model.

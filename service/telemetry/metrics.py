@@ -47,7 +47,9 @@ class Metrics:
         self.draining = gauge("draining", "1 from the signal to stop until the end.", of="max")
         self.generated = counter("generated_tokens", "Tokens generated.", "model")
         self.queue_cost = gauge("queue_cost", "Tokens of predictions, or bytes of maps, that are held.", "queue")
-        self.queue_limit = gauge("queue_cost_limit", "What a queue may hold, in the unit of its cost.", "queue")
+        self.queue_limit = gauge(
+            "queue_cost_limit", "What a queue may hold: its setting, or less if that would take too long.", "queue"
+        )
         self.refusals = counter("refusals", "Requests refused.", "reason")
         self.cancelled = counter("cancelled", "Requests given up: the client left or the deadline passed.", "stage")
         self.faults = counter("faults", "Batches or items that failed though they should not.", "lane", "kind")

@@ -1,5 +1,8 @@
+import asyncio
 import functools
+import json
 
+import pytest
 from fastapi.testclient import TestClient
 
 from service.app import create_app
@@ -34,3 +37,43 @@ def test_texts_that_a_full_queue_refuses_are_not_tokenized(artifacts, monkeypatc
         with dates.prediction_budget.permit(dates.prediction_budget.limit - cost):
             assert ask().status_code == 200
         assert dates.prediction_budget.held == 0
+
+
+@pytest.mark.anyio
+async def test_a_client_that_does_not_read_its_stream_holds_no_queue(artifacts):
+    """A slow reader once held the queue's tokens and maps until its last event was sent, while the device idled."""
+    settings = Settings(artifacts=artifacts)
+    models = load(settings)
+    dates = models["dates"]
+    app = create_app(settings, models, open_store(settings))
+    body = {"inputs": "3 May 2021", "stream": True, "attention": {"method": "raw", "kind": "cross", "steps": True}}
+    scope = {
+        "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1", "method": "POST",
+        "path": "/v1/models/dates/generate", "raw_path": b"/v1/models/dates/generate", "query_string": b"",
+        "root_path": "", "scheme": "http", "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
+        "headers": [(b"host", b"x"), (b"content-type", b"application/json")],
+    }  # fmt: skip
+    messages = [{"type": "http.request", "body": json.dumps(body).encode()}]
+    reads, sent = asyncio.Event(), []
+
+    async def receive():
+        return messages.pop() if messages else await asyncio.Future()
+
+    async def send(message):
+        sent.append(message.get("body", b""))
+        await reads.wait()
+
+    async with app.router.lifespan_context(app):
+        state = app.state.regard
+        while not state.ready:  # noqa: ASYNC110 # no event tells
+            await asyncio.sleep(0.01)
+        answering = asyncio.create_task(app(scope, receive, send))
+        while not (state.unread.held and dates.unused.is_set()):
+            assert not answering.done(), sent
+            await asyncio.sleep(0.01)
+        assert (dates.prediction_budget.held, dates.attention_budget.held) == (0, 0)
+        assert sent == [b""], "nothing but the head was sent"
+        reads.set()
+        await answering
+        assert b"event: done" in b"".join(sent)
+        assert state.unread.held == 0

@@ -67,6 +67,7 @@ def test_work_that_would_wait_beyond_a_share_of_the_deadline_is_refused(clock):
     assert refused.value.headers == {"Retry-After": "1"}
     with pytest.raises(Busy, match="at most 5 seconds of work may wait"):
         budget.take(1, "batch")
+    assert budget.room == pytest.approx(500, abs=1)
     budget.give_back(300)
     budget.take(1)
 
@@ -83,6 +84,7 @@ def test_nothing_is_refused_for_its_time_before_a_rate_is_known(clock):
     for _ in range(10):
         budget.take(100)
         clock.now += 100
+    assert budget.room == 1000
 
 
 def test_the_rate_follows_a_device_that_becomes_slower(clock):
