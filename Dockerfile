@@ -1,8 +1,9 @@
 # Three images from one file: docker build --target cpu|gpu|export --tag regard:<tag> .
 #   cpu, gpu  the service; no PyTorch inside
 #   export    writes artifacts; PyTorch inside
-# The lock files are for Python 3.12. --build-arg BASE_IMAGE=... names another base image, or this one by digest.
-ARG BASE_IMAGE=python:3.12-slim
+# The lock files are for Python 3.12. --build-arg BASE_IMAGE=... names another base image. To renew the digest:
+# docker buildx imagetools inspect python:3.12-slim
+ARG BASE_IMAGE=python:3.12-slim@sha256:dddfd7e07f9d15aeeca61529320492139d21cac7f0070c00609243e51e4e0016
 
 # One virtual environment for each target. It holds no pip: the pip of the base image fills it.
 FROM ${BASE_IMAGE} AS venv

@@ -17,7 +17,7 @@ export REGARD_LOG_FORMAT ?= console
 
 .PHONY: help serve models train variants test lint types pytest slow gpu-test bench bench-attention bench-peers bench-generation \
   bench-runtimes bench-maps bench-shapes bench-gpu soak soak-load soak-fuzz soak-drain soak-kill soak-reload \
-  soak-overload soak-leak soak-faults soak-atheris lock picture clean
+  soak-overload soak-leak soak-faults soak-atheris audit sbom lock picture clean
 .DELETE_ON_ERROR:
 
 help: ## list the commands
@@ -123,6 +123,13 @@ bench-maps: .venv/.bench-$(EXTRA) ## regard beside transformers with FastAPI: at
 bench-shapes: .venv/.bench-$(EXTRA) ## what a prediction takes by batch and length, and attention by layers
 	@$(BIN)/python -m benchmarks.shapes $(ARGS)
 
+audit: .venv-audit/.done ## look up known vulnerabilities of what the images install
+	@.venv-audit/bin/python -m deploy.audit
+
+sbom: .venv-audit/.done ## list what the Python environment of each image holds, as CycloneDX in build/sbom/
+	@mkdir -p build/sbom && for lock in cpu gpu export; do .venv-audit/bin/cyclonedx-py requirements requirements/$$lock.lock \
+	  --pyproject pyproject.toml --mc-type application --output-reproducible --of JSON -o build/sbom/$$lock.cdx.json || exit 1; done
+
 lock: .venv/.dev-$(EXTRA) ## resolve the images' dependencies anew, with hashes (ARGS=--upgrade renews the pins)
 	@for extras in "redis tracing cpu" "redis tracing gpu" "cpu export"; do $(BIN)/uv pip compile pyproject.toml $(LOCK) $(ARGS) \
 	  $$(printf -- '--extra %s ' $$extras) --output-file requirements/$${extras##* }.lock || exit 1; done
@@ -149,10 +156,16 @@ picture: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(call MANIFEST,captions-soft) ## draw
 	@$(BIN)/pip install --quiet $(PIP_ARGS) --editable ".[$*,export,train,dev]"
 	@touch $@
 
+# in an environment of its own: it needs nothing of ours, and its dependencies must not change those that are tested
+.venv-audit/.done:
+	@echo "installing what audits dependencies"
+	@$(PYTHON) -m venv .venv-audit && .venv-audit/bin/pip install --quiet $(PIP_ARGS) "pip-audit>=2.10" "cyclonedx-bom>=7.5"
+	@touch $@
+
 .venv/.bench-%: pyproject.toml | .venv/bin/python
 	@echo "installing what benchmarks need (PyTorch is large, this can take minutes)"
 	@$(BIN)/pip install --quiet $(PIP_ARGS) --editable ".[$*,export,train,dev,bench]"
 	@touch $@
 
 clean: ## remove .venv, artifacts and caches
-	rm -rf .venv artifacts .mypy_cache .ruff_cache .pytest_cache *.egg-info
+	rm -rf .venv .venv-audit artifacts .mypy_cache .ruff_cache .pytest_cache *.egg-info

@@ -54,6 +54,11 @@ def test_what_is_published_is_so_on_this_machine_alone(name):
     assert bool(SERVICES[name].get("ports")) == (name not in {"export", *REPLICAS})
 
 
+@pytest.mark.parametrize("name", [name for name in SERVICES if name not in BUILT])
+def test_an_image_of_others_is_named_by_its_digest(name):
+    assert re.fullmatch(r"[a-z/-]+:[a-z0-9.-]+@sha256:[0-9a-f]{64}", SERVICES[name]["image"])
+
+
 def test_the_proxy_is_what_its_configuration_names():
     text = (ROOT / "deploy/haproxy.cfg").read_text()
     proxy = SERVICES["proxy"]

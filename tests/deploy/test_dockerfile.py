@@ -66,6 +66,12 @@ def last(target: str, wanted: str) -> str:
     raise AssertionError(f"{target} has no {wanted}")
 
 
+def test_the_base_image_is_named_by_its_digest():
+    bases = [rest for word, rest in instructions() if word == "ARG" and rest.startswith("BASE_IMAGE=")]
+    assert len(bases) == 1
+    assert re.fullmatch(r"BASE_IMAGE=python:3\.12-slim@sha256:[0-9a-f]{64}", bases[0])
+
+
 def test_hadolint_has_nothing_to_say():
     hadolint = shutil.which("hadolint", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     assert hadolint, "hadolint comes with the dev extra"
