@@ -49,6 +49,7 @@ class Metrics:
         self.queue_cost = gauge("queue_cost", "Tokens of predictions, or bytes of maps, that are held.", "queue")
         self.queue_limit = gauge("queue_cost_limit", "What a queue may hold, in the unit of its cost.", "queue")
         self.refusals = counter("refusals", "Requests refused.", "reason")
+        self.gave_way = counter("connections_gave_way", "Idle connections closed for new ones, at the limit.")
         self.cancelled = counter("cancelled", "Requests given up: the client left or the deadline passed.", "stage")
         self.faults = counter("faults", "Batches or items that failed though they should not.", "lane", "kind")
         self.reloads = counter("reloads", "Models looked at by a reload.", "outcome")
