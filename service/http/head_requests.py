@@ -18,4 +18,4 @@ class HeadRequests:
         try:
             await self.app(get, receive, send)
         finally:
-            scope |= {**get, "method": "HEAD"}  # the layers around this one see the route
+            scope.update(get, method="HEAD")  # the layers around this one see the route
