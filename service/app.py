@@ -3,12 +3,12 @@
 import asyncio
 import contextlib
 import gc
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import structlog
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.telemetry import TelemetryConfig
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -17,12 +17,13 @@ from starlette.responses import Response
 
 from service import VERSION
 from service.api.fast_path import FastPath
-from service.api.routes import admin, health, monitoring, router
+from service.api.routes import admin, health, liveness, monitoring, router
 from service.batching.admission import Budget
 from service.errors import Refusal
 from service.http.api_keys import Keys, describe_keys
 from service.http.body_limits import BodyLimits
 from service.http.gate import Gate
+from service.http.head_requests import HeadRequests
 from service.http.problems import problem, refused
 from service.http.request_log import RequestLog
 from service.inputs.sandbox.decoder_pool import DecoderPool
@@ -101,6 +102,7 @@ def create_app(
         lifespan=lifespan,
         docs_url="/docs",
         redoc_url=None,
+        redirect_slashes=False,  # a redirect would name whatever host the client says
         telemetry=NO_TELEMETRY,
         middleware=[
             *_middleware(settings, metrics, tracer, keys, lambda: app.state.regard.draining),
@@ -109,8 +111,8 @@ def create_app(
         exception_handlers=HANDLERS,
     )
     app.state.metrics, app.state.keys = metrics, keys
-    app.include_router(health)
-    app.include_router(router)
+    for routes in (liveness, health, router):
+        app.include_router(routes)
     if keys.needed:
         describe_keys(app)
     if settings.admin_port is None:
@@ -122,17 +124,30 @@ def create_app(
 
 def create_admin(app: FastAPI, settings: Settings, tracer: Tracer = SILENT) -> FastAPI:
     """Return the application of the admin port, which shares the state of the one that serves."""
+    return _create_beside(app, settings, tracer, (liveness, health, monitoring, admin), title="regard admin")
+
+
+def create_probe(app: FastAPI, settings: Settings, tracer: Tracer = SILENT) -> FastAPI:
+    """Return the application of the probe port, which says whether the one that serves is alive, and nothing else."""
+    return _create_beside(app, settings, tracer, (liveness,), title="regard probe", openapi_url=None)
+
+
+def _create_beside(
+    app: FastAPI, settings: Settings, tracer: Tracer, routers: Sequence[APIRouter], **described: str | None
+) -> FastAPI:
+    options: dict[str, Any] = described
     beside = FastAPI(
-        title="regard admin",
+        **options,
         version=VERSION,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
         telemetry=NO_TELEMETRY,
         middleware=_middleware(settings, app.state.metrics, tracer, app.state.keys, lambda: app.state.regard.draining),
         exception_handlers=HANDLERS,
     )
     beside.state = app.state
-    for routes in (health, monitoring, admin):
+    for routes in routers:
         beside.include_router(routes)
     return beside
 
@@ -152,6 +167,7 @@ def _middleware(
     return [
         Middleware(RequestLog, metrics=metrics, tracer=tracer, draining=draining),
         *([cors] if origins else []),  # outside of the gate: a preflight request carries no key
+        Middleware(HeadRequests),
         Middleware(Gate, settings=settings, keys=keys),
         Middleware(BodyLimits, settings=settings, budget=Budget("bodies", settings.queue_body_bytes)),
     ]
@@ -200,7 +216,10 @@ async def _refused(request: Request, refusal: Exception) -> Response:
 async def _not_routed(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 # registered for it
     detail = {404: "path: no such endpoint; see /docs", 405: "method: not served by this endpoint; see /docs"}
-    return problem(error.status_code, detail.get(error.status_code, "request: refused"), headers=error.headers)
+    headers = dict(error.headers or {})
+    if headers.get("Allow") == "GET":
+        headers["Allow"] = "GET, HEAD"
+    return problem(error.status_code, detail.get(error.status_code, "request: refused"), headers=headers)
 
 
 HANDLERS: dict[int | type[Exception], Any] = {Refusal: _refused, HTTPException: _not_routed}

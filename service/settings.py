@@ -2,6 +2,7 @@
 
 import os
 import sys
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -109,6 +110,9 @@ class Settings(BaseSettings):
     admin_port: int | None = Field(
         None, ge=0, le=65535, description="port of /metrics and /admin alone; without it, /metrics is on the main port"
     )
+    probe_port: int | None = Field(
+        None, ge=0, le=65535, description="port of /health/live alone, with connections of its own; off by default"
+    )
 
     header_seconds: float = Field(
         10.0, gt=0, le=3600, description="seconds for the head of a request, from the connection or its first byte"
@@ -121,7 +125,9 @@ class Settings(BaseSettings):
         "and then send a request into one that is closing",
     )
     max_connections: Count = Field(
-        1024, description="connections to a port before 503; the limit of open files must be above it"
+        1024,
+        description="connections to a port; one more takes the place of the one that has been idle for longest, or "
+        "gets 503 if none is idle; the limit of open files must be above it",
     )
     max_url_bytes: Count = Field(8 << 10, description="bytes of a URL")
     max_header_bytes: Count = Field(16 << 10, description="bytes of a request's headers together")
@@ -131,6 +137,11 @@ class Settings(BaseSettings):
         1000,
         description="bytes a second that a body must bring after its first 5 seconds, and that a client must read "
         "of an answer",
+    )
+    discard_bytes: Count = Field(
+        64 << 20,
+        description="bytes of a request that are still read and discarded after its answer, so that the client gets "
+        "the answer; for the same seconds as a body",
     )
     max_body_pieces: Count = Field(65536, description="pieces (chunks) of a body")
     write_seconds: float = Field(
@@ -175,8 +186,12 @@ def read_settings() -> Settings:
             for fault in error.errors(include_url=False)
         ]
     else:
-        if settings.admin_port == settings.port != 0:
-            faults.append(f"{PREFIX}ADMIN_PORT: must be another port than {PREFIX}PORT, given {settings.port} for both")
+        ports = {"PORT": settings.port, "ADMIN_PORT": settings.admin_port, "PROBE_PORT": settings.probe_port}
+        faults += [
+            f"{PREFIX}{second}: must be another port than {PREFIX}{first}, given {ports[first]} for both"
+            for first, second in combinations(ports, 2)
+            if ports[first] and ports[first] == ports[second]
+        ]
         if settings.workers > 1 and sys.platform != "linux":
             faults.append(f"{PREFIX}WORKERS: must be 1 where the system is not Linux, given {settings.workers}")
     if faults:

@@ -22,14 +22,14 @@ from service.state import State, StateDep
 from service.store.stored_request import StoredRequest
 
 S = TypeVar("S", bound=ServedModel)
-router, health, monitoring, admin = APIRouter(), APIRouter(), APIRouter(), APIRouter()
+router, liveness, health, monitoring, admin = (APIRouter() for _ in range(5))
 PAGE = Path(__file__).parent / "page" / "index.html"
 
 
 # Health, discovery, documents
 
 
-@health.get("/health/live", tags=["health"], responses=openapi_schema.LIVE)
+@liveness.get("/health/live", tags=["health"], responses=openapi_schema.LIVE)
 async def live(state: StateDep) -> Response:
     """Answer 200 while the process answers and its device comes back from what it runs."""
     if state.hung:

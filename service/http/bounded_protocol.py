@@ -5,11 +5,7 @@ that our tests pin: the parser's callbacks, `cycle`, `pipeline`, and which side 
 """
 
 import asyncio
-import contextlib
 import secrets
-import struct
-import sys
-from collections import Counter
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, ClassVar, cast
@@ -17,24 +13,35 @@ from typing import Any, ClassVar, cast
 import httptools
 import structlog
 from starlette.types import Scope
+from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from service.errors import Full, HeadersTooLarge, Malformed, Refusal, Timeout, TooLong
+from service.errors import Full, HeadersTooLarge, Malformed, Refusal, Timeout, TooLarge, TooLong
+from service.http.answer_framing import close_if_not_continued, frame_for_http_1_0
 from service.http.exchange import exchange_of
+from service.http.open_connections import OpenConnections
 from service.http.problems import problem, reason
+from service.http.request_head import check_head
+from service.http.socket_buffers import ReadingWatch, reset, unread_input
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
-
-if sys.platform == "linux":
-    import fcntl
-    import termios
 
 log = structlog.get_logger()
 FRAMING_BYTES = 1024  # of the head of a request: method, version, line ends and leading empty lines
 HEADER_FRAMING_BYTES = 4  # of a header: ": " and the end of the line
-LINGER_SECONDS = 1.0  # closing with unread bytes would reset the connection, and the client might lose the answer
+DISCARD_IDLE_SECONDS = 5.0
+"""How long a client may pause while what it sends is discarded (nginx's `lingering_timeout`)."""
+FULL_SECONDS = 1.0
+"""How long a connection that is one too many may take to read its refusal."""
+
+
+class AnswerTransport:
+    """What an answer is written to: the connection's transport, with another way to close it."""
+
+    def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
+        self.write, self.is_closing, self.close = transport.write, transport.is_closing, close
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
@@ -42,8 +49,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     settings: ClassVar[Settings]
     metrics: ClassVar[Metrics]
-    open: ClassVar[Counter[int]]
-    """The number of open connections by port."""
+    open: ClassVar[OpenConnections]
+    """All connections of this server."""
 
     def __init__(
         self,
@@ -55,11 +62,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self.timeout_keep_alive = self.settings.keep_alive_seconds  # type: ignore[assignment] # uvicorn accepts any number of seconds
         self.ws_protocol_class = None  # WebSockets are not served, and would have no limits
-        self._port: int | None = None
-        self._deadline_timer: asyncio.TimerHandle | None = None  # of a head, or of a body that is not read any more
-        self._stall_timer: asyncio.TimerHandle | None = None
+        self._deadline_timer: asyncio.TimerHandle | None = None  # of a head, or of bytes that are discarded
+        self._running: RequestResponseCycle | None = None  # `cycle` is the newest, `pipeline` holds those between
         self._refused = False
+        self._half_closed = False
+        self._discarded: int | None = None  # bytes, while the rest of an answered request is discarded
         self._in_head = True
+        self._framing_again = False
         # bytes received since the connection, the last message or the last piece of a body
         self._bytes_outside_body = 0
         self._header_count = self._header_bytes = 0
@@ -67,37 +76,64 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     # The connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's own signature
-        """Wait for a head, or refuse the connection if there are too many."""
+        """Wait for a head, or refuse the connection if there are too many and none is idle."""
         super().connection_made(transport)
-        self._port = (self.server and self.server[1]) or 0
-        self.open[self._port] += 1
-        if self.open[self._port] > self.settings.max_connections:
+        self._reading = ReadingWatch(transport, self.settings)
+        self._answer_transport = cast(asyncio.Transport, AnswerTransport(transport, self._close_after_answer))
+        if not self.open.admit(self):
             self._refused = True
             self._write_refusal(
                 Full(f"connections: at most {self.settings.max_connections}, given one more", seconds=1)
             )
-            self.transport.close()
+            self._half_close(FULL_SECONDS)
             return
+        self.open.note_idle(self)
         self._set_deadline(self.settings.header_seconds, self._head_too_slow)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop all timers, and count the connection as closed."""
         super().connection_lost(exc)
         self._clear_deadline()
-        self._stop_watching()
+        self._reading.stop()
         self._unset_keepalive_if_required()  # uvicorn leaves this timer if the connection was reset
-        if self._port is not None:
-            self.open[self._port] -= 1
+        self.open.remove(self)
+
+    def shutdown(self) -> None:
+        """Close once what is in progress has been answered, and the answer has been read."""
+        if self._discarded is None:
+            super().shutdown()
+        elif not self._half_closed:
+            self._half_close()
+
+    def give_way(self) -> bool:
+        """Close for a new connection, unless a request has arrived or an answer is still to be read."""
+        if self._discarded is not None:
+            self.transport.abort()
+        elif self.transport.get_write_buffer_size() or unread_input(self.transport):
+            return False
+        else:
+            self.transport.close()
+        return True
+
+    def give_up(self) -> None:
+        """Close at once."""
+        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser, and limit the bytes that are not part of a body."""
-        if self._refused:
+        if self._discarded is not None:
+            self._discarded += len(data)
+            if self._discarded > self.settings.discard_bytes:
+                self.transport.abort()
+                return
+        if self._refused or self._half_closed:
             return  # the answer was sent; the rest is read so that it arrives
         self._unset_keepalive_if_required()
+        if self._discarded is None:
+            self.open.note_busy(self)
         self._bytes_outside_body += len(data)
         try:
-            with contextlib.suppress(httptools.HttpParserUpgrade):  # an upgrade may be ignored (RFC 9110, section 7.8)
-                self.parser.feed_data(data)
+            self._feed(data)
             most = self.settings.max_url_bytes + self.settings.max_header_bytes + FRAMING_BYTES
             if self._bytes_outside_body > most:
                 raise HeadersTooLarge(f"head: at most {most} bytes, given more")
@@ -113,16 +149,52 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             if self._in_head and self._bytes_outside_body and self._deadline_timer is None:
                 self._set_deadline(self.settings.header_seconds, self._head_too_slow)
 
+    def _feed(self, data: bytes) -> None:
+        """Feed the parser, which stops after a head that asks for an upgrade, and skips its body.
+
+        An upgrade may be ignored (RFC 9110, section 7.8); the request is read on as any other, by a new parser that is
+        told only how its body is framed.
+        """
+        rest = memoryview(data)
+        while True:
+            try:
+                self.parser.feed_data(rest)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                rest = rest[upgrade.args[0] :]
+            framing = [
+                (name, value) for name, value in self.headers if name in (b"content-length", b"transfer-encoding")
+            ]
+            if not self.cycle.keep_alive:
+                framing.append((b"connection", b"close"))
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+            self._framing_again = True
+            self.parser.feed_data(b"POST / HTTP/1.1\r\n" + b"".join(b"%b: %b\r\n" % one for one in framing) + b"\r\n")
+            self._framing_again = False
+
     # Callbacks of the parser
+
+    def on_message_begin(self) -> None:
+        """Note that a head has begun."""
+        if self._framing_again:
+            return
+        super().on_message_begin()
+        # 0 if the head is in one piece with the request before it
+        self._bytes_outside_body = self._bytes_outside_body or 1
 
     def on_url(self, url: bytes) -> None:
         """Refuse a URL that is too long, while it arrives."""
+        if self._framing_again:
+            return
         super().on_url(url)
         if len(self.url) > self.settings.max_url_bytes:
             raise TooLong(f"URL: at most {self.settings.max_url_bytes} bytes, given more")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Refuse too many or too long headers while they arrive; drop those that follow a body."""
+        if self._framing_again:
+            return
         self._header_count += 1
         self._header_bytes += len(name) + len(value) + HEADER_FRAMING_BYTES
         if self._header_count > self.settings.max_headers:
@@ -134,81 +206,115 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Start the request."""
+        if self._framing_again:
+            return
         self._clear_deadline()
         self._unset_keepalive_if_required()
-        hosts = sum(name == b"host" for name, _ in self.headers)
-        if hosts != 1:
-            raise Malformed(f"Host: must be given once, given {hosts} times")
+        version = self.parser.get_http_version()
+        check_head(version, self.parser.get_method(), self.headers)
         super().on_headers_complete()
         self._in_head = False
+        self.cycle.transport = self._answer_transport
+        if version == "1.0":
+            frame_for_http_1_0(self.cycle, keep_alive=self.parser.should_keep_alive())
+        elif self.cycle.waiting_for_100_continue:
+            close_if_not_continued(self.cycle)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
 
     def on_body(self, body: bytes) -> None:
         """Count the pieces of the body. The application refuses too many, but gets some of them joined."""
         self._bytes_outside_body = 0
-        exchange_of(cast(Scope, self.scope)).body_pieces += 1
+        exchange = exchange_of(cast(Scope, self.scope))
+        exchange.body_pieces += 1
+        if self._discarded is not None and exchange.body_pieces > self.settings.max_body_pieces:
+            raise TooLarge(f"body: at most {self.settings.max_body_pieces} pieces, given more")
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Wait for the next head."""
+        if self.parser.should_upgrade():
+            return  # `_feed` reads on
         super().on_message_complete()
         self._clear_deadline()
         self._in_head = True
         self._bytes_outside_body = self._header_count = self._header_bytes = 0
         if self.cycle.response_complete:  # the answer came before the whole body: the connection is idle only now
+            self._discarded = None
             self._unset_keepalive_if_required()
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
+            self.open.note_idle(self)
 
     # Writing
 
     def on_response_complete(self) -> None:
-        """Limit the time for what is left: bytes that the client has not read, and a body that is not read any more."""
+        """Limit the time for what is left: bytes that the client has not read, and those that it still sends."""
         super().on_response_complete()
-        self._stop_watching()
+        self._reading.stop()
         if self.transport.get_write_buffer_size():
-            self._watch_reading()
-        if self.cycle.response_complete and not self._in_head and not self.transport.is_closing():
-            self._set_deadline(self.settings.body_seconds, self.transport.close)
+            self._reading.watch()
+        if self._half_closed:
+            self._unset_keepalive_if_required()
+        if self._half_closed or self._answering or self.transport.is_closing():
+            return
+        if not self._in_head:
+            self._unset_keepalive_if_required()
+            self._discard()
+        elif self._bytes_outside_body:  # a head has begun, and was perhaps not read on meanwhile
+            self._unset_keepalive_if_required()
+            self._set_deadline(self.settings.header_seconds, self._head_too_slow)
+        else:
+            self.open.note_idle(self)
 
     def pause_writing(self) -> None:
         """Start to watch whether the client reads."""
         super().pause_writing()
-        self._stop_watching()
-        self._watch_reading()
+        self._reading.watch()
 
     def resume_writing(self) -> None:
         """Stop watching the client, since it has read."""
         super().resume_writing()
-        self._stop_watching()
+        self._reading.stop()
 
-    def _watch_reading(self) -> None:
-        self._stall_timer = self.loop.call_later(self.settings.write_seconds, self._check_reading, self._unread_bytes())
+    # Closing. A connection that is closed before all its bytes are read is reset, and its client might lose the answer.
 
-    def _stop_watching(self) -> None:
-        if self._stall_timer is not None:
-            self._stall_timer.cancel()
-            self._stall_timer = None
-
-    def _check_reading(self, before: int) -> None:
-        """Abort if the client has read too slowly since `before` bytes were unread; closing would wait for it."""
-        self._stall_timer = None
-        least = self.settings.write_seconds * self.settings.body_bytes_a_second
-        if not self.transport.get_write_buffer_size():
+    def _close_after_answer(self) -> None:
+        """Close once the answer is written; if more may come from the client, half-close and read on."""
+        running = self._running
+        if running and not running.response_complete and running.scope["http_version"] == "1.0":
+            reset(self.transport)  # it failed, and a regular end would say that it was whole
+        elif self._half_closed or self.transport.is_closing():
             return
-        if before - self._unread_bytes() < least:
-            log.info("connection closed", reason="the client does not read")
-            self.transport.abort()
+        elif self._in_head and not (self._bytes_outside_body or self.pipeline or unread_input(self.transport)):
+            self.transport.close()
         else:
-            self._watch_reading()
+            self._half_close()
 
-    def _unread_bytes(self) -> int:
-        """Return the bytes that the client has not acknowledged. The kernel alone may hold minutes of them."""
-        unread: int = self.transport.get_write_buffer_size()
-        if sys.platform == "linux":
-            handle = self.transport.get_extra_info("socket").fileno()
-            unread += struct.unpack("i", fcntl.ioctl(handle, termios.TIOCOUTQ, bytes(4)))[0]
-        return unread
+    def _half_close(self, seconds: float = DISCARD_IDLE_SECONDS) -> None:
+        """Say that no more is sent, and discard what the client still sends."""
+        self._half_closed = True
+        self.pipeline.clear()
+        self.transport.write_eof()
+        self._discard(seconds)
+
+    def _discard(self, pause: float = DISCARD_IDLE_SECONDS) -> None:
+        """Read on without use, within the bounds of nginx's `lingering_close` and one of bytes."""
+        self._discarded = self._discarded or 0
+        self.flow.resume_reading()
+        self.open.note_idle(self)
+        self._check_discarding(-1, pause, self.loop.time() + self.settings.body_seconds)
+
+    def _check_discarding(self, before: int, pause: float, end: float) -> None:
+        """Close if nothing has come since `before` bytes were discarded, or if the time is over."""
+        discarded, left = self._discarded or 0, end - self.loop.time()
+        if discarded == before or left <= 0:
+            self.transport.close()
+        else:
+            self._set_deadline(min(pause, left), lambda: self._check_discarding(discarded, pause, end))
 
     # Refusing
 
@@ -236,19 +342,24 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def _refuse(self, refusal: Refusal) -> None:
         """Answer and close. If an earlier request is still being answered, close after its answer instead."""
         self._refused = True
+        if self._discarded is not None:  # the refusal is of the rest of a request that was answered
+            self._half_close()
+            return
         self._clear_deadline()
+        if self.pipeline and self.cycle.more_body:  # it is of a request that waits for its turn
+            self.pipeline.popleft()
+            self.cycle = self.pipeline[0][0] if self.pipeline else cast(RequestResponseCycle, self._running)
         if self._answering and not self.cycle.more_body:
             self.cycle.keep_alive = False
             return
         if self._answering:  # the refusal is of the body of this request
-            if self.pipeline or self.cycle.response_started:
+            if self.cycle.response_started:
                 self.transport.abort()
                 return
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self._write_refusal(refusal)
-        self.transport.write_eof()
-        self._set_deadline(LINGER_SECONDS, self.transport.abort)
+        self._half_close()
 
     def _write_refusal(self, refusal: Refusal) -> None:
         request = secrets.token_hex(16)
@@ -268,5 +379,6 @@ def bounded_protocol(settings: Settings, metrics: Metrics) -> type[BoundedHttpPr
     class Bound(BoundedHttpProtocol):
         """One connection of this server."""
 
-    Bound.settings, Bound.metrics, Bound.open = settings, metrics, Counter()
+    Bound.settings, Bound.metrics = settings, metrics
+    Bound.open = OpenConnections(settings.max_connections, metrics.gave_way)
     return Bound

@@ -1,4 +1,4 @@
-"""The HTTP server and the server of the admin port: they listen, reload on SIGHUP, and drain and stop on SIGTERM."""
+"""The servers of the main, the admin and the probe port: they listen, reload on SIGHUP, drain and stop on SIGTERM."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import FrameType
 from typing import Literal
@@ -18,7 +18,7 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.loops.auto import auto_loop_factory
 
-from service.app import create_admin, create_app
+from service.app import create_admin, create_app, create_probe
 from service.errors import Conflict, Refusal
 from service.http.bounded_protocol import bounded_protocol
 from service.inputs.sandbox.decoder_process import ForkServer
@@ -30,6 +30,8 @@ from service.telemetry.tracing import SILENT, Tracer
 SWITCH_SECONDS = 0.0005
 """How long one thread may keep the others from running Python. It is a tenth of the default, which would delay requests
 as they pass from the event loop to the device's thread and back."""
+PROBE_CONNECTIONS = 64
+"""The limit of connections of the probe port."""
 log = structlog.get_logger()
 
 
@@ -47,33 +49,36 @@ def serve(
     settings: Settings,
     models: Mapping[str, ServedModel],
     store: Store,
-    listening: Sequence[socket.socket],
+    listening: Mapping[str, socket.socket],
     when_ready: Callable[[], None],
     fork_server: ForkServer,
     tell_reload: Callable[[], None] | None = None,
     tracer: Tracer = SILENT,
 ) -> Stopped:
-    """Serve on the first socket, and for admins on the second one if there is one, until told to stop.
+    """Serve until told to stop, on the socket of each port that the settings name.
 
     A worker, which is given `tell_reload`, listens only once its models have run.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
-    main, *admin_sockets = listening
     app = create_app(settings, models, store, when_ready, fork_server, tell_reload, tracer)
     server = Server(_config(app, settings, "on"), app, settings.drain_seconds, worker=tell_reload is not None)
-    admin = AdminServer(_config(create_admin(app, settings, tracer), settings, "off"))
+    of_probes = settings.model_copy(update={"max_connections": PROBE_CONNECTIONS})
+    beside = {
+        "admin_port": ServerBeside(_config(create_admin(app, settings, tracer), settings, "off")),
+        "probe_port": ServerBeside(_config(create_probe(app, settings, tracer), of_probes, "off")),
+    }
 
-    async def serve_admins() -> None:
+    async def serve_beside(name: str) -> None:
         if tell_reload:
             await server.listens.wait()
-        await admin.serve(sockets=admin_sockets)
+        await beside[name].serve(sockets=[listening[name]])
 
     async def serve_all() -> None:
-        admins = asyncio.create_task(serve_admins()) if admin_sockets else None
-        await server.serve(sockets=[main])
-        admin.should_exit = True
-        if admins:
-            await admins
+        others = [asyncio.create_task(serve_beside(name)) for name in beside if name in listening]
+        await server.serve(sockets=[listening["port"]])
+        for one in beside.values():
+            one.should_exit = True
+        await asyncio.gather(*others)
 
     with asyncio.Runner(loop_factory=auto_loop_factory(use_subprocess=False)) as runner:
         runner.run(serve_all())
@@ -166,8 +171,8 @@ class Server(uvicorn.Server):
                     await asyncio.sleep(0.1)
 
 
-class AdminServer(uvicorn.Server):
-    """The server of the admin port. The main server handles the signals."""
+class ServerBeside(uvicorn.Server):
+    """The server of another port. The main server handles the signals."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -4,6 +4,8 @@ import socket
 
 import structlog
 
+PORTS = ("port", "admin_port", "probe_port")
+"""The settings that are ports to listen on; the first is never None."""
 log = structlog.get_logger()
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +13,7 @@ from contract.artifact import ArtifactError, find_artifacts
 from service.explanations.query import methods_of
 from service.http.api_keys import Keys
 from service.inputs.sandbox.decoder_process import ForkServer
-from service.process.sockets import bind, cannot_bind
+from service.process.sockets import PORTS, bind, cannot_bind
 from service.process.workers import Worker
 from service.repository.predictor import Predictor
 from service.repository.registry import load
@@ -60,16 +61,18 @@ def run(settings: Settings, worker: Worker | None = None) -> int:
     finally:
         if trial:
             trial.close()
-    ports = [settings.port] if settings.admin_port is None else [settings.port, settings.admin_port]
-    with contextlib.ExitStack() as sockets:
-        listening = []
-        for port in ports:
+    with contextlib.ExitStack() as stack:
+        listening: dict[str, socket.socket] = {}
+        for name in PORTS:
+            if (port := getattr(settings, name)) is None:
+                continue
             try:
-                listening.append(sockets.enter_context(bind(settings.host, port, shared=worker is not None)))
+                listening[name] = stack.enter_context(bind(settings.host, port, shared=worker is not None))
             except OSError as error:
                 return cannot_bind(settings.host, port, error)
-        url = "http://{}:{}".format(*listening[0].getsockname()[:2])
-        log.info("listening", url=url, admin_port=listening[1].getsockname()[1] if listening[1:] else None)
+        url = "http://{}:{}".format(*listening["port"].getsockname()[:2])
+        beside = {name: listening[name].getsockname()[1] if name in listening else None for name in PORTS[1:]}
+        log.info("listening", url=url, **beside)
 
         def when_ready() -> None:
             if worker:

@@ -20,7 +20,7 @@ import structlog
 from prometheus_client.multiprocess import mark_process_dead
 
 from service.child_processes import end_with_parent
-from service.process.sockets import bind, cannot_bind
+from service.process.sockets import PORTS, bind, cannot_bind
 from service.settings import PREFIX, Settings
 from service.telemetry.metrics import SHARED_FOLDER_VARIABLE
 
@@ -75,7 +75,7 @@ def supervise(settings: Settings) -> int:
             log.error("several workers need a folder for temporary files, see TMPDIR", reason=error.strerror)
             return 2
         environment = os.environ | {SHARED_FOLDER_VARIABLE: folder}
-        for name in ("port", "admin_port"):
+        for name in PORTS:
             if (port := getattr(settings, name)) is None:
                 continue
             try:

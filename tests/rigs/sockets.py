@@ -13,6 +13,8 @@ HEAD = f"POST {DATES}/generate HTTP/1.1\r\nHost: a\r\nContent-Type: application/
 GET = b"GET /health/live HTTP/1.1\r\nHost: a\r\n"
 SMUGGLED = b"GET /" + MARK.encode() + b" HTTP/1.1\r\nHost: a\r\n\r\n"
 LENGTH = b"Content-Length: %d\r\n" % len(BODY)
+UPGRADE = b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+AS_BODY = HEAD + b"Content-Length: %d\r\n" % len(SMUGGLED) + UPGRADE + SMUGGLED
 REFUSED = frozenset({CLOSED, 400, 411, 413, 414, 431})
 
 
@@ -63,6 +65,11 @@ ATTACKS = [
     Attack("HTTP/9.9", [b"GET /health/live HTTP/9.9\r\nHost: a\r\n\r\n"]),
     Attack("no method", [b" /health/live HTTP/1.1\r\nHost: a\r\n\r\n"]),
     Attack("an upgrade", [GET + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n"], REFUSED | {200, 404, 426}),
+    Attack("an upgrade with a body", [HEAD + LENGTH + UPGRADE + BODY], frozenset({200})),
+    Attack("an upgrade with a request as its body", [AS_BODY], frozenset({400, 422})),
+    Attack("a length in HTTP/2.0", [HEAD.replace(b"1.1", b"2.0") + LENGTH + b"\r\n" + BODY]),
+    Attack("chunks in HTTP/1.0", [chunked(b"0\r\n\r\n").replace(b"1.1", b"1.0") + SMUGGLED]),
+    Attack("another coding before chunks", [HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n" + SMUGGLED]),
     Attack("an address as target", [b"GET http://10.0.0.1/x HTTP/1.1\r\nHost: a\r\n\r\n"], REFUSED | {404}),
     Attack("CONNECT", [b"CONNECT 10.0.0.1:80 HTTP/1.1\r\nHost: a\r\n\r\n"], REFUSED | {404, 405}),
     Attack("TRACE", [b"TRACE /health/live HTTP/1.1\r\nHost: a\r\n\r\n"], REFUSED | {404, 405}),

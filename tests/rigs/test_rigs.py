@@ -5,7 +5,7 @@ import shutil
 import hypothesis.strategies as st
 import pytest
 
-from tests.rigs import drain, fuzz, haproxy, kill, leak, load, mixes, overload, reload, sockets
+from tests.rigs import drain, early_refusals, fuzz, haproxy, kill, leak, load, mixes, overload, reload, sockets
 from tests.rigs.client import Reply
 from tests.rigs.fuzz import Fuzzed, Prober, Unexpected, hunt
 from tests.rigs.replica import Replica, two_cores
@@ -80,6 +80,13 @@ def test_an_input_that_is_answered_wrongly_is_made_small():
     with pytest.raises(Unexpected) as found:
         hunt(answer, st.binary(), 2000, seed=0)
     assert found.value.args == (repr(bytes(3)),)
+
+
+def test_early_refusals_reach_clients_that_send_everything_before_they_read(artifacts):
+    clients = ("urllib", "requests", "httpx", "curl without Expect", "curl HTTP/1.0")
+    found = early_refusals.run(artifacts, 3, ("direct",), (10,), clients)
+    assert not found.faults
+    assert set(found.lost["direct, 10 MB"]) == set(clients) - set(found.absent)
 
 
 @needs_haproxy

@@ -7,7 +7,7 @@ import time
 
 from fastapi.testclient import TestClient
 
-from service.app import create_app
+from service.app import create_admin, create_app, create_probe
 from service.repository.registry import load
 from service.runtime.session import Session
 from service.settings import Settings
@@ -46,7 +46,7 @@ class Absent:
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Absent())
 from fastapi.testclient import TestClient
-from service.app import create_app
+from service.app import create_admin, create_app, create_probe
 from service.store import open_store
 from service.repository.registry import load
 from service.settings import Settings
@@ -62,3 +62,13 @@ assert "torch" not in sys.modules
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().splitlines()[-1] == "2021-03-23"
+
+
+def test_no_path_is_redirected_to_a_host_that_the_client_says(artifacts):
+    settings = Settings(artifacts=artifacts, probe_port=0, admin_port=0)
+    app = create_app(settings, load(settings), open_store(settings))
+    with TestClient(app) as client:
+        for one in (client, TestClient(create_admin(app, settings)), TestClient(create_probe(app, settings))):
+            for path in ("/metrics/", "/health/live/", "/v1/models/", "/docs/", "/admin/reload/"):
+                answer = one.get(path, headers={"Host": "elsewhere.example"}, follow_redirects=False)
+                assert (answer.status_code, "location" in answer.headers) == (404, False)

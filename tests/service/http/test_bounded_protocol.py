@@ -4,13 +4,14 @@ import contextlib
 import inspect
 import socket
 import struct
+import threading
 import time
-from collections import Counter
 
 import pytest
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service.http import body_limits, bounded_protocol
+from service.http import body_limits, bounded_protocol, open_connections
+from service.http.bounded_protocol import BoundedHttpProtocol
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 from tests.samples.raw_http_server import BIG, CHUNKED, GET, LAST, POST, SOME, Running, problem, read_all, running
@@ -76,6 +77,8 @@ def test_a_request_may_take_longer_than_the_head_after_it(server):
     assert problem(second)[0] == 408
 
 
+UPGRADING = POST + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAB\r\n"
+TUNNEL = "method: CONNECT is for proxies, which this service is not"
 CASES = {
     "5000 headers": (b"GET /x HTTP/1.1\r\nHost: x\r\n" + b"a: b\r\n" * 5000 + b"\r\n", 431, "headers: at most 100, given more"),
     "101 headers": (b"GET /x HTTP/1.1\r\nHost: x\r\n" + b"a: b\r\n" * 100 + b"\r\n", 431, "headers: at most 100, given more"),
@@ -89,7 +92,14 @@ CASES = {
     "two Hosts": (b"GET /x HTTP/1.1\r\nHost: x\r\nhost: x\r\n\r\n", 400, "Host: must be given once, given 2 times"),
     "CL and TE": (POST + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, ""),
     "two CL": (POST + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", 400, ""),
-    "another TE": (POST + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", 400, ""),
+    "another TE": (POST + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", 400, "Transfer-Encoding: must be chunked, given another"),
+    "two TE": (POST + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 400, "Transfer-Encoding: must be chunked, given another"),
+    "two headers of TE": (POST + b"Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, "Transfer-Encoding: must be chunked, given another"),
+    "two TE with an upgrade": (UPGRADING + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 400, "Transfer-Encoding: must be chunked, given another"),
+    "chunked twice": (POST + b"Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n", 400, ""),
+    "TE in 1.0": (CHUNKED.replace(b"1.1", b"1.0") + b"0\r\n\r\n", 400, "Transfer-Encoding: must not be given in HTTP/1.0"),
+    "another version": (GET.replace(b"1.1", b"2.0"), 400, "version: must be HTTP/1.0 or HTTP/1.1, given another"),
+    "a version without Host": (GET.replace(b"1.1", b"0.9"), 400, "version: must be HTTP/1.0 or HTTP/1.1, given another"),
     "a CL below zero": (POST + b"Content-Length: -1\r\n\r\n", 400, ""),
     "a CL of twenty digits": (POST + b"Content-Length: 99999999999999999999\r\n\r\n", 400, ""),
     "bare LF": (b"GET /x HTTP/1.1\nHost: x\n\n", 400, ""),
@@ -99,8 +109,10 @@ CASES = {
     "NUL in a header": (b"GET /x HTTP/1.1\r\nHost: x\r\nA: \0\r\n\r\n", 400, ""),
     "bytes above ASCII in the path": (b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n", 400, ""),
     "an unknown method": (b"HACK /x HTTP/1.1\r\nHost: x\r\n\r\n", 400, ""),
-    "a tunnel": (b"CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n", 400, ""),
+    "a tunnel": (b"CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n" + GET, 400, TUNNEL),
+    "a tunnel to a URL": (b"CONNECT http://x/ HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nabcde" + GET, 400, TUNNEL),
     "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, ""),
+    "an upgrade with a length and chunks": (UPGRADING + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, ""),
     "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200), 400, ""),
     "a broken chunk": (CHUNKED + b"zz\r\nab\r\n", 400, ""),
     "a trailer without end": (CHUNKED + b"1\r\na\r\n0\r\nA: " + b"a" * 1_000_000, 431, "head: at most 25600 bytes, given more"),
@@ -122,6 +134,45 @@ def test_bytes_that_are_no_request_are_answered_with_a_problem_and_the_connectio
 def test_an_upgrade_is_ignored(server):
     upgrade = b"Connection: upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Key: YQ==\r\nHost"
     assert server.until_closed(GET.replace(b"Host", upgrade))[0].startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("pause", [0, 0.05])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"Content-Length: %d\r\n\r\n" % len(GET) + GET,
+        b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % len(GET) + GET + b"\r\n0\r\n\r\n",
+    ],
+    ids=["length", "chunks"],
+)
+def test_the_body_of_a_request_that_asks_for_an_upgrade_is_its_body_and_no_other_request(server, body, pause):
+    for sent in ((UPGRADING + body + LAST,), (UPGRADING, body + LAST), (UPGRADING + body[:30], body[30:], LAST)):
+        with server.connect() as client:
+            for piece in sent:
+                client.sendall(piece)
+                time.sleep(pause)
+            answer = read_all(client)
+        assert answer.count(b"HTTP/1.1 200 OK") == 2
+        assert answer.partition(b"\r\n\r\n")[2].startswith(b"%dHTTP/1.1" % len(GET))
+
+
+def test_what_follows_an_upgrade_that_is_ignored_is_answered_unless_it_closes(server):
+    for upgrading in (UPGRADING.replace(b"POST", b"GET"), UPGRADING):
+        answer, _ = server.until_closed((upgrading + b"\r\n") * 300 + LAST)
+        assert answer.count(b"HTTP/1.1 200 OK") == 301
+        answer, _ = server.until_closed(upgrading.replace(b"Upgrade,", b"close, Upgrade,") + b"\r\n" + GET)
+        assert answer.count(b"HTTP/1.1 200 OK") == 1
+
+
+@pytest.mark.parametrize("rest", [b"G", b"GET /x HTTP/1.1\r\n", b"POST /x HTTP/1.1\r\nHost: x\r\nA: b"])
+@pytest.mark.parametrize("path", [b"/x", b"/slow"])
+def test_a_head_that_begins_in_the_segment_of_a_request_has_the_deadline_of_a_head(path, rest):
+    with running(keep_alive_seconds=30) as server:
+        answer, seconds = server.until_closed(GET.replace(b"/x", path) + rest)
+        first, _, second = answer.rpartition(b"HTTP/1.1 ")
+        assert first.startswith(b"HTTP/1.1 200 ")
+        assert second.startswith(b"408 ")
+        assert 0.3 < seconds < 5
 
 
 def test_a_request_exactly_at_its_limits_is_answered(server):
@@ -184,7 +235,7 @@ def test_a_client_that_breaks_off_leaves_nothing_behind(server, sent):
 
 
 def test_what_breaks_in_a_body_tells_the_application_that_the_client_is_gone(server, monkeypatch):
-    monkeypatch.setattr(bounded_protocol, "LINGER_SECONDS", 30)
+    monkeypatch.setattr(server.protocol, "settings", server.settings.model_copy(update={"body_seconds": 30}))
     monkeypatch.setattr(body_limits, "GRACE_SECONDS", 30)
     with server.connect() as client:
         client.sendall(CHUNKED.replace(b"/x", b"/told") + b"3\r\nabc\r\n")
@@ -238,40 +289,156 @@ def test_a_client_that_reads_slowly_enough_gets_the_whole_answer(server):
         assert time.monotonic() - start > server.settings.write_seconds, "or it was not slow"
 
 
-def test_one_connection_too_many_is_refused_and_the_others_are_answered():
-    with running(max_connections=5, keep_alive_seconds=20, header_seconds=20) as server:
+BUSY = POST + b"Content-Length: 9\r\n\r\na"
+
+
+def test_a_connection_too_many_takes_the_place_of_the_one_that_was_idle_for_longest():
+    with running(max_connections=5, keep_alive_seconds=60, header_seconds=60, body_seconds=60) as server:
         server.wait_until_closed()
-        clients = [server.connect() for _ in range(5)]
-        while server.open < 5:
-            time.sleep(0.01)
-        for sent in (b"", GET):
+        with contextlib.ExitStack() as stack:
+            busy, asked, silent, fourth, fifth = (stack.enter_context(server.connect()) for _ in range(5))
+            while server.open < 5:
+                time.sleep(0.01)
+            for client in (asked, busy, fourth, fifth):  # from now on `silent` is the one
+                client.sendall(BUSY if client is busy else GET)
+                assert client is busy or client.recv(4096).startswith(b"HTTP/1.1 200 ")
+            for gone in (silent, asked, fourth):
+                client = stack.enter_context(server.connect())
+                assert gone.recv(1) == b""
+                client.sendall(GET)
+                assert client.recv(4096).startswith(b"HTTP/1.1 200 ")
+            busy.sendall(b"a" * 8)
+            assert busy.recv(4096).endswith(b"9")
+            assert server.open == 5
+        assert server.protocol.metrics.gave_way._value.get() == 3
+
+
+@pytest.mark.parametrize("busy", [BUSY, GET[:9], b"\r\n"])
+def test_one_connection_too_many_is_refused_if_none_is_idle_and_the_others_are_answered(busy):
+    long = {"keep_alive_seconds": 20, "header_seconds": 20, "body_seconds": 20}
+    with running(max_connections=5, **long) as server, contextlib.ExitStack() as stack:
+        server.wait_until_closed()
+        clients = [stack.enter_context(server.connect()) for _ in range(5)]
+        for client in clients:
+            client.sendall(busy)
+        time.sleep(0.3)
+        for sent in (b"", GET, POST + b"Content-Length: 1000000\r\n\r\n" + bytes(1_000_000)):
             answer, seconds = server.until_closed(sent)
             assert problem(answer) == (503, "connections: at most 5, given one more")
             assert b"\r\nretry-after: 1\r\n" in answer.lower()
             assert seconds < 1
-        clients[0].sendall(GET)
-        assert clients[0].recv(4096).startswith(b"HTTP/1.1 200 ")
+        waiting = [stack.enter_context(server.connect()) for _ in range(open_connections.MOST_REFUSED + 8)]
+        assert problem(read_all(waiting[-1]))[0] == 503
+        time.sleep(0.2)
+        kept = sum(client.send(b"a") and not reset(client) for client in waiting)
+        assert kept <= open_connections.MOST_REFUSED, "only so many may go on sending"
         clients.pop().close()
         server.wait_until_closed(4)
         assert server.until_closed(LAST)[0].startswith(b"HTTP/1.1 200 ")
-        for client in clients:
-            client.close()
 
 
-def test_connections_are_counted_by_the_port_they_came_to():
-    first, second = (
-        bounded_protocol.bounded_protocol(Settings(), Metrics()),
-        bounded_protocol.bounded_protocol(Settings(), Metrics()),
-    )
+def reset(client):
+    """Return whether a connection was reset, once what was written has arrived."""
+    time.sleep(0.01)
+    return client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0 or not writable(client)
+
+
+def writable(client):
+    try:
+        return bool(client.send(b"a"))
+    except ConnectionError:
+        return False
+
+
+def test_every_server_counts_the_connections_of_its_own():
+    first, second = (bounded_protocol.bounded_protocol(Settings(), Metrics()) for _ in range(2))
     assert first.open is not second.open
-    assert isinstance(first.open, Counter)
+
+
+EARLY = {
+    "an answer that needs no body": (b"/unread", b"", b"200"),
+    "and closes": (b"/unread", b"Connection: close\r\n", b"200"),
+    "a refusal by the path": (b"//", b"", b"404"),
+    "and that closes": (b"//", b"Connection: close\r\n", b"404"),
+    "by the head": (b"/x", b"A: b\r\n" * 200, b"431"),
+}
+
+
+@pytest.mark.parametrize("version", [b"1.0", b"1.1"])
+@pytest.mark.parametrize("framing", [b"Content-Length: %d\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n%x\r\n"])
+@pytest.mark.parametrize("early", EARLY)
+def test_an_answer_before_the_body_has_arrived_reaches_a_client_that_sends_all_before_it_reads(
+    server, early, framing, version
+):
+    path, headers, status = EARLY[early]
+    if b"chunked" in framing and version == b"1.0":
+        status = {b"431": b"431"}.get(status, b"400")
+    head = POST.replace(b"/x", path).replace(b"1.1", version) + headers + framing % (10 << 20)
+    for _ in range(3):
+        with server.connect() as client:
+            client.sendall(head)
+            time.sleep(0.02)
+            client.sendall(bytes(10 << 20) + b"\r\n0\r\n\r\n" * (b"chunked" in framing))  # fails if it is reset
+            assert client.recv(4096).startswith(b"HTTP/1.1 " + status)
+
+
+def test_what_is_discarded_after_an_answer_is_bounded_in_bytes():
+    with running(discard_bytes=1 << 20, body_seconds=30) as server:
+        for close in (b"", b"Connection: close\r\n"):
+            with server.connect() as client:
+                client.sendall(POST.replace(b"/x", b"/unread") + close + b"Content-Length: 16000000\r\n\r\n")
+                assert client.recv(4096).startswith(b"HTTP/1.1 200 ")
+                with pytest.raises(ConnectionError):
+                    client.sendall(bytes(16_000_000))
+
+
+def test_a_client_that_pauses_after_its_answer_is_closed(monkeypatch):
+    monkeypatch.setattr(bounded_protocol, "DISCARD_IDLE_SECONDS", 0.3)
+    monkeypatch.setattr(BoundedHttpProtocol._discard, "__defaults__", (0.3,))
+    with running(body_seconds=30) as server, server.connect() as client:
+        client.sendall(POST.replace(b"/x", b"/unread") + b"Content-Length: 9000\r\n\r\n")
+        assert client.recv(4096).startswith(b"HTTP/1.1 200 ")
+        for _ in range(10):
+            time.sleep(0.1)
+            client.sendall(b"a")
+        assert read_all(client) == b""
+        server.wait_until_closed()
+
+
+def test_the_rest_of_a_body_that_breaks_after_its_answer_is_not_answered_again(server):
+    with server.connect() as client:
+        client.sendall(CHUNKED.replace(b"/x", b"/unread"))
+        assert client.recv(4096).startswith(b"HTTP/1.1 200 ")
+        client.sendall(b"zz\r\n" + GET)
+        assert read_all(client) == b""
+
+
+def test_what_breaks_in_a_body_that_follows_another_request_does_not_take_its_answer(server):
+    answer, _ = server.until_closed(GET.replace(b"/x", b"/slow") + CHUNKED + b"zz\r\n")
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.count(b"HTTP/1.1") == 1
+
+
+def test_a_server_that_stops_lets_a_client_send_the_rest_and_read_its_answer():
+    for close in (b"", b"Connection: close\r\n"):
+        with running(body_seconds=30) as server:
+            with server.connect() as client:
+                client.sendall(POST.replace(b"/x", b"/unread") + close + b"Content-Length: 10000000\r\n\r\n")
+                time.sleep(0.1)
+                stopping = threading.Thread(target=server.stop)
+                stopping.start()
+                time.sleep(0.5)
+                client.sendall(bytes(10_000_000))
+                assert read_all(client).startswith(b"HTTP/1.1 200 ")
+            stopping.join(10)
 
 
 def test_uvicorn_still_has_the_undocumented_names_that_the_protocol_uses():
     """Names that `service/http/bounded_protocol.py` uses of uvicorn without their being documented."""
     for name in ("connection_made", "connection_lost", "data_received", "on_url", "on_header", "on_headers_complete",
                  "on_body", "on_message_complete", "on_response_complete", "pause_writing", "resume_writing",
-                 "timeout_keep_alive_handler", "_unset_keepalive_if_required"):  # fmt: skip
+                 "timeout_keep_alive_handler", "_unset_keepalive_if_required", "shutdown", "on_message_begin",
+                 "_start_asgi_task"):  # fmt: skip
         assert callable(getattr(HttpToolsProtocol, name)), name
     assert list(inspect.signature(HttpToolsProtocol.__init__).parameters) == [
         "self", "config", "server_state", "app_state", "_loop",
@@ -280,7 +447,9 @@ def test_uvicorn_still_has_the_undocumented_names_that_the_protocol_uses():
     for attribute in ("timeout_keep_alive", "ws_protocol_class", "parser", "cycle", "pipeline", "scope", "server",
                       "transport", "loop", "headers", "url", "timeout_keep_alive_task"):  # fmt: skip
         assert f"self.{attribute}" in source, attribute
-    for attribute in ("disconnected", "message_event", "keep_alive", "more_body", "response_started", "response_complete"):  # fmt: skip
+    for attribute in ("disconnected", "message_event", "keep_alive", "more_body", "response_started", "response_complete",
+                      "transport", "scope", "body", "waiting_for_100_continue", "chunked_encoding",
+                      "expected_content_length"):  # fmt: skip
         assert f"self.{attribute}" in inspect.getsource(RequestResponseCycle.__init__), attribute
     assert "if not self.keep_alive:\n                    self.transport.close()" in inspect.getsource(
         RequestResponseCycle.send

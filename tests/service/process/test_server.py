@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import threading
 import time
 
@@ -47,6 +48,59 @@ def test_a_service_told_to_stop_is_not_ready_at_once_and_answers_until_it_has_dr
         assert client.process.wait(10) == 0
         with pytest.raises(httpx.ConnectError):
             classify(client)
+
+
+def ports(client):
+    """Return the ports that the service says it listens on."""
+    return next(line for line in map(json.loads, client.lines()) if line["event"] == "listening")
+
+
+def idle_connections(port, count):
+    return [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(count)]
+
+
+def test_the_probe_port_serves_liveness_alone_until_the_service_ends(artifacts):
+    with served(artifacts, probe_port=0, admin_port=0, drain_seconds=1.5) as client:
+        url = f"http://127.0.0.1:{ports(client)['probe_port']}"
+        assert httpx.get(f"{url}/health/live").json() == {"live": True}
+        head = httpx.head(f"{url}/health/live")
+        assert (head.status_code, head.content, head.headers["content-length"]) == (200, b"", "13")
+        for path in ("/health/ready", "/metrics", "/admin/reload", "/v1/models", "/", "/docs", "/openapi.json"):
+            assert httpx.get(url + path).status_code == 404
+        assert httpx.post(f"{url}/health/live").status_code == 405
+        client.process.send_signal(signal.SIGTERM)
+        while client.get("/health/ready").status_code == 200:
+            time.sleep(0.01)
+        assert httpx.get(f"{url}/health/live").status_code == 200
+        assert client.process.wait(10) == 0
+
+
+def test_probes_are_answered_while_all_connections_are_taken(artifacts):
+    with served(artifacts, probe_port=0, max_connections=8) as client:
+        client.get("/health/ready", headers={"Connection": "close"})
+        taken = idle_connections(client.base_url.port, 8)
+        try:
+            for one in taken:
+                one.sendall(b"GET /v1/models HTTP/1.1\r\n")  # a head that has begun gives way to nobody
+            time.sleep(0.2)
+            url = f"http://127.0.0.1:{ports(client)['probe_port']}"
+            assert httpx.get(f"{client.base_url}/health/ready").status_code == 503, "a full service is not ready"
+            for _ in range(100):
+                assert httpx.get(f"{url}/health/live").status_code == 200
+        finally:
+            for one in taken:
+                one.close()
+
+
+def test_idle_connections_up_to_the_limit_refuse_nobody(artifacts):
+    with served(artifacts) as client:
+        taken = idle_connections(client.base_url.port, 1100)
+        try:
+            for _ in range(50):
+                assert httpx.get(f"{client.base_url}/health/ready").status_code == 200
+        finally:
+            for one in taken:
+                one.close()
 
 
 def test_a_service_told_twice_to_stop_does_not_drain(artifacts):

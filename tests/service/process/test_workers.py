@@ -91,7 +91,7 @@ def replaced(client, version):
 def two(artifacts, tmp_path_factory):
     """A service of two workers; every test leaves both of them ready."""
     copied = shutil.copytree(artifacts, tmp_path_factory.mktemp("workers") / "artifacts")
-    with served(copied, workers=2, admin_port=0) as client:
+    with served(copied, workers=2, admin_port=0, probe_port=0) as client:
         client.artifacts = copied
         ready(client, 2)
         client.admin = f"http://127.0.0.1:{events(client, 'listening')[0]['admin_port']}"
@@ -106,6 +106,13 @@ def test_workers_share_a_port_stored_requests_and_metrics(two):
     sample = re.compile(r'^regard_requests_total{.*route="/v1/models/{model}/classify".*} (.*)$', re.MULTILINE)
     assert [sample.findall(text) for text in counted] == [["41.0"]] * 10
     assert all("regard_ready 1.0" in text for text in counted)
+
+
+def test_workers_share_a_port_for_probes(two):
+    url = f"http://127.0.0.1:{events(two, 'listening')[0]['probe_port']}"
+    assert {get(f"{url}/health/live").status_code for _ in range(20)} == {200}
+    assert {get(f"{url}/health/ready").status_code for _ in range(20)} == {404}
+    assert len({line["probe_port"] for line in events(two, "listening")}) == 1
 
 
 def test_a_worker_that_ends_is_replaced_while_the_others_serve(two):

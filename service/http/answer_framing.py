@@ -1,0 +1,54 @@
+"""Answers whose end or connection is told otherwise than uvicorn does: to HTTP/1.0, and to `Expect: 100-continue`."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGISendEvent
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+BODILESS = frozenset({204, 304})
+"""Statuses of answers that have no body."""
+
+
+def frame_for_http_1_0(cycle: "RequestResponseCycle", *, keep_alive: bool) -> None:
+    """Answer a client of HTTP/1.0, which knows no chunks (RFC 9112, sections 6.1 and 9.3).
+
+    An answer of unknown length ends with its connection. With another one the connection stays open if the client asked
+    for that, and is told so. The client is never told to continue.
+    """
+    cycle.keep_alive, cycle.waiting_for_100_continue = keep_alive, False
+    send = cycle.send
+    ends_with_connection = False
+
+    async def framed(message: "ASGISendEvent") -> None:
+        nonlocal ends_with_connection
+        if message["type"] == "http.response.start":
+            headers = list(message.get("headers", ()))
+            names = {name.lower() for name, _ in headers}
+            bodiless = message["status"] in BODILESS or cycle.scope["method"] == "HEAD"
+            ends_with_connection = b"content-length" not in names and not bodiless
+            if ends_with_connection:
+                cycle.keep_alive = cycle.chunked_encoding = False
+            elif cycle.keep_alive and b"connection" not in names:
+                message["headers"] = [*headers, (b"connection", b"keep-alive")]
+        elif message["type"] == "http.response.body" and ends_with_connection:
+            cycle.expected_content_length = len(message.get("body", b""))  # uvicorn compares them
+        await send(message)
+
+    cycle.send = framed  # type: ignore[method-assign] # uvicorn makes the cycle; only this one is framed otherwise
+
+
+def close_if_not_continued(cycle: "RequestResponseCycle") -> None:
+    """Close after an answer to a request that waits for 100 (Continue) in vain (RFC 9110, section 10.1.1).
+
+    The client then need not send the body, and what it sends next would be taken for it.
+    """
+    send = cycle.send
+
+    async def framed(message: "ASGISendEvent") -> None:
+        if message["type"] == "http.response.start":
+            in_vain = cycle.waiting_for_100_continue and cycle.more_body and not cycle.body
+            cycle.keep_alive = cycle.keep_alive and not in_vain
+        await send(message)
+
+    cycle.send = framed  # type: ignore[method-assign] # as above
