@@ -1,7 +1,7 @@
 """Header values with parameters, such as `multipart/form-data; boundary=x`, parsed in linear time.
 
-The parsers of the standard library (`email`) and of python-multipart look for the end of a quoted string again at every
-semicolon in it: a header of 16 KiB takes them a quarter of a second.
+The parser of the standard library (`email`) looks for the end of a quoted string again at every semicolon in it: a header
+of 16 KiB takes it 150 ms.
 """
 
 import re
