@@ -1,7 +1,7 @@
 """Header values with parameters, such as `multipart/form-data; boundary=x`, parsed in linear time.
 
-The parser of the standard library (`email`) looks for the end of a quoted string again at every semicolon in it: a header
-of 16 KiB takes it 150 ms.
+The parser of the standard library (`email`) looks for the end of a quoted string again at every semicolon in it: a
+header of 16 KiB takes it 150 ms.
 """
 
 import re
