@@ -21,7 +21,7 @@ from service.api.routes import admin, health, liveness, monitoring, router
 from service.batching.admission import Budget
 from service.errors import Refusal
 from service.http.api_keys import Keys, describe_keys
-from service.http.body_limits import BodyLimits
+from service.http.body_limits import BodyLimits, shared_bytes
 from service.http.gate import Gate
 from service.http.head_requests import HeadRequests
 from service.http.problems import problem, refused
@@ -169,7 +169,7 @@ def _middleware(
         *([cors] if origins else []),  # outside of the gate: a preflight request carries no key
         Middleware(HeadRequests),
         Middleware(Gate, settings=settings, keys=keys),
-        Middleware(BodyLimits, settings=settings, budget=Budget("bodies", settings.queue_body_bytes)),
+        Middleware(BodyLimits, settings=settings, budget=Budget("bodies", shared_bytes(settings))),
     ]
 
 

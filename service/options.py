@@ -17,6 +17,10 @@ CANDIDATE_BYTES = 80  # of an answer, for each candidate with its text
 MOST_INDICES = 4096
 """A longer list of indices is refused before it is read."""
 MOST_TARGETS = 256
+MOST_OPTIONS = 64
+"""Of one request. No endpoint has as many."""
+MOST_OPTION_CHARACTERS = 1 << 16
+"""Of one option, or of the items of one that is a list."""
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -32,9 +36,9 @@ def _indices(*words: str) -> PlainValidator:
             text = value.replace(" ", "")
             if text in words:
                 return text
-            if re.fullmatch(r"-?\d{1,6}(,-?\d{1,6})*", text):
+            if text.count(",") < MOST_INDICES and re.fullmatch(r"-?[0-9]{1,6}(,-?[0-9]{1,6})*", text):
                 return tuple(int(index) for index in text.split(","))
-            if found := re.fullmatch(r"(-?\d{1,6})?:(-?\d{1,6})?", text):
+            if found := re.fullmatch(r"(-?[0-9]{1,6})?:(-?[0-9]{1,6})?", text):
                 return slice(*(int(bound) if bound else None for bound in found.groups()))
         numbers = value if isinstance(value, list) else [value]
         if 0 < len(numbers) <= MOST_INDICES and all(type(number) is int and abs(number) < 10**6 for number in numbers):
@@ -45,7 +49,7 @@ def _indices(*words: str) -> PlainValidator:
 
 
 def _targets() -> PlainValidator:
-    """Accept indices and labels, alone or as a list. The labels of the model decide what a string means."""
+    """Accept indices and labels, alone or as a list. Digits are an index; for other strings the labels decide."""
 
     def parse(value: object) -> tuple[int | str, ...]:
         found: list[Any] = value if isinstance(value, list) else [value]
@@ -156,7 +160,7 @@ class AttentionOptions(Options):
     target: Annotated[Any, _targets()] = Field(
         None,
         description="for relevance: classes by index or label, or positions of a sequence; "
-        "what was predicted, or every token, by default",
+        "what was predicted, or every token, by default. Digits are an index, whatever the labels are",
     )
     fusion: Literal["mean", "max", "min"] | None = Field(None, description="of rollout, the same as heads")
     discard: Number = Field(0.0, ge=0, lt=1, description="for rollout: share of a layer's smallest weights set to 0")
@@ -187,8 +191,16 @@ O = TypeVar("O", bound=Options)  # noqa: E741 # the letter of Options
 def parse(kind: type[O], given: Mapping[str, object], *, strings: bool, beside: Iterable[str] = ()) -> O:
     """Return options from JSON values, or from the `strings` of a query or form.
 
-    `beside` are the names of options outside `kind`, for the message. Raises Unacceptable with every fault.
+    `beside` are the names of options outside `kind`, for the message. Raises Unacceptable with every fault, or at once
+    if there is more than options ever hold: a fault takes much longer to describe than to send.
     """
+    if len(given) > MOST_OPTIONS:
+        raise Unacceptable(f"options: at most {MOST_OPTIONS}, given {len(given)}")
+    for value in given.values():
+        items = value if isinstance(value, list) else [value]
+        length = sum(len(item) for item in items if isinstance(item, str))
+        if length > MOST_OPTION_CHARACTERS:
+            raise Unacceptable(f"options: at most {MOST_OPTION_CHARACTERS} characters each, given {length}")
     try:
         return kind.model_validate_strings(given) if strings else kind.model_validate(given)
     except ValidationError as error:

@@ -69,7 +69,11 @@ class Settings(BaseSettings):
     )
 
     max_body_bytes: Count = Field(16 << 20, description="bytes of a request's body")
-    queue_body_bytes: Count = Field(256 << 20, description="bytes of all bodies being answered before 429")
+    queue_body_bytes: Count = Field(
+        256 << 20,
+        description="bytes of all bodies being answered before 429; a quarter is divided among "
+        "`REGARD_MAX_CONNECTIONS`, so that small bodies always fit",
+    )
     max_text_bytes: Count = Field(1 << 20, description="bytes of a request's body for a model that reads text")
     max_image_bytes: Count = Field(10 << 20, description="bytes of one encoded image")
     max_image_pixels: Count = Field(16_000_000, description="pixels of one image, from its header")

@@ -50,7 +50,6 @@ TESTED_ELSEWHERE = {
     "service/api/modalities.py": "tests/end_to_end/test_http_interface.py",
     "service/api/openapi_schema.py": "tests/end_to_end/test_http_interface.py",
     "service/api/predictions.py": "tests/end_to_end/test_http_interface.py",
-    "service/api/request_parsing.py": "tests/end_to_end/test_bad_input.py",
     "service/api/responses.py": "tests/end_to_end/test_http_interface.py",
     "service/api/routes.py": "tests/end_to_end/test_http_interface.py",
     "service/concurrency.py": "tests/service/batching/test_batcher.py",

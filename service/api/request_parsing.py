@@ -1,20 +1,20 @@
 """Parsing of requests: inputs (the bytes of images, or texts) and options from a raw body, a form or JSON."""
 
-import base64
+import asyncio
 import binascii
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from email.message import Message
 from typing import TypeVar
 
-import orjson
-from starlette.datastructures import UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
+from service.api.form_body import FormBody, malformed
+from service.api.json_body import JsonBody
 from service.errors import Malformed, NotAcceptable, TooLarge, Unacceptable, Unsupported
 from service.explanations.query import Form
 from service.http.body_limits import check_announced
+from service.http.header_parameters import parse_parameters, split_value
 from service.inputs.model_input import Pair, Text
 from service.options import AttentionOptions, Options, parse
 from service.settings import Settings
@@ -28,6 +28,14 @@ FORM = "multipart/form-data"
 RAW = "application/octet-stream"
 RAW_TEXT = "text/plain"  # assumed for a body without a Content-Type
 MOST_OPTION_FIELDS = 32
+MOST_FIELD_BYTES = 1 << 16
+PIECE_CHARACTERS = 1 << 20
+"""Of base64 that is decoded in one turn of the event loop, which takes three milliseconds; a multiple of four."""
+NOT_BASE64 = "images: each must be base64 without spaces or a data: prefix"
+
+QUALITY = re.compile(r";[ \t]*+q=([^; \t]*+)", re.IGNORECASE)
+QUALITY_VALUE = re.compile(r"0?\.[0-9]{1,9}|[01](\.[0-9]{0,9})?")
+"""Clients also send `q=.2`, and more digits than the three that RFC 9110 allows."""
 
 
 @dataclass(frozen=True)
@@ -68,36 +76,28 @@ class ParsedRequest:
 
 async def read_images(request: Request, settings: Settings) -> ParsedRequest:
     """Return the encoded images of a raw body, a form or a JSON document."""
-    kind = _content_type(request)
+    kind, parameters = _content_type(request)
     if kind == JSON:
-        document = await _read_json(request, settings.max_body_bytes)
-        images = document.pop("images", None)
-        if not isinstance(images, list) or not all(isinstance(image, str) for image in images):
-            raise Unacceptable("images: must be a list of base64 strings")
-        sent = ParsedRequest([_base64(image) for image in images], document)
-    elif kind == FORM:
-        sent = await _read_form(request, settings)
-    elif kind == RAW or kind.startswith("image/"):
-        sent = ParsedRequest([await _read_body(request, settings.max_image_bytes)], parse_query(request), strings=True)
-    else:
-        raise Unsupported(
-            f"Content-Type: must be image/*, {RAW}, {FORM} or {JSON}; with curl: -H 'Content-Type: image/png'"
-        )
-    _check_count("images", len(sent.inputs), settings)
-    for image in sent.inputs:
-        assert isinstance(image, bytes)  # noqa: S101 # for the type checker
-        if not image:
-            raise Malformed("image: must hold at least one byte, given none")
-        if len(image) > settings.max_image_bytes:
-            raise TooLarge(f"image: at most {settings.max_image_bytes} bytes, given {len(image)}")
-    return sent
+        document = await _read_json(request, parameters, settings.max_body_bytes, settings)
+        return ParsedRequest(await _decode_images(document.pop("images", None), settings), document)
+    if kind == FORM:
+        return await _read_form(request, parameters, settings)
+    if kind == RAW or kind.startswith("image/"):
+        body = bytearray()
+        await _read_body(request, settings.max_image_bytes, body.extend)
+        _check_image(len(body), settings)
+        return ParsedRequest([bytes(body)], parse_query(request), strings=True)
+    raise Unsupported(
+        f"Content-Type: must be image/*, {RAW}, {FORM} or {JSON}; with curl: -H 'Content-Type: image/png'"
+    )
 
 
 async def read_texts(request: Request, settings: Settings) -> ParsedRequest:
     """Return the texts or pairs of texts of a JSON document."""
-    if _content_type(request) != JSON:
+    kind, parameters = _content_type(request)
+    if kind != JSON:
         raise Unsupported(f"Content-Type: must be {JSON}; with curl: -H 'Content-Type: {JSON}'")
-    document = await _read_json(request, settings.max_text_bytes)
+    document = await _read_json(request, parameters, settings.max_text_bytes, settings)
     inputs = document.pop("inputs", None)
     given = inputs if isinstance(inputs, list) else [inputs]
     _check_count("inputs", len(given), settings)
@@ -116,75 +116,80 @@ def _text(given: object) -> Text:
     raise Unacceptable('inputs: must be a string or a list of strings, or of pairs {"text": ..., "text_pair": ...}')
 
 
-def _content_type(request: Request) -> str:
+def _content_type(request: Request) -> tuple[str, str]:
+    """Return the media type of the body, and its parameters as they were sent. No image has parameters that matter."""
     if request.headers.get("content-encoding", "identity") != "identity":
         raise Unsupported("Content-Encoding: must be identity, compressed bodies are not read")
-    header = Message()
-    header["content-type"] = request.headers.get("content-type", RAW_TEXT)
-    kind = header.get_content_type()
+    return split_value(request.headers.get("content-type", RAW_TEXT))
+
+
+def _utf8_parameters(text: str, subject: str) -> dict[str, str]:
+    """Return the parameters of a Content-Type. Raises Unsupported for another charset than UTF-8.
+
+    A charset in parts (RFC 2231) is refused, since RFC 7578, section 4.2, and RFC 8259, section 11, know none.
+    """
     try:
-        charset = header.get_content_charset("utf-8")
-    except (TypeError, ValueError, LookupError):  # from a malformed continuation of a parameter (RFC 2231)
-        raise Unsupported("Content-Type: must have parameters that can be read") from None
-    if kind == JSON and charset not in ("utf-8", "utf8"):
-        raise Unsupported("Content-Type: JSON must be UTF-8")
-    return kind
+        parameters = parse_parameters(text)
+    except ValueError as error:
+        raise Unsupported("Content-Type: must have parameters that can be read") from error
+    if any("*" in name for name in parameters):
+        raise Unsupported("Content-Type: must have parameters that can be read")
+    if parameters.get("charset", "utf-8").lower() not in ("utf-8", "utf8"):
+        raise Unsupported(f"Content-Type: {subject} must be UTF-8")
+    return parameters
 
 
-async def _read_body(request: Request, limit: int) -> bytes:
-    """Read a body of at most `limit` bytes. A larger body is refused by its Content-Length, before it is read."""
+async def _read_body(request: Request, limit: int, add: Callable[[bytes], object]) -> None:
+    """Read a body of at most `limit` bytes. A larger body is refused by its Content-Length, before it is read.
+
+    Each piece is passed to `add`, so that what it refuses is refused before the rest arrives.
+    """
     check_announced(request.headers, limit)
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > limit:
+    length = 0
+    async for piece in request.stream():
+        length += len(piece)
+        if length > limit:
             raise TooLarge(f"body: at most {limit} bytes, given more")
-    return bytes(body)
+        add(piece)
 
 
-async def _read_json(request: Request, limit: int) -> dict[str, object]:
+async def _read_json(request: Request, parameters: str, limit: int, settings: Settings) -> dict[str, object]:
+    if parameters:
+        _utf8_parameters(parameters, "JSON")
     if request.query_params:
         raise Unacceptable("query: options of a JSON request belong in its document, given both")
-    body = await _read_body(request, limit)
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        # the message holds only a position, and nothing of the document
-        raise Malformed(f"body: must be JSON, {error.msg} at character {error.pos}") from error
-    if not isinstance(document, dict):
-        raise Unacceptable("body: must be a JSON object")
-    return document
+    body = JsonBody(settings.max_text_bytes)
+    await _read_body(request, limit, body.add)
+    return body.parse()
 
 
-async def _read_form(request: Request, settings: Settings) -> ParsedRequest:
-    check_announced(request.headers, settings.max_body_bytes)
+async def _read_form(request: Request, parameters: str, settings: Settings) -> ParsedRequest:
+    """Return the files and fields of a form. Files that are too many are counted, so that they are refused as such."""
+    boundary = _utf8_parameters(parameters, "a form").get("boundary", "")
+    body = FormBody(boundary, settings.max_inputs + 1 + MOST_OPTION_FIELDS)
     given = parse_query(request)
-    images: list[bytes] = []
-    try:
-        parser = MultiPartParser(
-            request.headers,
-            request.stream(),
-            max_files=settings.max_inputs + 1,  # one more than the limit, so that our own check refuses it
-            max_fields=MOST_OPTION_FIELDS,
-            max_part_size=1 << 16,
-        )
-        # in memory, where the budget of bodies counts it, never on disk
-        parser.spool_max_size = settings.max_body_bytes
-        fields = await parser.parse()
-        for name, value in fields.multi_items():
-            if isinstance(value, UploadFile):
-                if name != "image":
-                    raise Unacceptable("form: files must be in the field image, given another")
-                images.append(await value.read())
-            elif name in given:
-                raise Unacceptable("options: each may be given once, given one twice")
-            else:
-                given[name] = value
-    except (MultiPartException, KeyError) as error:
-        raise Malformed(
-            "form: must be well-formed multipart/form-data with a few short fields beside the images"
-        ) from error
-    return ParsedRequest(images, given, strings=True)
+    await _read_body(request, settings.max_body_bytes, body.add)
+    images: list[memoryview] = []
+    fields = 0
+    for part in body.parts():
+        if part.is_file:
+            if part.name != "image":
+                raise Unacceptable("form: files must be in the field image, given another")
+            images.append(part.content)
+            continue
+        fields += 1
+        if fields > MOST_OPTION_FIELDS or len(part.content) > MOST_FIELD_BYTES:
+            raise malformed()
+        if part.name in given:
+            raise Unacceptable("options: each may be given once, given one twice")
+        try:
+            given[part.name] = str(part.content, "utf-8")
+        except UnicodeDecodeError as error:
+            raise Malformed("form: its fields must be UTF-8") from error
+    _check_count("images", len(images), settings)
+    for image in images:
+        _check_image(len(image), settings)
+    return ParsedRequest([bytes(image) for image in images], given, strings=True)
 
 
 def parse_query(request: Request) -> dict[str, object]:
@@ -196,11 +201,37 @@ def parse_query(request: Request) -> dict[str, object]:
     return dict(given)
 
 
-def _base64(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise Malformed("images: each must be base64 without spaces or a data: prefix") from error
+async def _decode_images(given: object, settings: Settings) -> list[bytes]:
+    """Return the images of a JSON document. Their number and sizes are checked before any is decoded."""
+    if not isinstance(given, list) or not all(isinstance(image, str) for image in given):
+        raise Unacceptable("images: must be a list of base64 strings")
+    _check_count("images", len(given), settings)
+    for image in given:
+        _check_image(len(image) // 4 * 3 - image.count("=", -2), settings)
+    return [await _decode_base64(image) for image in given]
+
+
+async def _decode_base64(text: str) -> bytes:
+    """Decode base64 (RFC 4648, section 4), a long one in turns with what else the event loop has to do."""
+    decoded = []
+    for start in range(0, len(text), PIECE_CHARACTERS):
+        if start:
+            await asyncio.sleep(0)
+        piece = text[start : start + PIECE_CHARACTERS]
+        try:
+            decoded.append(binascii.a2b_base64(piece, strict_mode=True))
+        except ValueError as error:  # binascii.Error is one, and so is what a character beyond ASCII raises
+            raise Malformed(NOT_BASE64) from error
+        if piece.endswith("=") and start + len(piece) < len(text):
+            raise Malformed(NOT_BASE64)
+    return b"".join(decoded)
+
+
+def _check_image(length: int, settings: Settings) -> None:
+    if not length:
+        raise Malformed("image: must hold at least one byte, given none")
+    if length > settings.max_image_bytes:
+        raise TooLarge(f"image: at most {settings.max_image_bytes} bytes, given {length}")
 
 
 def _check_count(subject: str, count: int, settings: Settings) -> None:
@@ -213,24 +244,28 @@ def negotiate(accept: Sequence[str]) -> Form:
 
     Raises NotAcceptable if no offered format is accepted (RFC 9110, section 12.5.1).
     """
-    ranges = [part for header in accept for part in header.split(",") if part.strip()]
+    ranges = [_media_range(part) for header in accept for part in header.split(",") if part.strip()]
     if not ranges:
         return "json"
-    closest = {form: max(_preference(media, one) for one in ranges) for form, media in MEDIA_TYPES.items()}
-    weights = {form: (weight, close) for form, (close, weight) in closest.items()}
+    weights = {form: _weight(media, ranges) for form, media in MEDIA_TYPES.items()}
     best = max(weights, key=lambda form: weights[form])  # the first of equals
     if weights[best][0] <= 0:
         raise NotAcceptable(f"Accept: must admit one of {', '.join(MEDIA_TYPES.values())}, given others")
     return best
 
 
-def _preference(media: str, accepted: str) -> tuple[int, float]:
-    """Return how specifically a media range matches a type, 0 (not at all) to 3 (exactly), and its quality value."""
-    name, *parameters = (part.strip().lower() for part in accepted.split(";"))
-    quality = next((part[2:] for part in parameters if part.startswith("q=")), "1")
-    try:
-        weight = float(quality)
-    except ValueError:
-        weight = 0.0
-    close = (media, f"{media.partition('/')[0]}/*", "*/*")
-    return (3 - close.index(name), weight) if name in close else (0, 0.0)
+def _media_range(accepted: str) -> tuple[str, float]:
+    """Return a media range and its quality value, 0 if that is malformed."""
+    name, parameters = split_value(accepted)
+    found = QUALITY.search(parameters)
+    if found is None:
+        return name, 1.0
+    return name, float(found[1]) if QUALITY_VALUE.fullmatch(found[1]) else 0.0
+
+
+def _weight(media: str, ranges: Sequence[tuple[str, float]]) -> tuple[float, int]:
+    """Return the quality value of the range that matches a type best, and how specific it is: 0 (no match) to 3."""
+    close = {media: 3, f"{media.partition('/')[0]}/*": 2, "*/*": 1}
+    matching = [(close[name], weight) for name, weight in ranges if name in close]
+    specificity, weight = max(matching, default=(0, 0.0))
+    return weight, specificity

@@ -34,6 +34,9 @@ WITHOUT_EFFECT: dict[Form, set[str]] = {
 """Options that an answer in that form does not show; base64 in JSON shows its dtype."""
 
 
+DIGITS = re.compile(r"[0-9]{1,9}")
+
+
 @dataclass(frozen=True)
 class Target:
     """What one relevance explains: a class, or the token at a position of the answer; and the rows to read."""
@@ -160,7 +163,11 @@ def _check_one_row(query: AttentionQuery) -> None:
 
 
 def _targets(options: AttentionOptions, manifest: Manifest) -> tuple[int, ...] | None:
-    """Return targets as numbers. A string is a label, or labels and numbers with commas between."""
+    """Return targets as numbers. A string is an index, a label, or some of both with commas between.
+
+    Digits are an index, in a query, a form and JSON alike. A query has no types, so they cannot mean a label there and
+    an index in JSON. A label of digits is asked for by its index.
+    """
     if options.target is None:
         return None
     classes = manifest.task in CLASSIFICATION_TASKS
@@ -169,11 +176,14 @@ def _targets(options: AttentionOptions, manifest: Manifest) -> tuple[int, ...] |
     rule = f"target: must be from 0 to {most} or a label" if classes else "target: must be numbers, such as 0 or 0,3"
     found: list[int] = []
     for one in options.target:
-        parts = [one] if isinstance(one, int) or one in labels else [part.strip() for part in one.split(",")]
-        for part in parts:
-            if isinstance(part, str) and part not in labels and not re.fullmatch(r"\d{1,9}", part):
+        whole = isinstance(one, int) or one in labels
+        for part in [one] if whole else [part.strip() for part in one.split(",")]:
+            if isinstance(part, int) or DIGITS.fullmatch(part):
+                found.append(int(part))
+            elif part in labels:
+                found.append(labels[part])
+            else:
                 raise Unacceptable(f"{rule}, given another")
-            found.append(labels[part] if part in labels else int(part))
     if classes and not all(0 <= index <= most for index in found):
         raise Unacceptable(f"{rule}, given another")
     if len(found) > MOST_TARGETS or len(set(found)) < len(found):

@@ -12,10 +12,29 @@ from service.settings import Settings
 
 GRACE_SECONDS = 5.0
 """How long a body may be slower than the minimum rate."""
+RESERVED_SHARE = 0.25
+"""Of the budget of all bodies, divided among the connections."""
+
+
+MOST_DIGITS = 20
+"""Of a Content-Length, without leading zeros; a number of so many digits is larger than every limit."""
+
+
+def reserved_bytes(settings: Settings) -> int:
+    """Return the bytes of each body that always fit, whatever the bodies on other connections hold."""
+    return int(settings.queue_body_bytes * RESERVED_SHARE) // settings.max_connections
+
+
+def shared_bytes(settings: Settings) -> int:
+    """Return the bytes that all bodies may hold beyond what is reserved for each.
+
+    With these and the reserved bytes of as many bodies as there may be connections, the budget is spent.
+    """
+    return settings.queue_body_bytes - reserved_bytes(settings) * settings.max_connections
 
 
 class BodyBudget(Protocol):
-    """A bound on the bytes of all bodies that are held."""
+    """A bound on the bytes of all bodies that are held, beyond what is reserved for each."""
 
     def take(self, cost: int) -> None:
         """Hold so many bytes. Raises Busy if they do not fit beside what is held."""
@@ -37,12 +56,11 @@ class BodyLimits:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        exchange = exchange_of(scope)
-        body = LimitedBody(exchange, receive, self.settings, self.budget)
+        body = LimitedBody(exchange_of(scope), receive, self.settings, self.budget)
         try:
             await self.app(scope, body.receive, send)
         finally:
-            self.budget.give_back(exchange.bytes_received)
+            body.give_back()
 
 
 class LimitedBody:
@@ -51,6 +69,14 @@ class LimitedBody:
     def __init__(self, exchange: Exchange, receive: Receive, settings: Settings, budget: BodyBudget) -> None:
         self._exchange, self._receive, self._settings, self._budget = exchange, receive, settings, budget
         self._start = asyncio.get_running_loop().time()
+        self._reserved = reserved_bytes(settings)
+        self._shared = 0
+        """Bytes that are held of the budget."""
+
+    def give_back(self) -> None:
+        """Hold no bytes any longer."""
+        self._budget.give_back(self._shared)
+        self._shared = 0
 
     async def receive(self) -> Message:
         """Pass on what the client sends.
@@ -70,7 +96,10 @@ class LimitedBody:
             ) from error
         if message["type"] == "http.request":
             if body := message.get("body"):
-                self._budget.take(len(body))
+                beyond = max(0, exchange.bytes_received + len(body) - self._reserved) - self._shared
+                if beyond:
+                    self._budget.take(beyond)
+                    self._shared += beyond
                 exchange.bytes_received += len(body)
             if exchange.bytes_received > settings.max_body_bytes:
                 raise TooLarge(f"body: at most {settings.max_body_bytes} bytes, given more")
@@ -89,5 +118,5 @@ class LimitedBody:
 def check_announced(headers: Headers, limit: int) -> None:
     """Raise TooLarge if the Content-Length says more bytes than the limit, before any is read."""
     announced = headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > limit:
-        raise TooLarge(f"body: at most {limit} bytes, given {int(announced)}")
+    if announced.isdecimal() and (length := int(announced.lstrip("0")[:MOST_DIGITS] or "0")) > limit:
+        raise TooLarge(f"body: at most {limit} bytes, given {length}")

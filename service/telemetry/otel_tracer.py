@@ -21,6 +21,8 @@ from service.telemetry.tracing import TracedExchange, TracedItem
 
 MOST_QUEUED_SPANS = 2048
 """Spans that may wait to be sent. If there are more, the oldest are dropped."""
+MOST_TRACEPARENT_CHARACTERS = 256
+"""Of which a trace's id takes 55. The client of OpenTelemetry would log a warning for a long one."""
 SEND_SECONDS = 2
 CLOSE_SECONDS = 3
 UNTRACED_PATHS = ("/health", "/metrics", "/admin")
@@ -57,7 +59,8 @@ class OtelTracer:
         if scope["path"].startswith(UNTRACED_PATHS):
             yield
             return
-        parent = TRACEPARENT.extract({"traceparent": Headers(scope=scope).get("traceparent", "")}, context.Context())
+        given = Headers(scope=scope).get("traceparent", "")[:MOST_TRACEPARENT_CHARACTERS]
+        parent = TRACEPARENT.extract({"traceparent": given}, context.Context())
         begun = self._tracer.start_span("request", parent, trace.SpanKind.SERVER)
         identity = trace.format_trace_id(begun.get_span_context().trace_id)
         with (

@@ -101,7 +101,8 @@ CASES = {
     "Infinity": (GENERATE, document('{"inputs": "x", "max_new_tokens": Infinity}'), 400, "body: must be JSON"),
     "a lone surrogate": (GENERATE, document('{"inputs": "\\ud800"}'), 400, "body: must be JSON"),
     "half a document": (GENERATE, document('{"inputs": "secret'), 400, "body: must be JSON"),
-    "deep nesting": (GENERATE, document("[" * 250_000), 400, "body: must be JSON"),
+    "deep nesting": (GENERATE, document("[" * 2000), 400, "body: must be JSON"),
+    "deeper nesting": (GENERATE, document("[" * 250_000), 413, "body: at most 16384 values, given more"),
     "an array": (GENERATE, document("[]"), 422, "body: must be a JSON object"),
     "utf-16": (GENERATE, {"content": '{"inputs": "x"}'.encode("utf-16"), "headers": JSON}, 400, "body: must be JSON"),
     "a charset in parts of which one has no number": (
@@ -115,6 +116,61 @@ CASES = {
         {"content": b"{}", "headers": {"Content-Type": "application/json; charset=utf-7"}},
         415,
         "Content-Type: JSON must be UTF-8",
+    ),
+    "an option twice in JSON": (
+        GENERATE, document('{"inputs": "x", "top_k": 1, "top_k": 2}'), 422, "body: each key may be given once, given one twice",
+    ),
+    "a hundred unknown options": (
+        GENERATE, {"json": {"inputs": "x", **{f"secret{n}": n for n in range(100)}}}, 422, "options: at most 64, given 100",
+    ),
+    "twenty unknown options": (
+        GENERATE, {"json": {"inputs": "x", **{f"secret{n}": n for n in range(20)}}}, 422, "options: unknown option; known are",
+    ),
+    "a long option": (
+        CLASSIFY, {"json": {"images": ["AAAA"], "attention": {"evaluate": "," * 70_000}}}, 422, "options: at most 65536 characters each, given 70000",
+    ),
+    "a million lists": (GENERATE, document('{"inputs": [' + "[]," * 300_000 + "[]]}"), 413, "body: at most 16384 values, given more"),
+    "five million empty images": (CLASSIFY, document('{"images": [' + '"",' * 5_000_000 + '""]}'), 413, "body: at most 16384 values, given more"),
+    "33 images in base64, all wrong": (CLASSIFY, {"json": {"images": ["secret"] * 33}}, 422, "images: must be 1 to 32, given 33"),
+    "an image too many bytes in base64": (
+        CLASSIFY, {"json": {"images": ["A" * 14_000_000]}}, 413, "image: at most 10485760 bytes, given 10500000",
+    ),
+    "a megabyte in base64 that goes wrong at its end": (CLASSIFY, {"json": {"images": ["A" * 1_400_000 + "secret!="]}}, 400, "images: each must be base64"),
+    "base64 that ends in its middle": (CLASSIFY, {"json": {"images": ["A" * 1_048_573 + "A==" + "AAAA"]}}, 400, "images: each must be base64"),
+    "letters beyond ASCII as image": (CLASSIFY, {"json": {"images": ["é" * 8]}}, 400, "images: each must be base64"),
+    "much text beyond ASCII": (
+        CLASSIFY, document('{"images": ["' + "A" * 2_000_000 + '\U0001f600"]}'), 413, "body: at most 1048576 bytes of text that is not ASCII",
+    ),
+    **{
+        f"a form in {charset}": (
+            CLASSIFY,
+            {"content": b"--x--", "headers": {"Content-Type": f"multipart/form-data; boundary=x; charset={charset}"}},
+            415,
+            "Content-Type: a form must be UTF-8",
+        )
+        for charset in ("punycode", "undefined", "idna", "latin-1", "secret")
+    },
+    "a field that is not UTF-8": (
+        CLASSIFY, {"files": [("image", SEVEN), ("top_k", (None, b"\xff"))]}, 400, "form: its fields must be UTF-8",
+    ),
+    "a form that resembles its own delimiter": (
+        CLASSIFY,
+        {"content": b"--x\r\n" + b"\r\n--xsecret" * 10_000, "headers": {"Content-Type": "multipart/form-data; boundary=x"}},
+        400,
+        "form: must be well-formed",
+    ),
+    "a form of many fields": (
+        CLASSIFY, {"files": [("image", SEVEN), *[(f"secret{n}", (None, "1")) for n in range(33)]]}, 400, "form: must be well-formed",
+    ),
+    "a form of a long field": (CLASSIFY, {"files": [("image", SEVEN), ("secret", (None, "1" * 70_000))]}, 400, "form: must be well-formed"),
+    "a form that is cut short": (
+        CLASSIFY,
+        {"content": b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\n' + SEVEN, "headers": {"Content-Type": "multipart/form-data; boundary=x"}},
+        400,
+        "form: must be well-formed",
+    ),
+    "an open quote in a Content-Type": (
+        GENERATE, {"content": b"{}", "headers": {"Content-Type": 'application/json; secret="' + ";" * 8000}}, 415, "Content-Type: must have parameters",
     ),
     "a form of text": (GENERATE, {"data": {"inputs": "x"}}, 415, "Content-Type: must be application/json"),
     "10 MB of text": (GENERATE, {"json": {"inputs": "secret" * 1_700_000}}, 413, "body: at most 1048576 bytes"),
@@ -246,10 +302,11 @@ def test_more_bodies_than_memory_may_hold_are_refused_before_they_are_read(artif
             )
             time.sleep(0.3)
             assert client.post(CLASSIFY, content=SEVEN, headers=PNG).status_code == 200  # announced is not sent
-            slow.sendall(bytes(9_999_000))
+            slow.sendall(bytes(7_400_000))
             time.sleep(0.3)
-            answer = client.post(CLASSIFY, content=SEVEN, headers=PNG)
+            answer = client.post(CLASSIFY, content=bytes(200_000), headers=PNG)
             assert (answer.status_code, "Retry-After" in answer.headers) == (429, True)
+            assert client.post(GENERATE, json={"inputs": "3/23/21"}).status_code == 200  # small ones have room
             assert client.get("/health/live").status_code == 200
         time.sleep(0.3)
         assert client.post(CLASSIFY, content=SEVEN, headers=PNG).status_code == 200

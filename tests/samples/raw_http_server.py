@@ -16,7 +16,7 @@ from service.batching.admission import Budget
 from service.errors import Refusal
 from service.http import bounded_protocol
 from service.http.api_keys import Keys
-from service.http.body_limits import BodyLimits
+from service.http.body_limits import BodyLimits, shared_bytes
 from service.http.gate import Gate
 from service.http.head_requests import HeadRequests
 from service.http.problems import refused
@@ -82,7 +82,7 @@ class Running:
                 self.layered, loop="uvloop", http=self.protocol, lifespan="off", interface="asgi3", log_config=None
             )
         )
-        limited = BodyLimits(application, self.settings, Budget("bodies", self.settings.queue_body_bytes))
+        limited = BodyLimits(application, self.settings, Budget("bodies", shared_bytes(self.settings)))
         gate = Gate(limited, self.settings, Keys(self.settings))
         self.application = RequestLog(HeadRequests(gate), Metrics(), SILENT, lambda: False)
         self.thread = threading.Thread(target=self.server.run, args=([self.listening],))

@@ -1,4 +1,4 @@
-"""`requests.read_images` and `read_texts`: any body of any declared type is read or refused."""
+"""`request_parsing.read_images` and `read_texts`: any body of any declared type is read or refused."""
 
 import asyncio
 from typing import Any
@@ -6,7 +6,11 @@ from typing import Any
 from tests.rigs.targets import check, instrumented, run
 
 with instrumented(
-    "service.api.request_parsing", "service.options", "starlette.formparsers", "python_multipart", "email"
+    "service.api.request_parsing",
+    "service.api.json_body",
+    "service.api.form_body",
+    "service.http.header_parameters",
+    "service.options",
 ):
     from starlette.requests import Request
 
@@ -33,7 +37,7 @@ def target(data: bytes) -> None:
         try:
             sent = LOOP.run_until_complete(read(Request(scope, receive), SETTINGS))
             sent.options(options)
-            sent.attention(asked=True)
+            sent.attention(required=True)
             negotiate([accept.decode("latin-1")])
         except Refusal as refusal:
             check(refusal)

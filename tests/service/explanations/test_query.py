@@ -89,14 +89,20 @@ def test_a_method_that_only_another_kind_can_serve_is_refused_for_this_one():
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [
-        ("tench, Tinca tinca", (0,)), (["tench, Tinca tinca", "1"], (0, 2)), ("1", (2,)), ("1,cat", (2, 1)),
-        ("cat, 0", (1, 0)), (1, (1,)), ([1, 2], (1, 2)), ("2", (2,)),
+        ("tench, Tinca tinca", (0,)), (["tench, Tinca tinca", "1"], (0, 1)), ("1", (1,)), ("1,tench, 0", None),
+        ("cat, 0", (1, 0)), ("2,cat", (2, 1)), (1, (1,)), ([1, 2], (1, 2)), ("2", (2,)), ("01", (1,)), ("\u0661", None),
+        ("7", None), (7, None), ("-1", None), (-1, None),
     ],
 )  # fmt: skip
-def test_a_label_is_a_label_before_it_is_a_number_or_a_list(given, wanted):
+def test_digits_are_an_index_wherever_they_are_written_and_another_string_is_a_label(given, wanted):
     model = vit().model_copy(update={"labels": ("tench, Tinca tinca", "cat", "1")})
-    query = resolve(parse(AttentionOptions, {"method": "relevance", "target": given}, strings=False), model)
-    assert query.targets == wanted
+    for strings in {False, isinstance(given, str)}:  # in JSON, and in a query or form, which hold strings only
+        options = parse(AttentionOptions, {"method": "relevance", "target": given}, strings=strings)
+        if wanted is None:
+            with pytest.raises(Unacceptable, match="target: must be from 0 to 2 or a label, given another"):
+                resolve(options, model)
+        else:
+            assert resolve(options, model).targets == wanted
 
 
 def test_the_class_token_is_refused_where_there_is_none():

@@ -4,8 +4,11 @@ import contextlib
 import time
 
 import pytest
+from starlette.datastructures import Headers
 
+from service.errors import TooLarge
 from service.http import body_limits
+from service.settings import Settings
 from tests.samples.raw_http_server import CHUNKED, POST, problem, read_all, running
 
 
@@ -67,3 +70,47 @@ def test_a_hundred_thousand_chunks_of_a_byte_are_refused(server):
     head = CHUNKED.replace(b"Host", b"Connection: close\r\nHost")
     answer, _ = server.until_closed(head + b"1\r\na\r\n" * 60_000 + b"0\r\n\r\n")
     assert answer.endswith(b"60000")
+
+
+def test_bodies_that_hold_the_whole_budget_and_do_not_end_leave_room_for_small_ones():
+    """A quarter of 1,000,000 bytes is divided among 50 connections; all bodies share the rest."""
+    small = POST + b"Connection: close\r\nContent-Length: 5000\r\n\r\n" + bytes(5000)
+    large = POST + b"Content-Length: 300000\r\n\r\n"
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(running(queue_body_bytes=1_000_000, max_connections=50, body_seconds=60))
+        for _ in range(3):
+            holding = stack.enter_context(server.connect())
+            holding.sendall(large + bytes(200_000))
+        time.sleep(0.5)
+        answer, _ = server.until_closed(large.replace(b"Host", b"Connection: close\r\nHost") + bytes(300_000))
+        status, words = problem(answer)
+        assert (status, words.partition(",")[0]) == (429, "bodies: at most 750000 may wait")
+        for _ in range(3):
+            assert server.until_closed(small)[0].endswith(b"5000")
+
+
+def test_what_unfinished_bodies_held_is_given_back():
+    with running(queue_body_bytes=1_000_000, max_connections=50) as server:
+        for _ in range(5):
+            with server.connect() as leaving:
+                leaving.sendall(POST + b"Content-Length: 700000\r\n\r\n" + bytes(600_000))
+            server.wait_until_closed()
+        whole = POST + b"Connection: close\r\nContent-Length: 700000\r\n\r\n" + bytes(700_000)
+        assert server.until_closed(whole)[0].endswith(b"700000")
+
+
+def test_the_reserved_and_the_shared_bytes_are_the_budget():
+    settings = Settings()
+    assert body_limits.reserved_bytes(settings) == 64 << 10
+    assert body_limits.shared_bytes(settings) == 192 << 20
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [("0" * 5000 + "11", 11), ("9" * 5000, int("9" * 20)), ("0" * 30 + "10", None), ("0", None)]
+)
+def test_a_content_length_of_thousands_of_digits_is_a_number_like_any_other(given, said):
+    if said is None:
+        body_limits.check_announced(Headers({"content-length": given}), 10)
+        return
+    with pytest.raises(TooLarge, match=f"body: at most 10 bytes, given {said}"):
+        body_limits.check_announced(Headers({"content-length": given}), 10)
