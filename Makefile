@@ -86,7 +86,7 @@ bench-gpu: .venv/.dev-$(EXTRA) ## predictions, attention and generation on a GPU
 
 RIG = $(BIN)/python -m tests.rigs.$(@:soak-%=%)
 
-soak: soak-load soak-fuzz soak-drain soak-kill soak-reload soak-overload soak-leak soak-early soak-faults ## every reliability rig, whole (hours; -k goes on after one that fails)
+soak: soak-load soak-fuzz soak-drain soak-kill soak-reload soak-overload soak-leak soak-early soak-attacks soak-memory soak-faults ## every reliability rig, whole (hours; -k goes on after one that fails)
 
 soak-load: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## 10^4 requests at a fixed rate
 	@$(RIG) --requests 10000 --rate 25 $(ARGS)
@@ -112,6 +112,9 @@ soak-leak: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## 10^5 mixed requests, and that a l
 
 soak-early: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## bodies that are refused before they have arrived, from every client, also behind proxies
 	@$(BIN)/python -m tests.rigs.early_refusals --requests 100 $(ARGS)
+
+soak-attacks: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## what a hostile client does to everybody else, with the slowest /health/live of each attack
+	@$(RIG) $(ARGS)
 
 soak-faults: .venv/.dev-$(EXTRA) ## what the service does when something fails
 	@$(BIN)/python -m pytest -m "not gpu" tests/rigs/test_faults.py $(ARGS)

@@ -262,16 +262,18 @@ def run(artifacts: Path, seconds: float = 10, only: str = "") -> Attacked:
         for one in ATTACKS:
             name = one.__name__.replace("_", " ")
             if only in name:
+                before = replica.rss()
                 watching = apart.submit(_watch, replica.port, seconds + 1)
                 sending: Future[Counter[int]] = apart.submit(_send, one.__name__, replica.port, seconds)
-                _note(result, name, replica, watching, sending.result)
+                _note(result, name, watching, sending.result(), replica.rss() - before)
         for name, sent in bodies.requests():
             if only in name:
+                before = replica.rss()
                 watching = apart.submit(_watch, replica.port, 1.0)
                 once: Future[tuple[Counter[int], list[str]]] = apart.submit(_send_once, replica.port, sent)
                 statuses, faults = once.result()
                 result.faults += [f"{name}: {fault}" for fault in faults]
-                _note(result, name, replica, watching, lambda statuses=statuses: statuses)
+                _note(result, name, watching, statuses, replica.rss() - before)
         if replica.process.poll() is not None:
             result.faults.append("the service has ended")
     result.worst_live_ms = max((one.live_ms for one in result.effects), default=0.0)
@@ -279,24 +281,17 @@ def run(artifacts: Path, seconds: float = 10, only: str = "") -> Attacked:
 
 
 def _note(
-    result: Attacked,
-    name: str,
-    replica: Replica,
-    watching: "Future[tuple[Seen, Seen]]",
-    statuses: Callable[[], Counter[int]],
+    result: Attacked, name: str, watching: "Future[tuple[Seen, Seen]]", answers: Counter[int], grown: int
 ) -> None:
-    """Wait for an attack, and add its effect to the result."""
-    before = replica.rss()
-    answers = {str(status): count for status, count in sorted(statuses().items())}
-    after = replica.rss()
+    """Add the effect of an attack to the result, once it was watched for long enough."""
     probe, honest = watching.result()
     effect = Effect(
         name,
         round(probe.slowest * 1000, 1),
-        answers,
+        {str(status): count for status, count in sorted(answers.items())},
         {str(status): count for status, count in sorted(honest.statuses.items())},
         round(honest.slowest * 1000, 1),
-        (after - before) >> 20,
+        grown >> 20,
     )
     result.effects.append(effect)
     result.faults += [f"{name}: {fault}" for fault in (probe.faults + honest.faults)[:3]]

@@ -1,25 +1,9 @@
-"""How long hostile bodies and headers hold up everybody else: `python -m tests.rigs.bodies --artifacts artifacts`.
+"""Hostile bodies and headers: they cost little to send, and could cost much to read."""
 
-Each is sent to a service of its own while /health/live is asked every 20 ms on another connection. A line a body: its
-status, the seconds until its answer, the worst answer of /health/live in milliseconds, and by how many MiB the largest
-memory of the process grew. A figure counts on a machine that does nothing else. `--base FOLDER` measures the service of
-another checkout.
-"""
+from collections.abc import Iterator
 
-import argparse
-import http.client
-import json
-import os
-import re
-import subprocess
-import sys
-import threading
-import time
-from pathlib import Path
+from tests.rigs.client import request
 
-from tests.conftest import ROOT
-
-EVERY_SECONDS = 0.02
 LARGE, SMALL = 16 << 20, 1 << 20
 CLASSIFY, GENERATE = "/v1/models/digits/classify", "/v1/models/dates/generate"
 JSON = "application/json"
@@ -137,93 +121,11 @@ def attacks():
     yield "header: Range", "GET /", {"Range": "bytes=" + ",".join(f"{2 * n}-{2 * n}" for n in range(1400))}, None
 
 
-class Probe(threading.Thread):
-    """Asks /health/live every 20 ms and notes the slowest answer, in seconds."""
-
-    def __init__(self, port):
-        super().__init__(daemon=True)
-        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-        self.worst, self.ended = 0.0, threading.Event()
-
-    def run(self):
-        while not self.ended.wait(EVERY_SECONDS):
-            start = time.perf_counter()
-            self.connection.request("GET", "/health/live")
-            self.connection.getresponse().read()
-            self.worst = max(self.worst, time.perf_counter() - start)
-
-
-def measure(port, process, path, headers, body):
-    """Send one attack and return its status, seconds, worst probe in milliseconds, and growth of memory in MiB."""
-    Path(f"/proc/{process.pid}/clear_refs").write_text("5")  # so that VmHWM begins again
-    before, probe = memory(process, "VmRSS"), Probe(port)
-    probe.start()
-    time.sleep(0.2)
-    start, status = time.perf_counter(), 0
-    method, _, target = path.rpartition(" ")
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-    try:
-        connection.request(method or "POST", target, body, headers)
-        answer = connection.getresponse()
-        status = answer.status
-        answer.read()
-    except OSError:  # refused before all of it was sent
-        status = status or -1
-    seconds = time.perf_counter() - start
-    time.sleep(0.2)
-    probe.ended.set()
-    probe.join()
-    return status, seconds, probe.worst * 1000, memory(process, "VmHWM") - before
-
-
-def memory(process, name):
-    found = re.search(rf"{name}:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
-    return int(found[1]) // 1024
-
-
-def start(base, artifacts):
-    """Start a service of a checkout on a free port; return its process and port."""
-    settings = {"REGARD_ARTIFACTS": str(artifacts), "REGARD_PORT": "0", "REGARD_MAX_HEADER_BYTES": "16384"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "service"], cwd=base, stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONPATH": str(base), **settings},
-    )  # fmt: skip
-    for line in process.stdout:
-        event = json.loads(line) if line.startswith("{") else {}
-        found = re.search(r"http://[^:]+:(\d+)", line)
-        if found and event.get("event") != "ready":
-            port = int(found[1])
-            break
-    threading.Thread(target=lambda: [None for _ in process.stdout], daemon=True).start()
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            connection = http.client.HTTPConnection("127.0.0.1", port)
-            connection.request("GET", "/health/ready")
-            if connection.getresponse().status == 200:
-                return process, port
-        except OSError:
-            pass
-        time.sleep(0.2)
-    raise TimeoutError("service: must be ready within 60 seconds")
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--artifacts", type=Path, default=ROOT / "artifacts")
-    parser.add_argument("--base", type=Path, default=ROOT)
-    parser.add_argument("--only", default="", help="measure those whose name holds this")
-    given = parser.parse_args()
-    process, port = start(given.base, given.artifacts.resolve())
-    try:
-        for name, path, headers, body in attacks():
-            if given.only in name:
-                status, seconds, worst, grown = measure(port, process, path, headers, body)
-                print(f"{name:42} {status:4} {seconds:7.2f} s {worst:8.0f} ms {grown:6} MiB", flush=True)
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-if __name__ == "__main__":
-    main()
+def requests() -> Iterator[tuple[str, bytes]]:
+    """Return the name of each attack and its request."""
+    for name, path, headers, body in attacks():
+        method, _, target = path.rpartition(" ")
+        yield (
+            name,
+            request(method or "POST", target, body or b"", **{one.replace("-", "_"): headers[one] for one in headers}),
+        )

@@ -14,11 +14,11 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import uvloop
 
@@ -27,6 +27,8 @@ from tests.rigs import mixes, report
 from tests.rigs.client import Broken, Connection, Reply, request
 from tests.rigs.replica import Replica, two_cores
 from tests.rigs.report import Verdict, percentile
+
+T = TypeVar("T")
 
 PATIENCE = 60.0
 """Seconds without an answer that are called a hang."""
@@ -178,6 +180,10 @@ class Apart:
 
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown()
+
+    def submit(self, function: Callable[..., T], *arguments: object) -> "Future[T]":
+        """Begin to run a function there."""
+        return self._pool.submit(function, *arguments)
 
     def start(self, plan: Plan) -> "Future[list[Sample]]":
         """Begin to send a plan."""

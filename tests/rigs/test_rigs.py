@@ -5,7 +5,7 @@ import shutil
 import hypothesis.strategies as st
 import pytest
 
-from tests.rigs import drain, early_refusals, fuzz, haproxy, kill, leak, load, mixes, overload, reload, sockets
+from tests.rigs import attacks, drain, early_refusals, fuzz, haproxy, kill, leak, load, mixes, overload, reload, sockets
 from tests.rigs.client import Reply
 from tests.rigs.fuzz import Fuzzed, Prober, Unexpected, hunt
 from tests.rigs.replica import Replica, two_cores
@@ -111,6 +111,18 @@ def test_versions_are_swapped_under_load_and_a_spoilt_one_changes_nothing(change
     found = reload.run(changeable, swaps=5, clients=6, by_signal=by_signal)
     assert not [fault for fault in found.faults if not fault.startswith("memory")], "of few swaps memory says nothing"
     assert found.versions > 1
+
+
+@pytest.mark.slow
+def test_attacks_harm_nobody_else(artifacts):
+    found = attacks.run(artifacts, seconds=2)
+    assert not found.faults
+    assert len(found.effects) > 80
+
+
+def test_a_second_request_in_a_body_is_not_answered_and_its_effect_is_noted(artifacts):
+    (effect,) = attacks.run(artifacts, seconds=1, only="smuggling").effects
+    assert effect.honest.keys() == {"200"}
 
 
 @pytest.mark.slow
