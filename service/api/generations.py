@@ -180,7 +180,7 @@ async def _events(
     request: Request, state: State, served: Generator, prompt: Prompt, item: ModelInput, query: AttentionQuery | None
 ) -> AsyncIterator[bytes]:
     """Yield an event for each token, then the whole answer; leaving the loop early cancels the generation."""
-    seconds, request_id = state.settings.request_seconds, exchange_of(request.scope).id
+    seconds, exchange = state.settings.request_seconds, exchange_of(request.scope)
     grown: asyncio.Queue[Hypothesis | None] = asyncio.Queue()
     try:
         async with asyncio.timeout(seconds):
@@ -201,10 +201,11 @@ async def _events(
             finally:
                 task.cancel()
         sequence = responses.sequence(served, hypothesis, served.penalty(prompt.options))
-        await state.store.put(request_id, _stored(served, [prompt], [hypothesis.tokens]))
+        exchange.answer_id = exchange.own_id
+        await state.store.put(exchange.own_id, exchange.key_name, _stored(served, [prompt], [hypothesis.tokens]))
 
         def done() -> bytes:
-            return event("done", responses.answer(request_id, served, [responses.result(sequence, answer)]))
+            return event("done", responses.answer(exchange.own_id, served, [responses.result(sequence, answer)]))
 
         yield await state.present(served.manifest.name, done)
     except TimeoutError:

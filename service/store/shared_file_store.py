@@ -10,7 +10,7 @@ from pathlib import Path
 import structlog
 
 from service.errors import NotReady
-from service.store.stored_request import ID_PATTERN, StoredRequest, check_id, pack, unpack
+from service.store.stored_request import ID_PATTERN, StoredRequest, entry_name, pack, unpack
 
 log = structlog.get_logger()
 
@@ -26,7 +26,7 @@ class SharedFileStore:
         PRAGMA journal_mode = WAL;
         PRAGMA journal_size_limit = 4194304;
         PRAGMA synchronous = OFF;
-        CREATE TABLE IF NOT EXISTS requests (id TEXT PRIMARY KEY, until REAL, size INTEGER, packed BLOB);
+        CREATE TABLE IF NOT EXISTS requests (name TEXT PRIMARY KEY, until REAL, size INTEGER, packed BLOB);
         CREATE INDEX IF NOT EXISTS oldest ON requests (until);
         CREATE TABLE IF NOT EXISTS totals (one INTEGER PRIMARY KEY, count INTEGER, size INTEGER);
         INSERT OR IGNORE INTO totals VALUES (1, 0, 0);
@@ -51,44 +51,46 @@ class SharedFileStore:
             raise ValueError(f"TMPDIR: what workers share cannot be kept there: {error}") from error
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
 
-    async def put(self, id: str, request: StoredRequest) -> None:  # noqa: A002 # the word of the API
+    async def put(self, id: str, owner: str | None, request: StoredRequest) -> None:  # noqa: A002 # the word of the API
         """Store a request. A failure is logged. Raises ValueError if the id is malformed."""
-        check_id(id)
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._put, id, request)
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._put, entry_name(id, owner), request)
 
-    async def get(self, id: str) -> StoredRequest | None:  # noqa: A002 # the word of the API
-        """Return a request, or None if it is not stored, or no longer. Raises NotReady if the file cannot be read."""
+    async def get(self, id: str, owner: str | None) -> StoredRequest | None:  # noqa: A002 # the word of the API
+        """Return a request, or None if this owner has none of this id, or no longer.
+
+        Raises NotReady if the file cannot be read.
+        """
         if not ID_PATTERN.fullmatch(id):
             return None
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._get, id)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._get, entry_name(id, owner))
 
     async def close(self) -> None:
         """Close the file. The supervisor removes it after the workers have ended."""
         self._thread.shutdown()
         self._file.close()
 
-    def _put(self, id: str, request: StoredRequest) -> None:  # noqa: A002 # the word of the API
+    def _put(self, name: str, request: StoredRequest) -> None:
         packed = pack(request)
         try:
             self._file.execute("BEGIN IMMEDIATE")
             with self._file:  # commits, or rolls back
                 now = self._clock()
-                self._file.execute("DELETE FROM requests WHERE id = ? OR until <= ?", (id, now))
+                self._file.execute("DELETE FROM requests WHERE name = ? OR until <= ?", (name, now))
                 if not self._count or len(packed) > self._limit:
                     return
                 while not self._has_room(len(packed)):
                     self._file.execute(
                         "DELETE FROM requests WHERE rowid = (SELECT rowid FROM requests ORDER BY until, rowid)"
                     )
-                row = (id, now + self._seconds, len(packed), packed)
+                row = (name, now + self._seconds, len(packed), packed)
                 self._file.execute("INSERT INTO requests VALUES (?, ?, ?, ?)", row)
         except sqlite3.Error as error:
             log.warning("request is not kept", reason=str(error))
 
-    def _get(self, id: str) -> StoredRequest | None:  # noqa: A002 # the word of the API
+    def _get(self, name: str) -> StoredRequest | None:
         try:
-            select = "SELECT packed FROM requests WHERE id = ? AND until > ?"
-            found = self._file.execute(select, (id, self._clock())).fetchone()
+            select = "SELECT packed FROM requests WHERE name = ? AND until > ?"
+            found = self._file.execute(select, (name, self._clock())).fetchone()
         except sqlite3.Error as error:
             log.warning("kept requests cannot be read", reason=str(error))
             raise NotReady("id: what it stands for is kept in a file that cannot be read", seconds=5) from None

@@ -100,8 +100,8 @@ def two(artifacts, tmp_path_factory):
 
 def test_workers_share_a_port_stored_requests_and_metrics(two):
     assert answering(two) == {0, 1}
-    assert ask(two, **{"X-Request-Id": "one"}).status_code == 200
-    assert {get(f"{two.base_url}/v1/attention/one").status_code for _ in range(20)} == {200}
+    path = f"/v1/attention/{ask(two).json()['id']}"
+    assert {get(f"{two.base_url}{path}").status_code for _ in range(20)} == {200}
     counted = [get(f"{two.admin}/metrics").text for _ in range(10)]
     sample = re.compile(r'^regard_requests_total{.*route="/v1/models/{model}/classify".*} (.*)$', re.MULTILINE)
     assert [sample.findall(text) for text in counted] == [["41.0"]] * 10
