@@ -1,6 +1,7 @@
 """The store in a file, for several workers on one machine."""
 
 import asyncio
+import math
 import sqlite3
 import time
 from collections.abc import Callable
@@ -12,14 +13,17 @@ import structlog
 from service.errors import NotReady
 from service.store.stored_request import ID_PATTERN, StoredRequest, entry_name, pack, unpack
 
+QUIET_SECONDS = 10.0
+"""The least time between two log lines about requests that are not kept."""
 log = structlog.get_logger()
 
 
 class SharedFileStore:
     """Holds requests in an SQLite file that the workers of one service share, with the limits of MemoryStore.
 
-    Triggers count the requests and add up their bytes. A put that finds the file locked for longer than LOCK_SECONDS
-    stores nothing. Raises ValueError if the file cannot be used.
+    Triggers count the requests and add up their bytes. A put that finds the file locked for longer than LOCK_SECONDS,
+    or the disk full, stores nothing. (SQLite maps the index of its log, `-shm`, but writes every page of it before: a
+    full disk is an error and no SIGBUS.) Raises ValueError if the file cannot be used.
     """
 
     SCHEMA = """
@@ -43,6 +47,7 @@ class SharedFileStore:
         self._count = count
         self._limit = size
         self._seconds = seconds
+        self._quiet_until = -math.inf
         self._clock = clock  # the monotonic clock is the same in all processes of a machine
         try:
             self._file = sqlite3.connect(file, timeout=self.LOCK_SECONDS, isolation_level=None, check_same_thread=False)
@@ -85,7 +90,9 @@ class SharedFileStore:
                 row = (name, now + self._seconds, len(packed), packed)
                 self._file.execute("INSERT INTO requests VALUES (?, ?, ?, ?)", row)
         except sqlite3.Error as error:
-            log.warning("request is not kept", reason=str(error))
+            if (now := time.monotonic()) >= self._quiet_until:  # a full disk fails every request
+                self._quiet_until = now + QUIET_SECONDS
+                log.warning("request is not kept", reason=str(error))
 
     def _get(self, name: str) -> StoredRequest | None:
         try:
