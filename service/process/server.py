@@ -25,11 +25,14 @@ from service.inputs.sandbox.decoder_process import ForkServer
 from service.repository.served_model import ServedModel
 from service.settings import Settings
 from service.store.stored_request import Store
+from service.telemetry.logs import OUTPUT
 from service.telemetry.tracing import SILENT, Tracer
 
 SWITCH_SECONDS = 0.0005
 """How long one thread may keep the others from running Python. It is a tenth of the default, which would delay requests
 as they pass from the event loop to the device's thread and back."""
+ALIVE_SECONDS = 1.0
+"""Time between two signals of a worker that its event loop runs."""
 log = structlog.get_logger()
 
 
@@ -52,10 +55,12 @@ def serve(
     fork_server: ForkServer,
     tell_reload: Callable[[], None] | None = None,
     tracer: Tracer = SILENT,
+    tell_alive: Callable[[], None] | None = None,
 ) -> Stopped:
     """Serve on the first socket, and for admins on the second one if there is one, until told to stop.
 
-    A worker, which is given `tell_reload`, listens only once its models have run.
+    A worker is given `tell_reload` and `tell_alive`. It listens only once its models have run, and from then on tells
+    every ALIVE_SECONDS that its event loop runs.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     main, *admin_sockets = listening
@@ -68,9 +73,17 @@ def serve(
             await server.listens.wait()
         await admin.serve(sockets=admin_sockets)
 
+    async def keep_telling() -> None:
+        await server.listens.wait()
+        while tell_alive:
+            tell_alive()
+            await asyncio.sleep(ALIVE_SECONDS)
+
     async def serve_all() -> None:
         admins = asyncio.create_task(serve_admins()) if admin_sockets else None
+        telling = asyncio.create_task(keep_telling())
         await server.serve(sockets=[main])
+        telling.cancel()
         admin.should_exit = True
         if admins:
             await admins
@@ -107,6 +120,8 @@ class Server(uvicorn.Server):
         """The number of the signal to stop; 0 before there was one."""
         self._stop_at = math.inf
         self._reload: asyncio.Task[None] | None = None
+        self._reload_wanted = False
+        """True from a SIGHUP until a reload begins."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen, and to handle SIGHUP."""
@@ -149,21 +164,29 @@ class Server(uvicorn.Server):
             self._stop_at = time.monotonic() + self._drain_seconds
         elif self._stop_signal and not state.draining:
             self._stop_at = 0.0
+        OUTPUT.flush()
         self.should_exit = self.should_exit or time.monotonic() >= self._stop_at
         return await super().on_tick(counter)
 
     def _begin_reload(self) -> None:
-        self._reload = asyncio.create_task(self._reload_all())
+        """Reload; if a reload runs, then once more after it, however many signals come meanwhile."""
+        self._app.state.keys.reload()  # takes no time, and a key that was revoked ends now
+        self._reload_wanted = True
+        if self._reload is None or self._reload.done():
+            self._reload = asyncio.create_task(self._reload_while_wanted())
 
-    async def _reload_all(self) -> None:
-        self._app.state.keys.reload()
-        with contextlib.suppress(Refusal):  # `reload` has logged it
-            while True:
-                try:
-                    await self._app.state.regard.models.reload()
-                    return
-                except Conflict:  # the folder may have changed since the other reload began
-                    await asyncio.sleep(0.1)
+    async def _reload_while_wanted(self) -> None:
+        while self._reload_wanted:
+            self._reload_wanted = False
+            try:
+                await self._app.state.regard.models.reload()
+            except Conflict:  # the folder may have changed since the other reload began
+                self._reload_wanted = True
+                await asyncio.sleep(0.1)
+            except Refusal:
+                pass  # `reload` has logged it
+            except Exception:  # the next signal must not be lost
+                log.exception("reload failed")
 
 
 class AdminServer(uvicorn.Server):
