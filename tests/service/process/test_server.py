@@ -1,6 +1,7 @@
 """A service that is told to stop answers what is in flight, and stops in time."""
 
 import asyncio
+import contextlib
 import fcntl
 import json
 import signal
@@ -76,15 +77,27 @@ def test_a_service_told_to_stop_while_it_loads_stops_without_a_failure(artifacts
 F_SETPIPE_SZ = 1031
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_log_that_nobody_reads_stops_neither_answers_nor_health_nor_the_end(artifacts, workers):
+@contextlib.contextmanager
+def with_a_small_pipe(artifacts, **settings):
+    """Start a service that logs to a pipe of some ten lines; gives its process and a client once it is ready."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    process = start(artifacts, port=port, workers=workers)
-    fcntl.fcntl(process.stdout, F_SETPIPE_SZ, 4096)  # some ten lines; what they say at the start is more
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
-        until_ready(client)
+    process = start(artifacts, port=port, **settings)
+    try:
+        fcntl.fcntl(process.stdout, F_SETPIPE_SZ, 4096)
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+            until_ready(client)
+            yield process, client
+    finally:
+        process.kill()
+        process.wait(30)
+        process.stdout.close()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_log_that_nobody_reads_stops_neither_answers_nor_health_and_loses_no_line(artifacts, workers):
+    with with_a_small_pipe(artifacts, workers=workers) as (process, client):
         for number in range(100):
             assert client.get("/v1/models", headers={"X-Request-Id": f"number-{number}"}).status_code == 200
         assert client.get("/health/live").status_code == 200
@@ -94,27 +107,19 @@ def test_a_log_that_nobody_reads_stops_neither_answers_nor_health_nor_the_end(ar
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline and not any(line.get("request") == "number-99" for line in said):
             time.sleep(0.05)
-        numbers = [line["request"] for line in said if line.get("request", "").startswith("number-")]
-        assert numbers == [f"number-{number}" for number in range(100)], "no line is lost, and their order is kept"
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
-    reading.join()
-    process.stdout.close()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        reading.join(30)
+    numbers = [line["request"] for line in said if line.get("request", "").startswith("number-")]
+    assert numbers == [f"number-{number}" for number in range(100)]
 
 
 def test_a_service_whose_log_nobody_reads_ends_when_told(artifacts):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    process = start(artifacts, port=port)
-    fcntl.fcntl(process.stdout, F_SETPIPE_SZ, 4096)
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
-        until_ready(client)
+    with with_a_small_pipe(artifacts) as (process, client):
         for _ in range(50):
             client.get("/v1/models")
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
-    process.stdout.close()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
 
 
 def until_ready(client):
