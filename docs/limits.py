@@ -58,6 +58,7 @@ ROWS = [
     ("a path with a slash at its end, and a Host to be redirected to", "404; nothing is redirected", "fixed"),
     ("a model that does not exist, in any spelling", "404; names are looked up among the loaded models, never on disk", "at start"),
     ("another method, TRACE, CONNECT", "405 or 400", "closed sets"),
+    ("asking for attention by another key's id, or giving one as X-Request-Id", "404, as for an unknown id; answers' ids are random and the service's own, X-Request-Id is for logs alone", "names of keys"),
     ("control characters in X-Request-Id, or a long one, to spoil the log", "the service makes its own id", "1 to 64 letters, digits, ._-"),
     ("many paths, to create many time series", "one series `other`", "closed sets"),
 ]  # fmt: skip

@@ -10,7 +10,10 @@ import sys
 
 from service.process.workers import current_worker, supervise
 from service.settings import SettingsError, read_settings
-from service.telemetry.logs import configure
+from service.telemetry.logs import OUTPUT, configure
+
+LAST_LINES_SECONDS = 2.0
+"""How long an end waits for somebody to read the last lines of the log."""
 
 
 def main() -> int:
@@ -26,11 +29,14 @@ def main() -> int:
         print(f"settings cannot be used:\n{error}", file=sys.stderr)  # noqa: T201 # there is no log yet
         return 2
     configure(settings)
-    if settings.workers > 1 and worker is None:
-        return supervise(settings)
-    from service.process.start import run  # it imports all that serves, which a supervisor does not need
+    try:
+        if settings.workers > 1 and worker is None:
+            return supervise(settings)
+        from service.process.start import run  # it imports all that serves, which a supervisor does not need
 
-    return run(settings, worker)
+        return run(settings, worker)
+    finally:
+        OUTPUT.close(LAST_LINES_SECONDS)
 
 
 if __name__ == "__main__":

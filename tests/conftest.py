@@ -17,6 +17,7 @@ import pytest
 from filelock import FileLock
 
 from tests.samples.redis_server import RedisServer
+from tests.samples.small_disk import SmallDisk
 
 ROOT = Path(__file__).parent.parent
 
@@ -88,6 +89,20 @@ def redis_server(running_redis):
     """A Redis server that holds nothing."""
     running_redis.ask("FLUSHALL")
     return running_redis
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 12 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    disk = SmallDisk(folder, "12m")
+    try:
+        if not disk.mounted:
+            pytest.skip("mounting a small disk needs root")
+        yield disk
+    finally:
+        disk.close()
 
 
 @pytest.fixture(scope="session")
@@ -165,13 +180,13 @@ def lines(log):
     return log.read().splitlines()
 
 
-def start(artifacts, log=subprocess.PIPE, **settings):
-    """Start `python -m service` with settings from keyword arguments and no others."""
+def start(artifacts, log=subprocess.PIPE, program=("-m", "service"), **settings):
+    """Start `python -m service`, or another program, with settings from keyword arguments and no others."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REGARD_")}
     settings = {"drain_seconds": 0, **settings}  # nothing routes to it that would have to be told
     environment |= {f"REGARD_{name}".upper(): str(value) for name, value in settings.items()}
     return subprocess.Popen(
-        [sys.executable, "-m", "service"],
+        [sys.executable, *program],
         cwd=ROOT,
         env=environment | {"REGARD_ARTIFACTS": str(artifacts)},
         stdout=log,

@@ -192,12 +192,13 @@ class _Generation:
         with self.held:
             hypothesis = await self._generate(send)
         answer = await _explain(served, prompt, self.item, hypothesis.tokens, query)
-        request_id = exchange_of(self.request.scope).id
+        exchange = exchange_of(self.request.scope)
         sequence = responses.sequence(served, hypothesis, served.penalty(prompt.options))
-        await state.store.put(request_id, _stored(served, [prompt], [hypothesis.tokens]))
+        exchange.answer_id = exchange.own_id
+        await state.store.put(exchange.own_id, exchange.key_name, _stored(served, [prompt], [hypothesis.tokens]))
 
         def done() -> bytes:
-            return event("done", responses.answer(request_id, served, [responses.result(sequence, answer)]))
+            return event("done", responses.answer(exchange.own_id, served, [responses.result(sequence, answer)]))
 
         send(await state.present(served.manifest.name, done))
 

@@ -106,13 +106,14 @@ async def store_and_respond(
     stored: StoredRequest,
 ) -> Response:
     """Store the request and answer it in the form that it asks for. A request that was stored before keeps its id."""
-    own = exchange_of(request.scope).id
-    request_id = request.path_params.get("id", own)
-    if request_id == own:
-        await state.store.put(request_id, stored)
+    exchange = exchange_of(request.scope)
+    earlier: str | None = request.path_params.get("id")
+    exchange.answer_id = answer_id = earlier or exchange.own_id
+    if earlier is None:
+        await state.store.put(answer_id, exchange.key_name, stored)
 
     def document() -> Response:
-        return responses.respond(responses.answer(request_id, served, [responses.result(*one) for one in results]))
+        return responses.respond(responses.answer(answer_id, served, [responses.result(*one) for one in results]))
 
     model = served.manifest.name
     if query is None:
@@ -121,7 +122,7 @@ async def store_and_respond(
         return await state.present(model, document)
     answers = [answer for _, answer in results if answer]
     if query.form == "npz":
-        frame = responses.answer(request_id, served, [])
+        frame = responses.answer(answer_id, served, [])
         return Response(await state.present(model, npz, frame, answers), media_type=MEDIA_TYPES["npz"])
     async with modality.upright(state, stored.inputs[0]) as pixels:
         picture = await state.present(model, answers[0].png, pixels, state.settings.max_image_pixels)

@@ -18,10 +18,10 @@ from service.repository.predictor import MaskFiller, Predictor
 from service.repository.served_model import Prediction, ServedModel
 
 
-def answer(request_id: str, served: ServedModel, results: Sequence[dict[str, object]]) -> dict[str, object]:
+def answer(answer_id: str, served: ServedModel, results: Sequence[dict[str, object]]) -> dict[str, object]:
     """Return the document of an answer."""
     manifest = served.manifest
-    return {"id": request_id, "model": manifest.name, "version": manifest.version, "results": list(results)}
+    return {"id": answer_id, "model": manifest.name, "version": manifest.version, "results": list(results)}
 
 
 def dump(body: object) -> bytes:

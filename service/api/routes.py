@@ -14,6 +14,9 @@ from service.api.predictions import predict
 from service.api.request_parsing import ParsedRequest, parse_query
 from service.errors import NotFound, NotReady
 from service.http.answer_deadline import answer_in_time
+from service.http.exchange import exchange_of
+from service.inputs.image_inputs import ImageInputs
+from service.inputs.model_input import Pair
 from service.options import FillMaskOptions, GenerateOptions, RequestOptions
 from service.repository.generator import Generator
 from service.repository.predictor import MaskFiller, Predictor
@@ -126,8 +129,11 @@ async def attention(model: str, request: Request, state: StateDep) -> Response:
 
 @router.get("/v1/attention/{id}", tags=["attention"], **openapi_schema.STORED_ATTENTION)
 async def kept_attention(id: str, request: Request, state: StateDep) -> Response:  # noqa: A002 # the path's name
-    """Return what a model looked at for an earlier request, without its input being sent again."""
-    stored = await state.store.get(id)
+    """Return what a model looked at for an earlier request, without its input being sent again.
+
+    With API keys, only keys of the name that sent the request find it.
+    """
+    stored = await state.store.get(id, exchange_of(request.scope).key_name)
     served = state.models.get(stored.model) if stored else None
     model = request.query_params.get("model")
     if (
@@ -135,12 +141,15 @@ async def kept_attention(id: str, request: Request, state: StateDep) -> Response
         or served is None
         or served.manifest.version != stored.version
         or model not in (None, stored.model)
+        or not _could_be_answered(served, stored)
     ):
         seconds = f"{state.settings.keep_seconds:g}"
         raise NotFound(f"id: must be of a request that was answered, at most {seconds} seconds ago, given another")
     if not served.ready:
         raise NotReady("model: is warming up", seconds=1)
-    return await _answer(request, state, served, _attend_to_stored(request, state, served, stored))
+    answer = await _answer(request, state, served, _attend_to_stored(request, state, served, stored))
+    answer.headers["Cache-Control"] = "no-store"  # a cache between us and the clients does not know whose it is
+    return answer
 
 
 async def _answer(request: Request, state: State, served: ServedModel, work: Coroutine[Any, Any, Response]) -> Response:
@@ -203,6 +212,21 @@ async def _attend_to_stored(request: Request, state: State, served: ServedModel,
     generator, generating = _as(served, Generator), GenerateOptions(priority=options.priority)
     return await generate_all(
         request, state, generator, modality, parsed, generating, attention=True, targets=stored.targets
+    )
+
+
+def _could_be_answered(served: ServedModel, stored: StoredRequest) -> bool:
+    """True if the model could have answered this request. Whoever can write to Redis can store any other."""
+    texts = (str, Pair) if served.manifest.task == "text-classification" else str
+    kind = bytes if isinstance(served.inputs, ImageInputs) else texts
+    if not stored.inputs or not all(isinstance(given, kind) for given in stored.inputs):
+        return False
+    if not isinstance(served, Generator):
+        return stored.targets is None
+    return (
+        stored.targets is not None
+        and len(stored.targets) == len(stored.inputs)
+        and all(map(served.can_generate, stored.targets))
     )
 
 

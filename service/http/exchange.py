@@ -14,6 +14,11 @@ class Exchange:
     """What is known of one request and its answer; each field is set by the layer that learns it."""
 
     id: str = ""
+    """The id of the request, in its header X-Request-Id and in the log: the client's, or the service's own."""
+    own_id: str = ""
+    """The id that the service made for the request; its answer carries this one."""
+    answer_id: str | None = None
+    """The id in the answer, once there is one: attention can be asked for by it."""
     method: str = ""
     key_name: str | None = None
     """The name of the API key that the request carries."""

@@ -18,7 +18,7 @@ from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import Tracer
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-"""An id that a client may choose for its request."""
+"""An id that a client may choose for its request, for its logs and ours; nothing is found by it."""
 METHODS = frozenset({"GET", "POST", "HEAD", "OPTIONS", "PUT", "DELETE", "PATCH"})
 """Methods that metrics tell apart."""
 log = structlog.get_logger()
@@ -40,7 +40,8 @@ class RequestLog:
             return
         exchange = exchange_of(scope)
         given = Headers(scope=scope).get("x-request-id", "")
-        exchange.id = given if REQUEST_ID.fullmatch(given) else secrets.token_hex(16)
+        exchange.own_id = secrets.token_hex(16)
+        exchange.id = given if REQUEST_ID.fullmatch(given) else exchange.own_id
         exchange.method = scope["method"] if scope["method"] in METHODS else "other"
 
         async def send_on(message: Message) -> None:
@@ -90,6 +91,7 @@ class RequestLog:
             route=route,
             model=scope.get("path_params", {}).get("model") if exchange.status != 404 else None,
             client=exchange.key_name,
+            answer=exchange.answer_id,
             status=exchange.status,
             refused=exchange.refused,
             milliseconds=round(seconds * 1000, 2),

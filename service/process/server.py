@@ -25,6 +25,7 @@ from service.inputs.sandbox.decoder_process import ForkServer
 from service.repository.served_model import ServedModel
 from service.settings import Settings
 from service.store.stored_request import Store
+from service.telemetry.logs import OUTPUT
 from service.telemetry.tracing import SILENT, Tracer
 
 SWITCH_SECONDS = 0.0005
@@ -32,6 +33,8 @@ SWITCH_SECONDS = 0.0005
 as they pass from the event loop to the device's thread and back."""
 PROBE_CONNECTIONS = 64
 """The limit of connections of the probe port."""
+ALIVE_SECONDS = 1.0
+"""Time between two signals of a worker that its event loop runs."""
 log = structlog.get_logger()
 
 
@@ -54,10 +57,12 @@ def serve(
     fork_server: ForkServer,
     tell_reload: Callable[[], None] | None = None,
     tracer: Tracer = SILENT,
+    tell_alive: Callable[[], None] | None = None,
 ) -> Stopped:
     """Serve until told to stop, on the socket of each port that the settings name.
 
-    A worker, which is given `tell_reload`, listens only once its models have run.
+    A worker is given `tell_reload` and `tell_alive`. It listens only once its models have run, and from then on tells
+    every ALIVE_SECONDS that its event loop runs.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     app = create_app(settings, models, store, when_ready, fork_server, tell_reload, tracer)
@@ -73,9 +78,17 @@ def serve(
             await server.listens.wait()
         await beside[name].serve(sockets=[listening[name]])
 
+    async def keep_telling() -> None:
+        await server.listens.wait()
+        while tell_alive:
+            tell_alive()
+            await asyncio.sleep(ALIVE_SECONDS)
+
     async def serve_all() -> None:
         others = [asyncio.create_task(serve_beside(name)) for name in beside if name in listening]
+        telling = asyncio.create_task(keep_telling())
         await server.serve(sockets=[listening["port"]])
+        telling.cancel()
         for one in beside.values():
             one.should_exit = True
         await asyncio.gather(*others)
@@ -112,6 +125,8 @@ class Server(uvicorn.Server):
         """The number of the signal to stop; 0 before there was one."""
         self._stop_at = math.inf
         self._reload: asyncio.Task[None] | None = None
+        self._reload_wanted = False
+        """True from a SIGHUP until a reload begins."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen, and to handle SIGHUP."""
@@ -154,21 +169,29 @@ class Server(uvicorn.Server):
             self._stop_at = time.monotonic() + self._drain_seconds
         elif self._stop_signal and not state.draining:
             self._stop_at = 0.0
+        OUTPUT.flush()
         self.should_exit = self.should_exit or time.monotonic() >= self._stop_at
         return await super().on_tick(counter)
 
     def _begin_reload(self) -> None:
-        self._reload = asyncio.create_task(self._reload_all())
+        """Reload; if a reload runs, then once more after it, however many signals come meanwhile."""
+        self._app.state.keys.reload()  # takes no time, and a key that was revoked ends now
+        self._reload_wanted = True
+        if self._reload is None or self._reload.done():
+            self._reload = asyncio.create_task(self._reload_while_wanted())
 
-    async def _reload_all(self) -> None:
-        self._app.state.keys.reload()
-        with contextlib.suppress(Refusal):  # `reload` has logged it
-            while True:
-                try:
-                    await self._app.state.regard.models.reload()
-                    return
-                except Conflict:  # the folder may have changed since the other reload began
-                    await asyncio.sleep(0.1)
+    async def _reload_while_wanted(self) -> None:
+        while self._reload_wanted:
+            self._reload_wanted = False
+            try:
+                await self._app.state.regard.models.reload()
+            except Conflict:  # the folder may have changed since the other reload began
+                self._reload_wanted = True
+                await asyncio.sleep(0.1)
+            except Refusal:
+                pass  # `reload` has logged it
+            except Exception:  # the next signal must not be lost
+                log.exception("reload failed")
 
 
 class ServerBeside(uvicorn.Server):

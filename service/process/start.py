@@ -22,6 +22,8 @@ from service.repository.trial_load import Trial
 from service.settings import Settings, SettingsError
 from service.store import open_store
 from service.telemetry import open_tracer
+from service.telemetry.logs import OUTPUT
+from service.telemetry.metric_files import allocate_all
 
 log = structlog.get_logger()
 
@@ -36,6 +38,8 @@ EXAMPLE_TEXTS = {
 def run(settings: Settings, worker: Worker | None = None) -> int:
     """Serve until stopped; return the exit status."""
     try:
+        if worker:
+            allocate_all(worker.folder)
         store = open_store(settings, worker.folder if worker else None)
         Keys(settings)
     except (SettingsError, ValueError, ImportError) as error:
@@ -80,14 +84,14 @@ def run(settings: Settings, worker: Worker | None = None) -> int:
             if worker is None or worker.number == 0:
                 _welcome(settings, url, models)
 
-        tell_reload = worker.tell_reload if worker else None
-        stopped = serve(settings, models, store, listening, when_ready, fork_server, tell_reload, tracer)
+        tell_reload, tell_alive = (worker.tell_reload, worker.tell_alive) if worker else (None, None)
+        stopped = serve(settings, models, store, listening, when_ready, fork_server, tell_reload, tracer, tell_alive)
     tracer.close()
     if stopped.failure:
         log.error("model cannot run", reason=stopped.failure)
         return 6
     if stopped.at_once:
-        sys.stdout.flush()
+        OUTPUT.close(seconds=0.1)
         os._exit(0)  # a normal exit would wait for running threads
     return 0
 
@@ -115,7 +119,7 @@ def _welcome(settings: Settings, url: str, models: Mapping[str, ServedModel]) ->
         return
     lines = [f"open  {url}/", f"      {url}/docs"]
     lines += [f"try   {_curl_command(served, f'{url}/v1/models/{name}')}" for name, served in models.items()]
-    print("", *lines, "", sep="\n", flush=True)  # noqa: T201 # for a person
+    OUTPUT.write("\n".join(["", *lines, "", ""]))
 
 
 def _curl_command(served: ServedModel, url: str) -> str:

@@ -6,7 +6,6 @@ that end. The workers share a folder with the stored requests and the metrics.
 """
 
 import contextlib
-import math
 import os
 import signal
 import subprocess
@@ -17,17 +16,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
-from prometheus_client.multiprocess import mark_process_dead
 
 from service.child_processes import end_with_parent
 from service.process.sockets import PORTS, bind, cannot_bind
 from service.settings import PREFIX, Settings
-from service.telemetry.metrics import SHARED_FOLDER_VARIABLE
+from service.telemetry.logs import OUTPUT
+from service.telemetry.metric_files import SHARED_FOLDER_VARIABLE, release
 
 WORKER_FLAG = "--worker"
 """The argument of a worker's process. Its number and the pid of the supervisor follow."""
 RESTART_SECONDS = 5.0
 """Pause before a worker that ended before it was ready is started again."""
+FIRST_SIGNAL: int = getattr(signal, "SIGRTMIN", 0)  # there are no workers where it does not exist
+READY, RELOAD, ALIVE = FIRST_SIGNAL, FIRST_SIGNAL + 1, FIRST_SIGNAL + 2
+"""What workers tell the supervisor. Signals of these numbers queue; two SIGHUPs would become one, of one sender."""
+LOOK_SECONDS = 1.0
+MOST_SILENT_LOOKS = 20
+"""A worker that was ready and is silent while the supervisor looks so often, LOOK_SECONDS apart, is killed. Looks are
+counted, not time, since the supervisor may have been stopped together with its workers."""
 log = structlog.get_logger()
 
 
@@ -43,11 +49,15 @@ class Worker:
 
     def tell_ready(self) -> None:
         """Tell the supervisor that this worker serves."""
-        self._tell(signal.SIGRTMIN)
+        self._tell(READY)
 
     def tell_reload(self) -> None:
         """Ask the supervisor to tell the other workers to reload."""
-        self._tell(signal.SIGHUP)
+        self._tell(RELOAD)
+
+    def tell_alive(self) -> None:
+        """Tell the supervisor that this worker's event loop runs."""
+        self._tell(ALIVE)
 
     def _tell(self, number: int) -> None:
         if os.getppid() == self.supervisor:  # otherwise the supervisor has ended, and this worker ends too
@@ -92,9 +102,12 @@ class Workers:
 
     def __init__(self, count: int, environment: dict[str, str]) -> None:
         self._environment = environment
-        self._signals = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGRTMIN}
+        self._signals = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, READY, RELOAD, ALIVE}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._ready: set[int] = set()
+        self._silent_looks: dict[int, int] = {}
+        """Looks since a worker that is ready last told that it is alive, by number."""
+        self._look_at = time.monotonic()
         self._start_at = {0: 0.0}
         """The times (monotonic) at which workers that are not running are to be started, by number."""
         self._held_back = set(range(1, count))
@@ -113,16 +126,22 @@ class Workers:
                 except OSError as error:
                     log.error("worker cannot be started", worker=number, reason=error.strerror)
                     self._start_at[number] = time.monotonic() + RESTART_SECONDS
-            seconds = min(self._start_at.values(), default=math.inf) - time.monotonic()
-            received = signal.sigtimedwait(self._signals, min(max(seconds, 0), 3600))
-            if received and received.si_signo == signal.SIGRTMIN:
+            if self._look_at <= time.monotonic():
+                self._look()
+            seconds = min([self._look_at, *self._start_at.values()]) - time.monotonic()
+            received = signal.sigtimedwait(self._signals, max(seconds, 0))
+            if received and received.si_signo == READY:
                 self._note_ready(received.si_pid)
+            elif received and received.si_signo == ALIVE:
+                self._silent_looks |= dict.fromkeys(self._numbers(received.si_pid), 0)
             elif received and received.si_signo == signal.SIGCHLD:
                 for number, process in list(self._processes.items()):
                     if process.poll() is not None:
                         self._note_end(number)
                 self._reap_orphans()
             elif received and received.si_signo == signal.SIGHUP:
+                self._forward(signal.SIGHUP)
+            elif received and received.si_signo == RELOAD:
                 self._forward(signal.SIGHUP, except_pid=received.si_pid)
             elif received:
                 self._stop(received.si_signo)
@@ -143,8 +162,22 @@ class Workers:
             process_group=0,  # only the supervisor gets the terminal's signals, and forwards them
         )
 
+    def _look(self) -> None:
+        """Count a look at every worker that has been ready, and kill those that have been silent for too many."""
+        OUTPUT.flush()
+        self._look_at = time.monotonic() + LOOK_SECONDS
+        for number in self._silent_looks:
+            self._silent_looks[number] += 1
+            if self._silent_looks[number] > MOST_SILENT_LOOKS:
+                log.error("worker is silent, and is killed", worker=number, seconds=MOST_SILENT_LOOKS * LOOK_SECONDS)
+                self._processes[number].kill()
+
+    def _numbers(self, pid: int) -> list[int]:
+        """Return the number of the worker of a process, or nothing if it has ended."""
+        return [number for number, process in self._processes.items() if process.pid == pid]
+
     def _note_ready(self, pid: int) -> None:
-        self._ready |= {number for number, process in self._processes.items() if process.pid == pid}
+        self._ready |= set(self._numbers(pid))
         if not self._stopping:
             self._start_at |= dict.fromkeys(self._held_back, 0.0)
             self._held_back = set()
@@ -152,12 +185,11 @@ class Workers:
     def _note_end(self, number: int) -> None:
         process, was_ready = self._processes.pop(number), number in self._ready
         self._ready.discard(number)
-        mark_process_dead(process.pid, self._environment[SHARED_FOLDER_VARIABLE])  # type: ignore[no-untyped-call]
+        self._silent_looks.pop(number, None)
+        # before it was ready its metrics hold nothing
+        release(Path(self._environment[SHARED_FOLDER_VARIABLE]), process.pid, counted=was_ready)
         # a signal is reported as a shell does
         status = process.returncode if process.returncode >= 0 else 128 - process.returncode
-        if not was_ready:  # its metrics hold nothing yet
-            for file in Path(self._environment[SHARED_FOLDER_VARIABLE]).glob(f"*_{process.pid}.db"):
-                file.unlink()
         if self._stopping:
             ended_unready = process.returncode == -signal.SIGTERM  # the signal came before it had its handler
             self._status = max(self._status, 0 if ended_unready else status)

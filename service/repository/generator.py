@@ -56,6 +56,11 @@ class Generator(ServedModel):
         """True if targets continue their source, in one sequence with it."""
         return self.generation.start is None
 
+    def can_generate(self, target: Sequence[int]) -> bool:
+        """True if a target of these tokens can come from this model."""
+        vocabulary = int(self.sessions["decode"].graph.outputs[0].axes[-1])
+        return 0 < len(target) <= self.generation.max_new_tokens and all(0 <= token < vocabulary for token in target)
+
     def start(self, device: Device, metrics: Metrics, tracer: Tracer) -> None:
         """Make the lanes of attention and relevance, and the decode loop."""
         super().start(device, metrics, tracer)

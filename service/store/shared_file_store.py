@@ -1,6 +1,7 @@
 """The store in a file, for several workers on one machine."""
 
 import asyncio
+import math
 import sqlite3
 import time
 from collections.abc import Callable
@@ -10,23 +11,26 @@ from pathlib import Path
 import structlog
 
 from service.errors import NotReady
-from service.store.stored_request import ID_PATTERN, StoredRequest, check_id, pack, unpack
+from service.store.stored_request import ID_PATTERN, StoredRequest, entry_name, pack, unpack
 
+QUIET_SECONDS = 10.0
+"""The least time between two log lines about requests that are not kept."""
 log = structlog.get_logger()
 
 
 class SharedFileStore:
     """Holds requests in an SQLite file that the workers of one service share, with the limits of MemoryStore.
 
-    Triggers count the requests and add up their bytes. A put that finds the file locked for longer than LOCK_SECONDS
-    stores nothing. Raises ValueError if the file cannot be used.
+    Triggers count the requests and add up their bytes. A put that finds the file locked for longer than LOCK_SECONDS,
+    or the disk full, stores nothing. (SQLite maps the index of its log, `-shm`, but writes every page of it before: a
+    full disk is an error and no SIGBUS.) Raises ValueError if the file cannot be used.
     """
 
     SCHEMA = """
         PRAGMA journal_mode = WAL;
         PRAGMA journal_size_limit = 4194304;
         PRAGMA synchronous = OFF;
-        CREATE TABLE IF NOT EXISTS requests (id TEXT PRIMARY KEY, until REAL, size INTEGER, packed BLOB);
+        CREATE TABLE IF NOT EXISTS requests (name TEXT PRIMARY KEY, until REAL, size INTEGER, packed BLOB);
         CREATE INDEX IF NOT EXISTS oldest ON requests (until);
         CREATE TABLE IF NOT EXISTS totals (one INTEGER PRIMARY KEY, count INTEGER, size INTEGER);
         INSERT OR IGNORE INTO totals VALUES (1, 0, 0);
@@ -43,6 +47,7 @@ class SharedFileStore:
         self._count = count
         self._limit = size
         self._seconds = seconds
+        self._quiet_until = -math.inf
         self._clock = clock  # the monotonic clock is the same in all processes of a machine
         try:
             self._file = sqlite3.connect(file, timeout=self.LOCK_SECONDS, isolation_level=None, check_same_thread=False)
@@ -51,44 +56,48 @@ class SharedFileStore:
             raise ValueError(f"TMPDIR: what workers share cannot be kept there: {error}") from error
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
 
-    async def put(self, id: str, request: StoredRequest) -> None:  # noqa: A002 # the word of the API
+    async def put(self, id: str, owner: str | None, request: StoredRequest) -> None:  # noqa: A002 # the word of the API
         """Store a request. A failure is logged. Raises ValueError if the id is malformed."""
-        check_id(id)
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._put, id, request)
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._put, entry_name(id, owner), request)
 
-    async def get(self, id: str) -> StoredRequest | None:  # noqa: A002 # the word of the API
-        """Return a request, or None if it is not stored, or no longer. Raises NotReady if the file cannot be read."""
+    async def get(self, id: str, owner: str | None) -> StoredRequest | None:  # noqa: A002 # the word of the API
+        """Return a request, or None if this owner has none of this id, or no longer.
+
+        Raises NotReady if the file cannot be read.
+        """
         if not ID_PATTERN.fullmatch(id):
             return None
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._get, id)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._get, entry_name(id, owner))
 
     async def close(self) -> None:
         """Close the file. The supervisor removes it after the workers have ended."""
         self._thread.shutdown()
         self._file.close()
 
-    def _put(self, id: str, request: StoredRequest) -> None:  # noqa: A002 # the word of the API
+    def _put(self, name: str, request: StoredRequest) -> None:
         packed = pack(request)
         try:
             self._file.execute("BEGIN IMMEDIATE")
             with self._file:  # commits, or rolls back
                 now = self._clock()
-                self._file.execute("DELETE FROM requests WHERE id = ? OR until <= ?", (id, now))
+                self._file.execute("DELETE FROM requests WHERE name = ? OR until <= ?", (name, now))
                 if not self._count or len(packed) > self._limit:
                     return
                 while not self._has_room(len(packed)):
                     self._file.execute(
                         "DELETE FROM requests WHERE rowid = (SELECT rowid FROM requests ORDER BY until, rowid)"
                     )
-                row = (id, now + self._seconds, len(packed), packed)
+                row = (name, now + self._seconds, len(packed), packed)
                 self._file.execute("INSERT INTO requests VALUES (?, ?, ?, ?)", row)
         except sqlite3.Error as error:
-            log.warning("request is not kept", reason=str(error))
+            if (now := time.monotonic()) >= self._quiet_until:  # a full disk fails every request
+                self._quiet_until = now + QUIET_SECONDS
+                log.warning("request is not kept", reason=str(error))
 
-    def _get(self, id: str) -> StoredRequest | None:  # noqa: A002 # the word of the API
+    def _get(self, name: str) -> StoredRequest | None:
         try:
-            select = "SELECT packed FROM requests WHERE id = ? AND until > ?"
-            found = self._file.execute(select, (id, self._clock())).fetchone()
+            select = "SELECT packed FROM requests WHERE name = ? AND until > ?"
+            found = self._file.execute(select, (name, self._clock())).fetchone()
         except sqlite3.Error as error:
             log.warning("kept requests cannot be read", reason=str(error))
             raise NotReady("id: what it stands for is kept in a file that cannot be read", seconds=5) from None

@@ -13,8 +13,7 @@ from service.inputs.model_input import Pair, Text
 FORMAT_VERSION: Literal[1] = 1
 """The version of the packed form. Raise it with every change that another version of the service would misread."""
 ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}")
-"""The ids that a client may give to its request. A test compares it with REQUEST_ID of http/request_log.py."""
-"""The ids that a client may give to its request."""
+"""The ids that a store takes. (Earlier versions of the service let clients choose them.)"""
 TEXT_ENCODING = ("utf-8", "surrogatepass")
 """Texts are stored as they were read, with lone surrogates too."""
 
@@ -93,22 +92,32 @@ def unpack(data: bytes) -> StoredRequest | None:
 
 
 class Store(Protocol):
-    """Requests by id, with limits of count, bytes and age; the oldest are removed first.
+    """Requests by owner and id, with limits of count, bytes and age; the oldest are removed first.
 
-    A request larger than the limit of bytes is not stored. A second put with the same id replaces the first.
+    The owner is the name of the API key that sent the request; without keys it is None. A request larger than the limit
+    of bytes is not stored. A second put with the same owner and id replaces the first.
     """
 
-    async def put(self, id: str, request: StoredRequest) -> None:  # noqa: A002 # the word of the API
-        """Store a request. A server that cannot be reached is logged. Raises ValueError if the id is malformed."""
+    async def put(self, id: str, owner: str | None, request: StoredRequest) -> None:  # noqa: A002 # the word of the API
+        """Store a request. A store that fails is logged. Raises ValueError if the id is malformed."""
 
-    async def get(self, id: str) -> StoredRequest | None:  # noqa: A002 # the word of the API
-        """Return a request, or None if it is not stored, or no longer. Raises NotReady if the store cannot be read."""
+    async def get(self, id: str, owner: str | None) -> StoredRequest | None:  # noqa: A002 # the word of the API
+        """Return a request, or None if this owner has none of this id, or no longer.
+
+        Raises NotReady if the store cannot be read.
+        """
 
     async def close(self) -> None:
         """Free all resources."""
 
 
-def check_id(id: str) -> None:  # noqa: A002 # the word of the API
-    """Raise ValueError if an id is malformed."""
+def entry_name(id: str, owner: str | None) -> str:  # noqa: A002 # the word of the API
+    """Return the key of an entry: `id`, or `owner:id`. Raises ValueError if the id is malformed.
+
+    A store finds an entry by this key alone, so another owner's id is looked up, and takes as long, as an unknown one.
+    Neither ids nor names of keys hold a colon. Without an owner it is what earlier versions of the service use, which
+    know no owners; they do not find an entry with one, since it is no id.
+    """
     if not ID_PATTERN.fullmatch(id):
         raise ValueError(f"id: must match {ID_PATTERN.pattern}, given another")
+    return id if owner is None else f"{owner}:{id}"

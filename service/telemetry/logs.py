@@ -1,35 +1,29 @@
 """Logs on standard output: one JSON object per line, or lines for people on a terminal."""
 
-import contextlib
 import logging
-import sys
+import os
+from typing import Any
 
 import orjson
 import structlog
 
 from service.settings import Settings
+from service.telemetry.log_output import STANDARD_ERROR, STANDARD_OUTPUT, LogOutput, never_block
 
 TRACEBACKS = structlog.processors.ExceptionRenderer(
     structlog.tracebacks.ExceptionDictTransformer(show_locals=False)  # local variables hold what clients sent
 )
 
 
-class StandardOutput:
-    """Standard output, looked up for each line. If it cannot be written to, the line is lost; nothing fails."""
-
-    def write(self, text: str) -> None:
-        """Write a text."""
-        with contextlib.suppress(OSError):
-            sys.stdout.write(text)
-
-    def flush(self) -> None:
-        """Flush what was written."""
-        with contextlib.suppress(OSError):
-            sys.stdout.flush()
+OUTPUT = LogOutput(STANDARD_OUTPUT)
+"""Standard output of this process. Whoever serves or supervises flushes it now and then, and closes it at the end."""
 
 
 def configure(settings: Settings) -> None:
-    """Send structlog's events, and warnings of other libraries, to standard output in the format of the settings."""
+    """Send structlog's events, and warnings of other libraries, to standard output in the format of the settings.
+
+    From then on neither standard output nor standard error blocks.
+    """
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -41,24 +35,35 @@ def configure(settings: Settings) -> None:
         if settings.log_format == "json"
         else [
             structlog.dev.ConsoleRenderer(
-                colors=sys.stdout.isatty(),
+                colors=os.isatty(STANDARD_OUTPUT),
                 exception_formatter=structlog.dev.plain_traceback,  # the coloured one shows local variables
             )
         ]
     )
+    never_block(STANDARD_OUTPUT)
+    never_block(STANDARD_ERROR)
+
+    def describe_dropped(count: int) -> str:
+        line: Any = {"event": "log lines were dropped, nobody read them", "count": count}
+        for process in (*shared, *last):
+            line = process(None, "warning", line)
+        return f"{line}\n"
+
+    OUTPUT.describe_dropped = describe_dropped
     structlog.configure(
         processors=[*shared, *last],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(StandardOutput()),  # type: ignore[arg-type] # it has the methods that are called
+        logger_factory=structlog.WriteLoggerFactory(OUTPUT),  # type: ignore[arg-type] # it has the methods that are called
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(StandardOutput())
+    handler = logging.StreamHandler(OUTPUT)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=[_remove_logging_metadata, *last])
     )
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(max(level, logging.WARNING))
+    logging.captureWarnings(capture=True)
 
 
 def _remove_logging_metadata(

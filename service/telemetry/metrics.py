@@ -7,10 +7,11 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, G
 from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.responses import Response
 
+from service.telemetry.logs import OUTPUT
+from service.telemetry.metric_files import SHARED_FOLDER_VARIABLE
+
 DURATION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 """Upper bounds of the buckets of durations, in seconds."""
-SHARED_FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
-"""The environment variable that names, for prometheus-client, the folder in which several processes count together."""
 
 
 class Metrics:
@@ -61,10 +62,21 @@ class Metrics:
         self.model_info = gauge(
             "model_info", "1 for what is served.", "model", "version", "provider", "precision", of="max"
         )
+        self.log_lines_dropped = counter(
+            "log_lines_dropped", "Lines of the log that nobody read, beyond those that wait."
+        )
+        self._drops_counted = 0
         self.device_memory = gauge("device_memory_bytes", "Bytes held on a device other than the CPU.", "device")
+
+    def count_dropped_lines(self) -> None:
+        """Bring the count of dropped lines of the log up to date."""
+        dropped = OUTPUT.dropped
+        self.log_lines_dropped.inc(dropped - self._drops_counted)
+        self._drops_counted = dropped
 
     def exposition(self) -> Response:
         """Return all metrics in the text format of Prometheus."""
+        self.count_dropped_lines()
         registry = self.registry
         if SHARED_FOLDER_VARIABLE in os.environ:
             MultiProcessCollector(registry := CollectorRegistry())  # type: ignore[no-untyped-call]

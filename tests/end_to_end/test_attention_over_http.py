@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import re
 import time
 
 import httpx
@@ -11,6 +12,7 @@ import pytest
 from PIL import Image
 
 from tests.conftest import ROOT, served
+from tests.samples.api_keys import EVERY_SCOPE, bearer, line
 
 SEVEN = (ROOT / "tests/data/digits/seven.png").read_bytes()
 TEXT = "on Tuesday, the 23rd of March 2021"
@@ -225,6 +227,43 @@ def test_an_unknown_id_and_one_of_another_model_are_refused(client):
         assert answer.status_code == 404
         assert "never" not in answer.json()["detail"]
     assert client.get(f"/v1/attention/{found}", params={"model": "digits"}).status_code == 200
+
+
+def test_an_id_that_a_client_gives_is_for_logs_alone(client):
+    """Otherwise an id that is in use could be given again, which would replace what it stands for."""
+    mine = {"X-Request-Id": "invoice-17"}
+    answers = [post(client, "/classify", headers=mine) for _ in range(2)]
+    assert [answer.headers["X-Request-Id"] for answer in answers] == ["invoice-17"] * 2
+    ids = {answer.json()["id"] for answer in answers}
+    assert len(ids) == 2
+    assert all(re.fullmatch("[0-9a-f]{32}", one) for one in ids)
+    assert client.get("/v1/attention/invoice-17").status_code == 404
+    assert {client.get(f"/v1/attention/{one}").status_code for one in ids} == {200}
+    body = {"inputs": TEXT, "stream": True}
+    with client.stream("POST", f"{DATES}/generate", json=body, headers=mine) as answer:
+        assert answer.headers["X-Request-Id"] == "invoice-17"
+        (done,) = re.findall("event: done\ndata: (.*)\n", answer.read().decode())
+    streamed = json.loads(done)["id"]
+    assert client.get(f"/v1/attention/{streamed}").status_code == 200
+    lines = [line for line in map(json.loads, client.lines()) if line.get("request") == "invoice-17"]
+    assert {line["answer"] for line in lines if line["event"] == "request"} == {*ids, streamed}
+
+
+def test_attention_by_id_belongs_to_the_name_of_the_key_that_sent_the_input(artifacts, tmp_path):
+    file = tmp_path / "keys"
+    file.write_text(line("old", name="alice") + line("new", name="alice") + line("b", EVERY_SCOPE, "bob"))
+    for store in ({}, {"workers": 2}):
+        with served(artifacts, api_keys=file, **store) as client:
+            sent = post(client, "/classify", headers=bearer("old"))
+            path = f"/v1/attention/{sent.json()['id']}"
+            assert sent.headers["X-Request-Id"] == sent.json()["id"]
+            for key in ("old", "new"):  # of one name, while the one replaces the other
+                answer = client.get(path, headers=bearer(key))
+                assert (answer.status_code, answer.headers["Cache-Control"]) == (200, "no-store")
+            theirs, unknown = client.get(path, headers=bearer("b")), client.get("/v1/attention/x", headers=bearer("b"))
+            assert theirs.status_code == unknown.status_code == 404
+            assert theirs.content == unknown.content
+            assert theirs.headers.keys() == unknown.headers.keys()
 
 
 def test_a_refused_request_is_not_stored(client):

@@ -1,5 +1,8 @@
 """Replicas of the service that store requests in the same Redis redis_server."""
 
+import json
+
+from service.store.redis_store import ENTRY_KEY_PREFIX
 from tests.conftest import ROOT, served, start
 
 
@@ -30,3 +33,25 @@ def test_a_service_whose_redis_url_cannot_be_used_says_so_and_ends(artifacts):
     assert process.returncode == 2
     assert "settings cannot be used:\nREGARD_REDIS_URL: must be redis://" in said
     assert "s3cret" not in said
+
+
+def test_whatever_else_is_in_redis_is_an_unknown_id(running_redis, artifacts):
+    """A value of another type, other bytes, and requests that their model could never have answered."""
+    header = {"format": 1, "model": "digits", "version": "1", "truncate": False, "targets": None}
+    text, image = [["text", 3]], [["image", 3]]
+    dates = {"model": "dates", "targets": [[1, 2]], "inputs": text}
+    changes = [
+        {"inputs": text}, {"inputs": []}, {"inputs": image, "targets": [[1]]}, {"inputs": image, "model": "none"},
+        dates | {"inputs": image}, dates | {"targets": None}, dates | {"targets": []}, dates | {"targets": [[]]},
+        dates | {"targets": [[-1]]}, dates | {"targets": [[10**30]]}, dates | {"targets": [[10**6]]},
+        dates | {"targets": [[1] * 10_000]}, dates | {"inputs": [["pair", 1, 2]]},
+    ]  # fmt: skip
+    with served(artifacts, redis_url=running_redis.url) as client:
+        for number, change in enumerate(changes):
+            packed = json.dumps(header | change) + "\n" + "abc" * len((header | change)["inputs"])
+            running_redis.ask("SET", f"{ENTRY_KEY_PREFIX}{number}", packed)
+        running_redis.ask("LPUSH", f"{ENTRY_KEY_PREFIX}list", "x")
+        running_redis.ask("SET", f"{ENTRY_KEY_PREFIX}bytes", "\udcff\n")
+        for name in (*range(len(changes)), "list", "bytes"):
+            assert client.get(f"/v1/attention/{name}").status_code == 404, name
+        assert client.get("/health/ready").status_code == 200

@@ -65,4 +65,4 @@ def of_size(size, fill=b"x"):
 
 async def there(store, ids):
     """Return those of the ids that are stored."""
-    return "".join([id_ for id_ in ids if await store.get(id_)])
+    return "".join([id_ for id_ in ids if await store.get(id_, None)])

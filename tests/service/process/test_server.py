@@ -1,14 +1,21 @@
 """A service that is told to stop answers what is in flight, and stops in time."""
 
+import asyncio
+import contextlib
+import fcntl
 import json
 import signal
 import socket
 import threading
 import time
+from types import SimpleNamespace
 
 import httpx
 import pytest
+import uvicorn
 
+from service.errors import Conflict, Unacceptable
+from service.process.server import Server
 from tests.conftest import served, start
 from tests.samples.http_requests import PNG, SEVEN
 
@@ -118,3 +125,117 @@ def test_a_service_told_to_stop_while_it_loads_stops_without_a_failure(artifacts
     said, _ = process.communicate(timeout=10)
     assert process.returncode == 0
     assert "Traceback" not in said
+
+
+F_SETPIPE_SZ = 1031
+
+
+@contextlib.contextmanager
+def with_a_small_pipe(artifacts, **settings):
+    """Start a service that logs to a pipe of some ten lines; gives its process and a client once it is ready."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = start(artifacts, port=port, **settings)
+    try:
+        fcntl.fcntl(process.stdout, F_SETPIPE_SZ, 4096)
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+            until_ready(client)
+            yield process, client
+    finally:
+        process.kill()
+        process.wait(30)
+        process.stdout.close()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_log_that_nobody_reads_stops_neither_answers_nor_health_and_loses_no_line(artifacts, workers):
+    with with_a_small_pipe(artifacts, workers=workers) as (process, client):
+        for number in range(100):
+            assert client.get("/v1/models", headers={"X-Request-Id": f"number-{number}"}).status_code == 200
+        assert client.get("/health/live").status_code == 200
+        said = []
+        reading = threading.Thread(target=lambda: said.extend(map(json.loads, process.stdout)))
+        reading.start()
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and not any(line.get("request") == "number-99" for line in said):
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        reading.join(30)
+    numbers = [line["request"] for line in said if line.get("request", "").startswith("number-")]
+    assert numbers == [f"number-{number}" for number in range(100)]
+
+
+def test_a_service_whose_log_nobody_reads_ends_when_told(artifacts):
+    with with_a_small_pipe(artifacts) as (process, client):
+        for _ in range(50):
+            client.get("/v1/models")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+
+
+def until_ready(client):
+    for _ in range(600):
+        try:
+            if client.get("/health/ready").status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.1)
+    raise TimeoutError("the service is not ready after 60 seconds")
+
+
+class Models:
+    """Stands in for the registry: each reload takes until it is let go on."""
+
+    def __init__(self):
+        self.begun = self.busy = 0
+        self.go_on = asyncio.Event()
+        self.error = None
+
+    async def reload(self):
+        if self.busy:
+            raise Conflict("reload: one at a time, another is running")
+        self.begun, self.busy = self.begun + 1, 1
+        await self.go_on.wait()
+        self.busy = 0
+        if self.error:
+            raise self.error
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("error", [None, Unacceptable("artifacts: none"), OSError("no")])
+async def test_signals_during_a_reload_lead_to_one_more_after_it(error):
+    models, keys = Models(), SimpleNamespace(reload=lambda: None)
+    models.error = error
+    app = SimpleNamespace(state=SimpleNamespace(keys=keys, regard=SimpleNamespace(models=models)))
+    server = Server(uvicorn.Config(app), app, 0, worker=False)
+    server._begin_reload()
+    await asyncio.sleep(0)
+    for _ in range(5):
+        server._begin_reload()
+        await asyncio.sleep(0)
+    assert models.begun == 1
+    models.go_on.set()
+    await server._reload
+    assert models.begun == 2
+    server._begin_reload()
+    await server._reload
+    assert models.begun == 3
+
+
+@pytest.mark.anyio
+async def test_signals_during_a_reload_by_the_admin_port_lead_to_one_after_it():
+    models, keys = Models(), SimpleNamespace(reload=lambda: None)
+    app = SimpleNamespace(state=SimpleNamespace(keys=keys, regard=SimpleNamespace(models=models)))
+    server = Server(uvicorn.Config(app), app, 0, worker=False)
+    other = asyncio.create_task(models.reload())
+    await asyncio.sleep(0)
+    for _ in range(5):
+        server._begin_reload()
+        await asyncio.sleep(0.03)
+    assert models.begun == 1
+    models.go_on.set()
+    await asyncio.gather(other, server._reload)
+    assert models.begun == 2

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import httpx
@@ -100,8 +101,8 @@ def two(artifacts, tmp_path_factory):
 
 def test_workers_share_a_port_stored_requests_and_metrics(two):
     assert answering(two) == {0, 1}
-    assert ask(two, **{"X-Request-Id": "one"}).status_code == 200
-    assert {get(f"{two.base_url}/v1/attention/one").status_code for _ in range(20)} == {200}
+    path = f"/v1/attention/{ask(two).json()['id']}"
+    assert {get(f"{two.base_url}{path}").status_code for _ in range(20)} == {200}
     counted = [get(f"{two.admin}/metrics").text for _ in range(10)]
     sample = re.compile(r'^regard_requests_total{.*route="/v1/models/{model}/classify".*} (.*)$', re.MULTILINE)
     assert [sample.findall(text) for text in counted] == [["41.0"]] * 10
@@ -157,6 +158,58 @@ def test_a_reload_by_the_admin_port_reaches_every_worker(two):
     replaced(two, "3")
     time.sleep(0.5)  # in which the one that answered might be told too
     assert reloads() - before == 2
+
+
+def test_a_signal_to_reload_is_not_lost_beside_the_word_of_a_worker_that_reloaded(two):
+    """Two pending SIGHUPs are one, with the sender of the first, whom the supervisor would not have told."""
+
+    def reloads():
+        return Counter(line["worker"] for line in events(two, "reload") if line["model"] == "dates")
+
+    before = reloads()
+    halt(two.process.pid)
+    assert httpx.post(f"{two.admin}/admin/reload", timeout=30).status_code == 200
+    two.process.send_signal(signal.SIGHUP)
+    os.kill(two.process.pid, signal.SIGCONT)
+    until(lambda: sorted((reloads() - before).values())[-1:] == [2])
+    until(lambda: len(reloads() - before) == 2)
+
+
+def test_a_full_disk_ends_no_worker(artifacts, small_disk, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(small_disk.folder))
+    with served(artifacts, workers=2, keep_bytes=1 << 30) as client:
+        ready(client, 2)
+        small_disk.fill()
+        assert {ask(client).status_code for _ in range(100)} == {200}
+        assert get(f"{client.base_url}/metrics").status_code == 200
+        assert not events(client, "worker ended, and is started again")
+
+
+def test_without_room_for_what_workers_share_the_start_fails_with_the_reason(artifacts, small_disk, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(small_disk.folder))
+    small_disk.fill(leave=1 << 20)
+    process = start(artifacts, port=0, workers=2)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "TMPDIR: what workers share cannot be kept there: No space left on device" in said
+
+
+def test_a_worker_that_is_stopped_by_a_signal_is_replaced(artifacts):
+    """Otherwise the kernel deals it half of the connections for ever."""
+    code = (
+        "import runpy, sys; from service.process import workers; workers.MOST_SILENT_LOOKS = 5\n"
+        "sys.argv = ['service']; runpy.run_module('service', run_name='__main__')"
+    )
+    with served(artifacts, workers=2, program=["-c", code]) as client:
+        ready(client, 2)
+        time.sleep(1.5)  # until both have told that they are alive
+        before = pids(client)
+        os.kill(before[1], signal.SIGSTOP)
+        until(lambda: events(client, "worker is silent, and is killed"), 60)
+        until(lambda: len(events(client, "ready")) >= 3, 60)
+        after = pids(client)
+        assert after[0] == before[0]
+        assert after[1] != before[1]
 
 
 def test_workers_that_are_told_to_stop_leave_no_process_and_no_file(two):

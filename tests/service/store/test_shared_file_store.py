@@ -1,9 +1,12 @@
+import asyncio
 import sqlite3
+import sys
 
 import pytest
 from structlog.testing import capture_logs
 
 from service.errors import NotReady
+from tests.conftest import ROOT
 from tests.samples.stores import InFile, closing, of_size, there
 
 pytestmark = pytest.mark.anyio
@@ -13,16 +16,46 @@ async def test_a_locked_or_broken_file_loses_a_stored_request_and_fails_no_answe
     place = InFile(tmp_path / "kept.sqlite")
 
     async with closing(place.store()) as store:
-        await store.put("a", of_size(200))
+        await store.put("a", None, of_size(200))
         with sqlite3.connect(place.file) as other:
             other.execute("BEGIN IMMEDIATE")
             with capture_logs() as logs:
-                await store.put("b", of_size(200))
+                await store.put("b", None, of_size(200))
         assert [line["event"] for line in logs] == ["request is not kept"]
         assert await there(store, "ab") == "a"
-        await store.put("b", of_size(200))
+        await store.put("b", None, of_size(200))
         assert await there(store, "ab") == "ab"
         with sqlite3.connect(place.file) as other:
             other.execute("DROP TABLE requests")
         with pytest.raises(NotReady):
-            await store.get("a")
+            await store.get("a", None)
+
+
+FULL = """
+import asyncio, sys
+from tests.samples.stores import InFile, of_size
+
+async def puts():
+    store = InFile(sys.argv[1]).store(count=10_000)
+    for number in range(200):
+        await store.put(str(number), None, of_size(3000))
+    print(sum([await store.get(str(number), None) is not None for number in range(200)]))
+
+asyncio.run(puts())
+"""
+
+
+async def test_a_full_disk_loses_stored_requests_and_ends_no_process(small_disk):
+    place = InFile(small_disk.folder / "kept.sqlite")
+    async with closing(place.store()) as store:
+        await store.put("a", None, of_size(3000))
+        small_disk.fill()
+        command = [sys.executable, "-c", FULL, place.file]
+        output = {"cwd": ROOT, "stdout": asyncio.subprocess.PIPE}
+        working = [await asyncio.create_subprocess_exec(*command, **output) for _ in "abc"]
+        said = [(await process.communicate())[0] for process in working]
+        assert [process.returncode for process in working] == [0, 0, 0]
+        assert all(0 < text.count(b"request is not kept") < 100 for text in said)
+        small_disk.empty()
+        await store.put("b", None, of_size(3000))
+        assert await store.get("b", None)

@@ -1,0 +1,101 @@
+"""The files in which workers count together: prometheus-client maps them into memory.
+
+A file that is only as long as its map has no blocks on the disk yet. If the disk is full when a page of it is first
+written, the kernel ends the process with SIGBUS. So the blocks are allocated before the map is used.
+"""
+
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import prometheus_client.values
+import structlog
+from prometheus_client.mmap_dict import MmapedDict
+from prometheus_client.multiprocess import mark_process_dead
+
+SHARED_FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+"""The environment variable that names, for prometheus-client, the folder in which several processes count together."""
+PREFIXES = ("counter", "gauge_livesum", "gauge_livemax", "histogram")
+"""How the names of a worker's files begin. A test compares them with what Metrics uses."""
+FILE_BYTES = 1 << 20
+"""Bytes of each file at the start. It has room for some thousand time series; a file that is full doubles."""
+MOST_ENTRY_OVERHEAD = 32
+"""Bytes of an entry besides its name: a length, padding, a value and a time."""
+log = structlog.get_logger()
+
+
+class AllocatedFile(MmapedDict):
+    """A file of metrics whose blocks exist. Time series for which there is no room are not counted."""
+
+    def __init__(self, filename: str, read_mode: bool = False) -> None:
+        if not read_mode:
+            allocate(Path(filename))
+        super().__init__(filename, read_mode)  # type: ignore[no-untyped-call]
+        self._told = False
+
+    def read_value(self, key: str) -> Any:  # noqa: ANN401 # not typed there either
+        """Return the value and the time of a time series, zeros if it is new."""
+        return super().read_value(key) if self._has_room(key) else (0.0, 0.0)  # type: ignore[no-untyped-call]
+
+    def write_value(self, key: str, value: float, timestamp: float) -> None:
+        """Set the value and the time of a time series."""
+        if self._has_room(key):
+            super().write_value(key, value, timestamp)  # type: ignore[no-untyped-call]
+
+    def _has_room(self, key: str) -> bool:
+        """True if a time series is in the file, or fits into it once it has doubled."""
+        if key in self._positions:
+            return True
+        needed, size = self._used + len(key.encode()) + MOST_ENTRY_OVERHEAD, self._capacity
+        while size < needed:
+            size *= 2
+        try:
+            if size > self._capacity:
+                os.posix_fallocate(self._f.fileno(), 0, size)
+        except OSError as error:
+            if not self._told:
+                log.error("metrics are not counted, there is no room for them", reason=error.strerror)
+            self._told = True
+            return False
+        return True
+
+
+def allocate(file: Path) -> None:
+    """Make a file of FILE_BYTES whose blocks exist, unless it exists. Raises OSError if there is no room."""
+    if file.exists():
+        return
+    new = file.with_suffix(".new")  # whoever reads all files must not find one without content
+    descriptor = os.open(new, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        os.posix_fallocate(descriptor, 0, FILE_BYTES)
+        new.rename(file)
+    except OSError:
+        new.unlink()
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def allocate_all(folder: Path) -> None:
+    """Make the files of this process, and let prometheus-client allocate whatever else it makes.
+
+    Raises ValueError if there is no room.
+    """
+    prometheus_client.values.MmapedDict = AllocatedFile  # type: ignore[attr-defined] # it offers no other way
+    try:
+        for prefix in PREFIXES:
+            allocate(folder / f"{prefix}_{os.getpid()}.db")
+    except OSError as error:
+        raise ValueError(f"TMPDIR: what workers share cannot be kept there: {error.strerror}") from error
+
+
+def release(folder: Path, pid: int, *, counted: bool) -> None:
+    """Free what the files of a process that has ended do not need: all of them unless it has `counted` something."""
+    mark_process_dead(pid, str(folder))  # type: ignore[no-untyped-call]
+    for file in folder.glob(f"*_{pid}.*"):
+        if counted and file.suffix == ".db":
+            with file.open("r+b") as opened:
+                opened.truncate(max(struct.unpack("i", opened.read(4))[0], 8))
+        else:
+            file.unlink()
