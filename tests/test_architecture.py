@@ -31,7 +31,7 @@ MAY_KNOW = {
     "service.options": "errors",
     "service.telemetry": "settings",
     "service.http": "errors settings telemetry",
-    "service.inputs": "arrays child_processes errors settings telemetry",
+    "service.inputs": "arrays batching child_processes errors settings telemetry",
     "service.runtime": "arrays errors settings",
     "service.batching": "concurrency errors runtime telemetry",
     "service.generation": "arrays batching concurrency errors runtime settings telemetry",

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.api import responses
-from service.api.modalities import Modality, PendingInput
+from service.api.modalities import Modality, PendingInput, permit_decoding
 from service.api.predictions import attention_query, store_and_respond
 from service.api.request_parsing import ParsedRequest
 from service.concurrency import together
@@ -79,6 +79,7 @@ async def generate(
     prompts = [_prompt(served, *one, query, options) for one in zip(pending, written, strict=True)]
     with contextlib.ExitStack() as permits:
         permits.enter_context(_permit(state, served, prompts, query, options))
+        permits.enter_context(permit_decoding(pending, options))
         if options.stream:
             (prompt,) = prompts
             item = await _decode(state, served, prompt, query)  # a refusal of it still has a status of its own

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.api import responses
-from service.api.modalities import Modality, PendingInput
+from service.api.modalities import Modality, PendingInput, permit_decoding
 from service.api.request_parsing import MEDIA_TYPES, ParsedRequest, negotiate
 from service.concurrency import together
 from service.errors import Unacceptable
@@ -68,6 +68,7 @@ async def predict(
     with (
         served.permit(lengths, options.priority, attention=query is not None, targets=max(targets)),
         served.permit(lengths * curves, options.priority, attention=False) if curves else contextlib.nullcontext(),
+        permit_decoding(pending, options),
     ):
         results = await together(answer(one, count) for one, count in zip(pending, targets, strict=True))
     stored = StoredRequest(served.manifest.name, served.manifest.version, tuple(parsed.inputs), truncate)
