@@ -312,10 +312,21 @@ def photograph(size, *, exif=None):
     )
 
 
+@pytest.mark.parametrize("rule", [middle(40, 40, resize=48, resample="bicubic"), middle(40, 40, resize=(40, 60))])
+def test_a_large_photograph_is_decoded_exactly(rule):
+    data = photograph((2000, 1496))
+    whole = Image.open(io.BytesIO(data))
+    size = (int(48 * 2000 / 1496), 48) if rule.resize == 48 else (60, 40)
+    resized = whole.resize(size, Image.Resampling[rule.resample.upper()])
+    left, top = (size[0] - 40) // 2, (size[1] - 40) // 2
+    expected = np.asarray(resized.crop((left, top, left + 40, top + 40)))
+    assert np.array_equal(decode_image(data, rule, LARGE).pixels, expected)
+
+
 @pytest.mark.parametrize("resize", [48, (40, 60)])
 @pytest.mark.parametrize("turned", [1, 6])
-def test_a_large_photograph_is_decoded_small_and_hardly_differs(resize, turned, monkeypatch):
-    rule = middle(40, 40, resize=resize, resample="bicubic")
+def test_with_fast_jpeg_a_large_photograph_is_decoded_small_and_hardly_differs(resize, turned, monkeypatch):
+    rule = middle(40, 40, resize=resize, resample="bicubic", fast_jpeg=True)
     exif = Image.Exif()
     exif[ExifTags.Base.Orientation] = turned
     data = photograph((2000, 1496), exif=exif)
