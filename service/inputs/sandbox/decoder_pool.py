@@ -77,14 +77,15 @@ class ImageRequest:
     async def decode(self, number: int, rule: ImageRule | None) -> Picture:
         """Return the picture that a rule selects of an image, or without a rule the whole image, upright.
 
-        Raises as `DecoderPool.decode` does.
+        Each image may be decoded once, inside of `permit`. Raises as `DecoderPool.decode` does.
         """
         pixels = self._pixels[number]
+        if self._held < _cost(pixels):
+            raise RuntimeError("image: must be admitted before it is decoded")
         request = DecodeRequest(rule=rule, max_pixels=pixels)
         picture = await self._pool.run(request, self._images[number], self, self._priority)
-        decoded = min(_cost(pixels), self._held)  # nothing, if it was decoded without a permit
-        self._pool.budget.give_back(decoded)
-        self._held -= decoded
+        self._pool.budget.give_back(_cost(pixels))
+        self._held -= _cost(pixels)
         return picture
 
 

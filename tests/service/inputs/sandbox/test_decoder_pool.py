@@ -225,6 +225,8 @@ async def test_images_beyond_the_budget_are_refused_before_any_is_decoded():
 async def test_a_decoded_image_holds_nothing_of_the_budget():
     async with decoding() as (pool, _):
         request = pool.request([SEVEN, TINY, b"none"])
+        with pytest.raises(RuntimeError, match="must be admitted before"):
+            await request.decode(1, INK)
         with request.permit():
             await request.decode(1, INK)
             width, height = read_size(SEVEN)
