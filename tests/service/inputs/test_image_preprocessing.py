@@ -151,6 +151,14 @@ def test_every_mode_gives_the_right_pixels_and_transparency_is_white(image, pixe
     assert open_image(encoded(image), LIMIT).getpixel((1, 1)) == pixel
 
 
+@pytest.mark.parametrize(("level", "background"), [(200, 255), (201, 0), (255, 0)])
+def test_transparency_is_black_where_the_rest_is_nearly_white(level, background):
+    image = Image.new("LA", (4, 4), (0, 0))
+    image.paste((level, 255), (0, 0, 2, 4))
+    opened = open_image(encoded(image), LIMIT)
+    assert (opened.getpixel((0, 0)), opened.getpixel((3, 3))) == ((level,) * 3, (background,) * 3)
+
+
 def test_cmyk_becomes_rgb():
     image = open_image(encoded(Image.new("CMYK", (8, 8), (0, 255, 255, 0)), "JPEG", quality=100), LIMIT)
     assert image.mode == "RGB"
