@@ -55,7 +55,7 @@ def test_images_are_refused_at_once_when_too_many_pixels_wait(artifacts, monkeyp
                 for path in (CLASSIFY, "/v1/models/digits/attention"):
                     answer = client.post(path, content=SEVEN, headers=PNG)
                     assert answer.status_code == 429
-                    assert answer.headers["Retry-After"] == "1"
+                    assert int(answer.headers["Retry-After"]) >= 1
                     assert answer.json()["detail"].startswith("pixels of images: at most 1000000 may wait, given ")
                 metrics = client.app.state.regard.metrics
                 pool.show_queue()

@@ -222,8 +222,10 @@ async def test_images_beyond_the_budget_are_refused_before_any_is_decoded():
         assert pool.budget.held == 0
 
 
-async def test_a_decoded_image_holds_nothing_of_the_budget():
+async def test_a_decoded_image_holds_nothing_of_the_budget(monkeypatch):
     async with decoding() as (pool, _):
+        spent = []
+        monkeypatch.setattr(pool.budget, "spent", lambda cost, seconds: spent.append((cost, seconds > 0)))
         request = pool.request([SEVEN, TINY, b"none"])
         with pytest.raises(RuntimeError, match="must be admitted before"):
             await request.decode(1, INK)
@@ -235,7 +237,7 @@ async def test_a_decoded_image_holds_nothing_of_the_budget():
             with pytest.raises(Unsupported):
                 await request.decode(2, INK)
         assert pool.budget.held == 0
-        assert pool.budget._rate > 0
+        assert spent == [(28 * 28 + PIXELS_PER_IMAGE, True)]
         with pytest.raises(Unsupported):
             await pool.decode(b"none", INK)
         async with pool.upright(TINY):
