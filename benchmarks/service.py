@@ -81,7 +81,7 @@ def measure(client, requests, rounds):
 
 
 def resident(pid):
-    """Return a process' resident and private megabytes."""
+    """Return a process' resident and private megabytes. A service can be inspected by root only."""
     lines = dict(line.split(":") for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])
     kilobytes = {name: int(lines[name].split()[0]) for name in ("Rss", "Private_Clean", "Private_Dirty")}
     return kilobytes["Rss"] / 1024, (kilobytes["Private_Clean"] + kilobytes["Private_Dirty"]) / 1024

@@ -78,6 +78,9 @@ class ImageRule(Part):
         None, description="of `middle`: to (height, width), or the shorter side to so many pixels; null leaves the size"
     )
     resample: Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"] = "bilinear"
+    fast_jpeg: bool = Field(
+        False, description="decode a large JPEG at a reduced scale: quicker, but some pixels differ by a few levels"
+    )
     mean: tuple[float, ...] = Field(description="a channel, of pixels in [0, 1]; applied inside the graph")
     std: tuple[Annotated[float, Field(gt=0)], ...] = Field(description="as mean")
 

@@ -203,6 +203,7 @@ async def _watch(state: State, warm: "asyncio.Task[None]") -> None:
             await state.models.check()
         state.metrics.ready.set(state.ready)
         state.models.show_queues()
+        state.decoders.show_queue()
         state.metrics.count_dropped_lines()
         if any(served.provider != PROVIDERS["cpu"] for served in state.models.values()):
             for device, held in device_memory().items():

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 
-SET_PARENT_DEATH_SIGNAL, SET_NO_NEW_PRIVILEGES = 1, 38  # options of prctl, by their numbers on Linux
+SET_PARENT_DEATH_SIGNAL, SET_DUMPABLE, SET_NO_NEW_PRIVILEGES = 1, 4, 38  # options of prctl, by their numbers on Linux
 
 
 def end_with_parent(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
@@ -16,7 +16,15 @@ def end_with_parent(parent: int, number: signal.Signals = signal.SIGKILL) -> Non
         sys.exit(1)
 
 
-def prctl(option: int, value: int) -> None:
+def forbid_inspection() -> None:
+    """Keep other processes of the same user from reading this one's memory; it leaves no core either (prctl(2))."""
+    if sys.platform == "linux":
+        prctl(SET_DUMPABLE, 0)
+
+
+def prctl(option: int, value: int, argument: int = 0) -> None:
     """Call `prctl`. Raises OSError."""
-    if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0):
+    function = ctypes.CDLL(None, use_errno=True).prctl
+    function.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
+    if function(option, value, argument, 0, 0):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

@@ -60,7 +60,11 @@ class Settings(BaseSettings):
         2, ge=1, le=64, description="processes that decode images for one worker, each one at a time"
     )
     decode_seconds: float = Field(
-        5.0, gt=0, le=3600, description="seconds that decoding one image may take, before it is refused with 422"
+        5.0,
+        gt=0,
+        le=3600,
+        description="seconds of a processor that decoding one image may take before 422; twice as long by the clock, "
+        "on a machine that is too busy, is answered with 503",
     )
     decode_bytes: int = Field(
         1 << 30,
@@ -77,6 +81,10 @@ class Settings(BaseSettings):
     max_text_bytes: Count = Field(1 << 20, description="bytes of a request's body for a model that reads text")
     max_image_bytes: Count = Field(10 << 20, description="bytes of one encoded image")
     max_image_pixels: Count = Field(16_000_000, description="pixels of one image, from its header")
+    queue_pixels: Count = Field(
+        1_000_000_000,
+        description="pixels of images that wait or are being decoded before 429; each image counts as 262144 more",
+    )
     max_inputs: int = Field(32, ge=1, le=1024, description="images or texts in one request")
     max_beams: int = Field(8, ge=1, le=64, description="beams of one generated text")
     max_answer_bytes: Count = Field(8 << 20, description="estimated bytes of an attention answer")

@@ -14,7 +14,7 @@ from contract.manifest import ImageRule
 from service.batching.admission import Budget
 from service.errors import Unacceptable
 from service.inputs.model_input import ModelInput, Picture
-from service.inputs.sandbox.decoder_pool import DecoderPool
+from service.inputs.sandbox.decoder_pool import DecoderPool, ImageRequest
 from service.repository.registry import Registry
 from service.runtime.device import Device
 from service.settings import Settings
@@ -86,13 +86,13 @@ class State:
                 log.error("tokenizing panicked", model=model, kind=type(error).__name__)
                 raise Unacceptable("input: must be a text that can be tokenized, given one that cannot") from None
 
-    async def decode_image(self, model: str, data: bytes, rule: ImageRule) -> Picture:
-        """Decode an image for a model in a confined process. Raises what `DecoderPool.decode` does."""
+    async def decode_image(self, model: str, images: ImageRequest, number: int, rule: ImageRule) -> Picture:
+        """Decode an image of a request in a confined process. Raises what `DecoderPool.decode` does."""
         with (
             self.metrics.decode_seconds.labels(model).time(),
             self.tracer.span("decode", {"model": model}),
         ):
-            return await self.decoders.decode(data, rule)
+            return await images.decode(number, rule)
 
     async def present(self, model: str, function: Callable[..., T], *arguments: object) -> T:
         """Run a function that makes an answer of many numbers on threads of their own."""

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.api import responses
-from service.api.modalities import Modality, PendingInput
+from service.api.modalities import Modality, PendingInput, permit_decoding
 from service.api.predictions import attention_query, store_and_respond
 from service.api.request_parsing import ParsedRequest
 from service.concurrency import together
@@ -76,6 +76,7 @@ async def generate(
     with contextlib.ExitStack() as explaining, contextlib.ExitStack() as generating:
         explaining.enter_context(served.attention_budget.permit(maps, options.priority))
         generating.enter_context(served.prediction_budget.permit(tokens, options.priority))
+        explaining.enter_context(permit_decoding(pending, options))
         if options.stream:
             (prompt,) = prompts
             item = await _decode(state, served, prompt, query)  # a refusal of it still has a status of its own

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from starlette.requests import Request
 from service.api.request_parsing import ParsedRequest, read_images, read_texts
 from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import ModelInput, Pixels, Text
+from service.inputs.sandbox.decoder_pool import ImageRequest
 from service.inputs.text_inputs import TextInputs
 from service.options import ClassifyOptions, ClassifyTextOptions, RequestOptions, TextOptions
 from service.repository.served_model import ServedModel
@@ -26,6 +27,8 @@ class PendingInput:
     given: bytes | Text
     lengths: Mapping[str, int]
     decode: Callable[[], Awaitable[ModelInput]]
+    images: ImageRequest | None = None
+    """The images of its request, if it is one of them."""
 
     @property
     def text(self) -> Text:
@@ -53,7 +56,7 @@ class Modality(Protocol):
     async def prepare(
         self, state: State, given: Sequence[bytes | Text], *, truncate: bool = False
     ) -> list[PendingInput]:
-        """Return the inputs with their lengths. Raises what tokenizing texts does."""
+        """Return the inputs with their lengths. Raises what tokenizing texts and the headers of images do."""
 
     def stored_options(self, stored: StoredRequest, options: RequestOptions) -> RequestOptions:
         """Return the options for asking about a stored request."""
@@ -84,15 +87,17 @@ class Images:
     async def prepare(
         self, state: State, given: Sequence[bytes | Text], *, truncate: bool = False
     ) -> list[PendingInput]:
-        """Return the inputs, none of which is decoded yet."""
+        """Return the inputs, none of which is decoded yet. Raises TooLarge by the header of an image."""
+        images = [one for one in given if isinstance(one, bytes)]
+        request = state.decoders.request(images)
         return [
-            PendingInput(one, self._inputs.lengths, functools.partial(self._decode, state, one))
-            for one in given
-            if isinstance(one, bytes)
+            PendingInput(one, self._inputs.lengths, functools.partial(self._decode, state, request, number), request)
+            for number, one in enumerate(images)
         ]
 
-    async def _decode(self, state: State, data: bytes) -> ModelInput:
-        return self._inputs.image_input(await state.decode_image(self._model, data, self._inputs.rule))
+    async def _decode(self, state: State, images: ImageRequest, number: int) -> ModelInput:
+        picture = await state.decode_image(self._model, images, number, self._inputs.rule)
+        return self._inputs.image_input(picture)
 
     def stored_options(self, stored: StoredRequest, options: RequestOptions) -> RequestOptions:
         """Return the same options."""
@@ -155,6 +160,12 @@ class Texts:
     def limits(self, settings: Settings) -> dict[str, object]:
         """Return {}: `description` already holds the largest number of tokens."""
         return {}
+
+
+def permit_decoding(pending: Sequence[PendingInput], options: RequestOptions) -> AbstractContextManager[None]:
+    """Hold what decoding the images of a request costs; nothing for texts. Raises Busy if too many images wait."""
+    images = pending[0].images
+    return images.permit(options.priority) if images else nullcontext()
 
 
 async def _ready(item: ModelInput) -> ModelInput:

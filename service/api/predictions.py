@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.api import responses
-from service.api.modalities import Modality, PendingInput
+from service.api.modalities import Modality, PendingInput, permit_decoding
 from service.api.request_parsing import MEDIA_TYPES, ParsedRequest, negotiate
 from service.concurrency import together
 from service.errors import Unacceptable
@@ -73,6 +73,7 @@ async def predict(
         if curves:
             queue, cost = served.cost(lengths * curves, attention=False)
             permits.enter_context(queue.permit(cost, options.priority))
+        permits.enter_context(permit_decoding(pending, options))
         results = await together(answer(one, count) for one, count in zip(pending, targets, strict=True))
         stored = StoredRequest(served.manifest.name, served.manifest.version, tuple(parsed.inputs), truncate)
         # writing many maps takes longer than computing them, so it counts as a part of the work

@@ -15,6 +15,7 @@ OPTIONAL = {
     "image.ink_box": None,
     "image.resize": None,
     "image.resample": "bilinear",
+    "image.fast_jpeg": False,
     "text.mask": None,
     "attention.0.abreast": 1,
     "attention.0.prefix": 0,

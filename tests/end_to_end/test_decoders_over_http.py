@@ -43,6 +43,41 @@ def test_the_service_opens_no_image_itself(artifacts, monkeypatch):
     assert Image.open(io.BytesIO(drawn.content)).size == Image.open(io.BytesIO(SEVEN)).size
 
 
+def test_images_are_refused_at_once_when_too_many_pixels_wait(artifacts, monkeypatch):
+    settings = Settings(artifacts=artifacts, queue_pixels=1_000_000)
+    with TestClient(create_app(settings, load(settings), open_store(settings))) as client:
+        while client.get("/health/ready").status_code == 503:
+            time.sleep(0.01)
+        pool = client.app.state.regard.decoders
+        with monkeypatch.context() as patched:
+            patched.setattr(type(pool), "run", lambda *_: pytest.fail("an image was decoded"))
+            with pool.budget.permit(1_000_000):
+                for path in (CLASSIFY, "/v1/models/digits/attention"):
+                    answer = client.post(path, content=SEVEN, headers=PNG)
+                    assert answer.status_code == 429
+                    assert int(answer.headers["Retry-After"]) >= 1
+                    assert answer.json()["detail"].startswith("pixels of images: at most 1000000 may wait, given ")
+                metrics = client.app.state.regard.metrics
+                pool.show_queue()
+                assert b'regard_queue_cost{queue="images"} 1e+06' in metrics.exposition().body
+                assert b'regard_queue_cost_limit{queue="images"} 1e+06' in metrics.exposition().body
+        assert client.post(CLASSIFY, content=SEVEN, headers=PNG).status_code == 200
+        drawn = client.post("/v1/models/digits/attention?format=png", content=SEVEN, headers=PNG)
+        assert drawn.status_code == 200
+        assert pool.budget.held == 0
+
+
+def test_too_many_pixels_are_refused_by_the_header(artifacts):
+    settings = Settings(artifacts=artifacts, max_image_pixels=700)
+    with TestClient(create_app(settings, load(settings), open_store(settings))) as client:
+        while client.get("/health/ready").status_code == 503:
+            time.sleep(0.01)
+        width, height = Image.open(io.BytesIO(SEVEN)).size
+        answer = client.post(CLASSIFY, content=SEVEN, headers=PNG)
+        assert answer.status_code == 413
+        assert answer.json()["detail"] == f"image: at most 700 pixels, given {width} x {height}"
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_no_decoder_outlives_the_service(artifacts, number):
     with served(artifacts) as client:

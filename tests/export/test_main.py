@@ -57,6 +57,19 @@ def test_a_failure_of_the_command_is_one_line_and_not_zero(tmp_path, monkeypatch
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("options", [[], ["--fast-jpeg"]])
+def test_fast_jpeg_is_a_part_of_the_image_rule(options, monkeypatch):
+    exported = []
+    monkeypatch.setattr("export.pipeline.export", lambda source, *_, **__: exported.append(source))
+    assert export_command("digits", *options) == 0
+    assert exported[0].image.fast_jpeg == bool(options)
+
+
+def test_fast_jpeg_is_for_images(capsys):
+    assert export_command("dates", "--fast-jpeg") == 2
+    assert capsys.readouterr().err == "dates: not exported: --fast-jpeg: is for models that take images\n"
+
+
 def run(capsys, tmp_path, folder, *options):
     """Run the command; return its exit status and what it said on stderr, having checked that nothing is left."""
     status = export_command(folder, "--to", tmp_path / "out", *options)

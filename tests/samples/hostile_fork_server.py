@@ -5,7 +5,6 @@ import json
 import os
 import pickle
 import signal
-import socket
 import time
 from pathlib import Path
 
@@ -48,8 +47,25 @@ def hang():
 
 
 def deafen():
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.setitimer(signal.ITIMER_PROF, 0)
     time.sleep(100)
+
+
+def refused(detail):
+    return said(REFUSED | {"detail": detail}, b"")
+
+
+def alarm():
+    clock, _ = signal.setitimer(signal.ITIMER_REAL, 0)
+    left, _ = signal.setitimer(signal.ITIMER_PROF, 0)
+    return refused(f"clock: {clock:g} s, processor: {'31 to 41' if 31 < left < 41 else left} s")
+
+
+def half():
+    start = time.process_time()
+    while time.process_time() < start + 0.5:
+        pass
+    return refused("half of its time")
 
 
 def wait():
@@ -69,17 +85,22 @@ def reach():
     for name, attempt in {
         "a file": lambda: Path("/etc/hostname").read_bytes(),
         "a new file": lambda: Path("/tmp/reached").write_bytes(b"1"),
-        "a socket": socket.socket,
         "a pipe": os.pipe,
         "the environment": lambda: os.environ["REGARD_SECRET"],
     }.items():
         with contextlib.suppress(OSError, KeyError):
             attempt()
             reached.append(name)
-    return said(REFUSED | {"detail": "reached: " + ", ".join(reached)}, b"")
+    return refused("reached: " + ", ".join(reached))
 
 
-DEEDS = {b"crash": crash, b"hang": hang, b"deafen": deafen, b"wait": wait, b"fill": fill, b"reach": reach}
+DEEDS = {
+    name.encode(): deed
+    for name, deed in {
+        "crash": crash, "hang": hang, "deafen": deafen, "alarm": alarm, "half": half, "wait": wait, "fill": fill,
+        "reach": reach,
+    }.items()
+}  # fmt: skip
 
 
 def answer(asked, data):

@@ -34,6 +34,7 @@ IMAGE = {
         "ink_box": 20,
         "resize": [28, 28],
         "resample": "bicubic",
+        "fast_jpeg": True,
         "mean": [0.15],
         "std": [0.3],
     },

@@ -14,3 +14,13 @@ def test_a_process_whose_parent_has_gone_ends():
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says whether a process is dumpable")
+def test_a_process_that_forbids_inspection_is_not_dumpable():
+    code = (
+        "import ctypes; from service.child_processes import forbid_inspection; forbid_inspection(); "
+        "print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr

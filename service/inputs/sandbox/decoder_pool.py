@@ -5,47 +5,102 @@ What they send is not trusted; `decoder_process.py` checks it.
 
 import asyncio
 import contextlib
-import functools
 import os
 import signal
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Hashable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import structlog
 
 from contract.manifest import ImageRule
-from service.errors import NotReady, Refusal, Unacceptable
+from service.batching.admission import Budget, Priority
+from service.errors import NotReady, Refusal, TooLarge, Unacceptable
+from service.inputs.image_header import read_size
 from service.inputs.model_input import Picture, Pixels
 from service.inputs.sandbox.decoder_process import DecoderProcess, ForkServer, ForkServerError
 from service.inputs.sandbox.fork_server import OUT_OF_MEMORY_STATUS, DecodeRequest
+from service.inputs.sandbox.turn_queue import TurnQueue
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 
 T = TypeVar("T")
-Cause: TypeAlias = Literal["crash", "deadline", "memory", "malformed", "cancelled", "worn", "nursery"]
-"""Why a decoder was replaced: `malformed` is an answer that breaks the protocol, `worn` means that IMAGES_PER_PROCESS
-were decoded, and `nursery` that the fork server ended. These are values of a Prometheus label: renaming `nursery` would
-break the queries of clients."""
-CAUSES: dict[int, Cause] = {-signal.SIGALRM: "deadline", OUT_OF_MEMORY_STATUS: "memory"}
+Cause: TypeAlias = Literal[
+    "crash", "killed", "forbidden", "deadline", "stalled", "memory", "malformed", "cancelled", "worn", "nursery"
+]
+"""Why a decoder was replaced: `killed` is a SIGKILL from outside, `forbidden` a system call that seccomp ends a process
+for, `deadline` too much processor time, `stalled` no answer in CLOCK_FACTOR times as long by the clock, `malformed` an
+answer that breaks the protocol, `worn` means that IMAGES_PER_PROCESS were decoded, and `nursery` that the fork server
+ended. These are values of a Prometheus label: renaming `nursery` would break the queries of clients."""
+CAUSES: dict[int, Cause] = {
+    -signal.SIGPROF: "deadline",
+    -signal.SIGKILL: "killed",
+    -signal.SIGSYS: "forbidden",
+    OUT_OF_MEMORY_STATUS: "memory",
+}
 """Causes by exit status (that of a signal is negative). Any other status is a crash."""
 
 IMAGES_PER_PROCESS = 1000
 """A decoder is replaced after this many images."""
+CLOCK_FACTOR = 2
+"""An image may take so many times its processor time by the clock."""
+PIXELS_PER_IMAGE = 1 << 18
+"""What an image costs beside its pixels. A small one takes about as long as so many pixels of a large one."""
+QUEUE = "images"
+"""The name of the pool's queue in metrics."""
 
 log = structlog.get_logger()
 
 
+class ImageRequest:
+    """The images of one request: they are admitted together, and take turns with the images of other requests."""
+
+    def __init__(self, pool: "DecoderPool", images: Sequence[bytes], max_pixels: int) -> None:
+        self._pool, self._images = pool, images
+        self._pixels = [_announced_pixels(data, max_pixels) for data in images]
+        self._held = 0
+        self._priority: Priority = "interactive"
+
+    @contextlib.contextmanager
+    def permit(self, priority: Priority = "interactive") -> Iterator[None]:
+        """Hold a part of the pool's budget for each image until it is decoded, or until the block ends. Raises Busy."""
+        budget = self._pool.budget
+        held = sum(map(_cost, self._pixels))
+        budget.take(held, priority)
+        self._held, self._priority = held, priority
+        try:
+            yield
+        finally:
+            budget.give_back(self._held, finished=False)
+            self._held = 0
+
+    async def decode(self, number: int, rule: ImageRule | None) -> Picture:
+        """Return the picture that a rule selects of an image, or without a rule the whole image, upright.
+
+        Each image may be decoded once, inside of `permit`. Raises as `DecoderPool.decode` does.
+        """
+        pixels = self._pixels[number]
+        if self._held < _cost(pixels):
+            raise RuntimeError("image: must be admitted before it is decoded")
+        request = DecodeRequest(rule=rule, max_pixels=pixels)
+        picture = await self._pool.run(request, self._images[number], self, self._priority)
+        self._pool.budget.give_back(_cost(pixels))
+        self._held -= _cost(pixels)
+        return picture
+
+
 class DecoderPool:
-    """The decoder processes, each of which decodes one image at a time. If all are busy, images wait in order."""
+    """The decoder processes, each of which decodes one image at a time. If all are busy, requests take turns."""
 
     def __init__(self, settings: Settings, metrics: Metrics, fork_server: ForkServer | None = None) -> None:
         self._settings = settings
-        self._replaced = metrics.decoders_replaced
+        self._metrics = metrics
         self._fork_server = fork_server or ForkServer(settings)
-        self._idle: asyncio.LifoQueue[DecoderProcess | None] = asyncio.LifoQueue()  # None is one that failed to start
+        self._queue: TurnQueue[DecoderProcess | None] = TurnQueue()  # None is one that failed to start
         self._whole_images = asyncio.Semaphore(settings.decode_processes)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._started = False
+        self.budget = Budget("pixels of images", settings.queue_pixels, settings.request_seconds)
+        """Pixels of images that wait or are being decoded, and PIXELS_PER_IMAGE for each of them."""
 
     def start(self) -> None:
         """Start all decoders, unless that was done. An image starts them too, and waits until one has started."""
@@ -54,13 +109,28 @@ class DecoderPool:
             for _ in range(self._settings.decode_processes):
                 self._start_task(self._add_decoder())
 
+    def show_queue(self) -> None:
+        """Set the gauge of what the queue holds."""
+        if self._started:
+            self._metrics.queue_cost.labels(QUEUE).set(self.budget.held)
+            self._metrics.queue_limit.labels(QUEUE).set(self.budget.room)
+
+    def request(self, images: Sequence[bytes]) -> ImageRequest:
+        """Return the images of a request, none of which is decoded yet.
+
+        Raises TooLarge if the header of one announces too many pixels.
+        """
+        return ImageRequest(self, images, self._settings.max_image_pixels)
+
     async def decode(self, data: bytes, rule: ImageRule) -> Picture:
         """Return the picture that a rule selects of an image. If the caller is cancelled, its decoder is killed.
 
-        Raises as `decode_image` does, Unacceptable for an image that ends its decoder, and NotReady if no decoder can
-        be started.
+        Raises as `decode_image` does, Busy if too many images wait, Unacceptable for an image that ends its decoder,
+        and NotReady if no decoder can be started, or if the machine is too busy for it.
         """
-        return await self._decode(data, rule)
+        request = self.request([data])
+        with request.permit():
+            return await request.decode(0, rule)
 
     @contextlib.asynccontextmanager
     async def upright(self, data: bytes) -> AsyncIterator[Pixels]:
@@ -68,8 +138,10 @@ class DecoderPool:
 
         Whole images are large, so at most as many are held at a time as there are decoders.
         """
-        async with self._whole_images:
-            yield (await self._decode(data, None)).pixels
+        request = self.request([data])
+        with request.permit():
+            async with self._whole_images:
+                yield (await request.decode(0, None)).pixels
 
     async def close(self) -> None:
         """Kill the fork server and all decoders."""
@@ -77,24 +149,25 @@ class DecoderPool:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        while not self._idle.empty():
-            if decoder := self._idle.get_nowait():
+        for decoder in self._queue.take_idle():
+            if decoder:
                 decoder.connection.close()
         self._fork_server.end_all()
 
-    async def _decode(self, data: bytes, rule: ImageRule | None) -> Picture:
+    async def run(self, request: DecodeRequest, data: bytes, key: Hashable, priority: Priority) -> Picture:
+        """Decode an image as soon as it is the turn of `key`, its request, among those that wait."""
         self.start()
-        max_pixels, seconds = self._settings.max_image_pixels, self._settings.decode_seconds
-        for _ in range(self._settings.decode_processes + 1):
-            decoder = await self._idle.get()
+        command, killed = request.model_dump_json().encode(), False
+        for _ in range(self._settings.decode_processes + 2):
+            decoder = await self._queue.get(key, priority)
             if decoder is None:
                 self._start_task(self._add_decoder())
                 continue
             cause: Cause | None = None
             try:
-                # the decoder's own alarm comes first, unless a hostile image has disarmed it
-                async with asyncio.timeout(2 * seconds):
-                    picture = await decoder.decode(_request_json(rule, max_pixels), data, rule, max_pixels)
+                # the decoder's own alarm comes first, unless it gets no processor or a hostile image has disarmed it
+                async with asyncio.timeout(CLOCK_FACTOR * self._settings.decode_seconds):
+                    picture = await decoder.decode(command, data, request.rule, request.max_pixels)
             except ConnectionError:  # it had ended while idle, which is not this image's fault
                 self._replace(decoder)
                 continue
@@ -106,7 +179,7 @@ class DecoderPool:
             except ValueError:
                 cause = "malformed"
             except TimeoutError:
-                cause = "deadline"
+                cause = "stalled"
             except BaseException:
                 self._replace(decoder, "cancelled")
                 raise
@@ -114,15 +187,22 @@ class DecoderPool:
                 self._put_back(decoder)
                 return picture
             ended = await asyncio.shield(self._replace(decoder, cause))
-            if ended != "nursery":  # the end of the fork server is not the fault of the image either
-                raise self._refusal_for(ended)
+            # the end of the fork server is not the fault of the image, and a kill from outside hardly is
+            if ended == "nursery" or (ended == "killed" and not killed):
+                killed = killed or ended == "killed"
+                continue
+            raise self._refusal_for(ended)
         raise NotReady("image: needs a decoder, none can be had now", seconds=1)
 
     def _refusal_for(self, cause: Cause) -> Refusal:
         """Return the refusal of an image that ended its decoder."""
+        seconds = self._settings.decode_seconds
         if cause == "deadline":
-            seconds = f"{self._settings.decode_seconds:g}"
-            return Unacceptable(f"image: must be decoded within {seconds} seconds, given one that takes longer")
+            return Unacceptable(f"image: must be decoded within {seconds:g} seconds, given one that takes longer")
+        if cause == "stalled":
+            return NotReady(
+                f"image: needs a decoder for at most {CLOCK_FACTOR * seconds:g} seconds, this one took longer", 1
+            )
         if cause == "memory":
             most = self._settings.decode_bytes
             return Unacceptable(f"image: must be decoded within {most} bytes of memory, given one that takes more")
@@ -131,32 +211,33 @@ class DecoderPool:
     def _put_back(self, decoder: DecoderProcess) -> None:
         decoder.images += 1
         if decoder.images < IMAGES_PER_PROCESS:
-            self._idle.put_nowait(decoder)
+            self._queue.put(decoder)
         else:
             self._replace(decoder, "worn")
 
     def _replace(self, decoder: DecoderProcess, cause: Cause | None = None) -> "asyncio.Task[Cause]":
-        """Start to replace a decoder. The task returns the cause: the given one, or else why the decoder ended."""
+        """Start to replace a decoder. The task returns the cause: the given one, or why the decoder ended by itself."""
         decoder.connection.close()
         return self._start_task(self._end(decoder, cause))
 
     async def _end(self, decoder: DecoderProcess, cause: Cause | None) -> Cause:
         try:
             status = os.waitstatus_to_exitcode(await self._fork_server.end(decoder))
-            if cause is None:
-                cause = CAUSES.get(status, "crash")
+            found = CAUSES.get(status, "crash")
+            if cause is None or (cause == "stalled" and found == "deadline"):
+                cause = found
                 log.warning("image ended its decoder", cause=cause, status=status)
         except ForkServerError:
             cause = "nursery"
-        self._replaced.labels(cause).inc()
+        self._metrics.decoders_replaced.labels(cause).inc()
         self._start_task(self._add_decoder())
         return cause
 
     async def _add_decoder(self) -> None:
         try:
-            self._idle.put_nowait(await self._fork_server.fork())
+            self._queue.put(await self._fork_server.fork())
         except (ForkServerError, OSError):
-            self._idle.put_nowait(None)
+            self._queue.put(None)
 
     def _start_task(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         task = asyncio.ensure_future(work)
@@ -165,6 +246,16 @@ class DecoderPool:
         return task
 
 
-@functools.lru_cache(64)
-def _request_json(rule: ImageRule | None, max_pixels: int) -> bytes:
-    return DecodeRequest(rule=rule, max_pixels=max_pixels).model_dump_json().encode()
+def _announced_pixels(data: bytes, max_pixels: int) -> int:
+    """Return the pixels that the header of an image announces, or else the most. Raises TooLarge for more than that."""
+    size = read_size(data)
+    if size is None:
+        return max_pixels
+    width, height = size
+    if width * height > max_pixels:
+        raise TooLarge(f"image: at most {max_pixels} pixels, given {width} x {height}")
+    return max(width * height, 1)
+
+
+def _cost(pixels: int) -> int:
+    return pixels + PIXELS_PER_IMAGE

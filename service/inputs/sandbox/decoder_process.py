@@ -21,8 +21,10 @@ import structlog
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from contract.manifest import ImageRule
+from service.child_processes import forbid_inspection
 from service.errors import Refusal, TooLarge, Unacceptable, Unsupported
 from service.inputs.model_input import Picture, Pixels
+from service.inputs.sandbox import seccomp
 from service.inputs.sandbox.fork_server import ANSWER_HEADER_BYTES, COMMAND, REQUEST_HEADER
 from service.settings import Settings
 
@@ -145,16 +147,24 @@ class ForkServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._turn = asyncio.Lock()
         self._answered = False
+        self._warned = False
         self._not_before = -math.inf
         self.closed = False
 
     def start(self) -> "subprocess.Popen[bytes]":
         """Start the fork server. Its imports take as long as loading a small model; commands wait for them.
 
+        From then on other processes of the same user, such as decoders, cannot read the memory of this one. If decoders
+        cannot be confined by seccomp, a warning is logged once.
+
         Raises ForkServerError within RETRY_SECONDS of a failure, and OSError if it cannot be started.
         """
         if time.monotonic() < self._not_before:
             raise ForkServerError
+        forbid_inspection()
+        if (missing := seccomp.why_unavailable()) and not self._warned:
+            log.warning("image decoders are not confined by seccomp", reason=missing)
+            self._warned = True
         self._answered = False
         control, theirs = socket.socketpair()
         control.setblocking(False)

@@ -1,8 +1,9 @@
 """The fork server: it forks the decoder processes, which decode images, and kills them.
 
-It runs as `python -m service.inputs.sandbox.fork_server`. A decoder process cannot open a file or a socket, write a
-file, start a process or take more memory than it is given. An alarm ends it if an image takes too long, in the middle
-of C code too. So whatever a hostile image does to libjpeg, libwebp, zlib or Pillow ends with that decoder process.
+It runs as `python -m service.inputs.sandbox.fork_server`, and imports numpy, Pillow, pydantic and what they need. A
+decoder process cannot open, write, remove or rename a file, open a socket, start, signal or read another process, or
+take more memory than it is given. An alarm ends it once an image has taken too much processor time, in the middle of C
+code too. So whatever a hostile image does to libjpeg, libwebp, zlib or Pillow ends with that decoder process.
 
 The protocol: every command is one 32-bit integer. 0, sent with a socket, forks a decoder and is answered with its pid,
 or -1 on failure. Any other number is the pid of a decoder to kill, and is answered with its wait status (`waitpid`).
@@ -25,10 +26,17 @@ from PIL import ExifTags, Image
 from pydantic import BaseModel
 
 from contract.manifest import ImageRule
-from service.child_processes import SET_NO_NEW_PRIVILEGES, end_with_parent, prctl
+from service.child_processes import (
+    SET_DUMPABLE,
+    SET_NO_NEW_PRIVILEGES,
+    end_with_parent,
+    forbid_inspection,
+    prctl,
+)
 from service.errors import Refusal
 from service.inputs.image_preprocessing import FORMATS, ORIENTATION, decode_image, open_image
 from service.inputs.model_input import Picture
+from service.inputs.sandbox import seccomp
 
 COMMAND = struct.Struct("!i")
 """A command to the fork server, and its answer."""
@@ -47,12 +55,14 @@ class DecodeRequest(BaseModel):
 
     rule: ImageRule | None
     max_pixels: int
+    """An image of more is refused by its header: the limit, or what the service read in the header if that is less."""
 
 
 def main() -> None:
     """Carry out commands until the service closes its socket.
 
-    The arguments are the file descriptor of the socket, the seconds for each image, and the bytes of a decoder.
+    The arguments are the file descriptor of the socket, the seconds of a processor for each image, and the bytes of a
+    decoder.
     """
     control = socket.socket(fileno=int(sys.argv[1]))
     seconds, most_bytes = float(sys.argv[2]), int(sys.argv[3])
@@ -60,6 +70,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     end_with_parent(os.getppid())
+    forbid_inspection()
     _warm_up()
     gc.freeze()  # keeps the collector from writing to pages that decoders share
     decoders: set[int] = set()
@@ -106,9 +117,10 @@ def _decode(control: socket.socket, connection: socket.socket, seconds: float, m
     requests = connection.makefile("rb")
     while header := requests.read(REQUEST_HEADER.size):
         request, data = map(requests.read, REQUEST_HEADER.unpack(header))
-        signal.setitimer(signal.ITIMER_REAL, seconds)  # the default action of SIGALRM ends the process
+        # processor time, so that a busy machine makes no image hostile; the default action of SIGPROF ends the process
+        signal.setitimer(signal.ITIMER_PROF, seconds)
         answer = _answer(DecodeRequest.model_validate_json(request), data)
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         connection.sendall(answer)
 
 
@@ -136,12 +148,16 @@ def _confine(most_bytes: int) -> None:
         for number in range(3):
             os.dup2(null.fileno(), number)
     if sys.platform == "linux":
-        prctl(SET_NO_NEW_PRIVILEGES, 1)
+        prctl(SET_DUMPABLE, 1)  # until the score is written: files in /proc of a process that is not belong to root
         Path("/proc/self/oom_score_adj").write_text("1000")  # the kernel kills this process before the service
+        forbid_inspection()
         in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         _set_limit(resource.RLIMIT_AS, in_use + most_bytes)
+        prctl(SET_NO_NEW_PRIVILEGES, 1)
     for kind in DENIED_RESOURCES:
         _set_limit(kind, 0)
+    if seccomp.why_unavailable() is None:  # else the service has logged why
+        seccomp.confine()
 
 
 def _set_limit(kind: int, limit: int) -> None:

@@ -151,6 +151,14 @@ def test_every_mode_gives_the_right_pixels_and_transparency_is_white(image, pixe
     assert open_image(encoded(image), LIMIT).getpixel((1, 1)) == pixel
 
 
+@pytest.mark.parametrize(("level", "background"), [(200, 255), (201, 0), (255, 0)])
+def test_transparency_is_black_where_the_rest_is_nearly_white(level, background):
+    image = Image.new("LA", (4, 4), (0, 0))
+    image.paste((level, 255), (0, 0, 2, 4))
+    opened = open_image(encoded(image), LIMIT)
+    assert (opened.getpixel((0, 0)), opened.getpixel((3, 3))) == ((level,) * 3, (background,) * 3)
+
+
 def test_cmyk_becomes_rgb():
     image = open_image(encoded(Image.new("CMYK", (8, 8), (0, 255, 255, 0)), "JPEG", quality=100), LIMIT)
     assert image.mode == "RGB"
@@ -312,10 +320,21 @@ def photograph(size, *, exif=None):
     )
 
 
+@pytest.mark.parametrize("rule", [middle(40, 40, resize=48, resample="bicubic"), middle(40, 40, resize=(40, 60))])
+def test_a_large_photograph_is_decoded_exactly(rule):
+    data = photograph((2000, 1496))
+    whole = Image.open(io.BytesIO(data))
+    size = (int(48 * 2000 / 1496), 48) if rule.resize == 48 else (60, 40)
+    resized = whole.resize(size, Image.Resampling[rule.resample.upper()])
+    left, top = (size[0] - 40) // 2, (size[1] - 40) // 2
+    expected = np.asarray(resized.crop((left, top, left + 40, top + 40)))
+    assert np.array_equal(decode_image(data, rule, LARGE).pixels, expected)
+
+
 @pytest.mark.parametrize("resize", [48, (40, 60)])
 @pytest.mark.parametrize("turned", [1, 6])
-def test_a_large_photograph_is_decoded_small_and_hardly_differs(resize, turned, monkeypatch):
-    rule = middle(40, 40, resize=resize, resample="bicubic")
+def test_with_fast_jpeg_a_large_photograph_is_decoded_small_and_hardly_differs(resize, turned, monkeypatch):
+    rule = middle(40, 40, resize=resize, resample="bicubic", fast_jpeg=True)
     exif = Image.Exif()
     exif[ExifTags.Base.Orientation] = turned
     data = photograph((2000, 1496), exif=exif)

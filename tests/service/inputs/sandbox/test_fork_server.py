@@ -1,12 +1,15 @@
 """What a decoder may do: nothing but decode."""
 
+import ctypes
 import os
 import re
 import signal
+import sys
 from pathlib import Path
 
 import pytest
 
+from service.inputs.sandbox import seccomp
 from tests.samples.decoders import children, decoding, outcome, replaced
 from tests.samples.http_requests import SEVEN
 from tests.samples.images import INK
@@ -20,7 +23,11 @@ def confinement(number):
     limits = dict(re.findall(r"^Max (.+?) {2,}(.+?) {2,}", process.joinpath("limits").read_text(), re.MULTILINE))
     status = dict(line.split(":\t", 1) for line in process.joinpath("status").read_text().splitlines())
     score = int(process.joinpath("oom_score_adj").read_text())
-    return limits, status, score, [str(one.readlink()) for one in sorted(process.joinpath("fd").iterdir())]
+    try:
+        opened = [str(one.readlink()) for one in sorted(process.joinpath("fd").iterdir())]
+    except PermissionError:  # only root may look
+        opened = None
+    return limits, status, score, opened
 
 
 @pytest.mark.usefixtures("hostile")
@@ -44,8 +51,21 @@ async def test_a_decoder_is_confined():
             assert int(limits["address space"]) < 4 << 30
             assert status["NoNewPrivs"] == "1"
             assert score == 1000
+            assert status["Seccomp"] == "2" or seccomp.why_unavailable()
+            if os.geteuid():
+                assert opened is None, "it is not dumpable, so its files in /proc belong to root"
+                continue
             assert opened[:3] == ["/dev/null"] * 3
             assert [name.partition(":")[0] for name in opened[3:]] == ["socket"], "its own, and no other's"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says whether a process is dumpable")
+async def test_a_process_that_has_decoders_is_not_dumpable():
+    library = ctypes.CDLL(None)
+    library.prctl(4, 1, 0, 0, 0)
+    async with decoding() as (pool, _):
+        await pool.decode(SEVEN, INK)
+        assert library.prctl(3, 0, 0, 0, 0) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

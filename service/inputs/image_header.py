@@ -1,0 +1,72 @@
+"""The size of an image as its header announces it, read in plain Python before a decoder is given the image.
+
+What it says is no more than an announcement: the decoder is told it as the most pixels that the image may have.
+"""
+
+import struct
+
+PNG_SIGNATURE, JPEG_SIGNATURE = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
+MOST_SEGMENTS = 512
+"""Of a JPEG before its frame. A colour profile may take 255, and each costs a step here."""
+START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # those three are tables and a reserved marker
+OTHER_SEGMENTS = frozenset((0xC4, 0xCC, *range(0xDB, 0xFF)))  # markers that a length follows
+
+
+def read_size(data: bytes) -> tuple[int, int] | None:
+    """Return the width and height that the header of a JPEG, PNG or WebP announces.
+
+    None means that the bytes are none of these, or that the header is not in the form in which encoders write it. Costs
+    at most MOST_SEGMENTS steps, however long the image is.
+    """
+    try:
+        if data.startswith(PNG_SIGNATURE):
+            return _png_size(data)
+        if data.startswith(JPEG_SIGNATURE):
+            return _jpeg_size(data)
+        if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+            return _webp_size(data)
+    except (struct.error, IndexError):  # the header is cut off
+        pass
+    return None
+
+
+def _png_size(data: bytes) -> tuple[int, int] | None:
+    """Read IHDR, which comes first (PNG specification, section 5.6)."""
+    if data[12:16] != b"IHDR":
+        return None
+    width, height = struct.unpack_from(">II", data, 16)
+    return width, height
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int] | None:
+    """Skip segments until the frame header (ITU T.81, section B.2.2)."""
+    at = 2
+    for _ in range(MOST_SEGMENTS):
+        prefix, marker = data[at], data[at + 1]
+        if prefix != 0xFF:
+            return None
+        if marker == 0xFF:  # a fill byte
+            at += 1
+        elif marker in START_OF_FRAME:
+            height, width = struct.unpack_from(">HH", data, at + 5)
+            return width, height
+        elif marker in OTHER_SEGMENTS:
+            (length,) = struct.unpack_from(">H", data, at + 2)
+            at += 2 + length
+        else:
+            return None
+    return None
+
+
+def _webp_size(data: bytes) -> tuple[int, int] | None:
+    """Read the first chunk (RFC 9649): a lossy frame (RFC 6386, section 9.1), a lossless one, or the canvas."""
+    kind = data[12:16]
+    if kind == b"VP8 " and data[23:26] == b"\x9d\x01\x2a":
+        width, height = struct.unpack_from("<HH", data, 26)
+        return width & 0x3FFF, height & 0x3FFF  # the upper two bits ask for scaling
+    if kind == b"VP8L" and data[20] == 0x2F:
+        (bits,) = struct.unpack_from("<I", data, 21)
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    if kind == b"VP8X" and len(data) >= 30:
+        return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
+    return None
