@@ -60,7 +60,8 @@ async def _answer(served: ServedModel, enough: float) -> None:
         prediction = await served.predict(item, PRIORITY)
         served.target_entry(served.targets(item, queries[0])[0], prediction)
         _check_layers(served, item, queries[0])
-        served.sessions["predict"].warm_up(served.longest())
+        if served.inputs.longest:  # the longest text: tables of positions may be shorter
+            served.sessions["predict"].warm_up(served.longest())
         for query in queries:
             if time.monotonic() < enough:
                 _show((await explain(served, item, query, text, PRIORITY))[1])
@@ -70,7 +71,8 @@ async def _answer(served: ServedModel, enough: float) -> None:
         target = (await served.generate(item, options)).tokens
         served.target_tokenizer.decode(target)
         _check_layers(served, served.finished(item, target, queries[0]), queries[0])
-        served.sessions["encode"].warm_up(served.longest())
+        if served.inputs.longest:
+            served.sessions["encode"].warm_up(served.longest())
         for query in queries:
             if time.monotonic() < enough:
                 _show(await explain_generated(served, item, text, target, query, PRIORITY))

@@ -88,7 +88,9 @@ def test_a_version_whose_manifest_does_not_fit_its_graphs_is_refused_and_the_old
         outcomes = reloaded(living)
         for model, (_, reason) in changed.items():
             assert (outcomes[model]["outcome"], outcomes[model]["version"]) == ("refused", str(version))
-            assert outcomes[model]["reason"] == f"manifest.json: {reason}"[: len(outcomes[model]["reason"])]
+            told, logged = outcomes[model]["reason"], f"manifest.json: {reason}"
+            assert told.startswith(logged) or logged.startswith(told)
+            assert len(told) > len("manifest.json: ")
             shutil.rmtree(living.artifacts / model / str(version))
     assert classify(living).json()["version"] == "1"
     assert classify(living).json()["results"] == before
