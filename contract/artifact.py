@@ -48,7 +48,7 @@ class Artifact:
     folder: Path
     manifest: Manifest
     copy: Path | None = None
-    """The folder of its private copy, if there is one."""
+    """The folder of its private copy, if there is one; it may be removed once everything is loaded."""
 
     def path(self, name: str) -> Path:
         """Return where a file of the artifact lies, for messages."""
