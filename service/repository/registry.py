@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 
-from contract.artifact import MANIFEST, Artifact, ArtifactError, find_artifacts, read_artifact
+from contract.artifact import MANIFEST, Artifact, ArtifactError, NoRoomError, find_artifacts, read_artifact
 from service.errors import Conflict, Unacceptable
 from service.repository.served_model import ServedModel
 from service.repository.tasks import TASKS
@@ -264,7 +264,8 @@ def _info(served: ServedModel) -> tuple[str, str, str, str]:
 def _public_reason(error: Exception) -> str:
     """Return the reason that the client of a reload is told: without paths, and without messages of libraries."""
     if isinstance(error, ArtifactError):
-        return f"{error.file.name}: {error.reason.partition(';')[0].partition(':')[0]}"
+        name = "TMPDIR" if isinstance(error, NoRoomError) else error.file.name
+        return f"{name}: {error.reason.partition(';')[0].partition(':')[0]}"
     return "its graphs cannot be loaded or run; the log has the reason"
 
 
