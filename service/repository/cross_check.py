@@ -55,10 +55,10 @@ def _faults_of_kind(kind: Kind, port: Port, rule: ImageRule | None) -> Iterator[
         return
     if isinstance(port.axes[-1], int) and kind.length != port.axes[-1]:
         yield f"must have prefix and grid of {port.axes[-1]} tokens together, given {kind.length}"
-    # a patch is as high as it is wide; what is left of an image that the patches do not cover is not looked at
-    patches = range(1, min(rule.height, rule.width) + 1)
-    if kind.grid not in {(rule.height // side, rule.width // side) for side in patches}:
-        yield f"must have a grid of square patches of {rule.height} x {rule.width} pixels, given {_times(kind.grid)}"
+    # the pixels behind the last whole patch are not looked at
+    sides = zip(kind.grid or (0, 0), (rule.height, rule.width), strict=True)
+    if not all(count in {pixels // side for side in range(1, pixels + 1)} for count, pixels in sides):
+        yield f"must have a grid of patches of {rule.height} x {rule.width} pixels, given {_times(kind.grid)}"
 
 
 def _faults_of_tokens(tokens: Mapping[str, int], vocabulary: int | str) -> Iterator[str]:

@@ -39,7 +39,7 @@ DIGITS = {
     "grid": (put("attention.0.grid", [7, 8]), "must have prefix and grid of 50 tokens together, given 57"),
     "grid of the same size": (
         all_of(put("attention.0.grid", [5, 10]), put("attention.0.prefix", 0)),
-        "must have a grid of square patches of 28 x 28 pixels, given 5 x 10",
+        "must have a grid of patches of 28 x 28 pixels, given 5 x 10",
     ),
     "prefix": (put("attention.0.prefix", 2), "must have prefix and grid of 50 tokens together, given 51"),
     "negative prefix": (put("attention.0.prefix", -1), "must have a prefix of 0 or more, given -1"),
