@@ -1,6 +1,14 @@
-"""Reading artifacts: a folder `<root>/<name>/<version>/` is trusted only when every byte is what its manifest says."""
+"""Reading artifacts: a folder `<root>/<name>/<version>/` is trusted only when every byte is what its manifest says.
 
+A service loads a private copy, which holds the very bytes that were hashed. The weights that it serves are mapped
+files: whoever changes a mapped file changes answers, and whoever truncates it ends the process (SIGBUS).
+"""
+
+import contextlib
+import errno
 import hashlib
+import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +17,7 @@ from pydantic import ValidationError
 from contract.manifest import File, Manifest
 
 MANIFEST = "manifest.json"
+CHUNK_BYTES = 1 << 20
 
 
 class ArtifactError(Exception):
@@ -20,16 +29,34 @@ class ArtifactError(Exception):
         self.reason = reason
 
 
+class NoRoomError(ArtifactError):
+    """The folder for temporary files has no room for the copy of an artifact."""
+
+    def __init__(self, folder: Path, needed: int) -> None:
+        try:
+            free = shutil.disk_usage(folder).free
+        except OSError:
+            free = 0
+        self.needed = needed
+        super().__init__(folder, f"must have room for {needed} bytes, {free} are free; set TMPDIR to a larger folder")
+
+
 @dataclass(frozen=True)
 class Artifact:
     """A checked artifact: what its manifest says and where its files lie."""
 
     folder: Path
     manifest: Manifest
+    copy: Path | None = None
+    """The folder of its private copy, if there is one; it may be removed once everything is loaded."""
 
     def path(self, name: str) -> Path:
-        """Return where a file of the artifact lies."""
+        """Return where a file of the artifact lies, for messages."""
         return self.folder / name
+
+    def to_load(self, name: str) -> Path:
+        """Return where a file is loaded from: the private copy if there is one."""
+        return (self.copy or self.folder) / name
 
 
 def sha256(file: Path) -> str:
@@ -43,22 +70,42 @@ def describe(file: Path) -> File:
     return File(file=file.name, sha256=sha256(file), bytes=file.stat().st_size)
 
 
-def read_artifact(folder: Path) -> Artifact:
+def read_artifact(folder: Path, copy: Path | None = None, shared: Path | None = None) -> Artifact:
     """Read a folder and check every file against the manifest.
 
-    Raises ArtifactError on the first file that is missing, altered, unlisted, unreadable or no regular file.
+    The bytes that are checked are written to the empty folder `copy`, if one is given, and the artifact is loaded from
+    there. `shared` is a folder in which processes share copies: it holds files by their sha256, as hard links.
+
+    Raises ArtifactError on the first file that is missing, altered, unlisted, unreadable or no regular file, and
+    NoRoomError if the copy does not fit.
     """
     folder = folder.absolute()
-    manifest = _read_manifest(folder / MANIFEST)
+    content = _read_bytes(folder / MANIFEST)
+    manifest = _parse_manifest(folder / MANIFEST, content)
     if (folder.parent.name, folder.name) != (manifest.name, manifest.version):
         raise ArtifactError(folder / MANIFEST, f"says {manifest.name}/{manifest.version}, but lies in another folder")
     listed = {file.file: file for file in manifest.all_files()}
     for path in _list(folder):
         if path.name != MANIFEST and path.name not in listed:
             raise ArtifactError(path, f"is not listed in {MANIFEST}")
-    for name, file in listed.items():
-        _check(folder / name, file)
-    return Artifact(folder, manifest)
+    needed = sum(file.bytes for file in listed.values() if not (shared and (shared / file.sha256).exists()))
+    if copy and shutil.disk_usage(copy).free < needed:
+        raise NoRoomError(copy, needed)
+    try:
+        for name, file in listed.items():
+            _check(folder / name, file, copy and copy / name, shared)
+        if copy:
+            (copy / MANIFEST).write_bytes(content)
+    except OSError as error:  # errors of the artifact's own files are raised as ArtifactError
+        if copy and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise NoRoomError(copy, needed) from error
+        raise ArtifactError(copy or folder, f"cannot be written: {error.strerror}") from error
+    return Artifact(folder, manifest, copy)
+
+
+def read_copy(folder: Path, copy: Path) -> Artifact:
+    """Return an artifact that `read_artifact` has checked and copied, in this process or in another."""
+    return Artifact(folder.absolute(), _parse_manifest(folder / MANIFEST, _read_bytes(copy / MANIFEST)), copy)
 
 
 def find_artifacts(root: Path) -> list[Path]:
@@ -96,25 +143,57 @@ def _order(version: str) -> tuple[int, int, str]:
     return (1, int(version), "") if version.isdecimal() else (0, 0, version)
 
 
-def _read_manifest(file: Path) -> Manifest:
+def _read_bytes(file: Path) -> bytes:
     try:
-        return Manifest.model_validate_json(file.read_bytes())
+        return file.read_bytes()
     except OSError as error:
         raise ArtifactError(file, f"cannot be read: {error.strerror}") from error
+
+
+def _parse_manifest(file: Path, content: bytes) -> Manifest:
+    try:
+        return Manifest.model_validate_json(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(step) for step in first["loc"]) or "the document"
         raise ArtifactError(file, f"is no manifest of this version: {where}: {first['msg']}") from error
 
 
-def _check(path: Path, listed: File) -> None:
+def _check(path: Path, listed: File, copy: Path | None, shared: Path | None) -> None:
+    """Check a file and copy what was checked. Raises ArtifactError, and OSError if the copy cannot be written."""
     if path.is_symlink() or not path.is_file():
         raise ArtifactError(path, "is missing" if not path.exists() else "must be a regular file, not a link")
     if (size := path.stat().st_size) != listed.bytes:
         raise ArtifactError(path, f"must have {listed.bytes} bytes, given {size}")
+    linked = False
+    if copy and shared:
+        with contextlib.suppress(OSError):  # nobody has copied it yet
+            os.link(shared / listed.sha256, copy)
+            linked = True
+    if _hash(path, None if linked else copy, listed.bytes) != listed.sha256:
+        raise ArtifactError(path, f"its sha256 differs from the manifest's; {again(path)}")
+    if copy and shared and not linked:
+        with contextlib.suppress(OSError):  # another process was first
+            os.link(copy, shared / listed.sha256)
+
+
+def _hash(path: Path, copy: Path | None, size: int) -> str:
+    """Return the hash of the first `size` bytes of a file, and write these bytes to a new file, if one is given."""
+    digest = hashlib.sha256()
     try:
-        found = sha256(path)
+        stream = path.open("rb")
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}") from error
-    if found != listed.sha256:
-        raise ArtifactError(path, f"its sha256 differs from the manifest's; {again(path)}")
+    with stream, copy.open("xb") if copy else contextlib.nullcontext() as written:
+        while size:
+            try:
+                chunk = stream.read(min(size, CHUNK_BYTES))
+            except OSError as error:
+                raise ArtifactError(path, f"cannot be read: {error.strerror}") from error
+            if not chunk:
+                break
+            digest.update(chunk)
+            if written:
+                written.write(chunk)
+            size -= len(chunk)
+    return digest.hexdigest()

@@ -1,1 +1,5 @@
 """Export a definition and its weights to an artifact: trace, derive graphs, verify, pack."""
+
+import os
+
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # as in service/__init__.py: onnxruntime reads it when it is imported

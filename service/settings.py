@@ -53,8 +53,8 @@ class Settings(BaseSettings):
         0,
         ge=0,
         le=1024,
-        description="threads of one inference on a CPU; 0 takes the cores it may use, shared out among workers, and "
-        "one for models below 16 MiB",
+        description="threads of one inference on a CPU; 0 takes the cores it may use, shared out among workers, at "
+        "most 16, and one for models below 16 MiB",
     )
     decode_processes: int = Field(
         2, ge=1, le=64, description="processes that decode images for one worker, each one at a time"

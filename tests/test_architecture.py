@@ -36,8 +36,8 @@ MAY_KNOW = {
     "service.batching": "concurrency errors runtime telemetry",
     "service.generation": "arrays batching concurrency errors runtime settings telemetry",
     "service.explanations": "arrays errors inputs options",
-    "service.repository": "arrays batching concurrency errors explanations generation inputs options runtime settings "
-    "telemetry",
+    "service.repository": "arrays batching child_processes concurrency errors explanations generation inputs options "
+    "runtime settings telemetry",
     "service.store": "errors inputs settings",
     "service.state": "batching.admission errors inputs repository runtime settings store telemetry",
     "service.api": "arrays concurrency errors explanations generation http inputs options repository settings state "

@@ -9,6 +9,7 @@ from tests.conftest import ROOT
 CHECKED_PACKAGES = ("contract", "export", "model", "service", "train")
 
 TESTED_ELSEWHERE = {
+    "export/__init__.py": "tests/end_to_end/test_nothing_leaves_the_machine.py",
     "export/__main__.py": "tests/export/test_main.py",
     "export/checkpoints/families/__init__.py": "tests/export/checkpoints/test_families.py",
     "export/checkpoints/families/bart.py": "tests/end_to_end/test_families_over_http.py",

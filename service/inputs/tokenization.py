@@ -20,9 +20,9 @@ class TextTokenizer:
     """The tokenizer of an artifact, with a limit of tokens for each text."""
 
     def __init__(self, artifact: Artifact, file: FileName, limit: int) -> None:
-        path = artifact.path(file)
+        path, content = artifact.path(file), artifact.to_load(file)
         try:
-            self._tokenizer, self._truncating_tokenizer = (Tokenizer.from_file(str(path)) for _ in range(2))
+            self._tokenizer, self._truncating_tokenizer = (Tokenizer.from_file(str(content)) for _ in range(2))
             self._truncating_tokenizer.enable_truncation(limit)
         except Exception as error:  # the library raises plain Exceptions
             raise ArtifactError(path, f"is no tokenizer: {error}") from error

@@ -5,20 +5,23 @@ import json
 import os
 import socket
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import structlog
 
-from contract.artifact import ArtifactError, find_artifacts
+from contract.artifact import ArtifactError, NoRoomError, find_artifacts
 from service.explanations.query import methods_of
 from service.http.api_keys import Keys
 from service.inputs.sandbox.decoder_process import ForkServer
+from service.process.private_folder import cannot_write, private_folder
 from service.process.sockets import PORTS, bind, cannot_bind
 from service.process.workers import Worker
 from service.repository.predictor import Predictor
 from service.repository.registry import load
 from service.repository.served_model import ServedModel
-from service.repository.trial_load import Trial
+from service.repository.trial_load import SHARED_COPIES, Trial
 from service.settings import Settings, SettingsError
 from service.store import open_store
 from service.telemetry import open_tracer
@@ -37,13 +40,30 @@ EXAMPLE_TEXTS = {
 
 def run(settings: Settings, worker: Worker | None = None) -> int:
     """Serve until stopped; return the exit status."""
+    with contextlib.ExitStack() as held:
+        if worker:
+            Path(worker.folder, SHARED_COPIES).mkdir(exist_ok=True)
+        else:
+            try:
+                tempfile.tempdir = str(held.enter_context(private_folder()))
+            except OSError as error:
+                return cannot_write(error)
+        status, at_once = _run(settings, worker)
+    if at_once:
+        OUTPUT.close(seconds=0.1)
+        os._exit(status)  # a normal exit would wait for running threads
+    return status
+
+
+def _run(settings: Settings, worker: Worker | None) -> tuple[int, bool]:
+    """Serve until stopped; return the exit status, and whether the process is to end at once."""
     try:
         if worker:
             allocate_all(worker.folder)
         store = open_store(settings, worker.folder if worker else None)
         Keys(settings)
     except (SettingsError, ValueError, ImportError) as error:
-        return _report_settings(error)
+        return _report_settings(error), False
     if worker:
         structlog.contextvars.bind_contextvars(worker=worker.number)
     else:
@@ -59,9 +79,11 @@ def run(settings: Settings, worker: Worker | None = None) -> int:
             fork_server.start()  # its imports run while models are loaded
         models = load(settings, trial)
     except ImportError as error:
-        return _report_settings(error)
+        return _report_settings(error), False
     except ExceptionGroup as group:
-        return _report_faults(group.exceptions)
+        return _report_faults(group.exceptions), False
+    except OSError as error:
+        return cannot_write(error), False
     finally:
         if trial:
             trial.close()
@@ -73,7 +95,7 @@ def run(settings: Settings, worker: Worker | None = None) -> int:
             try:
                 listening[name] = stack.enter_context(bind(settings.host, port, shared=worker is not None))
             except OSError as error:
-                return cannot_bind(settings.host, port, error)
+                return cannot_bind(settings.host, port, error), False
         url = "http://{}:{}".format(*listening["port"].getsockname()[:2])
         beside = {name: listening[name].getsockname()[1] if name in listening else None for name in PORTS[1:]}
         log.info("listening", url=url, **beside)
@@ -89,11 +111,8 @@ def run(settings: Settings, worker: Worker | None = None) -> int:
     tracer.close()
     if stopped.failure:
         log.error("model cannot run", reason=stopped.failure)
-        return 6
-    if stopped.at_once:
-        OUTPUT.close(seconds=0.1)
-        os._exit(0)  # a normal exit would wait for running threads
-    return 0
+        return 6, False
+    return 0, stopped.at_once
 
 
 def _report_settings(error: Exception) -> int:
@@ -104,10 +123,14 @@ def _report_settings(error: Exception) -> int:
 def _report_faults(faults: Sequence[Exception]) -> int:
     """Log all faults; return the exit status of the first."""
     for fault in faults:
-        if isinstance(fault, ArtifactError):
+        if isinstance(fault, NoRoomError):
+            log.error("no room for a copy of the models", folder=str(fault.file), reason=fault.reason)
+        elif isinstance(fault, ArtifactError):
             log.error("artifact cannot be used", file=str(fault.file), reason=fault.reason)
         else:
             log.error("device or graph cannot be used", reason=str(fault))
+    if isinstance(faults[0], NoRoomError):
+        return 2
     if isinstance(faults[0], ArtifactError):
         return 3
     return 4

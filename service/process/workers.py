@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 import structlog
 
 from service.child_processes import end_with_parent
+from service.process.private_folder import cannot_write, private_folder
 from service.process.sockets import PORTS, bind, cannot_bind
 from service.settings import PREFIX, Settings
 from service.telemetry.logs import OUTPUT
@@ -80,11 +80,10 @@ def supervise(settings: Settings) -> int:
     log.info("settings", **settings.model_dump(mode="json"))
     with contextlib.ExitStack() as stack:
         try:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="regard-"))
+            folder = stack.enter_context(private_folder())
         except OSError as error:
-            log.error("several workers need a folder for temporary files, see TMPDIR", reason=error.strerror)
-            return 2
-        environment = os.environ | {SHARED_FOLDER_VARIABLE: folder}
+            return cannot_write(error)
+        environment = os.environ | {SHARED_FOLDER_VARIABLE: str(folder), "TMPDIR": str(folder)}
         for name in PORTS:
             if (port := getattr(settings, name)) is None:
                 continue

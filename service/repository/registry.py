@@ -5,17 +5,18 @@ import contextlib
 import ctypes
 import gc
 import sys
+import tempfile
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import structlog
 
-from contract.artifact import MANIFEST, ArtifactError, find_artifacts, read_artifact
+from contract.artifact import MANIFEST, Artifact, ArtifactError, NoRoomError, find_artifacts, read_artifact
 from service.errors import Conflict, Unacceptable
 from service.repository.served_model import ServedModel
 from service.repository.tasks import TASKS
-from service.repository.trial_load import Trial
+from service.repository.trial_load import Trial, drop_shared_copies, shared_copies
 from service.runtime.device import Device
 from service.runtime.runtime_errors import ProviderError, SessionError
 from service.runtime.session import choose_device
@@ -58,8 +59,12 @@ def load(settings: Settings, trial: Trial | None = None) -> dict[str, ServedMode
 def load_one(folder: Path, device: str, settings: Settings, trial: Trial | None = None) -> ServedModel:
     """Check and load one version of an artifact. Raises ArtifactError, ProviderError or SessionError."""
     if trial:
-        trial.outcome(folder, exact=device == "cpu")
-    artifact = read_artifact(folder)
+        return _open(trial.outcome(folder, exact=device == "cpu"), device, settings)
+    with tempfile.TemporaryDirectory(prefix="regard-copies-") as copy:
+        return _open(read_artifact(folder, Path(copy), shared_copies()), device, settings)
+
+
+def _open(artifact: Artifact, device: str, settings: Settings) -> ServedModel:
     task = artifact.manifest.task
     if task not in TASKS:
         reason = f"task {task} is not served, only {', '.join(TASKS)}"
@@ -144,6 +149,7 @@ class Registry(Mapping[str, ServedModel]):
                 served = self._remove(name)
                 outcomes.append({"model": name, "version": served.manifest.version, "outcome": "removed"})
                 self._retire(served)
+            drop_shared_copies(served.manifest for served in self.values())
             for one in outcomes:
                 self._metrics.reloads.labels(one["outcome"]).inc()
                 log.info("reload", **one)
@@ -180,7 +186,10 @@ class Registry(Mapping[str, ServedModel]):
         return {**outcome, "outcome": "replaced" if old else "loaded"}
 
     def _load(self, folder: Path) -> ServedModel:
-        trial = Trial([folder], self._settings, "spawn")
+        try:
+            trial = Trial([folder], self._settings, "spawn")
+        except OSError as error:
+            raise ArtifactError(folder, f"cannot be tried: {error.strerror}") from error
         try:
             return load_one(folder, choose_device(self._settings.device), self._settings, trial)
         finally:
@@ -256,7 +265,8 @@ def _info(served: ServedModel) -> tuple[str, str, str, str]:
 def _public_reason(error: Exception) -> str:
     """Return the reason that the client of a reload is told: without paths, and without messages of libraries."""
     if isinstance(error, ArtifactError):
-        return f"{error.file.name}: {error.reason.partition(';')[0].partition(':')[0]}"
+        name = "TMPDIR" if isinstance(error, NoRoomError) else error.file.name
+        return f"{name}: {error.reason.partition(';')[0].partition(':')[0]}"
     return "its graphs cannot be loaded or run; the log has the reason"
 
 

@@ -22,6 +22,7 @@ from service.generation.decode_loop import DecodeLoop
 from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import ModelInput, Pair, Text
 from service.inputs.text_inputs import TextInputs
+from service.repository.cross_check import check_manifest
 from service.repository.graph_controls import GraphControls, controls_of, read_diagnostics, read_maps
 from service.runtime.device import Device
 from service.runtime.session import open_sessions
@@ -81,6 +82,7 @@ class ServedModel:
         _check_graphs(artifact, self.roles)
         explains: tuple[Role, ...] = ("relevance",) if "relevance" in artifact.manifest.graphs else ()
         self.sessions = open_sessions(artifact, (*self.roles, *explains), device, settings)
+        check_manifest(artifact, self.sessions)
         self.inputs = open_inputs(artifact)
         self.ready = False
         self.unused = asyncio.Event()

@@ -1,48 +1,68 @@
-"""The trial load: artifacts are first loaded in a child process, because loading one may crash the process.
+"""The trial: artifacts are copied, loaded and asked for an answer in a child process first, because that may crash it.
 
-A graph can end the process that loads it, or take all its memory, whatever its hash says. The child reports each
-artifact's outcome as JSON. If it ends without a report, the artifact that it was loading is at fault.
+A graph can end the process that loads or runs it, or take all its memory, whatever its hash says; and a manifest may
+not fit its graphs. The child copies an artifact while it checks the hashes, and the service then loads this very copy.
+The child reports each artifact's outcome as JSON. If it ends without a report, the artifact at hand is at fault.
 """
 
 import json
 import multiprocessing
+import os
+import shutil
 import signal
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal
 
-from contract.artifact import ArtifactError, read_artifact
+from contract.artifact import MANIFEST, Artifact, ArtifactError, NoRoomError, read_artifact, read_copy
+from contract.manifest import Manifest
+from service.child_processes import end_with_parent
+from service.errors import DeviceFull
+from service.repository.sample_answer import answer_sample
 from service.repository.tasks import TASKS
 from service.runtime.runtime_errors import ProviderError, SessionError
 from service.settings import Settings
 
 SECONDS_PER_ARTIFACT = 60.0
-"""The child is killed if an artifact takes longer to load."""
+"""The child is killed if an artifact takes longer."""
 MEMORY_FACTOR = 4
 SPARE_BYTES = 1 << 30
-"""Beside the memory that it has at its start, the child may take MEMORY_FACTOR times the bytes of the artifact, and
-SPARE_BYTES."""
+"""Beside the memory that it has at its start, the child may take MEMORY_FACTOR times the bytes of the artifact and of
+the maps of one image, and SPARE_BYTES."""
+THREADS = 1
+"""Each thread of a session would set aside address space, which is what the child's limit of memory counts: with 56
+threads nothing was left."""
+SHARED_COPIES = "models"
+"""The folder, in the folder for temporary files, in which workers share copies. Without it nothing is shared."""
 
 
 class Trial:
-    """A child process that loads artifacts one after the other, always on the CPU.
+    """A child process that tries artifacts one after the other, always on the CPU.
 
     The method `fork` is quick, but needs a process without threads and sessions; any other process needs `spawn`.
+    Raises OSError if there is no process or no folder for temporary files to be had.
     """
 
     def __init__(self, folders: Sequence[Path], settings: Settings, method: Literal["fork", "spawn"]) -> None:
-        context: Any = multiprocessing.get_context(method if sys.platform != "win32" else "spawn")
-        self._reports, child_end = context.Pipe(duplex=False)
-        self._process = context.Process(target=_load_all, args=(list(folders), settings, child_end), daemon=True)
-        self._process.start()
-        child_end.close()
+        self._copies = Path(tempfile.mkdtemp(prefix="regard-copies-"))
+        try:
+            context: Any = multiprocessing.get_context(method if sys.platform != "win32" else "spawn")
+            self._reports, child_end = context.Pipe(duplex=False)
+            arguments = (list(folders), self._copies, shared_copies(), settings, os.getpid(), child_end)
+            self._process = context.Process(target=_try_all, args=arguments, daemon=True)
+            self._process.start()
+            child_end.close()
+        except OSError:
+            shutil.rmtree(self._copies, ignore_errors=True)
+            raise
 
-    def outcome(self, folder: Path, *, exact: bool) -> None:
-        """Wait for the next artifact. Raises the error of loading it, and ArtifactError if the child died of it.
+    def outcome(self, folder: Path, *, exact: bool) -> Artifact:
+        """Wait for the next artifact, and return its copy. Raises why it cannot be used, and if the child died of it.
 
-        Unless `exact`, the error of loading is ignored, since another device may run what the CPU cannot.
+        Unless `exact`, errors of loading and of lacking memory are ignored: another device may run what the CPU cannot.
         """
         try:
             if not self._reports.poll(SECONDS_PER_ARTIFACT):
@@ -52,41 +72,86 @@ class Trial:
         except (EOFError, ConnectionError) as error:
             self._process.join(1)
             raise ArtifactError(folder, f"loading it ends a process: {_exit_words(self._process.exitcode)}") from error
-        if not exact or not report:
-            return
-        if report["kind"] == "ProviderError":
-            raise ProviderError(report["reason"])
-        if report["kind"] == "SessionError":
-            raise SessionError(report["reason"])
-        raise ArtifactError(Path(report.get("file", folder)), report["reason"])
+        kind = report.get("kind")
+        if kind == "NoRoomError":
+            raise NoRoomError(Path(report["file"]), report["needed"])
+        if kind == "ArtifactError":
+            raise ArtifactError(Path(report["file"]), report["reason"])
+        if kind and exact:
+            raise (ProviderError if kind == "ProviderError" else SessionError)(report["reason"])
+        return read_copy(folder, _copy_of(folder, self._copies))
 
     def close(self) -> None:
-        """Kill the child."""
+        """Kill the child, and remove the copies. What has been loaded of them stays mapped."""
         self._process.kill()
         self._process.join()
         self._reports.close()
+        shutil.rmtree(self._copies, ignore_errors=True)
+
+
+def shared_copies() -> Path | None:
+    """Return the folder in which workers share copies; None in a service of one process."""
+    folder = Path(tempfile.gettempdir(), SHARED_COPIES)
+    return folder if folder.is_dir() else None
+
+
+def drop_shared_copies(kept: Iterable[Manifest]) -> None:
+    """Remove the shared copies of files that none of these manifests lists. Who has loaded one keeps it."""
+    hashes = {file.sha256 for manifest in kept for file in manifest.all_files()}
+    if folder := shared_copies():
+        for file in folder.iterdir():
+            if file.name not in hashes:
+                file.unlink(missing_ok=True)
+
+
+def _copy_of(folder: Path, copies: Path) -> Path:
+    return copies / folder.parent.name / folder.name
 
 
 def _exit_words(code: int | None) -> str:
     return signal.Signals(-code).name if code is not None and code < 0 else f"status {code}"
 
 
-def _load_all(folders: Sequence[Path], settings: Settings, connection: Connection) -> None:
+def _try_all(
+    folders: Sequence[Path], copies: Path, shared: Path | None, settings: Settings, parent: int, connection: Connection
+) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
+    end_with_parent(parent)
+    settings = settings.model_copy(update={"threads": THREADS})
     for folder in folders:
-        report: dict[str, str] = {}
-        try:
-            artifact = read_artifact(folder)
-            _limit_memory(MEMORY_FACTOR * sum(file.bytes for file in artifact.manifest.all_files()) + SPARE_BYTES)
-            TASKS[artifact.manifest.task](artifact, "cpu", settings)
-        except ArtifactError as error:
-            report = {"kind": "ArtifactError", "file": str(error.file), "reason": error.reason}
-        except (ProviderError, SessionError) as error:
-            report = {"kind": type(error).__name__, "reason": str(error)}
-        except Exception as error:
-            report = {"kind": "ArtifactError", "reason": f"cannot be loaded: {error}"}
-        connection.send_bytes(json.dumps(report).encode())
+        connection.send_bytes(json.dumps(_try_one(folder, _copy_of(folder, copies), shared, settings)).encode())
+
+
+def _try_one(folder: Path, copy: Path, shared: Path | None, settings: Settings) -> dict[str, object]:
+    """Return the report about an artifact: {} if it answers."""
+    step = "be loaded"
+    try:
+        copy.mkdir(parents=True)
+        artifact = read_artifact(folder, copy, shared)
+        _limit_memory(MEMORY_FACTOR * _bytes_of(artifact.manifest) + SPARE_BYTES)
+        if artifact.manifest.task not in TASKS:
+            return {}  # loading refuses it
+        served = TASKS[artifact.manifest.task](artifact, "cpu", settings)
+        step = "answer"
+        answer_sample(served)
+    except NoRoomError as error:
+        return {"kind": "NoRoomError", "file": str(error.file), "needed": error.needed}
+    except ArtifactError as error:
+        return {"kind": "ArtifactError", "file": str(error.file), "reason": error.reason}
+    except (ProviderError, DeviceFull) as error:
+        return {"kind": type(error).__name__, "reason": str(error)}
+    except Exception as error:
+        kind = "SessionError" if isinstance(error, SessionError) and step == "be loaded" else "ArtifactError"
+        reason = str(error) if kind == "SessionError" else f"cannot {step}: {type(error).__name__}: {error}"
+        return {"kind": kind, "file": str(folder / MANIFEST), "reason": reason}
+    return {}
+
+
+def _bytes_of(manifest: Manifest) -> int:
+    """Return the bytes of an artifact's files, and of the maps of one image."""
+    maps = sum(4 * len(kind.maps) * kind.heads * kind.length**2 for kind in manifest.attention)
+    return sum(file.bytes for file in manifest.all_files()) + maps
 
 
 def _limit_memory(more_bytes: int) -> None:
@@ -97,5 +162,5 @@ def _limit_memory(more_bytes: int) -> None:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except (ImportError, OSError):
         return
-    limit = pages * resource.getpagesize() + more_bytes
+    limit = min(pages * resource.getpagesize() + more_bytes, sys.maxsize)  # a manifest may name any sizes
     resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))

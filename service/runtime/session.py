@@ -14,7 +14,7 @@ import onnxruntime as ort
 import structlog
 
 from contract.artifact import Artifact
-from contract.manifest import Graph, Role
+from contract.manifest import Graph, Port, Role
 from service.arrays import Array
 from service.errors import DeviceFull
 from service.runtime.io_binding import Binding, Captured, run_bits, storage
@@ -33,6 +33,8 @@ from service.settings import Settings
 
 log = structlog.get_logger()
 
+ONNX_TYPES = {"float32": "float"}
+"""The names of types in ONNX that differ from those of a manifest."""
 LIGHT_BYTES = 16 << 20
 """A model with fewer bytes of weights is light: one run takes about a millisecond."""
 DEVICE_LOST_MESSAGE = re.compile(
@@ -98,7 +100,7 @@ def open_sessions(artifact: Artifact, roles: Sequence[Role], device: str, settin
 
 def is_light(artifact: Artifact) -> bool:
     """Return whether a model has so few weights that one run takes about a millisecond."""
-    return sum(artifact.path(file.file).stat().st_size for file in artifact.manifest.files) < LIGHT_BYTES
+    return sum(file.bytes for file in artifact.manifest.files) < LIGHT_BYTES
 
 
 class Session:
@@ -139,7 +141,7 @@ class Session:
         if device == "tensorrt":
             log.info("building engines, which takes minutes where they are not kept", model=self.name)
         try:
-            self._session: Any = ort.InferenceSession(artifact.path(self.graph.file), given, providers)
+            self._session: Any = ort.InferenceSession(artifact.to_load(self.graph.file), given, providers)
         except Exception as error:  # onnxruntime's exceptions have no common base of their own
             raise SessionError(f"{self.name}: cannot be loaded: {error}") from error
         self.provider: str = self._session.get_providers()[0]
@@ -169,6 +171,17 @@ class Session:
             if port not in graph.inputs
         }
         return session
+
+    def has_port(self, port: Port) -> bool:
+        """Return whether the graph has such an input or output: of the same name, type, rank and fixed sizes."""
+        for own in (*self._session.get_inputs(), *self._session.get_outputs()):
+            if own.name == port.name:
+                return (
+                    own.type == f"tensor({ONNX_TYPES.get(port.dtype, port.dtype)})"
+                    and len(own.shape) == len(port.axes)
+                    and all(size == axis for size, axis in zip(own.shape, port.axes, strict=True) if type(size) is int)
+                )
+        return False
 
     def run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
         """Run the graph: arrays by input name -> arrays by output name.

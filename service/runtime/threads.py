@@ -5,6 +5,11 @@ from pathlib import Path
 
 from service.settings import Settings
 
+MOST_DEFAULT_THREADS = 16
+"""The most threads of a session where no setting says how many. The graphs that this service runs gain little from more
+(each thread's part of a product becomes too small), while every session of every model has threads of its own: on 96
+cores, ten sessions would have almost a thousand, more than the limits of processes in containers."""
+
 
 def usable_cores() -> int:
     """Return the number of cores this process may use: its affinity, limited by the cgroup's quota; at least one."""
@@ -20,8 +25,8 @@ def usable_cores() -> int:
 
 
 def share_of_cores(settings: Settings) -> int:
-    """Return the number of cores for each worker; at least one."""
-    return max(1, usable_cores() // settings.workers)
+    """Return the number of threads of a session where no setting says it: a worker's share of the cores, bounded."""
+    return min(max(1, usable_cores() // settings.workers), MOST_DEFAULT_THREADS)
 
 
 def _quota_v2() -> float | None:

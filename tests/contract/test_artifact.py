@@ -1,10 +1,21 @@
+import errno
 import hashlib
 import json
 import os
+from types import SimpleNamespace
 
 import pytest
 
-from contract.artifact import MANIFEST, ArtifactError, describe, find_artifacts, read_artifact, sha256
+from contract.artifact import (
+    MANIFEST,
+    ArtifactError,
+    NoRoomError,
+    describe,
+    find_artifacts,
+    read_artifact,
+    read_copy,
+    sha256,
+)
 from contract.manifest import File, Manifest
 from tests.samples.manifest_documents import GRAPH_BYTES, IMAGE, MISSING, OTHER_BYTES, changed
 
@@ -249,3 +260,67 @@ def test_a_folder_that_may_not_be_listed_is_named(folder, monkeypatch):
 def test_a_relative_path_is_read_like_an_absolute_one(folder, monkeypatch):
     monkeypatch.chdir(folder.parent)
     assert read_artifact(type(folder)("1")).folder == folder
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """An empty folder for a copy."""
+    copy = tmp_path / "private"
+    copy.mkdir()
+    return copy
+
+
+def test_a_copy_holds_what_was_checked_whatever_happens_to_the_files_later(folder, copy):
+    artifact = read_artifact(folder, copy)
+    for name in CONTENTS:
+        (folder / name).write_bytes(b"other")
+    (folder / MANIFEST).unlink()
+    assert read_copy(folder, copy) == artifact
+    for name, content in CONTENTS.items():
+        assert artifact.to_load(name) == copy / name
+        assert artifact.path(name) == folder / name
+        assert (copy / name).read_bytes() == content
+
+
+def test_processes_share_the_bytes_of_copies(folder, tmp_path):
+    shared, first, second = (tmp_path / name for name in ("shared", "first", "second"))
+    for one in (shared, first, second):
+        one.mkdir()
+    read_artifact(folder, first, shared)
+    read_artifact(folder, second, shared)
+    for name in CONTENTS:
+        assert (first / name).samefile(second / name)
+    assert {path.name for path in shared.iterdir()} == {sha256(folder / name) for name in CONTENTS}
+
+
+def test_a_file_with_other_bytes_is_found_also_where_its_bytes_are_shared(folder, copy, tmp_path):
+    shared, again = tmp_path / "shared", tmp_path / "again"
+    shared.mkdir()
+    again.mkdir()
+    read_artifact(folder, copy, shared)
+    (folder / "weights.bin").write_bytes(bytes(len(CONTENTS["weights.bin"])))
+    with pytest.raises(ArtifactError, match="its sha256 differs"):
+        read_artifact(folder, again, shared)
+
+
+def test_a_copy_without_room_is_refused_with_the_bytes_needed_and_free(folder, copy, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=7))
+    needed = sum(map(len, CONTENTS.values()))
+    with pytest.raises(NoRoomError, match=f"must have room for {needed} bytes, 7 are free; set TMPDIR") as refusal:
+        read_artifact(folder, copy)
+    assert refusal.value.file == copy
+
+
+@pytest.mark.parametrize(("number", "kind"), [(errno.ENOSPC, NoRoomError), (errno.EIO, ArtifactError)])
+def test_a_copy_that_cannot_be_written_is_refused(folder, copy, monkeypatch, number, kind):
+    original = type(copy).open
+
+    def failing(self, mode="r", *arguments):
+        if mode == "xb":
+            raise OSError(number, os.strerror(number))
+        return original(self, mode, *arguments)
+
+    monkeypatch.setattr(type(copy), "open", failing)
+    with pytest.raises(ArtifactError) as refusal:
+        read_artifact(folder, copy)
+    assert type(refusal.value) is kind

@@ -1,6 +1,8 @@
 """Artifacts are tried before they are trusted, and replaced while requests are answered."""
 
+import itertools
 import json
+import os
 import shutil
 import signal
 import threading
@@ -12,8 +14,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests.conftest import served
-from tests.samples.changed_artifacts import deadly, newer, put_graph
+from tests.samples.changed_artifacts import deadly, edit, newer, put_graph
 from tests.samples.http_requests import PNG, SEVEN
+from tests.samples.wrong_manifests import DATES, DIGITS
 
 
 def classify(client):
@@ -73,6 +76,53 @@ def test_a_newer_version_takes_the_place_of_the_old_one_and_a_bad_one_changes_no
     assert 'version="1"' not in samples
     assert 'model="dates"' not in "".join(line for line in samples.splitlines() if "model_info" in line)
     assert 'regard_reloads_total{outcome="refused"} 3.0' in samples
+
+
+def test_a_version_whose_manifest_does_not_fit_its_graphs_is_refused_and_the_old_one_goes_on(living):
+    before = classify(living).json()["results"]
+    dates = {"inputs": "3/23/21", "attention": {"kind": "cross"}}
+    for version, (digit, date) in enumerate(itertools.zip_longest(DIGITS.values(), DATES.values()), 2):
+        changed = {"digits": digit, "dates": date} if date else {"digits": digit}
+        for model, (change, _) in changed.items():
+            edit(newer(living.artifacts, model, version), change)
+        outcomes = reloaded(living)
+        for model, (_, reason) in changed.items():
+            assert (outcomes[model]["outcome"], outcomes[model]["version"]) == ("refused", str(version))
+            told, logged = outcomes[model]["reason"], f"manifest.json: {reason}"
+            assert told.startswith(logged) or logged.startswith(told)
+            assert len(told) > len("manifest.json: ")
+            shutil.rmtree(living.artifacts / model / str(version))
+    assert classify(living).json()["version"] == "1"
+    assert classify(living).json()["results"] == before
+    assert living.post("/v1/models/dates/generate", json=dates).json()["results"][0]["text"] == "2021-03-23"
+    assert living.get("/health/ready").status_code == 200
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_happens_to_the_files_of_an_artifact_changes_no_answer(copied, workers):
+    """The weights are mapped files. Other bytes would change answers, and a truncation would end the process."""
+    everything = {"method": "relevance", "queries": "all"}
+
+    def answers(client):
+        pixels = client.post("/v1/models/digits/attention", params=everything, content=SEVEN, headers=PNG)
+        texts = client.post("/v1/models/dates/generate", json={"inputs": "3/23/21", "attention": {"kind": "cross"}})
+        return [one.json()["results"] for one in (classify(client), pixels, texts)]
+
+    with served(copied, workers=workers) as client:
+        before = answers(client)
+        for model in ("digits", "dates"):
+            for file in (copied / model / "1").iterdir():
+                size = file.stat().st_size
+                with file.open("r+b") as stream:
+                    stream.write(os.urandom(size))
+        assert [answers(client) for _ in range(4)] == [before] * 4
+        for model in ("digits", "dates"):
+            for file in (copied / model / "1").iterdir():
+                os.truncate(file, 0)
+        assert [answers(client) for _ in range(4)] == [before] * 4
+        assert client.process.poll() is None
+        restarted = {"worker ended, and is started again", "worker ended"}
+        assert not restarted & {json.loads(line)["event"] for line in client.lines()}
 
 
 def test_requests_are_answered_while_versions_change_and_each_names_one(living):

@@ -95,14 +95,21 @@ def test_every_wrong_setting_is_listed_at_once(artifacts):
 
 
 def test_a_model_that_cannot_run_ends_the_service_instead_of_becoming_ready(artifacts, tmp_path):
-    """A stand-in graph of the same ports, whose logits are not a number."""
+    """A stand-in graph of the same ports, whose logits are not a number if all pixels are zero."""
     folder = shutil.copytree(artifacts / "digits/1", tmp_path / "digits/1")
     manifest = json.loads((folder / "manifest.json").read_text())
     logits = onnx.helper.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, ["batch", 10])
     pixels = onnx.helper.make_tensor_value_info("pixels", onnx.TensorProto.UINT8, ["batch", 28, 28, 1])
-    value = onnx.helper.make_tensor("value", onnx.TensorProto.FLOAT, [1, 10], [float("nan")] * 10)
-    node = onnx.helper.make_node("Constant", [], ["logits"], value=value)
-    graph = onnx.helper.make_graph([node], "poison", [pixels], [logits])
+    zeros = onnx.helper.make_tensor("value", onnx.TensorProto.FLOAT, [1, 10], [0.0] * 10)
+    axes = onnx.helper.make_tensor("value", onnx.TensorProto.INT64, [2], [1, 2])
+    nodes = [
+        onnx.helper.make_node("Constant", [], ["zeros"], value=zeros),
+        onnx.helper.make_node("Constant", [], ["axes"], value=axes),
+        onnx.helper.make_node("Cast", ["pixels"], ["bright"], to=onnx.TensorProto.FLOAT),
+        onnx.helper.make_node("ReduceMax", ["bright", "axes"], ["brightest"], keepdims=0),
+        onnx.helper.make_node("Div", ["zeros", "brightest"], ["logits"]),
+    ]
+    graph = onnx.helper.make_graph(nodes, "poison", [pixels], [logits])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10)
     (folder / "predict.onnx").write_bytes(model.SerializeToString())
     manifest["graphs"]["predict"] |= describe(folder / "predict.onnx").model_dump()

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from tests.conftest import start
+from tests.conftest import served, start
 from tests.samples.changed_artifacts import deadly, put_graph
 
 
@@ -21,3 +21,9 @@ def test_a_graph_that_ends_the_process_that_loads_it_is_named_and_no_port_opens(
     assert fault["file"] == str(deadly_artifacts / "digits/1")
     assert re.fullmatch("loading it ends a process: SIG[A-Z]+", fault["reason"])
     assert "listening" not in said
+
+
+def test_many_threads_leave_the_trial_enough_memory(artifacts):
+    """Each thread sets aside address space, which is what the memory of the trial is limited by."""
+    with served(artifacts, threads=96) as client:
+        assert client.get("/health/ready").status_code == 200

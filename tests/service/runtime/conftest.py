@@ -2,10 +2,9 @@
 
 import pytest
 
-from service.repository.registry import load
-from service.settings import Settings
+from contract.artifact import read_artifact
 
 
 @pytest.fixture(scope="module")
 def digits(artifacts):
-    return load(Settings(artifacts=artifacts))["digits"].artifact
+    return read_artifact(artifacts / "digits" / "1")

@@ -47,7 +47,10 @@ def test_a_light_model_runs_on_one_thread_unless_the_settings_say_otherwise(digi
     monkeypatch.setattr(session_module, "LIGHT_BYTES", 0)
     monkeypatch.setattr(threads, "usable_cores", lambda: 5)
     Session(digits, "predict", "cpu", Settings())
-    assert chosen == [1, 3, 5]
+    monkeypatch.setattr(threads, "usable_cores", lambda: 96)
+    Session(digits, "predict", "cpu", Settings())
+    Session(digits, "predict", "cpu", Settings(workers=12))
+    assert chosen == [1, 3, 5, threads.MOST_DEFAULT_THREADS, 8]
 
 
 def test_the_error_about_a_missing_provider_names_the_extra_that_installs_it():

@@ -1,0 +1,71 @@
+"""The folder of a running service for its temporary files: private copies of artifacts, and what workers share."""
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import structlog
+
+PREFIX = "regard-service-"
+log = structlog.get_logger()
+
+
+@contextlib.contextmanager
+def private_folder() -> Iterator[Path]:
+    """Make a folder that nobody else may enter, and remove it at the end.
+
+    Folders of services that were killed are removed first: they may be as large as their models, and a container that
+    is started again finds them in its folder. A service holds a lock on its own, which ends with the process.
+    Raises OSError if there is no folder for temporary files (TMPDIR).
+    """
+    _remove_abandoned()
+    with contextlib.ExitStack() as held:
+        folder = _new_folder(held)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def cannot_write(error: OSError) -> int:
+    """Log that there is no folder for temporary files; return the exit status."""
+    log.error("a folder for temporary files is needed, see TMPDIR", reason=error.strerror)
+    return 2
+
+
+def _new_folder(held: contextlib.ExitStack) -> Path:
+    """Return a new folder, whose lock is held until the stack is closed."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        if sys.platform == "win32":
+            return folder
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        held.callback(os.close, descriptor)
+        if _lock(descriptor) and folder.exists():  # another service may have taken it for abandoned
+            return folder
+
+
+def _remove_abandoned() -> None:
+    if sys.platform == "win32":
+        return
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError), contextlib.ExitStack() as held:  # somebody else's, or removed meanwhile
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            held.callback(os.close, descriptor)
+            if os.fstat(descriptor).st_uid == os.getuid() and _lock(descriptor):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock an open folder. Return whether nobody else holds its lock."""
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

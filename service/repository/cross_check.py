@@ -1,0 +1,90 @@
+"""The manifest of a loaded artifact against its graphs. Nobody hashes the manifest, so it may have been edited."""
+
+from collections.abc import Iterator, Mapping
+
+from contract.artifact import MANIFEST, Artifact, ArtifactError
+from contract.manifest import LIKELIEST, TOKENS, Generation, Graph, ImageRule, Kind, Manifest, Port, Role
+from service.explanations.query import CLASSIFICATION_TASKS
+from service.runtime.session import Session
+
+
+def check_manifest(artifact: Artifact, sessions: Mapping[Role, Session]) -> None:
+    """Raise ArtifactError for the first thing that a manifest says otherwise than the graphs do."""
+    for role, session in sessions.items():
+        for port in (*session.graph.inputs, *session.graph.outputs):
+            if not session.has_port(port):
+                raise _refused(artifact, f"has a port {port.name} of {role} that is not the graph's")
+    for reason in _faults(artifact.manifest):
+        raise _refused(artifact, reason)
+
+
+def _refused(artifact: Artifact, reason: str) -> ArtifactError:
+    return ArtifactError(artifact.path(MANIFEST), reason)
+
+
+def _faults(manifest: Manifest) -> Iterator[str]:
+    attention = manifest.graphs["attention"]
+    width = attention.outputs[0].axes[-1]
+    if manifest.task in CLASSIFICATION_TASKS and manifest.labels and len(manifest.labels) != width:
+        yield f"must have a label for each of {width} classes, given {len(manifest.labels)}"
+    if manifest.image:
+        yield from _faults_of_image(manifest.image, attention.inputs)
+    for kind in manifest.attention:
+        port = next(one for one in attention.outputs if one.name == kind.kind)
+        yield from _faults_of_kind(kind, port, manifest.image)
+        if ("rollout" in kind.methods) != (f"{kind.kind}.discard" in {one.name for one in attention.inputs}):
+            yield f"must have rollout of {kind.kind} exactly if the graph computes it"
+    if manifest.text and manifest.text.mask is not None:
+        yield from _faults_of_tokens({"mask": manifest.text.mask}, width)
+    if manifest.generation:
+        yield from _faults_of_tokens(_tokens(manifest.generation), manifest.graphs["decode"].outputs[0].axes[-1])
+        yield from _faults_of_caches(manifest.generation, manifest.graphs)
+
+
+def _faults_of_image(rule: ImageRule, inputs: tuple[Port, ...]) -> Iterator[str]:
+    shape = (rule.height, rule.width, rule.channels)
+    taken = next((one.axes[1:] for one in inputs if one.name == "pixels"), ())
+    if shape != taken:
+        yield f"must have images of {_times(taken)}, as the graph takes, given {_times(shape)}"
+
+
+def _faults_of_kind(kind: Kind, port: Port, rule: ImageRule | None) -> Iterator[str]:
+    if kind.prefix < 0:
+        yield f"must have a prefix of 0 or more, given {kind.prefix}"
+    if kind.key != "image" or rule is None:
+        return
+    if isinstance(port.axes[-1], int) and kind.length != port.axes[-1]:
+        yield f"must have prefix and grid of {port.axes[-1]} tokens together, given {kind.length}"
+    # the pixels behind the last whole patch are not looked at
+    sides = zip(kind.grid or (0, 0), (rule.height, rule.width), strict=True)
+    if not all(count in {pixels // side for side in range(1, pixels + 1)} for count, pixels in sides):
+        yield f"must have a grid of patches of {rule.height} x {rule.width} pixels, given {_times(kind.grid)}"
+
+
+def _faults_of_tokens(tokens: Mapping[str, int], vocabulary: int | str) -> Iterator[str]:
+    for name, token in tokens.items():
+        if isinstance(vocabulary, int) and not 0 <= token < vocabulary:
+            yield f"must have tokens from 0 to {vocabulary - 1}, given {token} for {name}"
+
+
+def _faults_of_caches(generation: Generation, graphs: Mapping[Role, Graph]) -> Iterator[str]:
+    """A step returns caches beside its tokens, and a source is encoded to memory, or to the caches that go on."""
+    answer = {graphs["decode"].outputs[0].name, LIKELIEST, TOKENS}
+    if {one.present for one in generation.caches} != {port.name for port in graphs["decode"].outputs} - answer:
+        yield "must have the caches that the graph of decode returns, given others"
+    if not {one.past for one in generation.caches} <= {port.name for port in graphs["decode"].inputs}:
+        yield "must have the caches that the graph of decode takes, given others"
+    encoded = generation.memory if generation.start is not None else [one.past for one in generation.caches]
+    if set(encoded) != {port.name for port in graphs["encode"].outputs}:
+        yield "must have the memory that the graph of encode returns, or no start token if it returns caches"
+
+
+def _tokens(generation: Generation) -> dict[str, int]:
+    """Return the tokens that a manifest names for generation, by what they are for."""
+    single = {name: getattr(generation, name) for name in ("start", "end", "forced_first", "forced_last")}
+    several = {name: max(getattr(generation, name), default=None) for name in ("suppressed", "suppressed_first")}
+    return {name: token for name, token in (single | several).items() if token is not None}
+
+
+def _times(sizes: tuple[int | str, ...] | None) -> str:
+    return " x ".join(map(str, sizes or ())) or "none"

@@ -1,0 +1,193 @@
+"""The sample that a model answers before it is served, on the path of a request, but without queues and batches.
+
+What a manifest says of preprocessing, tokens, layers or heads may not fit the graphs. Then every request would fail.
+"""
+
+import asyncio
+import io
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import orjson
+from PIL import Image
+
+from service.arrays import Array
+from service.batching.admission import Priority
+from service.errors import Refusal, Unacceptable
+from service.explanations.answer import AttentionAnswer
+from service.explanations.query import AttentionQuery, methods_of, resolve
+from service.generation.decode_loop import DecodeLoop, Job
+from service.generation.token_selection import Hypothesis, Search
+from service.inputs.image_inputs import ImageInputs
+from service.inputs.image_preprocessing import decode_image
+from service.inputs.model_input import ModelInput
+from service.inputs.text_inputs import TextInputs
+from service.options import AttentionOptions, GenerateOptions
+from service.repository.explain import explain, explain_generated
+from service.repository.generator import Generator
+from service.repository.graph_controls import controls_of
+from service.repository.predictor import Predictor
+from service.repository.served_model import ServedModel
+from service.runtime.device import Device
+from service.telemetry.tracing import SILENT
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+ENOUGH_SECONDS = 20.0
+"""After so long, methods that have not run yet are left out, so that a large model on a slow machine can start."""
+SAMPLE_TEXTS = ("a", "1", "A cat.")
+MOST_TRIED_TOKENS = 1000
+PRIORITY: Priority = "interactive"
+
+
+def answer_sample(served: ServedModel) -> None:
+    """Answer a sample with all that a model serves. The model cannot be served afterwards.
+
+    Raises whatever a request would, and ValueError for maps that do not have the layers and heads of the manifest.
+    """
+    asyncio.run(_answer(served, time.monotonic() + ENOUGH_SECONDS))
+
+
+async def _answer(served: ServedModel, enough: float) -> None:
+    lanes: Any = served
+    lanes.attention_lane, lanes.relevance_lane = _Direct(served._run_attention), _Direct(served._run_relevance)
+    queries = [resolve(AttentionOptions(method=one), served.manifest) for one in methods_of(served.manifest)]
+    text, item = _sample(served)
+    if isinstance(served, Predictor):
+        lanes.prediction_lane = _Direct(served._run_predictions)
+        prediction = await served.predict(item, PRIORITY)
+        served.target_entry(served.targets(item, queries[0])[0], prediction)
+        _check_layers(served, item, queries[0])
+        if served.inputs.longest:  # the longest text: tables of positions may be shorter
+            served.sessions["predict"].warm_up(served.longest())
+        for query in queries:
+            if time.monotonic() < enough:
+                _show((await explain(served, item, query, text, PRIORITY))[1])
+    elif isinstance(served, Generator):
+        lanes.decode_loop = _DirectLoop(served)
+        options = GenerateOptions(max_new_tokens=min(2, served.limit(GenerateOptions(), _size(served, item))))
+        target = (await served.generate(item, options)).tokens
+        served.target_tokenizer.decode(target)
+        _check_layers(served, served.finished(item, target, queries[0]), queries[0])
+        if served.inputs.longest:
+            served.sessions["encode"].warm_up(served.longest())
+        for query in queries:
+            if time.monotonic() < enough:
+                _show(await explain_generated(served, item, text, target, query, PRIORITY))
+
+
+def _sample(served: ServedModel) -> tuple[str, ModelInput]:
+    """Return a sample input, and the text that it was made of; "" for an image."""
+    if isinstance(served.inputs, ImageInputs):
+        page = Image.new("RGB", (64, 64), "white")
+        page.paste("black", (24, 16, 40, 48))
+        file = io.BytesIO()
+        page.save(file, "PNG")
+        return "", served.inputs.image_input(
+            decode_image(file.getvalue(), served.inputs.rule, page.width * page.height)
+        )
+    mask = served.mask if isinstance(served, Predictor) else None
+    refusal: Refusal = Unacceptable("input: must hold at least one token, given none")
+    for text in (*SAMPLE_TEXTS, *_entries(served.inputs)):
+        try:
+            masked = f"{text} {mask}" if mask else text
+            item = served.complete_input(served.inputs.text_input(masked))
+        except Refusal as error:
+            refusal = error
+            continue
+        for kind in served.manifest.attention:
+            if kind.key == "source" and not item.special["source"][: kind.prefix].all():
+                raise ValueError(f"the prefix must be of special tokens, given {kind.prefix}")
+        return masked, item
+    raise refusal
+
+
+def _entries(inputs: TextInputs) -> list[str]:
+    """Return entries of a vocabulary that has none of the sample texts."""
+    return [inputs.tokenizer.decode([index]) for index in range(MOST_TRIED_TOKENS)]
+
+
+def _size(served: Generator, item: ModelInput) -> int:
+    return item.lengths[served.inputs.axis]
+
+
+def _check_layers(served: ServedModel, item: ModelInput, query: AttentionQuery) -> None:
+    """Raise ValueError if the graph has other layers or heads than the manifest: diagnostics are of all of them."""
+    asked = AttentionOptions(method=query.method, diagnostics=True)
+    controls = controls_of(resolve(asked, served.manifest), item.lengths)
+    special = {name: marks[None] for name, marks in item.special.items()}
+    out = served.run("attention", [item], controls.feed(item.lengths, special))
+    for kind in served.manifest.attention:
+        found = out[f"{kind.kind}.diagnostics"].shape[1:4]
+        said = (len(kind.maps), kind.heads, item.lengths[kind.query])
+        if found != said:
+            raise ValueError(f"maps of {kind.kind} must have {found} layers, heads and rows, given {said}")
+
+
+def _show(answer: AttentionAnswer) -> None:
+    """Write an answer as JSON."""
+    orjson.dumps(answer.json(), option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+class _Direct(Generic[T, R]):
+    """A lane without a queue: an item runs at once, and an error of it is raised as it is."""
+
+    def __init__(self, run: Callable[[Sequence[T]], Sequence[R | Refusal]]) -> None:
+        self._run = run
+
+    async def submit(self, item: T, size: int, bucket: object = 0, priority: Priority = PRIORITY) -> R:
+        """Return the result of an item, or raise its Refusal."""
+        (found,) = self._run([item])
+        if isinstance(found, Refusal):
+            raise found
+        return found
+
+
+class _DirectLoop:
+    """The decode loop for one target that nobody else joins. It also tries the last position that a target may have."""
+
+    def __init__(self, served: Generator) -> None:
+        metrics: Any = _Uncounted()
+        self._last = served.generation.max_new_tokens - 1
+        self._device = Device()
+        self._loop = DecodeLoop(
+            served.sessions["encode"], served.sessions["decode"], served.generation, self._device, served.settings,
+            metrics, SILENT,
+        )  # fmt: skip
+        self._start = served.generation.start
+
+    async def generate(
+        self,
+        source: Mapping[str, Array],
+        size: int,
+        search: Callable[[], Search],
+        limit: int,
+        grew: Callable[[Hypothesis], None] | None = None,
+        priority: Priority = PRIORITY,
+    ) -> Hypothesis:
+        """Return the target of a source, as `DecodeLoop.generate` does."""
+        first, position = (int(source["source"][-1]), size - 1) if self._start is None else (self._start, 0)
+        future: asyncio.Future[Hypothesis] = asyncio.get_running_loop().create_future()
+        job = Job(source, size, first, position, search, limit, future, None, 0.0)
+        self._loop._join([job])
+        while not job.ended:
+            self._loop._step()
+        if job.failure:
+            raise job.failure
+        cache = self._loop._cache
+        cache.step([first] * cache.count, [self._last] * cache.count, 1, everything=False)
+        self._loop._drop([job])
+        self._device.close()
+        return job.search.best()
+
+
+class _Uncounted:
+    """Stands in for metrics: a trial does not count."""
+
+    def __getattr__(self, name: str) -> "_Uncounted":
+        return self
+
+    def __call__(self, *arguments: object) -> "_Uncounted":
+        return self
