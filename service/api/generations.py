@@ -85,9 +85,10 @@ async def generate(
             permits.enter_context(served.used())
             return EventStream(_events(request, state, served, prompt, item, query), permits.pop_all())
         results = await together(_generate_one(state, served, prompt, query, show=not attention) for prompt in prompts)
-    shown = [(sequence, answer) for sequence, answer, _ in results]
-    stored = _stored(served, prompts, [target for *_, target in results])
-    return await store_and_respond(request, state, served, modality, shown, query, stored)
+        shown = [(sequence, answer) for sequence, answer, _ in results]
+        stored = _stored(served, prompts, [target for *_, target in results])
+        # within the permits, since maps take memory until they are written
+        return await store_and_respond(request, state, served, modality, shown, query, stored)
 
 
 def _check_stream(

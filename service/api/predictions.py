@@ -70,8 +70,9 @@ async def predict(
         served.permit(lengths * curves, options.priority, attention=False) if curves else contextlib.nullcontext(),
     ):
         results = await together(answer(one, count) for one, count in zip(pending, targets, strict=True))
-    stored = StoredRequest(served.manifest.name, served.manifest.version, tuple(parsed.inputs), truncate)
-    return await store_and_respond(request, state, served, modality, results, query, stored)
+        stored = StoredRequest(served.manifest.name, served.manifest.version, tuple(parsed.inputs), truncate)
+        # within the permits, since maps take memory until they are written
+        return await store_and_respond(request, state, served, modality, results, query, stored)
 
 
 def attention_query(

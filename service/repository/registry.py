@@ -1,7 +1,6 @@
 """The registry of models: it loads them, warms them up, replaces them while requests run, and retires them."""
 
 import asyncio
-import contextlib
 import gc
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path

@@ -138,8 +138,8 @@ class ServedModel:
         self.lanes = [self.attention_lane]
         if "relevance" in self.sessions:
             self.relevance_lane = Lane(
-                f"{name}/relevance", device, self._run_relevance, max(limit // RELEVANCE_SHARE, 1), self.attention_budget, metrics,
-                self.sessions["relevance"].stop, tracer,
+                f"{name}/relevance", device, self._run_relevance, limit // RELEVANCE_SHARE, self.attention_budget,
+                metrics, self.sessions["relevance"].stop, tracer,
             )  # fmt: skip
             self.lanes.append(self.relevance_lane)
 

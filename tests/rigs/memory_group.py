@@ -53,7 +53,7 @@ class Group:
         return ("sh", "-c", f'echo $$ > {self.folder}/cgroup.procs; exec "$@"', "sh")
 
     def held(self) -> int | None:
-        """Return the bytes that the kernel cannot reclaim: of processes, of files in memory, its own; None for `pss`."""
+        """Return the bytes that cannot be reclaimed: of processes, files in memory, the kernel; None for `pss`."""
         if self.kind == "pss":
             return None
         stat = dict(line.split() for line in (self.folder / "memory.stat").read_text().splitlines())
