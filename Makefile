@@ -17,7 +17,7 @@ export REGARD_LOG_FORMAT ?= console
 
 .PHONY: help serve models train variants test lint types pytest slow gpu-test bench bench-attention bench-peers bench-generation \
   bench-runtimes bench-maps bench-shapes bench-gpu soak soak-load soak-fuzz soak-drain soak-kill soak-reload \
-  soak-overload soak-leak soak-faults soak-atheris lock picture clean
+  soak-overload soak-leak soak-memory soak-faults soak-atheris lock picture clean
 .DELETE_ON_ERROR:
 
 help: ## list the commands
@@ -86,7 +86,7 @@ bench-gpu: .venv/.dev-$(EXTRA) ## predictions, attention and generation on a GPU
 
 RIG = $(BIN)/python -m tests.rigs.$(@:soak-%=%)
 
-soak: soak-load soak-fuzz soak-drain soak-kill soak-reload soak-overload soak-leak soak-faults ## every reliability rig, whole (hours; -k goes on after one that fails)
+soak: soak-load soak-fuzz soak-drain soak-kill soak-reload soak-overload soak-leak soak-memory soak-faults ## every reliability rig, whole (hours; -k goes on after one that fails)
 
 soak-load: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## 10^4 requests at a fixed rate
 	@$(RIG) --requests 10000 --rate 25 $(ARGS)
@@ -109,6 +109,9 @@ soak-overload: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## 2, 5 and 10 times what the se
 soak-leak: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## 10^5 mixed requests, and that a leak which is made is found
 	@$(RIG) --requests 100000 $(ARGS)
 	@$(RIG) --requests 20000 --seeded-leak $(ARGS)
+
+soak-memory: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## the heaviest legal requests for three minutes, under the memory limit that compose and k8s ship
+	@$(RIG) --seconds 180 $(ARGS)
 
 soak-faults: .venv/.dev-$(EXTRA) ## what the service does when something fails
 	@$(BIN)/python -m pytest -m "not gpu" tests/rigs/test_faults.py $(ARGS)

@@ -148,8 +148,9 @@ class Session:
             given.add_session_config_entry("session.use_env_allocators", "1")
             # weights must not pin the arena's regions, and go when the session does
             given.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
-            # a pattern takes all memory of a run as one block, for which the pieces of other shapes are of no use
-            given.enable_mem_pattern = False
+            # a pattern takes all memory of a run as one block, for which the pieces of other shapes are of no use;
+            # small runs are quicker with one
+            given.enable_mem_pattern = role not in ("attention", "relevance")
         given.log_severity_level = 4  # errors are raised, and we log them as one line
         if device == "openvino":
             given.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL  # OpenVINO optimizes itself
