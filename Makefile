@@ -116,6 +116,9 @@ soak-early: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## bodies that are refused before t
 soak-attacks: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## what a hostile client does to everybody else, with the slowest /health/live of each attack
 	@$(RIG) $(ARGS)
 
+soak-memory: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## the heaviest legal requests for three minutes, under the memory limit that compose and k8s ship
+	@$(RIG) --seconds 180 $(ARGS)
+
 soak-faults: .venv/.dev-$(EXTRA) ## what the service does when something fails
 	@$(BIN)/python -m pytest -m "not gpu" tests/rigs/test_faults.py $(ARGS)
 

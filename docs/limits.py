@@ -26,7 +26,7 @@ ROWS = [
     ("a body that is slow, or does not end", "408, closed", "body_seconds", "body_bytes_a_second"),
     ("a body that still arrives after its answer", "read and discarded, so that the client gets the answer; then closed", "discard_bytes", "body_seconds", "a pause of 5 seconds"),
     ("a body that waits for 100 (Continue), and is refused before it is read", "the refusal without 100, then closed", "fixed"),
-    ("many bodies at once, or many that do not end", "429 with Retry-After; a small body always fits: a quarter of the budget is divided among the connections (64 KiB each by default), all bodies share the rest", "queue_body_bytes", "max_connections"),
+    ("many bodies at once, or many that do not end", "429 with Retry-After; a small body always fits: a quarter of the budget is divided among the connections (32 KiB each by default), all bodies share the rest", "queue_body_bytes", "max_connections"),
     ("a compressed body", "415", "no content coding is supported"),
     ("JSON of many values, such as a million empty lists", "413 while it arrives, before it is parsed", "16384 values; texts may hold any characters"),
     ("JSON with long texts beside images that are not ASCII", "413 while it arrives", "max_text_bytes"),

@@ -201,6 +201,7 @@ async def _watch(state: State, warm: "asyncio.Task[None]") -> None:
                 state.fail("the device hangs")
         else:
             await state.models.check()
+            await state.models.give_back_memory()
         state.metrics.ready.set(state.ready)
         state.models.show_queues()
         state.decoders.show_queue()

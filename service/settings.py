@@ -67,14 +67,14 @@ class Settings(BaseSettings):
         "on a machine that is too busy, is answered with 503",
     )
     decode_bytes: int = Field(
-        1 << 30,
+        512 << 20,
         ge=64 << 20,
         description="bytes of memory that decoding one image may take; raise it with `REGARD_MAX_IMAGE_PIXELS`",
     )
 
     max_body_bytes: Count = Field(16 << 20, description="bytes of a request's body")
     queue_body_bytes: Count = Field(
-        256 << 20,
+        128 << 20,
         description="bytes of all bodies being answered before 429; a quarter is divided among "
         "`REGARD_MAX_CONNECTIONS`, so that small bodies always fit",
     )
@@ -91,13 +91,15 @@ class Settings(BaseSettings):
 
     batch_tokens: Count = Field(4096, description="padded tokens (patches, for an image) of one batch of predictions")
     queue_tokens: Count = Field(65536, description="tokens waiting or running before predictions are refused with 429")
-    batch_map_bytes: Count = Field(64 << 20, description="bytes of attention maps that one batch may compute")
-    queue_map_bytes: Count = Field(512 << 20, description="bytes of maps waiting before attention is refused with 429")
+    batch_map_bytes: Count = Field(
+        32 << 20, description="bytes of attention maps that one batch may compute; of relevance an eighth"
+    )
+    queue_map_bytes: Count = Field(256 << 20, description="bytes of maps waiting before attention is refused with 429")
     queue_stream_bytes: Count = Field(
         32 << 20, description="bytes of streamed events that clients have not read before a stream ends with an error"
     )
     batch_rows: int = Field(64, ge=1, le=4096, description="rows (beams) that one model decodes at a time")
-    batch_cache_bytes: Count = Field(1 << 30, description="bytes of the caches of what one model decodes at a time")
+    batch_cache_bytes: Count = Field(256 << 20, description="bytes of the caches of what one model decodes at a time")
     keep_count: int = Field(
         1000, ge=0, description="requests kept so that attention can be asked for by id; 0 keeps none"
     )

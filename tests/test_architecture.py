@@ -43,7 +43,8 @@ MAY_KNOW = {
     "service.api": "arrays concurrency errors explanations generation http inputs options repository settings state "
     "store",
     "service.app": "api batching errors http inputs repository runtime settings state store telemetry",
-    "service.process": "app child_processes errors explanations http inputs repository settings store telemetry",
+    "service.process": "app child_processes errors explanations http inputs repository runtime settings store "
+    "telemetry",
     "service.keys": "http",
     "service.__main__": "process settings telemetry",
     "export.errors": "",

@@ -76,7 +76,7 @@ async def predict(
         permits.enter_context(permit_decoding(pending, options))
         results = await together(answer(one, count) for one, count in zip(pending, targets, strict=True))
         stored = StoredRequest(served.manifest.name, served.manifest.version, tuple(parsed.inputs), truncate)
-        # writing many maps takes longer than computing them, so it counts as a part of the work
+        # within the permits: maps take memory and time until they are written
         return await store_and_respond(request, state, served, modality, results, query, stored)
 
 

@@ -277,12 +277,12 @@ def _png(image: Image.Image) -> bytes:
 
 
 def _heated(image: Image.Image, box: Box, values: Values, style: Style) -> Image.Image:
-    """Return the image under the heat map. It is computed in bands, to use little memory."""
-    pixels: Pixels = np.array(image.convert("RGB"))
+    """Return the image under the heat map. It is computed in bands, to hold no second copy of a large image."""
+    heated = image.convert("RGB")  # a copy, whatever the mode was
     values = _finite(values)
     columns, rows = _covered(box[0], box[2], image.width), _covered(box[1], box[3], image.height)
     if not columns or not rows:
-        return Image.fromarray(pixels)
+        return heated
     shares = _shares(values, values.min(), values.max())
     wide = shares @ _weights(columns, box[0], box[2], values.shape[1]).T  # (rows of the grid, pixels across)
     down = _weights(rows, box[1], box[3], values.shape[0])  # (pixels down, rows of the grid)
@@ -292,9 +292,10 @@ def _heated(image: Image.Image, box: Box, values: Values, style: Style) -> Image
     for start in range(0, len(rows), step):
         levels = _levels(down[start : start + step] @ wide)
         top = rows.start + start
-        band = pixels[top : top + len(levels), columns.start : columns.stop]
-        band[:] = band * image_share[levels] + heat_colours[levels] + np.float32(0.5)
-    return Image.fromarray(pixels)
+        band = np.asarray(heated.crop((columns.start, top, columns.stop, top + len(levels))))
+        shaded = band * image_share[levels] + heat_colours[levels] + np.float32(0.5)
+        heated.paste(Image.fromarray(shaded.astype(np.uint8)), (columns.start, top))
+    return heated
 
 
 def _covered(low: float, high: float, length: int) -> range:

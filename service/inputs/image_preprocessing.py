@@ -88,7 +88,8 @@ def open_image(data: bytes, max_pixels: int, side: int | None = None) -> Image.I
 
 def _opaque(image: Image.Image) -> Image.Image:
     if image.mode.startswith(("I", "F")):  # 16 bits per pixel: scaled, since converting would clip them
-        return Image.fromarray((np.asarray(image, np.float64) / 257).clip(0, 255).astype(np.uint8))
+        # whole numbers: as floats of 64 bits, an image of 16 megapixels would take 384 MB
+        return Image.fromarray((np.asarray(image).clip(0, 65535) // 257).astype(np.uint8))
     if image.has_transparency_data:
         layer = image.convert("RGBA")
         opaque = np.asarray(layer.convert("L"))[np.asarray(layer.getchannel("A")) > 127]

@@ -22,6 +22,7 @@ from service.repository.predictor import Predictor
 from service.repository.registry import load
 from service.repository.served_model import ServedModel
 from service.repository.trial_load import SHARED_COPIES, Trial
+from service.runtime.memory import return_large_blocks
 from service.settings import Settings, SettingsError
 from service.store import open_store
 from service.telemetry import open_tracer
@@ -68,6 +69,7 @@ def _run(settings: Settings, worker: Worker | None) -> tuple[int, bool]:
         structlog.contextvars.bind_contextvars(worker=worker.number)
     else:
         log.info("settings", **settings.model_dump(mode="json"))
+    return_large_blocks()
     trial, fork_server = None, ForkServer(settings)
     try:
         with contextlib.suppress(ArtifactError):  # loading raises the same error

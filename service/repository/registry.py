@@ -1,10 +1,7 @@
 """The registry of models: it loads them, warms them up, replaces them while requests run, and retires them."""
 
 import asyncio
-import contextlib
-import ctypes
 import gc
-import sys
 import tempfile
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
@@ -18,6 +15,7 @@ from service.repository.served_model import ServedModel
 from service.repository.tasks import TASKS
 from service.repository.trial_load import Trial, drop_shared_copies, shared_copies
 from service.runtime.device import Device
+from service.runtime.memory import Growth, trim_heap
 from service.runtime.runtime_errors import ProviderError, SessionError
 from service.runtime.session import choose_device
 from service.settings import Settings
@@ -91,6 +89,7 @@ class Registry(Mapping[str, ServedModel]):
         self._loops: dict[ServedModel, list[asyncio.Task[None]]] = {}
         self._retiring: set[asyncio.Task[None]] = set()
         self._reloading = asyncio.Lock()
+        self._growth = Growth()
         for served in loaded.values():
             self._start(served)
             self._serve(served)
@@ -120,6 +119,16 @@ class Registry(Mapping[str, ServedModel]):
             except SessionError as error:
                 served.ready = False
                 log.error("model fails", model=served.manifest.name, reason=str(error))
+
+    async def give_back_memory(self) -> None:
+        """If the process has grown by much, give back what earlier runs and answers took and nothing uses any more."""
+        if not self._growth.is_large or self._device.wanted:
+            return
+        async with self._device.turn() as run:
+            if served := next(iter(self.values()), None):
+                await run(next(iter(served.sessions.values())).shrink_arena)
+            await run(trim_heap)
+        self._growth.reset()
 
     def show_queues(self) -> None:
         """Set the gauges of what the queues hold."""
@@ -275,6 +284,4 @@ def _release_memory() -> None:
     gc.unfreeze()
     gc.collect()
     gc.freeze()
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):  # the C library is not glibc
-            ctypes.CDLL("libc.so.6").malloc_trim(0)
+    trim_heap()

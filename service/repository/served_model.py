@@ -35,6 +35,9 @@ Prediction: TypeAlias = npt.NDArray[np.float32]
 RawMaps: TypeAlias = tuple[Prediction, dict[str, Array]]
 """The prediction of one input, and what a graph computed of its attention."""
 
+RELEVANCE_SHARE = 8
+"""A batch of relevance may compute this share of the maps of another: it holds the activations of all layers, and their
+gradients, which take 10 to 17 times the bytes of the maps in the bundled models."""
 MOST_FAILURES = 3
 """Failed runs in a row, after which a model is warmed up again to see whether it can run at all."""
 
@@ -136,7 +139,7 @@ class ServedModel:
         self.lanes = [self.attention_lane]
         if "relevance" in self.sessions:
             self.relevance_lane = Lane(
-                f"{name}/relevance", device, self._run_relevance, limit, metrics,
+                f"{name}/relevance", device, self._run_relevance, limit // RELEVANCE_SHARE, metrics,
                 self.sessions["relevance"].stop, tracer,
             )  # fmt: skip
             self.lanes.append(self.relevance_lane)

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import functools
 import importlib
 import re
 import time
@@ -35,6 +36,8 @@ log = structlog.get_logger()
 
 ONNX_TYPES = {"float32": "float"}
 """The names of types in ONNX that differ from those of a manifest."""
+NEXT_POWER_OF_TWO = 0
+"""How the arena grows: by what is requested alone, it would fall into more and smaller pieces."""
 LIGHT_BYTES = 16 << 20
 """A model with fewer bytes of weights is light: one run takes about a millisecond."""
 DEVICE_LOST_MESSAGE = re.compile(
@@ -74,6 +77,17 @@ def device_memory() -> dict[str, int]:
         return {str(one): nvml.nvmlDeviceGetMemoryInfo(nvml.nvmlDeviceGetHandleByIndex(one)).used for one in devices}
     except Exception:  # no module, no driver, no device; its exceptions share no base
         return {}
+
+
+@functools.cache
+def share_arena() -> None:
+    """Make the arena from which all sessions on a CPU take the memory of their runs. It lives as long as the process.
+
+    One inference runs at a time, so the arena grows to what the largest run needs, and not to the sum over all models
+    and graphs. onnxruntime gives none of it back by itself; `Session.shrink_arena` does.
+    """
+    place = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
+    ort.create_and_register_allocator(place, ort.OrtArenaCfg(0, NEXT_POWER_OF_TWO, -1, -1))
 
 
 def open_sessions(artifact: Artifact, roles: Sequence[Role], device: str, settings: Settings) -> dict[Role, "Session"]:
@@ -131,6 +145,14 @@ class Session:
         given.add_session_config_entry("session.intra_op.allow_spinning", "1" if role == "decode" else "0")
         given.add_session_config_entry("session.force_spinning_stop", "1")
         given.add_session_config_entry("session.disable_prepacking", "0" if packed else "1")
+        if device == "cpu":
+            share_arena()
+            given.add_session_config_entry("session.use_env_allocators", "1")
+            # weights must not pin the arena's regions, and go when the session does
+            given.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
+            # a pattern takes all memory of a run as one block, for which the pieces of other shapes are of no use;
+            # small runs are quicker with one
+            given.enable_mem_pattern = role not in ("attention", "relevance")
         given.log_severity_level = 4  # errors are raised, and we log them as one line
         if device == "openvino":
             given.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL  # OpenVINO optimizes itself
@@ -183,13 +205,16 @@ class Session:
                 )
         return False
 
-    def run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
+    def run(self, feed: Mapping[str, Array], *, shrink: bool = False) -> dict[str, Array]:
         """Run the graph: arrays by input name -> arrays by output name.
 
-        Raises SessionError, also if `stop` ended the run, and DeviceFull.
+        With `shrink` the arena of runs on a CPU then gives back what nothing uses, which costs the next large run the
+        time that the kernel takes to clear memory. Raises SessionError, also if `stop` ended the run, and DeviceFull.
         """
         given = {**feed, **self._fixed}
         with self._stoppable() as options:
+            if shrink:
+                options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
             if self._captured:
                 return self._captured.run(given)
             if any(port.dtype == "bfloat16" for port in (*self.graph.inputs, *self.graph.outputs)):
@@ -222,6 +247,11 @@ class Session:
         """Return a Binding: runs with the inputs `held` in place, and with outputs in the memory of inputs (`same`)."""
         return Binding(self._session, self._stoppable, held, same, wanted)
 
+    def shrink_arena(self) -> None:
+        """Give back the memory of earlier runs on a CPU, of all sessions. It takes as long as the smallest run."""
+        if self.provider == PROVIDERS["cpu"]:
+            self.run(self._zeros({"batch": 1}), shrink=True)
+
     def warm_up(self, lengths: Mapping[str, int] | None = None) -> None:
         """Run once on zeros that are all visible, or once for each batch size that CUDA graphs are recorded for.
 
@@ -229,17 +259,8 @@ class Session:
         finite, or if the device has no memory for a batch.
         """
         for size in self._captured.sizes if self._captured else (1,):
-            sizes = {**(lengths or {}), "batch": size}
-            feed = {
-                port.name: np.full(
-                    [axis if isinstance(axis, int) else sizes.get(axis, 1) for axis in port.axes],
-                    port.dtype == "bool",
-                    storage(port.dtype),
-                )
-                for port in self.graph.inputs
-            }
             try:
-                out = self.run(feed)
+                out = self.run(self._zeros({**(lengths or {}), "batch": size}))
             except DeviceFull as error:
                 raise SessionError(
                     f"{self.name}: a batch of {size} has no room in the memory of the device; raise "
@@ -248,3 +269,14 @@ class Session:
             for port in self.graph.outputs:
                 if port.dtype != "bfloat16" and not np.isfinite(out[port.name]).all():
                     raise SessionError(f"{self.name}: {port.name} is not finite on an input of zeros")
+
+    def _zeros(self, sizes: Mapping[str, int]) -> dict[str, Array]:
+        """Return inputs of zeros that are all visible; axes that are not in `sizes` have length 1."""
+        return {
+            port.name: np.full(
+                [axis if isinstance(axis, int) else sizes.get(axis, 1) for axis in port.axes],
+                port.dtype == "bool",
+                storage(port.dtype),
+            )
+            for port in self.graph.inputs
+        }

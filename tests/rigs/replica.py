@@ -106,6 +106,13 @@ class Replica:
         """Return the bytes of memory that it and its children hold."""
         return sum(_status(pid, "VmRSS") << 10 for pid in self._family())
 
+    def pss(self) -> dict[str, int]:
+        """Return the bytes of memory that it and each of its children hold, by role; shared pages are divided."""
+        found: dict[str, int] = {}
+        for number, pid in enumerate(self._family()):
+            found[f"{'service' if not number else 'child'} {pid}"] = _rollup(pid)
+        return found
+
     def files(self) -> int:
         """Return how many files it holds open."""
         folder = Path(f"/proc/{self.process.pid}/fd")
@@ -156,6 +163,15 @@ def _status(pid: int, name: str) -> int:
     except OSError:
         return 0
     return next((int(line.split()[1]) for line in lines if line.startswith(f"{name}:")), 0)
+
+
+def _rollup(pid: int) -> int:
+    """Return the proportional set size of a process in bytes; 0 once it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:")), 0)
 
 
 def free_port() -> int:

@@ -5,7 +5,21 @@ import shutil
 import hypothesis.strategies as st
 import pytest
 
-from tests.rigs import attacks, drain, early_refusals, fuzz, haproxy, kill, leak, load, mixes, overload, reload, sockets
+from tests.rigs import (
+    attacks,
+    drain,
+    early_refusals,
+    fuzz,
+    haproxy,
+    kill,
+    leak,
+    load,
+    memory,
+    mixes,
+    overload,
+    reload,
+    sockets,
+)
 from tests.rigs.client import Reply
 from tests.rigs.fuzz import Fuzzed, Prober, Unexpected, hunt
 from tests.rigs.replica import Replica, two_cores
@@ -139,3 +153,21 @@ def test_requests_leave_nothing_behind_and_a_leak_that_is_made_is_found(artifact
     assert clean.bytes_a_request < LEAKED / 2
     assert leaking.bytes_a_request > LEAKED / 2
     assert [fault for fault in leaking.faults if fault.startswith("memory")]
+
+
+@pytest.mark.slow
+def test_the_heaviest_legal_requests_stay_below_the_limits_that_are_shipped(artifacts):
+    found = memory.run(artifacts, 10, clients=len(memory.MAKERS))
+    assert not found.faults
+    assert found.base < found.most < found.limit
+
+
+@pytest.mark.slow
+def test_a_service_that_takes_more_memory_than_it_may_is_found(artifacts):
+    kinds = {name: memory.MAKERS[name] for name in ("relevance, npz", "overlay")}
+    assert memory.run(artifacts, 10, kinds, limit=256 << 20, clients=4).faults
+
+
+def test_the_limit_is_read_from_the_files_of_both_deployments():
+    assert memory.shipped_limit() >= memory.bytes_of("1Gi")
+    assert [memory.bytes_of(text) for text in ("2g", "2Gi", "512Mi", "64k")] == [2 << 30, 2 << 30, 512 << 20, 64 << 10]

@@ -3,13 +3,20 @@ import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from contract.artifact import NoRoomError
 from service.errors import Conflict
+from service.explanations.query import Target, resolve
+from service.inputs.model_input import Picture
+from service.options import AttentionOptions, parse
 from service.repository import registry
 from service.repository.registry import Registry, load
+from service.repository.served_model import RELEVANCE_SHARE
 from service.runtime.device import Device
+from service.runtime.memory import Growth
+from service.runtime.session import Session
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 from tests.samples.changed_artifacts import newer
@@ -44,5 +51,45 @@ async def test_a_version_without_room_for_its_copy_is_refused_with_the_bytes_and
     device.close()
 
 
+async def test_memory_is_given_back_once_it_has_grown_while_nobody_waits(artifacts, monkeypatch):
+    settings, device = Settings(artifacts=artifacts), Device()
+    models = Registry(load(settings), settings, device, Metrics())
+    done = []
+    monkeypatch.setattr(Session, "shrink_arena", lambda session: done.append("shrunk"))
+    monkeypatch.setattr(registry, "trim_heap", lambda: done.append("trimmed"))
+    await models.give_back_memory()
+    assert not done
+    monkeypatch.setattr(Growth, "is_large", True)
+    device.wanted = 1
+    await models.give_back_memory()
+    assert not done
+    device.wanted = 0
+    await models.give_back_memory()
+    assert done == ["shrunk", "trimmed"]
+    await models.close()
+    device.close()
+
+
 def full(folder, *, exact):
     raise NoRoomError(Path(tempfile.gettempdir()), 10)
+
+
+async def test_a_batch_of_relevance_is_smaller_than_one_of_other_maps(artifacts):
+    """It holds the activations of all layers, many times the bytes of the maps."""
+    settings, device = Settings(artifacts=artifacts), Device()
+    models = Registry(load(settings), settings, device, Metrics())
+    served = models["digits"]
+    item = served.inputs.image_input(Picture(np.zeros((28, 28, 1), np.uint8), (0, 0, 28, 28), 28, 28))
+    query = resolve(parse(AttentionOptions, {"method": "relevance"}, strings=False), served.manifest)
+    most = settings.batch_map_bytes // RELEVANCE_SHARE // served.map_bytes(item.lengths)
+    sizes, run = [], served.sessions["relevance"].run
+
+    def noted(feed):
+        sizes.append(len(feed["explained"]))
+        return run(feed)
+
+    served.sessions["relevance"].run = noted
+    await served.relevance(item, query, [Target(0, (0,))] * 2 * most, "interactive")
+    assert max(sizes) == most
+    await models.close()
+    device.close()

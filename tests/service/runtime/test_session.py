@@ -1,5 +1,7 @@
 """Sessions: which share weights, and what their failures mean."""
 
+import json
+import subprocess
 import sys
 import threading
 import types
@@ -15,6 +17,7 @@ from service.runtime import threads
 from service.runtime.runtime_errors import DeviceLost, ProviderError, SessionError
 from service.runtime.session import Session, choose_device, open_sessions
 from service.settings import Settings
+from tests.conftest import ROOT
 
 ROLES = ("predict", "attention", "relevance")
 
@@ -162,3 +165,63 @@ def test_a_captured_batch_without_room_is_an_error_at_start(digits):
     )
     with pytest.raises(SessionError, match=r"^digits/predict: a batch of 2 has no room .* lower REGARD_BATCH_TOKENS$"):
         session.warm_up()
+
+
+class Asked:
+    """Notes for each run of a session whether it asked for the arena to shrink."""
+
+    def __init__(self, session: object) -> None:
+        self._session, self.shrinks = session, []
+
+    def run(self, outputs, feed, options):
+        try:
+            self.shrinks.append(options.get_run_config_entry("memory.enable_memory_arena_shrinkage"))
+        except RuntimeError:  # onnxruntime's answer for an entry that was not made
+            self.shrinks.append(None)
+        return self._session.run(outputs, feed, options)
+
+    def get_providers(self):
+        return self._session.get_providers()
+
+
+def test_only_a_run_that_is_told_to_shrinks_the_arena(digits):
+    session = open_sessions(digits, ROLES, "cpu", Settings())["predict"]
+    session._session = asked = Asked(session._session)
+    session.warm_up()
+    session.run({"pixels": np.zeros((32, 28, 28, 1), np.uint8)})
+    session.shrink_arena()
+    session.warm_up()
+    assert asked.shrinks == [None, None, "cpu:0", None]
+
+
+ARENA = """
+import json, sys
+from pathlib import Path
+import numpy as np
+from service.repository.registry import load
+from service.runtime.memory import resident_bytes
+from service.settings import Settings
+sessions = load(Settings(artifacts=Path(sys.argv[1])))["digits"].sessions
+pixels = np.zeros((240, 28, 28, 1), np.uint8)
+rows = np.tile(np.arange(50), (240, 1))
+held = [resident_bytes()]
+explained, layers = np.zeros(240, np.int64), np.arange(4)
+given = {"pixels": pixels, "rows": rows, "explained": explained, "encoder.layers": layers}
+for role in ("relevance", "predict"):
+    sessions[role].run({port.name: given[port.name] for port in sessions[role].graph.inputs})
+    held.append(resident_bytes())
+sessions["predict"].shrink_arena()
+print(json.dumps([*held, resident_bytes()]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read as Linux tells it")
+def test_sessions_share_one_arena_which_gives_back_what_large_runs_took(artifacts):
+    child = subprocess.run(
+        [sys.executable, "-c", ARENA, str(artifacts)], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    before, relevant, predicted, shrunk = json.loads(child.stdout.splitlines()[-1])
+    grown = relevant - before
+    assert grown > 200 << 20, "the run must be large, or nothing is compared"
+    assert predicted - relevant < grown / 8, "another session's run takes its memory from the same arena"
+    assert shrunk - before < grown / 4
