@@ -350,6 +350,19 @@ def writable(client):
         return False
 
 
+def test_a_request_that_follows_a_discarded_body_in_one_piece_gives_way_to_nobody():
+    with running(max_connections=1, body_seconds=20) as server:
+        server.wait_until_closed()
+        with server.connect() as client:
+            client.sendall(POST.replace(b"/x", b"/unread") + b"Content-Length: 9000\r\n\r\n")
+            assert client.recv(4096).startswith(b"HTTP/1.1 200 ")
+            client.sendall(b"a" * 9000 + LAST.replace(b"/x", b"/slow"))
+            time.sleep(0.2)
+            assert problem(server.until_closed(GET)[0])[0] == 503
+            assert read_all(client).startswith(b"HTTP/1.1 200 ")
+        server.wait_until_closed()
+
+
 def test_every_server_counts_the_connections_of_its_own():
     first, second = (bounded_protocol.bounded_protocol(Settings(), Metrics()) for _ in range(2))
     assert first.open is not second.open
