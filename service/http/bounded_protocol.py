@@ -180,6 +180,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self._framing_again:
             return
         super().on_message_begin()
+        self.open.note_busy(self)  # what is discarded may end in the same piece
         # 0 if the head is in one piece with the request before it
         self._bytes_outside_body = self._bytes_outside_body or 1
 
