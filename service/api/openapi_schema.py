@@ -65,7 +65,8 @@ class Map(BaseModel):
     normalized: bool = Field(description="true if each row sums to one")
     shape: list[int] = Field(description="heads, queries, keys")
     dtype: Literal["float32", "uint8"] | None = Field(None, description="of values in base64")
-    scale: float | None = Field(None, description="uint8 values are multiplied by it")
+    scale: float | None = Field(None, description="of uint8: a value is byte x scale + offset")
+    offset: float | None = Field(None, description="of uint8 where a value is negative; 0 where it is absent")
     values: list[list[list[float]]] | str = Field(description="lists, or base64 of an array of that shape and dtype")
 
 
