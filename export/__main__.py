@@ -22,7 +22,7 @@ from export.checkpoints.family import ExportOptions
 from export.errors import CheckpointError, ExportError
 from export.graphs.torch_export import DEFAULT_OPSET, SUPPORTED_OPSETS
 from export.pipeline import export, received_signals, say
-from export.plan import Precision, Source
+from export.plan import OPTIONAL_METHODS, Precision, Source
 from model.weights import WeightsError
 
 
@@ -40,7 +40,7 @@ def main() -> int:
             source = _source(name, arguments)
             export(
                 source, arguments.version, arguments.to, arguments.precision, arguments.opset,
-                samples=arguments.samples, force=arguments.force,
+                samples=arguments.samples, force=arguments.force, without=arguments.without,
             )  # fmt: skip
     except KeyboardInterrupt:
         print(f"{name}: not exported: interrupted", file=sys.stderr)
@@ -98,6 +98,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--ignore", action="append", default=[], metavar="KEY", help="a key of a configuration to ignore; repeatable"
     )
+    parser.add_argument(
+        "--without", action="append", default=[], choices=OPTIONAL_METHODS, metavar="METHOD",
+        help=f"a method of attention to leave out, one of {', '.join(OPTIONAL_METHODS)}; repeatable",
+    )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="list what can be exported")
     arguments = parser.parse_args()
     if not arguments.names and not arguments.list:

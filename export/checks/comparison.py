@@ -11,8 +11,8 @@ from torch import Tensor
 
 from contract.manifest import TOKENS, KindName, Port, Role
 from export.checks.reference import Controls
-from export.errors import ExportError
-from export.plan import Plan, Precision, Sizes, format_sizes
+from export.errors import ExportError, MethodError
+from export.plan import OPTIONAL_METHODS, Plan, Precision, Sizes, format_sizes
 
 Array = npt.NDArray[np.generic]
 
@@ -41,6 +41,14 @@ FEW_ROWS = 16
 """Two inputs may well lead to the same hard choices in fewer rows than this."""
 
 
+def failure(what: str, message: str) -> ExportError:
+    """Return the error of what was compared: a MethodError if its name holds a method that can be left out."""
+    for method in OPTIONAL_METHODS:
+        if method in what:
+            return MethodError(method, message)
+    return ExportError(message)
+
+
 @dataclass
 class Ledger:
     """The worst difference of everything that was compared. A difference over its limit ends the export."""
@@ -65,7 +73,7 @@ class Ledger:
             of_maps if maps else of_others * max(least, float(wanted.max(initial=0.0)), -float(wanted.min(initial=0.0)))
         )
         if not difference <= limit:  # also if it is NaN
-            raise ExportError(f"{what}: must agree within {limit:g}, differs by {difference:.3g} at {where}")
+            raise failure(what, f"{what}: must agree within {limit:g}, differs by {difference:.3g} at {where}")
         self.worst[what] = max(self.worst.get(what, 0.0), difference)
 
 
@@ -114,7 +122,9 @@ def require_difference(plan: Plan, one: list[Array], other: list[Array], sizes: 
             and not _are_few_choices(first)
             and any(np.array_equal(first[at], second[at]) and first[at].any() for at in layers)
         ):
-            raise ExportError(f"{plan.role}: {port.name} is the same for two different inputs at {format_sizes(sizes)}")
+            raise failure(
+                plan.role, f"{plan.role}: {port.name} is the same for two different inputs at {format_sizes(sizes)}"
+            )
 
 
 def _are_few_choices(maps: Array) -> bool:
