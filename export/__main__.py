@@ -7,14 +7,16 @@ status is 0, that of an error (`export/errors.py`: 1 if a check failed, 2 if the
 
 import argparse
 import dataclasses
+import functools
 import re
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
-from contract.manifest import NAME
+from contract.manifest import NAME, Task
 from export.bundled import SOURCES
 from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
@@ -142,13 +144,11 @@ def _source(name: str, arguments: argparse.Namespace) -> Source:
         source = SOURCES[name]()
         return dataclasses.replace(source, name=arguments.name or source.name)
     start = time.perf_counter()
-    checkpoint = open_checkpoint(name, arguments.revision)
+    checkpoint = open_checkpoint(name, arguments.revision, functools.partial(_check_model, task=arguments.task))
     target = arguments.name or re.sub(r"[^A-Za-z0-9._-]", "-", Path(name).resolve().name).lstrip(".-_")[:128]
     if not re.fullmatch(NAME, target):
         raise CheckpointError("--name: is needed, since NAME has no letter or digit to make one of")
-    kind = checkpoint.config.get("model_type")
-    if not isinstance(kind, str) or kind not in FAMILIES:
-        raise CheckpointError(f"config.json: model_type must be one of {', '.join(FAMILIES)}, given {str(kind)[:64]!r}")
+    kind = str(checkpoint.config["model_type"])
     options = ExportOptions(target, arguments.task, arguments.image_size, tuple(arguments.ignore))
     try:
         source = FAMILIES[kind].source(checkpoint, options)
@@ -158,6 +158,14 @@ def _source(name: str, arguments: argparse.Namespace) -> Source:
     if unused := source.made_by["set_aside"]:
         say(f"  not used by {source.task}: {unused}")
     return source
+
+
+def _check_model(config: Mapping[str, Any], *, task: Task | None) -> None:
+    """Raise CheckpointError for a configuration whose type, or whose architecture, is not supported."""
+    kind = config.get("model_type")
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        raise CheckpointError(f"config.json: model_type must be one of {', '.join(FAMILIES)}, given {str(kind)[:64]!r}")
+    FAMILIES[kind].check_architectures(config, task)
 
 
 if __name__ == "__main__":

@@ -47,11 +47,12 @@ class Answer(BaseModel):
 
 
 class Label(BaseModel):
-    """A class and its probability."""
+    """A class and its probability, or its score."""
 
     label: str
     index: int
-    probability: float
+    probability: float | None = Field(None, description="of every model except those that answer a score")
+    score: float | None = Field(None, description="the logit itself, of cross-encoders that declare no activation")
 
 
 class Map(BaseModel):
