@@ -132,7 +132,7 @@ def _list() -> str:
     for name, family in FAMILIES.items():
         options = f"  ({family.command_options})" if family.command_options else ""
         lines.append(f"  {name:<22}{', '.join(family.tasks)}{options}")
-    lines.append("of every checkpoint: --name --task --precision --opset --revision --ignore")
+    lines.append("of every checkpoint: --name --task --precision --opset --revision --ignore --without")
     return "\n".join(lines)
 
 

@@ -87,7 +87,7 @@ def _word_pieces(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: 
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{first}:0 $A:0 {last}:0",
         pair=f"{first}:0 $A:0 {last}:0 $B:1 {last}:1",
-        special_tokens=[(token, tokenizer.token_to_id(token)) for token in (first, last)],
+        special_tokens=[_placed(tokenizer, token) for token in (first, last)],
     )
     return tokenizer
 
@@ -118,7 +118,7 @@ def _gpt2(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: Special
         tokenizer.post_processor = processors.TemplateProcessing(
             single=f"{first}:0 $A:0",
             pair=f"{first}:0 $A:0 $B:1",
-            special_tokens=[(first, tokenizer.token_to_id(first))],
+            special_tokens=[_placed(tokenizer, first)],
         )
     return tokenizer
 
@@ -128,8 +128,8 @@ def _roberta(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: Spec
     tokenizer = _byte_pairs(checkpoint, settings, specials)
     last, first = (specials[role].content for role in ("sep_token", "cls_token"))
     tokenizer.post_processor = processors.RobertaProcessing(
-        (last, tokenizer.token_to_id(last)),
-        (first, tokenizer.token_to_id(first)),
+        _placed(tokenizer, last),
+        _placed(tokenizer, first),
         trim_offsets=settings.get("trim_offsets", True),
         add_prefix_space=bool(settings.get("add_prefix_space", False)),
     )
@@ -185,6 +185,11 @@ def _token(role: str, given: object, *, special: bool = True) -> AddedToken:
         normalized=bool(flags.get("normalized", not special)),
         special=special,
     )
+
+
+def _placed(tokenizer: Tokenizer, token: str) -> tuple[str, int]:
+    """Return a token that was added, and its index."""
+    return token, tokenizer.get_vocab()[token]
 
 
 def _add_tokens(tokenizer: Tokenizer, checkpoint: Checkpoint, specials: Specials) -> None:
