@@ -54,6 +54,8 @@ class Ledger:
     """The worst difference of everything that was compared. A difference over its limit ends the export."""
 
     precision: Precision = "fp32"
+    factor: float = 1.0
+    """Multiplies every limit: of a definition that single floats compute less exactly than others."""
     worst: dict[str, float] = field(default_factory=dict)
 
     def compare(
@@ -72,6 +74,7 @@ class Ledger:
         limit = (
             of_maps if maps else of_others * max(least, float(wanted.max(initial=0.0)), -float(wanted.min(initial=0.0)))
         )
+        limit *= self.factor
         if not difference <= limit:  # also if it is NaN
             raise failure(what, f"{what}: must agree within {limit:g}, differs by {difference:.3g} at {where}")
         self.worst[what] = max(self.worst.get(what, 0.0), difference)
