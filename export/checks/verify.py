@@ -32,7 +32,7 @@ from export.checks.reference import (
     with_image_axis,
 )
 from export.checks.verify_generation import compare_cached_with_uncached, verify_traced_graph
-from export.errors import ExportError
+from export.errors import ExportError, MethodError
 from export.plan import Plan, Precision, Sizes, Source, format_sizes
 from export.traced import Observed, Traced
 
@@ -56,8 +56,10 @@ def verify(source: Source, open_session: OpenSession, precision: Precision = "fp
     """
     try:
         return _verify(source, open_session, Ledger(precision))
-    except ExportError:
+    except ExportError as error:
         factor = _single_float_error(source) * ERROR_MARGIN if precision == "fp32" else 1.0
+        if factor > MAX_FACTOR and not isinstance(error, MethodError):
+            raise ExportError(f"{error}; the model is too sharp for single floats, whatever computes it") from error
         if not 1 < factor <= MAX_FACTOR:
             raise
     return {**_verify(source, open_session, Ledger(precision, factor)), FACTOR: factor}

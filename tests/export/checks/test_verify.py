@@ -172,3 +172,9 @@ def test_what_differs_by_more_than_single_floats_err_is_refused(sharp):
 
 def test_what_single_floats_compute_to_the_limit_has_no_larger_one(small):
     assert FACTOR not in verify(small[0], opened(small[1]))
+
+
+def test_a_model_that_is_too_sharp_for_single_floats_is_refused_with_that_reason(sharp, monkeypatch):
+    monkeypatch.setattr("export.checks.verify._single_float_error", lambda _: 1000.0)
+    with pytest.raises(ExportError, match=r"must agree within .*; the model is too sharp for single floats"):
+        verify(sharp[0], opened(sharp[1]))
