@@ -16,7 +16,7 @@ Task = Literal[
 ]
 Role = Literal["predict", "attention", "relevance", "encode", "decode"]
 KindName = Literal["encoder", "decoder", "cross"]
-Scores = Literal["softmax", "sigmoid"]
+Scores = Literal["softmax", "sigmoid", "identity"]
 Method = Literal["raw", "rollout", "norm", "relevance"]
 Dtype = Literal["float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool"]
 GRAPH_METHODS = ("raw", "rollout", "norm")
@@ -208,7 +208,10 @@ class Manifest(Part):
     image: ImageRule | None = None
     text: TextRule | None = None
     labels: tuple[str, ...] = ()
-    scores: Scores = Field("softmax", description="logits to probabilities: one label, or each label for itself")
+    scores: Scores = Field(
+        "softmax",
+        description="logits to probabilities: one label, or each for itself; identity: logits are answered as they are",
+    )
     attention: tuple[Kind, ...]
     generation: Generation | None = None
     made_by: dict[str, str | int | float | bool | list[int]] = Field(

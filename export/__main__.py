@@ -7,14 +7,16 @@ status is 0, that of an error (`export/errors.py`: 1 if a check failed, 2 if the
 
 import argparse
 import dataclasses
+import functools
 import re
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
-from contract.manifest import NAME
+from contract.manifest import NAME, Task
 from export.bundled import SOURCES
 from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
@@ -22,7 +24,7 @@ from export.checkpoints.family import ExportOptions
 from export.errors import CheckpointError, ExportError
 from export.graphs.torch_export import DEFAULT_OPSET, SUPPORTED_OPSETS
 from export.pipeline import export, received_signals, say
-from export.plan import Precision, Source
+from export.plan import OPTIONAL_METHODS, Precision, Source
 from model.weights import WeightsError
 
 
@@ -42,7 +44,7 @@ def main() -> int:
                 source = _with_fast_jpeg(source)
             export(
                 source, arguments.version, arguments.to, arguments.precision, arguments.opset,
-                samples=arguments.samples, force=arguments.force,
+                samples=arguments.samples, force=arguments.force, without=arguments.without,
             )  # fmt: skip
     except KeyboardInterrupt:
         print(f"{name}: not exported: interrupted", file=sys.stderr)
@@ -105,6 +107,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--ignore", action="append", default=[], metavar="KEY", help="a key of a configuration to ignore; repeatable"
     )
+    parser.add_argument(
+        "--without", action="append", default=[], choices=OPTIONAL_METHODS, metavar="METHOD",
+        help=f"a method of attention to leave out, one of {', '.join(OPTIONAL_METHODS)}; repeatable",
+    )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="list what can be exported")
     arguments = parser.parse_args()
     if not arguments.names and not arguments.list:
@@ -140,7 +146,8 @@ def _list() -> str:
     for name, family in FAMILIES.items():
         options = f"  ({family.command_options})" if family.command_options else ""
         lines.append(f"  {name:<22}{', '.join(family.tasks)}{options}")
-    lines.append("of every checkpoint: --name --task --precision --opset --revision --ignore --fast-jpeg (of images)")
+    lines.append("of every checkpoint: --name --task --precision --opset --revision --ignore --without")
+    lines.append("of those that take images: --fast-jpeg")
     return "\n".join(lines)
 
 
@@ -152,13 +159,11 @@ def _source(name: str, arguments: argparse.Namespace) -> Source:
         source = SOURCES[name]()
         return dataclasses.replace(source, name=arguments.name or source.name)
     start = time.perf_counter()
-    checkpoint = open_checkpoint(name, arguments.revision)
+    checkpoint = open_checkpoint(name, arguments.revision, functools.partial(_check_model, task=arguments.task))
     target = arguments.name or re.sub(r"[^A-Za-z0-9._-]", "-", Path(name).resolve().name).lstrip(".-_")[:128]
     if not re.fullmatch(NAME, target):
         raise CheckpointError("--name: is needed, since NAME has no letter or digit to make one of")
-    kind = checkpoint.config.get("model_type")
-    if not isinstance(kind, str) or kind not in FAMILIES:
-        raise CheckpointError(f"config.json: model_type must be one of {', '.join(FAMILIES)}, given {str(kind)[:64]!r}")
+    kind = str(checkpoint.config["model_type"])
     options = ExportOptions(target, arguments.task, arguments.image_size, tuple(arguments.ignore))
     try:
         source = FAMILIES[kind].source(checkpoint, options)
@@ -168,6 +173,14 @@ def _source(name: str, arguments: argparse.Namespace) -> Source:
     if unused := source.made_by["set_aside"]:
         say(f"  not used by {source.task}: {unused}")
     return source
+
+
+def _check_model(config: Mapping[str, Any], *, task: Task | None) -> None:
+    """Raise CheckpointError for a configuration whose type, or whose architecture, is not supported."""
+    kind = config.get("model_type")
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        raise CheckpointError(f"config.json: model_type must be one of {', '.join(FAMILIES)}, given {str(kind)[:64]!r}")
+    FAMILIES[kind].check_architectures(config, task)
 
 
 if __name__ == "__main__":

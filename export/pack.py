@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from io import BufferedWriter
 from pathlib import Path
 from types import TracebackType
@@ -9,7 +10,7 @@ from types import TracebackType
 import onnx
 
 from contract.artifact import MANIFEST, describe
-from contract.manifest import Graph, Manifest, Role
+from contract.manifest import Graph, Manifest, Method, Role
 from export.plan import Precision, Source, format_sizes, ports_in_precision
 
 WEIGHTS = "weights.bin"
@@ -72,9 +73,17 @@ class GraphWriter:
 
 
 def write_manifest(
-    source: Source, version: str, precision: Precision, verified: dict[str, float], folder: Path
+    source: Source,
+    version: str,
+    precision: Precision,
+    verified: Mapping[str, float],
+    left_out: Mapping[Method, str],
+    folder: Path,
 ) -> Manifest:
-    """Describe every file of the folder and write the manifest beside them."""
+    """Describe every file of the folder and write the manifest beside them.
+
+    `verified` are the worst differences, `left_out` the reason for each method that was left out.
+    """
     graphs = {
         plan.role: Graph(
             **describe(folder / f"{plan.role}.onnx").model_dump(),
@@ -101,6 +110,7 @@ def write_manifest(
         made_by=source.made_by,
         verified={
             **{what: float(f"{worst:.3g}") for what, worst in sorted(verified.items())},
+            **{method: f"left out: {reason}" for method, reason in left_out.items()},
             "shapes": "; ".join(format_sizes(sizes) for sizes in source.verified_at),
             "traced": format_sizes(source.traced_at),
             **({"run in": "fp32, weights as rounded to bf16"} if precision == "bf16" else {}),

@@ -5,7 +5,7 @@ import dataclasses
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
@@ -13,10 +13,10 @@ import onnx
 import onnxruntime as ort
 from torch import nn
 
-from contract.manifest import Role
+from contract.manifest import Method, Role
 from export.checks.int8_loss import MAX_LOSSES, check_losses, draw_samples, measure_losses, read_samples
-from export.checks.verify import verify
-from export.errors import CheckpointError
+from export.checks.verify import FACTOR, verify
+from export.errors import CheckpointError, ExportError, MethodError
 from export.graphs.attention_maps import attention_graph
 from export.graphs.bfloat16 import to_float32, with_casts_for_missing_kernels
 from export.graphs.cleanup import clean, extract
@@ -53,17 +53,44 @@ def export(
     *,
     samples: Path | None = None,
     force: bool = False,
+    without: Collection[Method] = (),
 ) -> Path:
     """Make the artifact `<root>/<name>/<version>/` and return its path.
 
-    It is written to a temporary folder and moved to its place when every check has passed. The losses of 8 bits are
-    measured on `samples`, by default on random inputs, and must be within their bounds unless `force` is set. Raises
-    ExportError if a check fails, CheckpointError if the disk or the samples will not do.
+    It is written to a temporary folder and moved to its place when every check has passed. It has no methods `without`;
+    a method that fails, and can be left out, is left out too: the artifact is made again without it. The manifest's
+    `verified` says why. The losses of 8 bits are measured on `samples`, by default on random inputs, and must be within
+    their bounds unless `force` is set. Raises ExportError if another check fails, CheckpointError if the disk or the
+    samples will not do.
     """
-    target = root / source.name / version
     source = dataclasses.replace(source, made_by={**source.made_by, "opset": opset})
     if precision == "int8":
         source = source.without("relevance")  # 8-bit weights have no gradient
+    left_out: dict[Method, str] = {}
+    for method in without:
+        source, left_out[method] = source.without(method), "as the export was asked to"
+    while True:
+        try:
+            return _make(source, root / source.name / version, precision, opset, left_out, samples, force=force)
+        except MethodError as error:
+            if error.method in left_out:
+                raise
+            source, left_out[error.method] = source.without(error.method), str(error)
+            say(f"  LEFT OUT  {error.method}, which fails: {error}; once more, without it")
+
+
+def _make(
+    source: Source,
+    target: Path,
+    precision: Precision,
+    opset: int,
+    left_out: Mapping[Method, str],
+    samples: Path | None,
+    *,
+    force: bool,
+) -> Path:
+    """Make the artifact at `target`, or leave there what is there. Raises ExportError if a check fails."""
+    version = target.name
     with _temporary_folder(target) as temporary:
         folder = temporary / version
         folder.mkdir()
@@ -75,7 +102,7 @@ def export(
         worst = _verify(source, folder, precision)
         if precision == "int8":
             worst |= _check_int8_losses(source, folder, samples, force=force)
-        write_manifest(source, version, precision, worst, folder)
+        write_manifest(source, version, precision, worst, left_out, folder)
         if target.exists():
             target.rename(temporary / "old")
         folder.rename(target)
@@ -110,9 +137,17 @@ def _make_graph(plan: Plan, base: onnx.ModelProto, source: Source, precision: Pr
         elif plan.role == "attention":
             graph = attention_graph(base, plan, source.traced, source.image)
         else:
-            graph = relevance_graph(base, plan, source.traced)
+            graph = _relevance_graph(base, plan, source)
         details.append(f"{len(graph.graph.node):>5} nodes")
     return _fuse_if_half_precision(graph, plan, precision, opset) if plan.role == "predict" else graph
+
+
+def _relevance_graph(base: onnx.ModelProto, plan: Plan, source: Source) -> onnx.ModelProto:
+    """Make the relevance graph. Raises MethodError if there is no rule for the gradient of an operator."""
+    try:
+        return relevance_graph(base, plan, source.traced)
+    except ExportError as error:
+        raise MethodError("relevance", str(error)) from error
 
 
 def _trace_graph(plan: Plan, source: Source, precision: Precision, opset: int, name: str) -> onnx.ModelProto:
@@ -152,8 +187,11 @@ def _verify(source: Source, folder: Path, precision: Precision) -> dict[str, flo
         details.append(f"{len(source.verified_at)} shapes against float64, alone and padded")
     if precision == "bf16":
         say(f"            {BF16_NOT_VERIFIED}")
+    if factor := worst.get(FACTOR):
+        say(f"  NOT EXACT  in single floats: {FACTOR} {factor:.1f}, since the definition itself differs from float64")
     for what, difference in sorted(worst.items()):
-        say(f"            {what:<36} differs by at most {difference:.1e}")
+        if what != FACTOR:
+            say(f"            {what:<36} differs by at most {difference:.1e}")
     return worst
 
 

@@ -1,5 +1,6 @@
 """What is to be exported: a `Source` is a model with its metadata, a `Plan` is one graph of its artifact."""
 
+import copy
 import dataclasses
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from contract.manifest import Dtype, Generation, ImageRule, Kind, Port, Role, Scores, Task, TextRule
+from contract.manifest import Dtype, Generation, ImageRule, Kind, Method, Port, Role, Scores, Task, TextRule
 from export.traced import Traced
 
 Sizes: TypeAlias = dict[str, int]
@@ -32,6 +33,9 @@ TORCH_DTYPES = {
 }
 
 Precision: TypeAlias = Literal["fp32", "fp16", "bf16", "int8"]
+
+OPTIONAL_METHODS: tuple[Method, ...] = ("rollout", "norm", "relevance")
+"""The methods that an artifact can be made without."""
 
 HALF_DTYPES: Mapping[str, Dtype] = {"fp16": "float16", "bf16": "bfloat16"}
 """Precision -> the dtype that a graph of half floats computes in."""
@@ -145,11 +149,19 @@ class Source:
         """Return the plan of one role."""
         return next(plan for plan in self.plans if plan.role == role)
 
-    def without(self, role: Role) -> "Source":
-        """Return the source without a role, and without the method that the role serves."""
-        kinds = [
-            kind.model_copy(update={"methods": tuple(method for method in kind.methods if method != role)})
+    def without(self, method: Method) -> "Source":
+        """Return the source without a method of attention: no kind has it, and no graph computes it."""
+        kinds = tuple(
+            kind.model_copy(update={"methods": tuple(one for one in kind.methods if one != method)})
             for kind in self.attention
-        ]
-        plans = tuple(plan for plan in self.plans if plan.role != role)
-        return dataclasses.replace(self, plans=plans, attention=tuple(kinds))
+        )
+        traced = copy.copy(self.traced)  # which shares the definition and its weights
+        traced.kinds = kinds
+        surplus = [f"{kind.kind}.discard" for kind in kinds] if method == "rollout" else []
+
+        def changed(plan: Plan) -> Plan:
+            module = traced if plan.module is self.traced else plan.module
+            return dataclasses.replace(plan.without_ports(surplus, ()), module=module)
+
+        plans = tuple(changed(plan) for plan in self.plans if plan.role != method)
+        return dataclasses.replace(self, traced=traced, base=changed(self.base), plans=plans, attention=kinds)

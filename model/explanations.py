@@ -36,9 +36,11 @@ def add_parallel(maps: Sequence[Tensor], included: Tensor, count: int) -> tuple[
 
 
 def discard(fused: Tensor, ratio: Tensor) -> Tensor:
-    """Set the ⌊ratio n²⌋ smallest entries of each fused map (batch, n, n) to 0; the first key's stay, ties by index.
+    """Set the ⌊ratio n²⌋ smallest entries of each fused map (batch, n, n) to 0, except those of the first key.
 
-    This is the intention of vit-explain (Gildenblat 2020), for every image of a batch and without the class token.
+    Of entries that equal the largest one of these, the first by index (row by row) are among them, and the rest stay:
+    so many entries are counted whatever they are, and entries of the first key count although they stay. This is the
+    intention of vit-explain (Gildenblat 2020), for every image of a batch and without the class token.
     """
     size = fused.shape[-1]
     flat = fused.flatten(1)  # (batch, n²)
@@ -84,27 +86,35 @@ def bimodal_relevance(
 ) -> tuple[Tensor, Tensor]:
     """Relevance of target and of source to each target position (Chefer et al., ICCV 2021, equations 6 to 11).
 
-    Each layer is Ā. Returns R (batch, target, target) and (batch, target, source).
+    Each layer is Ā. Returns R (batch, target, target) and (batch, target, source). Self-relevance is carried without
+    the identity that it starts from: next to a 1, floats lose what is small, and equation 8 needs R - I.
     """
-    source, target = torch.eye(encoder[0].shape[-1]), torch.eye(decoder[0].shape[-1])
-    ii = source.to(encoder[0]).expand_as(encoder[0])
-    qq = target.to(decoder[0]).expand_as(decoder[0])
-    qi = torch.zeros_like(cross[0])
+    ii, qq, qi = torch.zeros_like(encoder[0]), torch.zeros_like(decoder[0]), torch.zeros_like(cross[0])
     for layer in encoder:
-        ii = ii + layer @ ii
+        ii = ii + layer + layer @ ii  # (I + Ā) (I + X) - I, where X is R - I
     ii = self_normalized(ii)
     for own, across in zip(decoder, cross, strict=True):
-        qq, qi = qq + own @ qq, qi + own @ qi
+        qq, qi = qq + own + own @ qq, qi + own @ qi
         qi = qi + self_normalized(qq).transpose(1, 2) @ across @ ii
-    return qq, qi
+    return qq + torch.eye(qq.shape[-1]).to(qq), qi
 
 
-def self_normalized(relevance: Tensor) -> Tensor:
-    """X = R - I, X / rowsum(X) + I (equations 8 and 9); a row of zeros in X becomes that of I, not NaN."""
-    eye = torch.eye(relevance.shape[-1]).to(relevance)
-    rest = relevance - eye
-    total = rest.sum(-1, keepdim=True)
-    return torch.where(total > 0, rest / torch.where(total > 0, total, torch.ones_like(total)), 0 * rest) + eye
+LEAST_EVIDENCE = 1e-30
+"""The sum of a row of R - I from which equation 8 holds as it is; a smaller sum is divided by this number instead.
+
+Single floats lose numbers below 1.2e-38, so of a sum of n numbers from here on at most n x 1e-8 of it. Very sharp heads
+give sums such as 1e-97, of which they carry nothing.
+"""
+
+
+def self_normalized(evidence: Tensor) -> Tensor:
+    """X / rowsum(X) + I of X = R - I (Chefer et al., ICCV 2021, equations 8 and 9), X (batch, token, token).
+
+    A row whose sum is below `LEAST_EVIDENCE` is divided by that instead, so that it goes to the row of I, without a
+    jump, as its evidence goes to nothing. The paper does not say what such a row is.
+    """
+    total = evidence.sum(-1, keepdim=True).clamp(min=LEAST_EVIDENCE)
+    return evidence / total + torch.eye(evidence.shape[-1]).to(evidence)
 
 
 def shares(weights: Tensor) -> Tensor:

@@ -18,7 +18,12 @@ def crop(array: Array, port: Port, lengths: Mapping[str, int]) -> Array:
 
 
 def probabilities(logits: npt.NDArray[np.float32], scores: Scores) -> npt.NDArray[np.float64]:
-    """Return the probability of each class: of one among all (softmax), or of each by itself (sigmoid)."""
+    """Return the probability of each class: of one among all (softmax), or of each by itself (sigmoid).
+
+    With `identity` the logits are no probabilities and are returned as they are.
+    """
+    if scores == "identity":
+        return logits.astype(np.float64)
     return softmax(logits) if scores == "softmax" else sigmoid(logits)
 
 

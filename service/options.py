@@ -180,7 +180,9 @@ class AttentionOptions(Options):
     encoding: Literal["list", "base64"] = Field(
         "list", description="of values in JSON: lists, or base64 of the bytes of an array, little-endian, row by row"
     )
-    dtype: Literal["float32", "uint8"] = Field("float32", description="of npz and base64; uint8 with a scale a map")
+    dtype: Literal["float32", "uint8"] = Field(
+        "float32", description="of npz and base64; uint8 with a scale, and an offset, a map"
+    )
     colormap: Literal["viridis", "magma", "inferno", "turbo", "gray"] = Field("viridis", description="of png")
     opacity: Number = Field(0.6, ge=0, le=1, description="of a png's heat over the image, where it is hottest")
 

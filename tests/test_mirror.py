@@ -36,7 +36,6 @@ TESTED_ELSEWHERE = {
     "export/graphs/builder.py": "tests/export/graphs/test_gradient.py",
     "export/graphs/float16.py": "tests/end_to_end/test_precisions_and_opsets.py",
     "export/graphs/gru.py": "tests/end_to_end/test_captions_over_http.py",
-    "export/graphs/relevance.py": "tests/end_to_end/test_fidelity.py",
     "export/graphs/top_k.py": "tests/end_to_end/test_http_interface.py",
     "export/graphs/torch_export.py": "tests/export/test_pipeline.py",
     "export/plan.py": "tests/export/test_pipeline.py",

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,10 +78,13 @@ class Checkpoint:
                     yield name, weights.get_tensor(name)
 
 
-def open_checkpoint(name: str, revision: str | None) -> Checkpoint:
+def open_checkpoint(
+    name: str, revision: str | None, check: Callable[[Mapping[str, Any]], object] = lambda config: None
+) -> Checkpoint:
     """Open a folder, or a repository of the hub by its name.
 
-    Raises CheckpointError if there is neither, and for a folder without a configuration or safetensors weights.
+    `check` is called with the configuration before anything else is read, and may raise CheckpointError. Raises it if
+    there is neither, and for a folder without a configuration or safetensors weights.
     """
     folder = Path(name)
     origin: dict[str, str] = {}
@@ -94,6 +97,7 @@ def open_checkpoint(name: str, revision: str | None) -> Checkpoint:
     config = read_json(folder / CONFIG)
     if not isinstance(config, dict):
         raise CheckpointError(f"{CONFIG}: must be a JSON object")
+    check(config)
     return Checkpoint(folder, config, _locate_tensors(folder), origin)
 
 

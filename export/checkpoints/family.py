@@ -164,9 +164,12 @@ class Family(ABC, Generic[C]):
         """Return the source of an artifact. Raises CheckpointError for anything that is wrong with the checkpoint."""
         if options.image and "--image-size" not in self.command_options:
             raise CheckpointError(f"--image-size: {self.model_type} reads text")
-        config = self.read(checkpoint, options.ignored)
+        task = self.task(checkpoint, options.task)
+        kept = {key: value for key, value in checkpoint.config.items() if key not in options.ignored}
+        checkpoint = dataclasses.replace(checkpoint, config=kept)
+        config = self.read(checkpoint)
         try:
-            return self.build(checkpoint, options, config, self.task(checkpoint, options.task))
+            return self.build(checkpoint, options, config, task)
         except CheckpointError:
             raise
         except ValueError as error:  # a definition's sizes contradict each other
@@ -176,9 +179,9 @@ class Family(ABC, Generic[C]):
     def build(self, checkpoint: Checkpoint, options: ExportOptions, config: C, task: Task) -> Source:
         """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
 
-    def read(self, checkpoint: Checkpoint, ignored: tuple[str, ...]) -> C:
+    def read(self, checkpoint: Checkpoint) -> C:
         """Return the validated configuration. Raises CheckpointError that names the key that is not supported."""
-        dropped = IRRELEVANT_KEYS | self.config.irrelevant_keys | set(ignored)
+        dropped = IRRELEVANT_KEYS | self.config.irrelevant_keys
         fields = self.config.model_fields
         given = {
             key: value
@@ -200,22 +203,40 @@ class Family(ABC, Generic[C]):
             message = first["msg"].removeprefix("Value error, ")
             raise CheckpointError(f"{CONFIG}: {key}: {message}, given {str(first['input'])[:64]!r}") from error
 
+    def check_architectures(self, config: Mapping[str, Any], requested: Task | None) -> None:
+        """Raise CheckpointError if a configuration names only architectures of tasks that are not supported.
+
+        A task that is `requested` is tried whatever they are. An architecture without a head is none of them.
+        """
+        named = _architectures(config)
+        if requested is None and named and not any(self._tasks_of(one) or one.endswith("Model") for one in named):
+            endings = [f"...{ending} ({task})" for ending, task in ARCHITECTURES if task in self.tasks]
+            body = ", or add --task feature-extraction for the body alone" if "feature-extraction" in self.tasks else ""
+            raise CheckpointError(
+                f"{CONFIG}: architectures: {', '.join(named)[:200]} is not supported; "
+                f"of {self.model_type} there are {', '.join(endings)}{body}"
+            )
+
+    def _tasks_of(self, architecture: str) -> list[Task]:
+        """Return the task of an architecture, if the family has it."""
+        task = next((task for ending, task in ARCHITECTURES if architecture.endswith(ending)), None)
+        return [task] if task in self.tasks else []
+
     def task(self, checkpoint: Checkpoint, requested: Task | None) -> Task:
         """Return the task to export for: the requested one or, by default, the one that the checkpoint is for."""
         if requested is not None:
             if requested not in self.tasks:
                 raise CheckpointError(f"--task: {self.model_type} serves {', '.join(self.tasks)}, given {requested}")
             return requested
+        self.check_architectures(checkpoint.config, None)
         if len(self.tasks) == 1:
             return self.tasks[0]
         declared = checkpoint.json("config_sentence_transformers.json").get("model_type")
         if checkpoint.has("modules.json") and declared != "CrossEncoder" and "feature-extraction" in self.tasks:
             return "feature-extraction"
-        named = checkpoint.config.get("architectures")
-        for architecture in named if isinstance(named, list) else []:
-            for ending, task in ARCHITECTURES:
-                if str(architecture).endswith(ending) and task in self.tasks:
-                    return task
+        for architecture in _architectures(checkpoint.config):
+            for task in self._tasks_of(architecture):
+                return task
         raise CheckpointError(
             f"{CONFIG}: architectures do not say what for; add --task, one of {', '.join(self.tasks)}"
         )
@@ -241,6 +262,12 @@ class Family(ABC, Generic[C]):
     def adapt(self, config: C, module: nn.Module, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Return the tensors by our names, with the changes that the module needs; by default none."""
         return tensors
+
+
+def _architectures(config: Mapping[str, Any]) -> list[str]:
+    """Return the classes that a configuration names."""
+    named = config.get("architectures")
+    return [str(one) for one in named] if isinstance(named, list) else []
 
 
 def made_by(family: str, sizes: object, checkpoint: Checkpoint, unused: list[str]) -> dict[str, Any]:

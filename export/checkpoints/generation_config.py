@@ -129,7 +129,11 @@ def _read_keys(checkpoint: Checkpoint, ignored: tuple[str, ...]) -> tuple[str, d
             )
         if key not in DISABLING_VALUES and key not in SUPPORTED_KEYS:
             raise CheckpointError(f"{file}: {key} is not known; if it changes nothing, add: --ignore {key}")
-    tokens = {key: checkpoint.config[key] for key in TOKEN_KEYS if checkpoint.config.get(key) is not None}
+    tokens = {
+        key: checkpoint.config[key]
+        for key in TOKEN_KEYS
+        if checkpoint.config.get(key) is not None and key not in ignored
+    }
     return file, {**tokens, **given}
 
 

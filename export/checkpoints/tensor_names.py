@@ -82,7 +82,7 @@ def rename_tensors(module: nn.Module, checkpoint: Checkpoint, names: Names, pref
             left.append(name)
             continue
         to, ours = found
-        if to is UNUSED:
+        if to is UNUSED or not tensor.numel():  # as register tokens where there are none
             unused.append(name)
             continue
         if not tensor.is_floating_point():

@@ -2,13 +2,13 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from tokenizers import Tokenizer
 from torch import nn
 
-from contract.manifest import Task, TextRule
-from export.checkpoints.checkpoint import Checkpoint
+from contract.manifest import Scores, Task, TextRule
+from export.checkpoints.checkpoint import CONFIG, Checkpoint
 from export.checkpoints.family import Config, ExportOptions, Family, Index, Size, made_by
 from export.checkpoints.sentence_transformers import DECLARATION_FILE, SentenceSettings, read_sentence_settings
 from export.checkpoints.tensor_names import Names, copy_of, spare
@@ -28,11 +28,18 @@ class TextConfig(Config):
     max_position_embeddings: Size = 512
     pad_token_id: Index | None = None
     position_embedding_type: Literal["absolute"] = "absolute"
-    sbert_ce_default_activation_function: Literal["torch.nn.modules.activation.Sigmoid"] | None = None
+    sentence_transformers: dict[str, Any] | None = None
+    sbert_ce_default_activation_function: str | None = None
 
 
 USUAL_MASKS = ("[MASK]", "<mask>")
 """Names of mask tokens to try if the checkpoint declares none."""
+
+CROSS_ENCODER_ACTIVATIONS: dict[str, Scores] = {
+    "torch.nn.modules.activation.Sigmoid": "sigmoid",
+    "torch.nn.modules.linear.Identity": "identity",
+}
+"""Activation that a cross-encoder of sentence-transformers declares -> how its logits are answered."""
 
 C = TypeVar("C", bound=TextConfig)
 
@@ -75,7 +82,7 @@ class TextFamily(Family[C]):
         if isinstance(module.head, MaskedWords) and config.tie_word_embeddings:
             module.head.output.weight = module.embed.tokens.weight
         if task == "text-classification":
-            _check_pairs(checkpoint, tokenizer, sizes)
+            _check_pairs(tokenizer, sizes)
         module, unused = self.fill(module, checkpoint, config, task)
         return text_model(
             options.name,
@@ -90,7 +97,7 @@ class TextFamily(Family[C]):
             ),
             tokenizer=tokenizer.to_str(pretty=True),
             labels=config.labels if task == "text-classification" else (),
-            scores=config.scores if task.endswith("classification") else "softmax",
+            scores=_scores(checkpoint, config) if task == "text-classification" else "softmax",
             made_by=made_by(self.model_type, sizes, checkpoint, unused),
         )
 
@@ -103,11 +110,30 @@ class TextFamily(Family[C]):
         return MaskedWords(sizes.width, sizes.vocabulary, activation, nn.LayerNorm(sizes.width, eps=sizes.epsilon))
 
 
-def _check_pairs(checkpoint: Checkpoint, tokenizer: Tokenizer, sizes: TextEncoderConfig) -> None:
-    """Raise CheckpointError for a pair classifier without sigmoid, or a tokenizer with types that the model lacks."""
-    activation = checkpoint.json(DECLARATION_FILE).get("activation_fn")
-    if activation not in (None, "torch.nn.modules.activation.Sigmoid"):
-        raise CheckpointError(f"{DECLARATION_FILE}: activation_fn must be Sigmoid, given {str(activation)[:64]!r}")
+def _scores(checkpoint: Checkpoint, config: TextConfig) -> Scores:
+    """Return how logits are answered: as a cross-encoder of sentence-transformers declares, or as the configuration.
+
+    Its Sigmoid holds for each label. Its Identity is the logit itself if there is one label; several are a softmax, as
+    of every classifier. Raises CheckpointError for another activation.
+    """
+    declared = (
+        (DECLARATION_FILE, "activation_fn", checkpoint.json(DECLARATION_FILE).get("activation_fn")),
+        (CONFIG, "sentence_transformers.activation_fn", (config.sentence_transformers or {}).get("activation_fn")),
+        (CONFIG, "sbert_ce_default_activation_function", config.sbert_ce_default_activation_function),
+    )
+    for file, key, activation in declared:
+        if activation is None:
+            continue
+        if activation not in CROSS_ENCODER_ACTIVATIONS:
+            raise CheckpointError(f"{file}: {key} must be Sigmoid or Identity, given {str(activation)[:64]!r}")
+        if CROSS_ENCODER_ACTIVATIONS[activation] == "sigmoid" or len(config.labels) == 1:
+            return CROSS_ENCODER_ACTIVATIONS[activation]
+        break
+    return config.scores
+
+
+def _check_pairs(tokenizer: Tokenizer, sizes: TextEncoderConfig) -> None:
+    """Raise CheckpointError for a tokenizer with types of texts that the model lacks."""
     types = max(tokenizer.encode("a", "b").type_ids, default=0)
     if sizes.types and types >= sizes.types:
         raise CheckpointError(f"tokenizer.json: gives a second text type {types}, but type_vocab_size is {sizes.types}")

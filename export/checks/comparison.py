@@ -11,8 +11,8 @@ from torch import Tensor
 
 from contract.manifest import TOKENS, KindName, Port, Role
 from export.checks.reference import Controls
-from export.errors import ExportError
-from export.plan import Plan, Precision, Sizes, format_sizes
+from export.errors import ExportError, MethodError
+from export.plan import OPTIONAL_METHODS, Plan, Precision, Sizes, format_sizes
 
 Array = npt.NDArray[np.generic]
 
@@ -41,11 +41,21 @@ FEW_ROWS = 16
 """Two inputs may well lead to the same hard choices in fewer rows than this."""
 
 
+def failure(what: str, message: str) -> ExportError:
+    """Return the error of what was compared: a MethodError if its name holds a method that can be left out."""
+    for method in OPTIONAL_METHODS:
+        if method in what:
+            return MethodError(method, message)
+    return ExportError(message)
+
+
 @dataclass
 class Ledger:
     """The worst difference of everything that was compared. A difference over its limit ends the export."""
 
     precision: Precision = "fp32"
+    factor: float = 1.0
+    """Multiplies every limit: of a definition that single floats compute less exactly than others."""
     worst: dict[str, float] = field(default_factory=dict)
 
     def compare(
@@ -64,8 +74,9 @@ class Ledger:
         limit = (
             of_maps if maps else of_others * max(least, float(wanted.max(initial=0.0)), -float(wanted.min(initial=0.0)))
         )
+        limit *= self.factor
         if not difference <= limit:  # also if it is NaN
-            raise ExportError(f"{what}: must agree within {limit:g}, differs by {difference:.3g} at {where}")
+            raise failure(what, f"{what}: must agree within {limit:g}, differs by {difference:.3g} at {where}")
         self.worst[what] = max(self.worst.get(what, 0.0), difference)
 
 
@@ -114,7 +125,9 @@ def require_difference(plan: Plan, one: list[Array], other: list[Array], sizes: 
             and not _are_few_choices(first)
             and any(np.array_equal(first[at], second[at]) and first[at].any() for at in layers)
         ):
-            raise ExportError(f"{plan.role}: {port.name} is the same for two different inputs at {format_sizes(sizes)}")
+            raise failure(
+                plan.role, f"{plan.role}: {port.name} is the same for two different inputs at {format_sizes(sizes)}"
+            )
 
 
 def _are_few_choices(maps: Array) -> bool:

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 import onnxruntime as ort
@@ -11,6 +12,7 @@ from torch import Tensor
 from contract.manifest import Role
 from export.checks.comparison import (
     INPUT_SEEDS,
+    TOLERANCE,
     Array,
     Ledger,
     OpenSession,
@@ -30,17 +32,58 @@ from export.checks.reference import (
     with_image_axis,
 )
 from export.checks.verify_generation import compare_cached_with_uncached, verify_traced_graph
-from export.errors import ExportError
+from export.errors import ExportError, MethodError
 from export.plan import Plan, Precision, Sizes, Source, format_sizes
 from export.traced import Observed, Traced
+
+ERROR_MARGIN = 4
+"""A graph may differ by this multiple of the error that its definition has in single floats."""
+
+MAX_FACTOR = 100
+"""A model whose error in single floats would need limits larger than this multiple is not exported."""
+
+FACTOR = "limits multiplied by"
 
 LEAST_SIZES = 3
 """Graphs are verified at no fewer sizes than this."""
 
 
 def verify(source: Source, open_session: OpenSession, precision: Precision = "fp32") -> dict[str, float]:
-    """Return the worst differences found, or raise ExportError. The sessions run the files that will be packed."""
-    ledger = Ledger(precision)
+    """Return the worst differences found, or raise ExportError. The sessions run the files that will be packed.
+
+    Where single floats cannot compute a definition within the limits, as with scores in the hundreds, the limits are
+    those of its own error in single floats, and `FACTOR` is among what is returned.
+    """
+    try:
+        return _verify(source, open_session, Ledger(precision))
+    except ExportError as error:
+        factor = _single_float_error(source) * ERROR_MARGIN if precision == "fp32" else 1.0
+        if factor > MAX_FACTOR and not isinstance(error, MethodError):
+            raise ExportError(f"{error}; the model is too sharp for single floats, whatever computes it") from error
+        if not 1 < factor <= MAX_FACTOR:
+            raise
+    return {**_verify(source, open_session, Ledger(precision, factor)), FACTOR: factor}
+
+
+def _single_float_error(source: Source) -> float:
+    """Return the error of a definition in single floats, of weights and answers, as a multiple of the limits."""
+    exact = copy.deepcopy(source.traced).double()
+    of_maps, of_answers = TOLERANCE["fp32"]
+    worst = 0.0
+    for sizes in source.verified_at:
+        for seed in INPUT_SEEDS:
+            given = source.plan("predict").example(sizes, seed)
+            with torch.no_grad():
+                wanted, found = exact.observe(*given), source.traced.observe(*given)
+            size = max(1.0, float(wanted.answer.abs().max()))
+            worst = max(worst, float((found.answer - wanted.answer).abs().max()) / (of_answers * size))
+            for ours, theirs in zip(chain(*found.weights), chain(*wanted.weights), strict=True):
+                worst = max(worst, float((ours - theirs).abs().max()) / of_maps)
+    return worst
+
+
+def _verify(source: Source, open_session: OpenSession, ledger: Ledger) -> dict[str, float]:
+    """Compare every graph, and return the worst differences. Raises ExportError if one is over its limit."""
     given = source.verified_at
     if len(given) < LEAST_SIZES or given[-1]["batch"] < 2:
         raise ExportError(f"verification needs {LEAST_SIZES} sizes, the last of a batch, given {len(given)}")

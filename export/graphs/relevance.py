@@ -15,6 +15,7 @@ from export.graphs.cleanup import prune
 from export.graphs.gradient import differentiate
 from export.plan import Plan
 from export.traced import Traced
+from model.explanations import LEAST_EVIDENCE
 
 GRADIENT_SCALE = 1024.0
 """Loss scaling for half floats: this multiple of the logit is differentiated, so that small gradients do not vanish.
@@ -85,27 +86,27 @@ def _bimodal_relevance(b: Builder, plan: Plan, layers: Mapping[KindName, list[st
             "Unsqueeze", b.one_hot(b.op("Range", b.constant(0), length, b.constant(1)), length), b.constant([0])
         )
 
-    def normalized(relevance: str, eye: str) -> str:
-        rest = b.op("Sub", relevance, eye)
-        total = b.reduce("ReduceSum", rest, 2)
-        zero, one = b.constant(0, np.float32), b.constant(1, np.float32)
-        some = b.op("Greater", total, zero)
-        shares = b.op("Div", rest, b.op("Where", some, total, one))
-        return b.op("Add", b.op("Where", some, shares, zero), eye)
+    def normalized(evidence: str, eye: str) -> str:
+        total = b.reduce("ReduceSum", evidence, 2)
+        least = b.constant(LEAST_EVIDENCE, np.float32)
+        return b.op("Add", b.op("Div", evidence, b.op("Max", total, least)), eye)
 
-    def grown(relevance: str, layer: str) -> str:
-        return b.op("Add", relevance, b.op("MatMul", layer, relevance))
+    def grown(evidence: str, layer: str) -> str:
+        if not evidence:  # before the first layer
+            return layer
+        return b.op("Add", b.op("Add", evidence, layer), b.op("MatMul", layer, evidence))
 
     source, target = eye(layers["encoder"][0]), eye(layers["decoder"][0])
-    ii, qq = source, target
-    qi = b.op("Mul", layers["cross"][0], b.constant(0, np.float32))
+    ii = qq = qi = ""
     for layer in layers["encoder"]:
         ii = grown(ii, layer)
     ii = normalized(ii, source)
     for own, across in zip(layers["decoder"], layers["cross"], strict=True):
-        qq, qi = grown(qq, own), grown(qi, own)
+        qq = grown(qq, own)
         share = b.op("Transpose", normalized(qq, target), perm=[0, 2, 1])
-        qi = b.op("Add", qi, b.op("MatMul", b.op("MatMul", share, across), ii))
+        added = b.op("MatMul", b.op("MatMul", share, across), ii)
+        qi = b.op("Add", b.op("Add", qi, b.op("MatMul", own, qi)), added) if qi else added
+    qq = b.op("Add", qq, target)
     at = b.op("Unsqueeze", b.one_hot("position", b.length(qq, 1)), b.constant([1]))  # (batch, 1, target)
     for port, relevance in zip(plan.outputs[1:], (qq, qi), strict=True):
         b.output(port.name, b.op("MatMul", at, relevance), FLOAT, port.axes)

@@ -47,11 +47,12 @@ class Answer(BaseModel):
 
 
 class Label(BaseModel):
-    """A class and its probability."""
+    """A class and its probability, or its score."""
 
     label: str
     index: int
-    probability: float
+    probability: float | None = Field(None, description="of every model except those that answer a score")
+    score: float | None = Field(None, description="the logit itself, of cross-encoders that declare no activation")
 
 
 class Map(BaseModel):
@@ -65,7 +66,8 @@ class Map(BaseModel):
     normalized: bool = Field(description="true if each row sums to one")
     shape: list[int] = Field(description="heads, queries, keys")
     dtype: Literal["float32", "uint8"] | None = Field(None, description="of values in base64")
-    scale: float | None = Field(None, description="uint8 values are multiplied by it")
+    scale: float | None = Field(None, description="of uint8: a value is byte x scale + offset")
+    offset: float | None = Field(None, description="of uint8 where a value is negative; 0 where it is absent")
     values: list[list[list[float]]] | str = Field(description="lists, or base64 of an array of that shape and dtype")
 
 

@@ -47,14 +47,15 @@ class Labels:
     top_k: int
 
     def __call__(self, logits: Prediction) -> dict[str, object]:
-        """Return the labels of one input."""
+        """Return the labels of one input, each with its probability, or its `score` where logits are answered."""
         chances, names = probabilities(logits, self.manifest.scores), self.manifest.labels
+        measure = "score" if self.manifest.scores == "identity" else "probability"
         return {
             "labels": [
                 {
                     "label": names[index] if names else str(index),
                     "index": int(index),
-                    "probability": float(chances[index]),
+                    measure: float(chances[index]),
                 }
                 for index in np.argsort(-chances, kind="stable")[: self.top_k]
             ]

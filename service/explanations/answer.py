@@ -19,6 +19,9 @@ from service.inputs.model_input import Picture, Pixels, Token
 
 Values: TypeAlias = npt.NDArray[np.float32]
 
+SMALLEST_RANGE = 1e-30
+"""Bytes of a map whose values differ by less are scaled as if they differed by this, so that no scale is 0."""
+
 
 @dataclass(frozen=True)
 class AttentionMap:
@@ -161,10 +164,9 @@ class AttentionAnswer:
         return {"dtype": options.dtype, **scale, "values": base64.b64encode(array.data).decode()}
 
     def _packed(self, one: AttentionMap) -> tuple[Array, dict[str, object]]:
-        """Return values in the dtype asked for, and the scale of bytes."""
+        """Return values in the dtype asked for and, of bytes, the numbers that undo it."""
         if self.query.options.dtype == "uint8":
-            scale = max(float(one.values.max(initial=0)), 1e-30) / 255
-            return (one.values / scale).round().astype(np.uint8), {"scale": scale}
+            return quantized(one.values)
         return np.ascontiguousarray(one.values, "<f4"), {}
 
     def _frame(self) -> dict[str, object]:
@@ -187,6 +189,21 @@ class AttentionAnswer:
         if self.evaluation is not None:
             frame["evaluation"] = self.evaluation
         return frame
+
+
+def quantized(values: Values) -> tuple[npt.NDArray[np.uint8], dict[str, object]]:
+    """Return finite values as bytes, and their `scale` and `offset`: byte x scale + offset is within scale / 2 of each.
+
+    Bytes count from 0 or, where a value is negative, from about the least: only then there is an offset, a multiple of
+    the scale, so that a zero is exactly 0 again.
+    """
+    low, high = float(values.min(initial=0)), float(values.max(initial=0))
+    scale = max(high - low, SMALLEST_RANGE) / 255
+    if low >= 0:
+        return (values / scale).round().astype(np.uint8), {"scale": scale}
+    zero = round(-low / scale)  # the byte of 0
+    steps = (values.astype(np.float64) / scale).round() + zero
+    return steps.clip(0, 255).astype(np.uint8), {"scale": scale, "offset": -zero * scale}
 
 
 def npz(response: Mapping[str, object], answers: Sequence[AttentionAnswer]) -> bytes:

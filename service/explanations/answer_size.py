@@ -45,14 +45,15 @@ def answer_bytes(query: AttentionQuery, lengths: Mapping[str, int], targets: int
         )
         if options.hard:
             total += maps * one.maps_of_heads * rows * ALIGNED_BYTES
-        total += maps * (MAP_BYTES + _values_bytes(query, one.maps_of_heads * rows, lengths[one.kind.key]))
+        values = _values_bytes(query, one.maps_of_heads * rows, lengths[one.kind.key], normalized=one.kind.normalized)
+        total += maps * (MAP_BYTES + values)
     if options.diagnostics:
         total += sum(len(kind.maps) * kind.heads * len(FIGURES) * (options.digits + 6) for kind in query.model_kinds)
     return total + CURVE_BYTES * len(options.evaluate)
 
 
-def _values_bytes(query: AttentionQuery, rows: int, keys: int) -> int:
-    """Return the bytes that the values of one map have at most."""
+def _values_bytes(query: AttentionQuery, rows: int, keys: int, *, normalized: bool) -> int:
+    """Return the bytes that the values of one map have at most. Weights of a `normalized` kind are from 0 to 1."""
     options = query.options
     size = rows * keys * (1 if options.dtype == "uint8" else 4)
     if query.form == "npz":
@@ -60,8 +61,8 @@ def _values_bytes(query: AttentionQuery, rows: int, keys: int) -> int:
     if options.encoding == "base64":
         return 4 * -(-size // 3)
     number = options.digits + 3  # "0.", the digits and a comma
-    if query.method in ("norm", "relevance"):
-        number += 3  # larger than one
+    if query.method in ("norm", "relevance") or not normalized:
+        number += 3  # larger than one, or negative
     return rows * (ROW_BYTES + keys * number)
 
 

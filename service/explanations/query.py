@@ -133,7 +133,9 @@ def resolve(options: AttentionOptions, manifest: Manifest) -> AttentionQuery:
     if not kinds:
         served = [name for name in methods_of(manifest) if options.kind is None]
         other = f"; this model serves {', '.join(served)}" if served else f", not {options.kind} of this model"
-        raise Unacceptable(f"method {method}: {REASONS.get(method, 'is not served')}{other}")
+        left_out = str(manifest.verified.get(method, "")).startswith("left out")
+        reason = "was left out when this model was exported" if left_out else REASONS.get(method, "is not served")
+        raise Unacceptable(f"method {method}: {reason}{other}")
     heads = _heads(options)
     _check(options, manifest, kinds)
     asked = tuple(_kind_query(kind, options, heads) for kind in kinds)

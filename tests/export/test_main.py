@@ -70,6 +70,16 @@ def test_fast_jpeg_is_for_images(capsys):
     assert capsys.readouterr().err == "dates: not exported: --fast-jpeg: is for models that take images\n"
 
 
+def test_methods_to_leave_out_are_handed_on(monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr("export.pipeline.export", lambda *_, without, **__: asked.append(without))
+    monkeypatch.setitem(SOURCES, "small", classifier)
+    assert export_command("small", "--without", "relevance", "--without", "norm") == 0
+    assert asked == [["relevance", "norm"]]
+    assert export_command("small", "--without", "raw") == 2
+    assert "argument --without: invalid choice: 'raw'" in capsys.readouterr().err
+
+
 def run(capsys, tmp_path, folder, *options):
     """Run the command; return its exit status and what it said on stderr, having checked that nothing is left."""
     status = export_command(folder, "--to", tmp_path / "out", *options)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from contract.artifact import read_artifact
+from export.checks.comparison import Ledger, failure
 from export.errors import ExportError
 from export.pipeline import export
 from model.vit import vit
@@ -82,3 +83,61 @@ def test_a_failed_verification_leaves_no_artifact_and_the_old_one_in_place(tmp_p
 def test_an_artifact_replaces_the_one_of_its_version(tmp_path):
     export(classifier(), "1", tmp_path)
     assert read_artifact(export(classifier(sharpened(vit(VIT))), "1", tmp_path)).manifest.version == "1"
+
+
+METHODS = {"rollout": "attention", "norm": "attention", "relevance": "relevance"}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_is_left_out_if_asked_and_the_others_stay(tmp_path, method):
+    folder = export(translator(), "1", tmp_path, without=[method])
+    manifest = read_artifact(folder).manifest
+    wanted = {kind.kind: tuple(one for one in kind.methods if one != method) for kind in translator().attention}
+    assert {kind.kind: kind.methods for kind in manifest.attention} == wanted
+    assert ("relevance" in manifest.graphs) == (method != "relevance")
+    assert manifest.verified[method] == "left out: as the export was asked to"
+    assert not any(name.startswith((f"{method}:", f"{method},")) for name in manifest.verified)
+    assert any(port.name == "encoder.discard" for port in manifest.graphs["attention"].inputs) == (method != "rollout")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_that_fails_is_left_out_with_its_reason_and_the_others_stay(tmp_path, monkeypatch, capsys, method):
+    right = Ledger.compare
+
+    def compare(self, what, *given, **more):
+        if what.startswith(method):
+            raise failure(what, f"{what}: must agree within 1, differs by 2 at batch 3")
+        right(self, what, *given, **more)
+
+    monkeypatch.setattr(Ledger, "compare", compare)
+    folder = export(classifier(), "1", tmp_path)
+    manifest = read_artifact(folder).manifest
+    (kind,) = manifest.attention
+    assert set(kind.methods) == {"raw", *METHODS} - {method}
+    assert str(manifest.verified[method]).startswith(f"left out: {method}")
+    assert "must agree within 1, differs by 2" in str(manifest.verified[method])
+    assert f"LEFT OUT  {method}, which fails: {method}" in capsys.readouterr().out
+
+
+def test_a_method_without_a_graph_is_left_out(tmp_path, monkeypatch):
+    def no_rule(*_):
+        raise ExportError("relevance: Sin has no gradient here")
+
+    monkeypatch.setattr("export.pipeline.relevance_graph", no_rule)
+    manifest = read_artifact(export(classifier(), "1", tmp_path)).manifest
+    assert manifest.verified["relevance"] == "left out: relevance: Sin has no gradient here"
+    assert manifest.graphs.keys() == {"predict", "attention"}
+
+
+def test_weights_and_predictions_cannot_be_left_out(tmp_path, monkeypatch):
+    right = Ledger.compare
+
+    def compare(self, what, *given, **more):
+        if what.startswith("raw"):
+            raise failure(what, f"{what}: must agree")
+        right(self, what, *given, **more)
+
+    monkeypatch.setattr(Ledger, "compare", compare)
+    with pytest.raises(ExportError, match="raw: encoder: must agree"):
+        export(classifier(), "1", tmp_path)
+    assert not list(tmp_path.iterdir())

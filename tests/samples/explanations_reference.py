@@ -76,27 +76,33 @@ def relevance(layers, included=None):
     return joint
 
 
-def shares(relevance):
-    """R̂ = (R - I) / rowsum(R - I) + I (equations 8 and 9), row by row; a row without evidence is I's."""
-    found = np.array(relevance, np.float64)
+def evidence(layers):
+    """R - I of equation 6, of which nothing is lost next to the ones: X_l = X_{l-1} + Ā_l + Ā_l X_{l-1}, X_0 = 0."""
+    found = np.zeros(layers[0].shape)
+    for layer in layers:
+        found = found + layer + layer @ found
+    return found
+
+
+def shares(evidence):
+    """X / rowsum(X) + I of X = R - I (equations 8 and 9), row by row; a sum below 1e-30 counts as 1e-30."""
+    found = np.array(evidence, np.float64)
     for image in found:
         for index, row in enumerate(image):
-            row[index] -= 1
-            if row.sum() > 0:
-                row /= row.sum()
+            row /= max(row.sum(), 1e-30)
             row[index] += 1
     return found
 
 
 def bimodal(encoder, decoder, cross):
     """R_qq (batch, target, target) and R_qi (batch, target, source) of equations 6 to 11."""
-    source = shares(relevance(encoder))
-    own = np.broadcast_to(np.eye(decoder[0].shape[-1]), decoder[0].shape)
+    source = shares(evidence(encoder))
     across = np.zeros(cross[0].shape)
-    for self_layer, cross_layer in zip(decoder, cross, strict=True):
-        own, across = own + self_layer @ own, across + self_layer @ across
+    for count, (self_layer, cross_layer) in enumerate(zip(decoder, cross, strict=True), 1):
+        own = evidence(decoder[:count])
+        across = across + self_layer @ across
         across = across + np.swapaxes(shares(own), 1, 2) @ cross_layer @ source
-    return own, across
+    return own + np.eye(own.shape[-1]), across
 
 
 def entropy(weights):

@@ -1,6 +1,9 @@
 import numpy as np
+import pytest
 
-from service.arrays import padded, softmax
+from service.api.responses import Labels
+from service.arrays import padded, probabilities, softmax
+from tests.samples.small_manifest import manifest_of
 
 
 def test_shorter_rows_are_padded_with_zeros_or_false():
@@ -10,3 +13,16 @@ def test_shorter_rows_are_padded_with_zeros_or_false():
 
 def test_softmax_of_large_logits_is_finite():
     assert softmax(np.array([1000.0, 1000.0], np.float32)).tolist() == [0.5, 0.5]
+
+
+def test_logits_are_probabilities_of_one_or_of_each_or_answered_as_they_are():
+    logits = np.array([-1.5, 7.25], np.float32)
+    assert probabilities(logits, "softmax").sum() == 1
+    assert probabilities(logits, "sigmoid") == pytest.approx([1 / (1 + np.exp(1.5)), 1 / (1 + np.exp(-7.25))])
+    assert probabilities(logits, "identity").tolist() == [-1.5, 7.25]
+
+
+def test_a_label_whose_logit_is_answered_has_a_score_and_no_probability():
+    manifest = manifest_of(task="text-classification", labels=("LABEL_0",), scores="identity")
+    shown = Labels(manifest, 1)(np.array([7.25], np.float32))
+    assert shown == {"labels": [{"label": "LABEL_0", "index": 0, "score": 7.25}]}

@@ -7,7 +7,7 @@ from torch import nn
 from export.checkpoints import sequence_family
 from export.checkpoints.checkpoint import Checkpoint
 from export.checkpoints.families import bart
-from export.checkpoints.family import Size
+from export.checkpoints.family import Index, Size
 from export.checkpoints.tensor_names import copy_of
 from export.checkpoints.tokenizers.marian import convert
 from export.checkpoints.tokenizers.tokenizer import parse_tokenizer
@@ -18,6 +18,7 @@ class Config(sequence_family.SequenceConfig):
     """`config.json`."""
 
     decoder_vocab_size: Size | None = None
+    extra_pos_embeddings: Index | None = None  # type: ignore[assignment] # sinusoids have no extra rows, whatever it is
     share_encoder_decoder_embeddings: bool = True
 
 

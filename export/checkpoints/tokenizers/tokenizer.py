@@ -6,6 +6,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from export.checkpoints.checkpoint import Checkpoint
+from export.checkpoints.tokenizers.vocabulary_files import MERGES, PAIRS, WORDS, build_tokenizer
 from export.errors import CheckpointError
 
 TOKENIZER_FILE = "tokenizer.json"
@@ -52,12 +53,7 @@ def word_tokenizer(specials: tuple[str, ...], vocabulary: tuple[str, ...]) -> st
 
 def read_tokenizer(checkpoint: Checkpoint, vocabulary: int, *, lower_case: bool = False) -> Tokenizer:
     """Return a checkpoint's tokenizer, without truncation or padding. Raises CheckpointError if it does not fit."""
-    if not checkpoint.has(TOKENIZER_FILE):
-        raise CheckpointError(
-            f"{TOKENIZER_FILE}: must be in the checkpoint's folder, and is not; with the transformers library: "
-            "AutoTokenizer.from_pretrained(folder).save_pretrained(folder)"
-        )
-    content = checkpoint.json(TOKENIZER_FILE)
+    content = _read_content(checkpoint)
     _remove_surplus(content, vocabulary)
     _apply_settings(content, checkpoint.json(SETTINGS_FILE))
     tokenizer = parse_tokenizer(TOKENIZER_FILE, json.dumps(content, ensure_ascii=False), vocabulary)
@@ -67,6 +63,21 @@ def read_tokenizer(checkpoint: Checkpoint, vocabulary: int, *, lower_case: bool 
         before = [tokenizer.normalizer] if tokenizer.normalizer else []
         tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase(), *before])
     return tokenizer
+
+
+def _read_content(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Return the content of `tokenizer.json`, or of the one that the files of a vocabulary are equivalent to."""
+    if checkpoint.has(TOKENIZER_FILE):
+        return checkpoint.json(TOKENIZER_FILE)
+    built = build_tokenizer(checkpoint)
+    if built is None:
+        raise CheckpointError(
+            f"{TOKENIZER_FILE}: must be in the checkpoint's folder, and is not, and neither are {WORDS}, or {PAIRS} "
+            f"and {MERGES}; with the transformers library: "
+            "AutoTokenizer.from_pretrained(folder).save_pretrained(folder)"
+        )
+    content: dict[str, Any] = json.loads(built.to_str())
+    return content
 
 
 def _remove_surplus(content: dict[str, Any], vocabulary: int) -> None:

@@ -1,18 +1,24 @@
 """Checkpoints as older releases and hubs hold them: other names, other keys, the same model."""
 # a table reads by its rows
 
+import dataclasses
 import json
+import re
 import shutil
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer
 
 from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
 from export.checkpoints.family import ExportOptions
 from export.errors import CheckpointError
 from model.layers import sinusoids
+from tests.samples.checkpoints import CASES, T, dino, reference
+from tests.samples.export_command import export_command
 from tests.samples.export_folders import edit, without
 
 
@@ -133,10 +139,21 @@ LAYOUTS = {
 }
 
 
-def source_of(folder):
+def source_of(folder, **options):
     """What the command would export; tracing it is tested elsewhere."""
     checkpoint = open_checkpoint(str(folder), None)
-    return FAMILIES[checkpoint.config["model_type"]].source(checkpoint, ExportOptions("it"))
+    return FAMILIES[checkpoint.config["model_type"]].source(checkpoint, ExportOptions("it", **options))
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Write a checkpoint of the given name, which is not exported."""
+
+    def save(name):
+        CASES[name].save(tmp_path / name)
+        return tmp_path / name
+
+    return save
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -179,12 +196,134 @@ def test_the_tokenizer_s_settings_hold_over_its_file(families, tmp_path, setting
     assert json.loads(source_of(folder).tokenizer)["normalizer"][field] is True
 
 
-def test_a_folder_of_a_cross_encoder_is_a_classifier(families, tmp_path):
-    folder = shutil.copytree(families / "checkpoints" / "bert", tmp_path / "bert")
+def test_a_folder_of_a_cross_encoder_is_a_classifier(saved):
+    folder = saved("bert")
     (folder / "modules.json").write_text(json.dumps([{"type": "x.Transformer", "path": ""}]))
     (folder / "config_sentence_transformers.json").write_text(json.dumps({"model_type": "CrossEncoder"}))
     assert source_of(folder).task == "text-classification"
-    declared = {"model_type": "CrossEncoder", "activation_fn": "torch.nn.modules.linear.Identity"}
-    (folder / "config_sentence_transformers.json").write_text(json.dumps(declared))
-    with pytest.raises(CheckpointError, match=r"config_sentence_transformers.json: activation_fn must be Sigmoid"):
+
+
+SIGMOID, IDENTITY = "torch.nn.modules.activation.Sigmoid", "torch.nn.modules.linear.Identity"
+DECLARATIONS = {
+    "file": lambda name: (
+        lambda folder: (folder / "config_sentence_transformers.json").write_text(
+            json.dumps({"model_type": "CrossEncoder", "activation_fn": name})
+        )
+    ),
+    "config": lambda name: configured(sentence_transformers={"version": "5.1.0", "activation_fn": name}),
+    "older config": lambda name: configured(sbert_ce_default_activation_function=name),
+}
+
+
+@pytest.mark.parametrize("declare", DECLARATIONS)
+def test_a_cross_encoder_s_activation_is_read_wherever_it_is_declared(saved, declare):
+    folder = saved("bert")
+    for activation, several in ((SIGMOID, "sigmoid"), (IDENTITY, "softmax")):
+        DECLARATIONS[declare](activation)(folder)
+        assert source_of(folder).scores == several
+    DECLARATIONS[declare]("torch.nn.modules.activation.Tanh")(folder)
+    with pytest.raises(
+        CheckpointError, match=r"json: .* must be Sigmoid or Identity, given 'torch.nn.modules.activation"
+    ):
         source_of(folder)
+
+
+@pytest.mark.parametrize("declare", DECLARATIONS)
+@pytest.mark.parametrize(("activation", "scores"), [(SIGMOID, "sigmoid"), (IDENTITY, "identity")])
+def test_a_cross_encoder_s_only_label_is_a_probability_or_a_raw_score(saved, declare, activation, scores):
+    folder = saved("bert")
+    configured(id2label={"0": "LABEL_0"})(folder)
+    added(lambda: {"classifier.weight": torch.ones(1, 16), "classifier.bias": torch.ones(1)})(folder)
+    DECLARATIONS[declare](activation)(folder)
+    assert source_of(folder).scores == scores
+
+
+@pytest.mark.parametrize(
+    ("name", "architecture", "words"),
+    [
+        (
+            "bert",
+            "BertForTokenClassification",
+            r"of bert there are \.\.\.ForSequenceClassification \(text-classification\)",
+        ),
+        ("bert", "BertForQuestionAnswering", "or add --task feature-extraction for the body alone"),
+        (
+            "bart",
+            "BartForSequenceClassification",
+            r"of bart there are .*ForConditionalGeneration \(text2text-generation\)",
+        ),
+        ("gpt2", "GPT2ForSequenceClassification", r"of gpt2 there are \.\.\.LMHeadModel \(text-generation\)"),
+        ("vit", "ViTForMaskedImageModeling", r"of vit there are \.\.\."),
+    ],
+)
+def test_an_architecture_of_another_task_is_named_before_anything_else(saved, capsys, name, architecture, words):
+    folder = saved(name)
+    configured(architectures=[architecture], wishful=1)(folder)
+    (folder / "model.safetensors").unlink()
+    assert export_command(folder, "--to", folder / "out") == 2
+    said = capsys.readouterr().err
+    assert f"not exported: config.json: architectures: {architecture} is not supported; " in said
+    assert re.search(words, said)
+
+
+@pytest.mark.parametrize("named", [["BertModel"], ["BertForTokenClassification"]])
+def test_a_task_that_is_asked_for_is_tried_whatever_the_architecture(saved, named):
+    folder = saved("bert")
+    configured(architectures=named)(folder)
+    assert source_of(folder, task="feature-extraction").task == "feature-extraction"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("position_embedding_type", "relative_key"), ("problem_type", "regression"), ("is_decoder", True), ("wishful", 1)],
+)
+def test_a_key_is_ignored_whether_the_reader_knows_it_or_not(saved, key, value):
+    folder = saved("bert")
+    configured(**{key: value})(folder)
+    with pytest.raises(CheckpointError, match=f"config.json: {key}"):
+        source_of(folder)
+    source_of(folder, ignored=(key,))
+
+
+def test_a_token_of_the_configuration_is_ignored_too(saved):
+    folder = saved("bart")
+    configured(eos_token_id=2)(folder)
+    with pytest.raises(CheckpointError, match=r"generation_config.json: must hold eos_token_id"):
+        source_of(folder, ignored=("eos_token_id",))
+
+
+PUBLISHED_MARIAN = {
+    "_num_labels": 3, "add_bias_logits": False, "add_final_layer_norm": False, "classif_dropout": 0.0,
+    "classifier_dropout": 0.0, "extra_pos_embeddings": 58101, "gradient_checkpointing": False, "init_std": 0.02,
+    "normalize_before": False, "normalize_embedding": False, "num_hidden_layers": 6, "static_position_embeddings": True,
+}  # fmt: skip
+
+
+def test_a_published_marian_is_read(saved):
+    folder = saved("marian")
+    old = source_of(folder)
+    configured(**PUBLISHED_MARIAN)(folder)
+    assert source_of(folder).made_by["encoder.layers"] == old.made_by["encoder.layers"]
+
+
+def test_there_may_be_no_register_tokens(tmp_path):
+    kind, config = T.Dinov2WithRegistersForImageClassification, T.Dinov2WithRegistersConfig
+    case = dataclasses.replace(CASES["dinov2-registers"], model=dino(kind, config, num_register_tokens=0, image_size=8))
+    case.save(tmp_path)
+    assert 0 in load_file(tmp_path / "model.safetensors")["dinov2_with_registers.embeddings.register_tokens"].shape
+    source = source_of(tmp_path)
+    (pixels,) = source.base.example(source.verified_at[1], seed=1)
+    mean, std = (torch.tensor(source.image.model_dump()[name]) for name in ("mean", "std"))
+    with torch.no_grad():
+        wanted = reference(tmp_path)(((pixels / 255 - mean) / std).permute(0, 3, 1, 2).double()).logits
+        assert (source.traced(pixels)[0] - wanted).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("name", ["bert", "distilbert"])
+def test_a_folder_with_a_vocabulary_alone_is_read(saved, name):
+    folder = saved(name)
+    words = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+    (folder / "tokenizer.json").unlink()
+    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in sorted(words, key=words.get)))
+    tokenizer = Tokenizer.from_str(source_of(folder).tokenizer)
+    assert tokenizer.encode("a good dog").ids == AutoTokenizer.from_pretrained(folder)("a good dog")["input_ids"]

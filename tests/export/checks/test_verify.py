@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from export.checks.verify import verify
+from export.checks.comparison import Ledger
+from export.checks.verify import FACTOR, _verify, verify
 from export.errors import ExportError
 from model.transformer import Transformer, vaswani
 from model.vit import ViT, vit
@@ -129,3 +130,52 @@ def test_sizes_to_verify_must_differ_from_the_traced_ones():
 def test_there_must_be_three_sizes_and_the_last_a_batch(tried):
     with pytest.raises(ExportError, match="verification needs 3 sizes, the last of a batch"):
         verify(dataclasses.replace(classifier(), verified_at=tried), dict.fromkeys(("predict", "attention")).get)
+
+
+def very_sharp(factor):
+    torch.manual_seed(0)
+    model = sharpened(vaswani(TRANSFORMER))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith(("query.weight", "key.weight")):
+                parameter.mul_(factor)
+    return translator(model)
+
+
+@pytest.fixture(scope="module")
+def sharp(tmp_path_factory):
+    """A translator that single floats compute less exactly than 1e-4, and the folder of its graphs."""
+    source = very_sharp(SHARPNESS).without("relevance")
+    return source, written(source, tmp_path_factory.mktemp("sharp"))
+
+
+SHARPNESS = 4
+
+
+def test_what_single_floats_cannot_compute_is_compared_with_their_own_error_and_recorded(sharp):
+    source, folder = sharp
+    with pytest.raises(ExportError, match="must agree within"):
+        _verify(source, opened(folder), Ledger())
+    worst = verify(source, opened(folder))
+    assert 1 < worst[FACTOR] <= 100
+
+
+def test_what_differs_by_more_than_single_floats_err_is_refused(sharp):
+    source, folder = sharp
+
+    def changed(wanted):
+        session = opened(folder)(wanted)
+        return Changed(session, added("encoder", 0.1)) if wanted == "attention" else session
+
+    with pytest.raises(ExportError, match="raw: encoder: must agree within"):
+        verify(source, changed)
+
+
+def test_what_single_floats_compute_to_the_limit_has_no_larger_one(small):
+    assert FACTOR not in verify(small[0], opened(small[1]))
+
+
+def test_a_model_that_is_too_sharp_for_single_floats_is_refused_with_that_reason(sharp, monkeypatch):
+    monkeypatch.setattr("export.checks.verify._single_float_error", lambda _: 1000.0)
+    with pytest.raises(ExportError, match=r"must agree within .*; the model is too sharp for single floats"):
+        verify(sharp[0], opened(sharp[1]))

@@ -7,7 +7,7 @@ import pytest
 from service.errors import TooLarge
 from service.explanations.answer import AttentionAnswer, npz
 from service.explanations.answer_size import answer_bytes, check_size
-from tests.samples.attention_queries import HEADS, LAYERS, TOKENS, query_of, read
+from tests.samples.attention_queries import HEADS, LAYERS, TOKENS, query_of, read, vit
 
 
 @pytest.mark.parametrize("options", [{}, {"layers": "all", "heads": "all", "queries": "all"}, {"method": "rollout"}])
@@ -23,6 +23,22 @@ def test_the_estimated_size_is_an_upper_bound_of_the_answer_and_not_far_above_it
         answer_bytes(query, {"image": TOKENS}),
     )
     assert size <= estimated <= 3 * size + 256
+
+
+@pytest.mark.parametrize("digits", [1, 5, 9])
+def test_the_estimated_size_counts_the_signs_of_weights_that_may_be_negative(digits):
+    manifest = vit("raw", "norm")
+    signed = manifest.model_copy(
+        update={"attention": (manifest.attention[0].model_copy(update={"normalized": False}),)}
+    )
+    query = query_of(signed, layers="all", heads="all", queries="all", digits=digits)
+    stack = -12 - np.random.default_rng(0).random((HEADS, LAYERS, 197, 197), np.float32)
+    size = len(
+        orjson.dumps(
+            AttentionAnswer(query, read(stack, query, image=197), axes={}).json(), option=orjson.OPT_SERIALIZE_NUMPY
+        )
+    )
+    assert size <= answer_bytes(query, {"image": 197})
 
 
 @pytest.mark.parametrize("method", ["raw", "norm"])

@@ -114,3 +114,12 @@ def test_select_counts_negative_indices_from_the_end():
     assert select("rows", (-1, 0), 4) == [3, 0]
     assert select("rows", slice(-2, None), 4) == [2, 3]
     assert select("rows", "all", 3) == [0, 1, 2]
+
+
+def test_a_method_that_the_export_left_out_is_refused_with_that_reason():
+    manifest = vit("raw", "rollout").model_copy(update={"verified": {"relevance": "left out: off by 1 at batch 3"}})
+    wanted = "method relevance: was left out when this model was exported; this model serves raw, rollout"
+    with pytest.raises(Unacceptable, match=f"^{wanted}$"):
+        query_of(manifest, method="relevance")
+    with pytest.raises(Unacceptable, match=r"^method norm: needs values that are joined"):
+        query_of(manifest, method="norm")
