@@ -4,7 +4,6 @@ Exit status: 0 after a stop, 2 for settings, 3 for an artifact, 4 for the device
 model cannot run.
 """
 
-import os
 import signal
 import sys
 
@@ -19,7 +18,7 @@ LAST_LINES_SECONDS = 2.0
 def main() -> int:
     """Serve until stopped; return the exit status."""
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: os._exit(0))  # until there is a server to stop, nothing is lost
+        signal.signal(number, lambda *_: sys.exit(0))  # until there is a server to stop; it removes what was written
     worker = current_worker()
     if hasattr(signal, "SIGHUP") and worker is None:  # a worker keeps the signal pending
         signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -5,6 +5,8 @@ import os
 import signal
 import sys
 
+COPIES_PREFIX = "regard-copies-"
+"""The beginning of the names of folders with copies of artifacts, before the pid of the process that made them."""
 SET_PARENT_DEATH_SIGNAL, SET_DUMPABLE, SET_NO_NEW_PRIVILEGES = 1, 4, 38  # options of prctl, by their numbers on Linux
 
 

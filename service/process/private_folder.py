@@ -1,9 +1,9 @@
 """The folder of a running service for its temporary files: private copies of artifacts, and what workers share."""
 
 import contextlib
+import fcntl
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,8 @@ def private_folder() -> Iterator[Path]:
     """Make a folder that nobody else may enter, and remove it at the end.
 
     Folders of services that were killed are removed first: they may be as large as their models, and a container that
-    is started again finds them in its folder. A service holds a lock on its own, which ends with the process.
+    is started again finds them in its folder. A service holds a lock on its own, which ends with the process; workers
+    that outlive a supervisor that was killed may lose it while they drain.
     Raises OSError if there is no folder for temporary files (TMPDIR).
     """
     _remove_abandoned()
@@ -41,17 +42,17 @@ def _new_folder(held: contextlib.ExitStack) -> Path:
     """Return a new folder, whose lock is held until the stack is closed."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-        if sys.platform == "win32":
+        try:
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:  # another service has taken it for abandoned, as below
+            continue
+        if _lock(descriptor) and folder.exists():
+            held.callback(os.close, descriptor)
             return folder
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        held.callback(os.close, descriptor)
-        if _lock(descriptor) and folder.exists():  # another service may have taken it for abandoned
-            return folder
+        os.close(descriptor)
 
 
 def _remove_abandoned() -> None:
-    if sys.platform == "win32":
-        return
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError), contextlib.ExitStack() as held:  # somebody else's, or removed meanwhile
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -62,8 +63,6 @@ def _remove_abandoned() -> None:
 
 def _lock(descriptor: int) -> bool:
     """Lock an open folder. Return whether nobody else holds its lock."""
-    import fcntl
-
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

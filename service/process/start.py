@@ -7,7 +7,6 @@ import socket
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import structlog
 
@@ -42,13 +41,13 @@ EXAMPLE_TEXTS = {
 def run(settings: Settings, worker: Worker | None = None) -> int:
     """Serve until stopped; return the exit status."""
     with contextlib.ExitStack() as held:
-        if worker:
-            Path(worker.folder, SHARED_COPIES).mkdir(exist_ok=True)
-        else:
-            try:
-                tempfile.tempdir = str(held.enter_context(private_folder()))
-            except OSError as error:
-                return cannot_write(error)
+        try:
+            folder = worker.folder if worker else held.enter_context(private_folder())
+            if worker:
+                (folder / SHARED_COPIES).mkdir(exist_ok=True)
+        except OSError as error:
+            return cannot_write(error)
+        tempfile.tempdir = str(folder)
         status, at_once = _run(settings, worker)
     if at_once:
         OUTPUT.close(seconds=0.1)
@@ -85,7 +84,8 @@ def _run(settings: Settings, worker: Worker | None) -> tuple[int, bool]:
     except ExceptionGroup as group:
         return _report_faults(group.exceptions), False
     except OSError as error:
-        return cannot_write(error), False
+        log.error("a process or a folder for temporary files (TMPDIR) cannot be had", reason=error.strerror)
+        return 2, False
     finally:
         if trial:
             trial.close()
@@ -118,7 +118,8 @@ def _run(settings: Settings, worker: Worker | None) -> tuple[int, bool]:
 
 
 def _report_settings(error: Exception) -> int:
-    print(f"settings cannot be used:\n{error}", file=sys.stderr)  # noqa: T201 # the log may not be configured yet
+    with contextlib.suppress(BlockingIOError):  # nobody reads it
+        print(f"settings cannot be used:\n{error}", file=sys.stderr)  # noqa: T201 # as before there is a log
     return 2
 
 

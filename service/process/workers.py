@@ -7,6 +7,7 @@ that end. The workers share a folder with the stored requests and the metrics.
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import structlog
 
-from service.child_processes import end_with_parent
+from service.child_processes import COPIES_PREFIX, end_with_parent
 from service.process.private_folder import cannot_write, private_folder
 from service.process.sockets import PORTS, bind, cannot_bind
 from service.settings import PREFIX, Settings
@@ -83,7 +84,7 @@ def supervise(settings: Settings) -> int:
             folder = stack.enter_context(private_folder())
         except OSError as error:
             return cannot_write(error)
-        environment = os.environ | {SHARED_FOLDER_VARIABLE: str(folder), "TMPDIR": str(folder)}
+        environment = os.environ | {SHARED_FOLDER_VARIABLE: str(folder)}
         for name in PORTS:
             if (port := getattr(settings, name)) is None:
                 continue
@@ -187,6 +188,8 @@ class Workers:
         self._silent_looks.pop(number, None)
         # before it was ready its metrics hold nothing
         release(Path(self._environment[SHARED_FOLDER_VARIABLE]), process.pid, counted=was_ready)
+        for left in Path(self._environment[SHARED_FOLDER_VARIABLE]).glob(f"{COPIES_PREFIX}{process.pid}-*"):
+            shutil.rmtree(left, ignore_errors=True)  # copies of artifacts, if it was killed while it loaded them
         # a signal is reported as a shell does
         status = process.returncode if process.returncode >= 0 else 128 - process.returncode
         if self._stopping:

@@ -1,7 +1,9 @@
 """The registry of models: it loads them, warms them up, replaces them while requests run, and retires them."""
 
 import asyncio
+import contextlib
 import gc
+import os
 import tempfile
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
@@ -10,7 +12,8 @@ from typing import Any
 import structlog
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError, NoRoomError, find_artifacts, read_artifact
-from service.errors import Conflict, Unacceptable
+from service.child_processes import COPIES_PREFIX
+from service.errors import Conflict, DeviceFull, Unacceptable
 from service.repository.served_model import ServedModel
 from service.repository.tasks import TASKS
 from service.repository.trial_load import Trial, drop_shared_copies, shared_copies
@@ -22,6 +25,7 @@ from service.settings import Settings
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import SILENT, Tracer
 
+GIVE_BACK_SECONDS = 1.0
 LOAD_ERRORS = (ArtifactError, ProviderError, SessionError)
 """The errors of an artifact, of the device, and of a graph."""
 log = structlog.get_logger()
@@ -58,7 +62,7 @@ def load_one(folder: Path, device: str, settings: Settings, trial: Trial | None 
     """Check and load one version of an artifact. Raises ArtifactError, ProviderError or SessionError."""
     if trial:
         return _open(trial.outcome(folder, exact=device == "cpu"), device, settings)
-    with tempfile.TemporaryDirectory(prefix="regard-copies-") as copy:
+    with tempfile.TemporaryDirectory(prefix=f"{COPIES_PREFIX}{os.getpid()}-") as copy:
         return _open(read_artifact(folder, Path(copy), shared_copies()), device, settings)
 
 
@@ -121,13 +125,17 @@ class Registry(Mapping[str, ServedModel]):
                 log.error("model fails", model=served.manifest.name, reason=str(error))
 
     async def give_back_memory(self) -> None:
-        """If the process has grown by much, give back what earlier runs and answers took and nothing uses any more."""
+        """If the process has grown by much, give back what earlier runs and answers took and nothing uses any more.
+
+        If the device is in use for longer than GIVE_BACK_SECONDS, or has no memory left for it, nothing is given back.
+        """
         if not self._growth.is_large or self._device.wanted:
             return
-        async with self._device.turn() as run:
-            if served := next(iter(self.values()), None):
-                await run(next(iter(served.sessions.values())).shrink_arena)
-            await run(trim_heap)
+        with contextlib.suppress(TimeoutError, SessionError, DeviceFull):
+            async with asyncio.timeout(GIVE_BACK_SECONDS), self._device.turn() as run:
+                if served := next(iter(self.values()), None):
+                    await run(next(iter(served.sessions.values())).shrink_arena)
+                await run(trim_heap)
         self._growth.reset()
 
     def show_queues(self) -> None:

@@ -36,14 +36,14 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 ENOUGH_SECONDS = 20.0
-"""After so long, methods that have not run yet are left out, so that a large model on a slow machine can start."""
+"""After so long, what has not run yet is left out, so that a large model on a slow machine can start."""
 SAMPLE_TEXTS = ("a", "1", "A cat.")
 MOST_TRIED_TOKENS = 1000
 PRIORITY: Priority = "interactive"
 
 
 def answer_sample(served: ServedModel) -> None:
-    """Answer a sample with all that a model serves. The model cannot be served afterwards.
+    """Let the model answer a sample with every method that it serves. The model cannot be served afterwards.
 
     Raises whatever a request would, and ValueError for maps that do not have the layers and heads of the manifest.
     """
@@ -60,7 +60,7 @@ async def _answer(served: ServedModel, enough: float) -> None:
         prediction = await served.predict(item, PRIORITY)
         served.target_entry(served.targets(item, queries[0])[0], prediction)
         _check_layers(served, item, queries[0])
-        if served.inputs.longest:  # the longest text: tables of positions may be shorter
+        if served.inputs.longest and time.monotonic() < enough:  # the longest text: tables of positions may be shorter
             served.sessions["predict"].warm_up(served.longest())
         for query in queries:
             if time.monotonic() < enough:
@@ -71,7 +71,7 @@ async def _answer(served: ServedModel, enough: float) -> None:
         target = (await served.generate(item, options)).tokens
         served.target_tokenizer.decode(target)
         _check_layers(served, served.finished(item, target, queries[0]), queries[0])
-        if served.inputs.longest:
+        if served.inputs.longest and time.monotonic() < enough:
             served.sessions["encode"].warm_up(served.longest())
         for query in queries:
             if time.monotonic() < enough:

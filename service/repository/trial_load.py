@@ -2,7 +2,8 @@
 
 A graph can end the process that loads or runs it, or take all its memory, whatever its hash says; and a manifest may
 not fit its graphs. The child copies an artifact while it checks the hashes, and the service then loads this very copy.
-The child reports each artifact's outcome as JSON. If it ends without a report, the artifact at hand is at fault.
+The child reports each step and each artifact's outcome as JSON. If it ends without an outcome, the artifact at hand is
+at fault.
 """
 
 import json
@@ -12,22 +13,22 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError, NoRoomError, read_artifact, read_copy
 from contract.manifest import Manifest
-from service.child_processes import end_with_parent
+from service.child_processes import COPIES_PREFIX, end_with_parent
 from service.errors import DeviceFull
 from service.repository.sample_answer import answer_sample
 from service.repository.tasks import TASKS
 from service.runtime.runtime_errors import ProviderError, SessionError
 from service.settings import Settings
 
-SECONDS_PER_ARTIFACT = 60.0
-"""The child is killed if an artifact takes longer."""
+SECONDS_PER_STEP = 60.0
+"""The child is killed if copying, loading or answering takes longer."""
 MEMORY_FACTOR = 4
 SPARE_BYTES = 1 << 30
 """Beside the memory that it has at its start, the child may take MEMORY_FACTOR times the bytes of the artifact and of
@@ -36,7 +37,7 @@ THREADS = 1
 """Each thread of a session would set aside address space, which is what the child's limit of memory counts: with 56
 threads nothing was left."""
 SHARED_COPIES = "models"
-"""The folder, in the folder for temporary files, in which workers share copies. Without it nothing is shared."""
+"""The folder, inside the one for temporary files, in which workers share copies. If there is none, nothing is shared."""
 
 
 class Trial:
@@ -47,9 +48,10 @@ class Trial:
     """
 
     def __init__(self, folders: Sequence[Path], settings: Settings, method: Literal["fork", "spawn"]) -> None:
-        self._copies = Path(tempfile.mkdtemp(prefix="regard-copies-"))
+        self._copies = Path(tempfile.mkdtemp(prefix=f"{COPIES_PREFIX}{os.getpid()}-"))
+        self._killed = False
         try:
-            context: Any = multiprocessing.get_context(method if sys.platform != "win32" else "spawn")
+            context: Any = multiprocessing.get_context(method)
             self._reports, child_end = context.Pipe(duplex=False)
             arguments = (list(folders), self._copies, shared_copies(), settings, os.getpid(), child_end)
             self._process = context.Process(target=_try_all, args=arguments, daemon=True)
@@ -64,14 +66,22 @@ class Trial:
 
         Unless `exact`, errors of loading and of lacking memory are ignored: another device may run what the CPU cannot.
         """
+        if self._killed:
+            raise ArtifactError(folder, "it was not tried, since an artifact before it took too long")
+        step = "copying"
         try:
-            if not self._reports.poll(SECONDS_PER_ARTIFACT):
-                self._process.kill()
-                raise ArtifactError(folder, f"loading it took more than {SECONDS_PER_ARTIFACT:g} seconds")
-            report = json.loads(self._reports.recv_bytes())
+            while True:
+                if not self._reports.poll(SECONDS_PER_STEP):
+                    self._process.kill()
+                    self._killed = True
+                    raise ArtifactError(folder, f"{step} it took more than {SECONDS_PER_STEP:g} seconds")
+                report = json.loads(self._reports.recv_bytes())
+                if "step" not in report:
+                    break
+                step = report["step"]
         except (EOFError, ConnectionError) as error:
             self._process.join(1)
-            raise ArtifactError(folder, f"loading it ends a process: {_exit_words(self._process.exitcode)}") from error
+            raise ArtifactError(folder, f"{step} it ends a process: {_exit_words(self._process.exitcode)}") from error
         kind = report.get("kind")
         if kind == "NoRoomError":
             raise NoRoomError(Path(report["file"]), report["needed"])
@@ -119,12 +129,18 @@ def _try_all(
         signal.signal(number, signal.SIG_DFL)
     end_with_parent(parent)
     settings = settings.model_copy(update={"threads": THREADS})
+
+    def report(said: dict[str, object]) -> None:
+        connection.send_bytes(json.dumps(said).encode())
+
     for folder in folders:
-        connection.send_bytes(json.dumps(_try_one(folder, _copy_of(folder, copies), shared, settings)).encode())
+        report(_try_one(folder, _copy_of(folder, copies), shared, settings, lambda step: report({"step": step})))
 
 
-def _try_one(folder: Path, copy: Path, shared: Path | None, settings: Settings) -> dict[str, object]:
-    """Return the report about an artifact: {} if it answers."""
+def _try_one(
+    folder: Path, copy: Path, shared: Path | None, settings: Settings, begin: Callable[[str], None]
+) -> dict[str, object]:
+    """Return the report about an artifact: {} if it answers. `begin` is told each step after copying."""
     step = "be loaded"
     try:
         copy.mkdir(parents=True)
@@ -132,15 +148,17 @@ def _try_one(folder: Path, copy: Path, shared: Path | None, settings: Settings) 
         _limit_memory(MEMORY_FACTOR * _bytes_of(artifact.manifest) + SPARE_BYTES)
         if artifact.manifest.task not in TASKS:
             return {}  # loading refuses it
+        begin("loading")
         served = TASKS[artifact.manifest.task](artifact, "cpu", settings)
         step = "answer"
+        begin("running")
         answer_sample(served)
     except NoRoomError as error:
         return {"kind": "NoRoomError", "file": str(error.file), "needed": error.needed}
     except ArtifactError as error:
         return {"kind": "ArtifactError", "file": str(error.file), "reason": error.reason}
-    except (ProviderError, DeviceFull) as error:
-        return {"kind": type(error).__name__, "reason": str(error)}
+    except (ProviderError, DeviceFull, MemoryError) as error:
+        return {"kind": type(error).__name__, "reason": str(error) or "its memory is not enough"}
     except Exception as error:
         kind = "SessionError" if isinstance(error, SessionError) and step == "be loaded" else "ArtifactError"
         reason = str(error) if kind == "SessionError" else f"cannot {step}: {type(error).__name__}: {error}"

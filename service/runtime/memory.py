@@ -10,7 +10,7 @@ from pathlib import Path
 GROWTH_BYTES = 32 << 20
 """Memory is given back once so much more is resident than after the last time. Light runs need less."""
 PAUSE_SECONDS = 5.0
-"""The least time from one giving back to the next, since what is needed again must be cleared again by the kernel."""
+"""The least time between two givings back: the kernel must clear memory again before the process gets it back."""
 LARGE_BLOCK_BYTES = 4 << 20
 """Blocks of the heap of this size go back to the system when they are freed."""
 M_MMAP_THRESHOLD = -3  # malloc.h
@@ -19,8 +19,8 @@ M_MMAP_THRESHOLD = -3  # malloc.h
 def return_large_blocks() -> None:
     """Tell glibc to take large blocks from the system one by one; no effect on another C library.
 
-    By default it raises the size of what it takes so to 32 MiB, once blocks of that size were freed. Pillow takes
-    images in blocks of 16 MiB, of which hundreds of MiB would stay.
+    By default glibc raises this threshold, up to 32 MiB, after blocks of that size were freed. Pillow's blocks of 16
+    MiB would then stay in the heap, hundreds of MiB of them.
     """
     if mallopt := getattr(_libc(), "mallopt", None):
         mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)

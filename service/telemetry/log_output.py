@@ -22,8 +22,8 @@ STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 class LogOutput:
     """Lines on a file descriptor that does not block.
 
-    Once lines that were dropped are followed by one that can be written, `describe_dropped` makes a line of their
-    number. If nobody can ever read the output (it is closed, its disk is full), lines are dropped too; nothing fails.
+    When a line can be written again after others were dropped, `describe_dropped` makes a line that says how many. If
+    nobody can ever read the output (it is closed, its disk is full), lines are dropped too; nothing fails.
     """
 
     def __init__(self, descriptor: int, describe_dropped: Callable[[int], str] = "{} lines dropped\n".format) -> None:
@@ -36,32 +36,32 @@ class LogOutput:
         """Lines dropped since the last line that told of them."""
         self.dropped = 0
         """Lines dropped so far."""
-        self._lock = threading.Lock()
-        self._held_by: int | None = None
-        """The thread that writes."""
+        self._lock = threading.RLock()
+        self._writing = False
+        """True while a thread holds the lock and writes; only that thread can see it."""
         self._interrupting: deque[bytes] = deque()
-        """Lines of that thread that came while it wrote."""
+        """Lines of that thread that came while it wrote, such as from the garbage collector or a signal handler."""
         os.register_at_fork(after_in_child=self._forget)
 
     def write(self, text: str) -> None:
         """Write whole lines, now or later, or drop them."""
         lines = text.encode("utf-8", "backslashreplace")
-        if self._held_by == threading.get_ident():  # such as by the garbage collector, in the middle of a write
-            self._interrupting.append(lines)
-            return
         with self._lock:
-            self._held_by = threading.get_ident()
+            if self._writing:
+                self._interrupting.append(lines)
+                return
+            self._writing = True
             try:
                 self._send()
                 self._add(lines)
                 while self._interrupting:
                     self._add(self._interrupting.popleft())
             finally:
-                self._held_by = None
+                self._writing = False
 
     def flush(self) -> None:
         """Write what waits, as far as that is possible now."""
-        if self._waiting or self._untold:
+        if self._waiting or self._untold or self._interrupting:
             self.write("")
 
     def close(self, seconds: float) -> None:
@@ -111,7 +111,7 @@ class LogOutput:
 
     def _forget(self) -> None:
         """Leave to the parent process what waits there."""
-        self._lock, self._held_by = threading.Lock(), None
+        self._lock, self._writing = threading.RLock(), False
         self._waiting, self._waiting_bytes, self._untold = deque(), 0, 0
 
 

@@ -25,11 +25,11 @@ def configure(settings: Settings) -> None:
     From then on neither standard output nor standard error blocks.
     """
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
-    shared: list[structlog.typing.Processor] = [
-        structlog.contextvars.merge_contextvars,
+    of_any_line: list[structlog.typing.Processor] = [
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
+    shared = [structlog.contextvars.merge_contextvars, *of_any_line]
     last: list[structlog.typing.Processor] = (
         [TRACEBACKS, structlog.processors.JSONRenderer(serializer=_to_json)]
         if settings.log_format == "json"
@@ -45,7 +45,7 @@ def configure(settings: Settings) -> None:
 
     def describe_dropped(count: int) -> str:
         line: Any = {"event": "log lines were dropped, nobody read them", "count": count}
-        for process in (*shared, *last):
+        for process in (*of_any_line, *last):
             line = process(None, "warning", line)
         return f"{line}\n"
 
