@@ -1,12 +1,18 @@
 """Answers that clients do not take: their bytes have a bound, and the slowest reader gives way."""
 
+import asyncio
 import time
+from types import SimpleNamespace
 
 import pytest
 from prometheus_client import Counter
+from starlette.responses import Response
 
+from service.app import create_app
 from service.http.exchange import Exchange
 from service.http.unread_answers import SLICE_BYTES, SlicedAnswers, UnreadAnswers
+from service.settings import Settings
+from service.store import open_store
 from tests.samples.raw_http_server import BIG, GET, LAST, read_all, running
 
 GET_BIG = GET.replace(b"/x", b"/big")
@@ -125,6 +131,57 @@ async def test_an_answer_to_head_is_not_cut_since_it_is_not_sent(answers):
     await SlicedAnswers(app, answers)({"type": "http", "method": "HEAD"}, None, send)
     assert len(messages) == 1
     assert other in answers
+
+
+@pytest.mark.anyio
+async def test_a_reader_that_takes_slices_gives_way_after_one_that_takes_none():
+    answers = Answers(400_000)
+    blocked = asyncio.Event()
+    sending = []
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.body", "body": bytes(150_000)})
+
+    def start(name, reads):
+        async def send(message):
+            if not reads:
+                await blocked.wait()
+            await asyncio.sleep(0)
+
+        scope = {"type": "http", "method": "GET", "state": {"exchange": answers.exchange(name)}}
+        sending.append(asyncio.create_task(SlicedAnswers(app, answers)(scope, None, send)))
+
+    start("a", reads=True)
+    start("b", reads=False)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # `a` has taken a slice
+    start("c", reads=False)
+    await asyncio.sleep(0)
+    assert answers.aborted == "b"
+    blocked.set()
+    await asyncio.gather(*sending)
+    assert answers.held == 0
+
+
+@pytest.mark.anyio
+async def test_the_application_sends_its_long_answers_in_slices():
+    settings = Settings()
+    app, lengths = create_app(settings, {}, open_store(settings)), []
+    app.add_route("/long", lambda request: Response(bytes(200_000)))
+
+    async def receive():
+        return {"type": "http.request"}
+
+    async def send(message):
+        lengths.append(len(message.get("body", b"")))
+
+    app.state.regard = SimpleNamespace(draining=False)
+    await app(
+        {"type": "http", "method": "GET", "path": "/long", "headers": [(b"host", b"x")], "query_string": b""},
+        receive,
+        send,
+    )
+    assert lengths == [0, *[SLICE_BYTES] * 3, 200_000 - 3 * SLICE_BYTES]
 
 
 def in_memory(server):
