@@ -100,6 +100,8 @@ async def sent(bodies, unread, method="GET"):
 
     await SlicedAnswers(app, unread)({"type": "http", "method": method}, None, send)
     assert messages.pop(0)["type"] == "http.response.start"
+    long = [message for message in messages if len(message["body"]) == SLICE_BYTES]
+    assert not [one for one in long if one["body"] not in bodies and not isinstance(one["body"], bytes)], "a view"
     assert unread.held == 0
     return [(message["body"], message["more_body"]) for message in messages]
 
