@@ -26,6 +26,7 @@ from service.http.gate import Gate
 from service.http.head_requests import HeadRequests
 from service.http.problems import problem, refused
 from service.http.request_log import RequestLog
+from service.http.unread_answers import SlicedAnswers, UnreadAnswers
 from service.inputs.sandbox.decoder_pool import DecoderPool
 from service.inputs.sandbox.decoder_process import ForkServer
 from service.repository.registry import Registry
@@ -64,6 +65,7 @@ def create_app(
     that serve, and tells the others to reload.
     """
     metrics, keys = Metrics(), Keys(settings)
+    unread = UnreadAnswers(settings.unread_bytes, metrics.answers_gave_way)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -76,7 +78,6 @@ def create_app(
         tokenizer_threads = ThreadPoolExecutor(1, thread_name_prefix="tokenize")
         presenter_threads = ThreadPoolExecutor(2, thread_name_prefix="present")
         registry = Registry(models, settings, device, metrics, tracer)
-        unread = Budget("events that are not read", settings.queue_stream_bytes)
         app.state.regard = state = State(
             settings, registry, metrics, tracer, device, store, unread, decoders, tokenizer_threads, presenter_threads,
             tell_reload,
@@ -105,12 +106,12 @@ def create_app(
         redirect_slashes=False,  # a redirect would name whatever host the client says
         telemetry=NO_TELEMETRY,
         middleware=[
-            *_middleware(settings, metrics, tracer, keys, lambda: app.state.regard.draining),
+            *_middleware(settings, metrics, tracer, keys, unread, lambda: app.state.regard.draining),
             Middleware(FastPath, routes=router.routes),
         ],
         exception_handlers=HANDLERS,
     )
-    app.state.metrics, app.state.keys = metrics, keys
+    app.state.metrics, app.state.keys, app.state.unread = metrics, keys, unread
     for routes in (liveness, health, router):
         app.include_router(routes)
     if keys.needed:
@@ -143,7 +144,14 @@ def _create_beside(
         redoc_url=None,
         redirect_slashes=False,
         telemetry=NO_TELEMETRY,
-        middleware=_middleware(settings, app.state.metrics, tracer, app.state.keys, lambda: app.state.regard.draining),
+        middleware=_middleware(
+            settings,
+            app.state.metrics,
+            tracer,
+            app.state.keys,
+            app.state.unread,
+            lambda: app.state.regard.draining,
+        ),
         exception_handlers=HANDLERS,
     )
     beside.state = app.state
@@ -153,7 +161,12 @@ def _create_beside(
 
 
 def _middleware(
-    settings: Settings, metrics: Metrics, tracer: Tracer, keys: Keys, draining: Callable[[], bool]
+    settings: Settings,
+    metrics: Metrics,
+    tracer: Tracer,
+    keys: Keys,
+    unread: UnreadAnswers,
+    draining: Callable[[], bool],
 ) -> list[Middleware]:
     """Return the middleware that every request passes through, outermost first."""
     origins = split_list(settings.cors_origins)
@@ -166,6 +179,7 @@ def _middleware(
     )
     return [
         Middleware(RequestLog, metrics=metrics, tracer=tracer, draining=draining),
+        Middleware(SlicedAnswers, unread=unread),
         *([cors] if origins else []),  # outside of the gate: a preflight request carries no key
         Middleware(HeadRequests),
         Middleware(Gate, settings=settings, keys=keys),

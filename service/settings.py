@@ -95,8 +95,10 @@ class Settings(BaseSettings):
         32 << 20, description="bytes of attention maps that one batch may compute; of relevance an eighth"
     )
     queue_map_bytes: Count = Field(256 << 20, description="bytes of maps waiting before attention is refused with 429")
-    queue_stream_bytes: Count = Field(
-        32 << 20, description="bytes of streamed events that clients have not read before a stream ends with an error"
+    unread_bytes: Count = Field(
+        64 << 20,
+        description="bytes of answers and streamed events that clients have not taken yet; beyond them the connection "
+        "that has taken nothing for longest is closed",
     )
     batch_rows: int = Field(64, ge=1, le=4096, description="rows (beams) that one model decodes at a time")
     batch_cache_bytes: Count = Field(256 << 20, description="bytes of the caches of what one model decodes at a time")

@@ -12,8 +12,8 @@ import structlog
 from fastapi import Depends, Request
 
 from contract.manifest import ImageRule
-from service.batching.admission import Budget
 from service.errors import Unacceptable
+from service.http.unread_answers import UnreadAnswers
 from service.inputs.model_input import ModelInput, Picture
 from service.inputs.sandbox.decoder_pool import DecoderPool, ImageRequest
 from service.repository.registry import Registry
@@ -40,8 +40,8 @@ class State:
     tracer: Tracer
     device: Device
     store: Store
-    unread: Budget
-    """The bytes of events that clients of streams have not read yet."""
+    unread: UnreadAnswers
+    """The bytes of answers that clients have not taken yet."""
     decoders: DecoderPool
     tokenizer_threads: ThreadPoolExecutor
     presenter_threads: ThreadPoolExecutor

@@ -84,7 +84,8 @@ async def generate(
             generation = _Generation(request, state, served, prompt, item, query, generating.pop_all())
             held = explaining.pop_all()
             held.push(generation.held)
-            return EventStream(generation.stream, state.settings.request_seconds, held, state.unread)
+            exchange = exchange_of(request.scope)
+            return EventStream(generation.stream, state.settings.request_seconds, held, exchange, state.unread)
         results = await together(_generate_one(state, served, prompt, query, show=not attention) for prompt in prompts)
         generating.close()
         shown = [(sequence, answer) for sequence, answer, _ in results]

@@ -1,6 +1,7 @@
 """The limits of a request's body while it arrives: its size, its pieces, its rate, and the size of all bodies."""
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Protocol
 
 from starlette.datastructures import Headers
@@ -56,9 +57,17 @@ class BodyLimits:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        body = LimitedBody(exchange_of(scope), receive, self.settings, self.budget)
+        exchange = exchange_of(scope)
+        body = LimitedBody(exchange, receive, self.settings, self.budget)
+        exchange.release_body = body.give_back
+
+        def send_on(message: Message) -> Awaitable[None]:
+            if message["type"] == "http.response.body" and not message.get("more_body"):
+                body.give_back()  # the whole answer is made; its client may take long to read it
+            return send(message)
+
         try:
-            await self.app(scope, body.receive, send)
+            await self.app(scope, body.receive, send_on)
         finally:
             body.give_back()
 

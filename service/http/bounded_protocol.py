@@ -216,6 +216,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         self._in_head = False
         self.cycle.transport = self._answer_transport
+        exchange_of(cast(Scope, self.scope)).abort = self._abort_answer
         if version == "1.0":
             frame_for_http_1_0(self.cycle, keep_alive=self.parser.should_keep_alive())
         elif self.cycle.waiting_for_100_continue:
@@ -280,6 +281,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """Stop watching the client, since it has read."""
         super().resume_writing()
         self._reading.stop()
+
+    def _abort_answer(self) -> None:
+        """Close in the middle of an answer, and tell the application that the client is gone."""
+        if self._running and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()
+            reset(self.transport)
 
     # Closing. A connection that is closed before all its bytes are read is reset, and its client might lose the answer.
 

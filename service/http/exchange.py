@@ -1,6 +1,7 @@
 """One request and its answer, as the connection, the middleware and the routes see them."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from starlette.types import Scope
@@ -9,7 +10,11 @@ SCOPE_STATE_KEY = "exchange"
 """The key of the Exchange in `scope["state"]`."""
 
 
-@dataclass
+def _nothing() -> None:
+    pass
+
+
+@dataclass(eq=False)
 class Exchange:
     """What is known of one request and its answer; each field is set by the layer that learns it."""
 
@@ -34,6 +39,10 @@ class Exchange:
     """Bytes of the body."""
     bytes_sent: int = 0
     """Bytes of the answer's body."""
+    release_body: Callable[[], None] = _nothing
+    """Counts the bytes of the body no longer; for an answer that goes on when nothing is left of the body."""
+    abort: Callable[[], None] = _nothing
+    """Closes the connection at once, in the middle of the answer."""
 
 
 def exchange_of(scope: Scope) -> Exchange:

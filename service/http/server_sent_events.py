@@ -11,7 +11,8 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from service.errors import Refusal, TooSlow
-from service.http.body_limits import BodyBudget
+from service.http.exchange import Exchange
+from service.http.unread_answers import UnreadAnswers
 
 log = structlog.get_logger()
 
@@ -19,10 +20,10 @@ log = structlog.get_logger()
 class EventStream(StreamingResponse):
     """A stream of events. A task produces them, and does not wait for the client to read them.
 
-    `produce` is given a function that sends an event, which raises Busy if `unread`, the bound on the bytes of events
-    that clients have not read yet, has no room for it. `produce` is cancelled after `seconds`, or when the client
-    leaves. If it fails, the last event is `error` with a status and a detail. What is `held` is given back when
-    `produce` has ended, however long the client reads.
+    `produce` is given a function that sends an event. Events that the client has not taken yet are held in `unread`,
+    for which the connection may have to be aborted. `produce` is cancelled after `seconds`, or when the client leaves.
+    If it fails, the last event is `error` with a status and a detail. What is `held`, and the request's body, is given
+    back when `produce` has ended, however long the client reads.
     """
 
     def __init__(
@@ -30,13 +31,15 @@ class EventStream(StreamingResponse):
         produce: Callable[[Callable[[bytes], None]], Coroutine[Any, Any, None]],
         seconds: float,
         held: contextlib.ExitStack,
-        unread: BodyBudget,
+        exchange: Exchange,
+        unread: UnreadAnswers,
     ) -> None:
         super().__init__(self._read(), media_type="text/event-stream")
+        self._exchange = exchange
         self._unread = unread
-        self._unread_bytes = 0
         self._events: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._task = asyncio.ensure_future(self._run(produce, seconds))
+        held.callback(exchange.release_body)
         self._task.add_done_callback(lambda _: held.close())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -49,8 +52,7 @@ class EventStream(StreamingResponse):
     def close(self) -> None:
         """End the stream; nobody reads it any more."""
         self._task.cancel()
-        self._unread.give_back(self._unread_bytes)
-        self._unread_bytes = 0
+        self._unread.forget(self._exchange)
 
     async def _run(
         self, produce: Callable[[Callable[[bytes], None]], Coroutine[Any, Any, None]], seconds: float
@@ -73,17 +75,14 @@ class EventStream(StreamingResponse):
             self._events.put_nowait(None)
 
     def _send(self, one: bytes) -> None:
-        self._unread.take(len(one))
-        self._unread_bytes += len(one)
+        self._unread.hold(self._exchange, len(one))
         self._events.put_nowait(one)
 
     async def _read(self) -> AsyncIterator[bytes]:
-        """Yield each event; when the next one is asked for, the client, or its connection, has taken it."""
+        """Yield each event when the connection has taken those before it. SlicedAnswers holds it while it is sent."""
         while (one := await self._events.get()) is not None:
+            self._unread.release(self._exchange, len(one))
             yield one
-            taken = min(len(one), self._unread_bytes)  # an error was not counted
-            self._unread.give_back(taken)
-            self._unread_bytes -= taken
 
 
 def event(name: str, body: dict[str, object]) -> bytes:

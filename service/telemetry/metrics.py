@@ -53,6 +53,9 @@ class Metrics:
         )
         self.refusals = counter("refusals", "Requests refused.", "reason")
         self.gave_way = counter("connections_gave_way", "Idle connections closed for new ones, at the limit.")
+        self.answers_gave_way = counter(
+            "answers_gave_way", "Answers that their clients read too slowly, given up for others at the limit."
+        )
         self.cancelled = counter("cancelled", "Requests given up: the client left or the deadline passed.", "stage")
         self.faults = counter("faults", "Batches or items that failed though they should not.", "lane", "kind")
         self.reloads = counter("reloads", "Models looked at by a reload.", "outcome")

@@ -29,6 +29,7 @@ TIGHT = {
 KEYS = {"predict": "p" * 43, "other": "o" * 43, "metrics": "m" * 43}
 ELSEWHERE = {
     "a client that does not read its answer, or reads it very slowly": "service/http/test_bounded_protocol.py",
+    "many clients that read large answers or streams slowly": "service/http/test_unread_answers.py",
     "a stream that is read slowly": "service/http/test_server_sent_events.py",
     "an image that makes its decoder crash, take too much time of a processor, or run out of memory":
         "service/inputs/sandbox/test_decoder_pool.py",

@@ -21,6 +21,7 @@ from service.http.gate import Gate
 from service.http.head_requests import HeadRequests
 from service.http.problems import refused
 from service.http.request_log import RequestLog
+from service.http.unread_answers import SlicedAnswers, UnreadAnswers
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import SILENT
@@ -84,7 +85,9 @@ class Running:
         )
         limited = BodyLimits(application, self.settings, Budget("bodies", shared_bytes(self.settings)))
         gate = Gate(limited, self.settings, Keys(self.settings))
-        self.application = RequestLog(HeadRequests(gate), Metrics(), SILENT, lambda: False)
+        self.unread = UnreadAnswers(self.settings.unread_bytes, self.protocol.metrics.answers_gave_way)
+        sliced = SlicedAnswers(HeadRequests(gate), self.unread)
+        self.application = RequestLog(sliced, self.protocol.metrics, SILENT, lambda: False)
         self.thread = threading.Thread(target=self.server.run, args=([self.listening],))
 
     async def layered(self, scope, receive, send):

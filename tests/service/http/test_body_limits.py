@@ -6,8 +6,11 @@ import time
 import pytest
 from starlette.datastructures import Headers
 
+from service.batching.admission import Budget
 from service.errors import TooLarge
 from service.http import body_limits
+from service.http.body_limits import BodyLimits
+from service.http.exchange import exchange_of
 from service.settings import Settings
 from tests.samples.raw_http_server import CHUNKED, POST, problem, read_all, running
 
@@ -97,6 +100,33 @@ def test_what_unfinished_bodies_held_is_given_back():
             server.wait_until_closed()
         whole = POST + b"Connection: close\r\nContent-Length: 700000\r\n\r\n" + bytes(700_000)
         assert server.until_closed(whole)[0].endswith(b"700000")
+
+
+@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.anyio
+async def test_a_body_is_held_until_its_answer_says_that_nothing_is_left_of_it(early):
+    budget = Budget("bodies", 1 << 20)
+    seen = []
+
+    async def app(scope, receive, send):
+        await receive()
+        seen.append(budget.held)
+        if early:
+            exchange_of(scope).release_body()
+            seen.append(budget.held)
+        await send({"type": "http.response.body", "body": b"a", "more_body": True})
+        await send({"type": "http.response.body", "body": b"b"})
+
+    async def receive():
+        return {"type": "http.request", "body": bytes(100_000)}
+
+    async def send(message):
+        seen.append(budget.held)
+
+    settings = Settings(queue_body_bytes=1 << 20)
+    await BodyLimits(app, settings, budget)({"type": "http"}, receive, send)
+    held = 100_000 - body_limits.reserved_bytes(settings)
+    assert seen == ([held, 0, 0, 0] if early else [held, held, 0])
 
 
 def test_the_reserved_and_the_shared_bytes_are_the_budget():

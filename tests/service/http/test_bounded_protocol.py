@@ -12,6 +12,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from service.http import body_limits, bounded_protocol, open_connections
 from service.http.bounded_protocol import BoundedHttpProtocol
+from service.http.exchange import exchange_of
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 from tests.samples.raw_http_server import BIG, CHUNKED, GET, LAST, POST, SOME, Running, problem, read_all, running
@@ -255,6 +256,26 @@ def test_a_client_that_does_not_read_is_cut_off(server, path):
         assert client.recv(100)
         server.wait_until_closed()
         assert len(read_all(client)) < BIG
+
+
+def test_an_application_that_aborts_its_answer_is_told_at_once_that_the_client_is_gone(caplog):
+    heard = []
+
+    async def application(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"9")]})
+        await send({"type": "http.response.body", "body": b"begins", "more_body": True})
+        exchange_of(scope).abort()
+        heard.append(await receive())
+
+    with running() as server:
+        usual, server.application = server.application, application
+        with server.connect() as client:
+            client.sendall(GET)
+            read_all(client)
+        server.application = usual
+        server.wait_until_closed()
+    assert heard == [{"type": "http.disconnect"}]
+    assert not [record for record in caplog.records if record.name == "uvicorn.error" and record.levelname == "ERROR"]
 
 
 def test_a_client_that_does_not_read_a_small_answer_is_cut_off():

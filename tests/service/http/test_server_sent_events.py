@@ -1,17 +1,23 @@
-"""Streams of events: they are produced at their own pace, and what is not read has a bound."""
+"""Streams of events: they are produced at their own pace, and what is not taken has a bound."""
 
 import asyncio
 import contextlib
 import json
 
 import pytest
+from prometheus_client import Counter
 
-from service.batching.admission import Budget
 from service.errors import Unacceptable
+from service.http.exchange import Exchange
 from service.http.server_sent_events import EventStream, event
+from service.http.unread_answers import SlicedAnswers, UnreadAnswers
 
 pytestmark = pytest.mark.anyio
 SCOPE = {"type": "http", "asgi": {"spec_version": "2.3"}}
+
+
+def unread_answers(limit=10**6):
+    return UnreadAnswers(limit, Counter("gave_way", "-", registry=None))
 
 
 class Client:
@@ -20,6 +26,8 @@ class Client:
     def __init__(self):
         self.may_read, self.left = asyncio.Event(), asyncio.Event()
         self.read = b""
+        self.exchange = Exchange()
+        self.exchange.abort = self.left.set
 
     async def receive(self):
         await self.left.wait()
@@ -48,13 +56,15 @@ def numbers(count, done=None):
 
 
 async def test_what_is_held_is_given_back_when_all_is_produced_though_nothing_is_read():
-    client, done, held, unread = Client(), asyncio.Event(), contextlib.ExitStack(), Budget("unread", 10**6)
-    given_back = asyncio.Event()
+    client, done, held, unread = Client(), asyncio.Event(), contextlib.ExitStack(), unread_answers()
+    given_back, body_released = asyncio.Event(), asyncio.Event()
     held.callback(given_back.set)
-    stream = EventStream(numbers(100, done), 60, held, unread)
+    client.exchange.release_body = body_released.set
+    stream = EventStream(numbers(100, done), 60, held, client.exchange, unread)
     sending = asyncio.create_task(stream(SCOPE, client.receive, client.send))
     await done.wait()
     await given_back.wait()
+    assert body_released.is_set()
     assert not client.read
     assert unread.held == sum(len(event("number", {"number": number})) for number in range(100))
     client.may_read.set()
@@ -63,19 +73,55 @@ async def test_what_is_held_is_given_back_when_all_is_produced_though_nothing_is
     assert unread.held == 0
 
 
-async def test_a_stream_beyond_the_bound_of_unread_bytes_ends_with_an_error():
-    client, unread = Client(), Budget("unread", 300)
-    sending = asyncio.create_task(
-        EventStream(numbers(100), 60, contextlib.ExitStack(), unread)(SCOPE, client.receive, client.send)
-    )
-    await asyncio.sleep(0.05)
-    client.may_read.set()
+async def test_beyond_the_bound_the_stream_that_is_not_read_gives_way_to_those_that_are():
+    slow, reader, unread = Client(), Client(), unread_answers(600)
+    reader.may_read.set()
+    given_back, held = asyncio.Event(), contextlib.ExitStack()
+    held.callback(given_back.set)
+
+    async def without_end(send):
+        while True:
+            send(event("number", {"number": 0}))
+            await asyncio.sleep(0)
+
+    sending = [
+        asyncio.create_task(EventStream(produce, 60, stack, one.exchange, unread)(SCOPE, one.receive, one.send))
+        for produce, stack, one in ((without_end, held, slow), (numbers(100), contextlib.ExitStack(), reader))
+    ]
+    await asyncio.gather(*sending)
+    await given_back.wait()
+    assert slow.left.is_set()
+    assert not reader.left.is_set()
+    assert reader.events == [("number", {"number": number}) for number in range(100)]
+    assert unread.held == 0
+
+
+async def test_a_long_event_is_held_until_the_connection_has_taken_all_of_it():
+    client, unread, slices = Client(), unread_answers(), asyncio.Semaphore(0)
+    long = event("done", {"maps": "x" * 300_000})
+
+    async def produce(send):
+        send(long)
+
+    async def send(message):
+        if message.get("body"):
+            await slices.acquire()
+        client.read += message.get("body", b"")
+
+    async def app(scope, receive, send):
+        await EventStream(produce, 60, contextlib.ExitStack(), client.exchange, unread)(scope, receive, send)
+
+    scope = {**SCOPE, "method": "POST", "state": {"exchange": client.exchange}}
+    sending = asyncio.create_task(SlicedAnswers(app, unread)(scope, client.receive, send))
+    for taken in range(5):
+        while len(client.read) < taken << 16:  # noqa: ASYNC110 # no event tells
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
+        assert len(client.read) == taken << 16
+        assert unread.held == len(long)
+        slices.release()
     await sending
-    *read, (name, last) = client.events
-    assert 0 < len(read) < 100
-    assert [one["number"] for _, one in read] == list(range(len(read)))
-    assert (name, last["status"]) == ("error", 429)
-    assert last["detail"].startswith("unread: at most 300 may wait")
+    assert client.read == long
     assert unread.held == 0
 
 
@@ -85,7 +131,7 @@ async def test_the_deadline_ends_a_stream_with_an_error_also_for_a_client_that_r
         await asyncio.sleep(60)
 
     client = Client()
-    stream = EventStream(produce, 0.05, contextlib.ExitStack(), Budget("unread", 10**6))
+    stream = EventStream(produce, 0.05, contextlib.ExitStack(), client.exchange, unread_answers())
     sending = asyncio.create_task(stream(SCOPE, client.receive, client.send))
     await asyncio.sleep(0.2)
     client.may_read.set()
@@ -109,7 +155,8 @@ async def test_a_failure_ends_a_stream_with_an_error(failure, status):
 
     client = Client()
     client.may_read.set()
-    await EventStream(produce, 60, contextlib.ExitStack(), Budget("unread", 10**6))(SCOPE, client.receive, client.send)
+    stream = EventStream(produce, 60, contextlib.ExitStack(), client.exchange, unread_answers())
+    await stream(SCOPE, client.receive, client.send)
     assert [(name, one.get("status")) for name, one in client.events] == [("number", None), ("error", status)]
 
 
@@ -123,10 +170,12 @@ async def test_a_client_that_leaves_ends_the_work():
         finally:
             ended.set()
 
-    client, held, unread = Client(), contextlib.ExitStack(), Budget("unread", 10**6)
+    client, held, unread = Client(), contextlib.ExitStack(), unread_answers()
     held.callback(given_back.set)
     client.may_read.set()
-    sending = asyncio.create_task(EventStream(produce, 60, held, unread)(SCOPE, client.receive, client.send))
+    sending = asyncio.create_task(
+        EventStream(produce, 60, held, client.exchange, unread)(SCOPE, client.receive, client.send)
+    )
     await asyncio.sleep(0.01)
     client.left.set()
     await sending
@@ -138,5 +187,5 @@ async def test_a_client_that_leaves_ends_the_work():
 async def test_a_stream_that_is_never_sent_gives_back_what_it_holds():
     given_back, held = asyncio.Event(), contextlib.ExitStack()
     held.callback(given_back.set)
-    EventStream(numbers(3), 60, held, Budget("unread", 10**6)).close()  # before its task has begun to run
+    EventStream(numbers(3), 60, held, Exchange(), unread_answers()).close()  # before its task has begun to run
     await given_back.wait()
