@@ -126,7 +126,7 @@ def heavy(texts: int = 16, beams: int = 4) -> bytes:
     return document(DATES + "/generate", inputs=[DATE] * texts, num_beams=beams)
 
 
-def images(path: str, count: int = 16) -> bytes:
+def images(path: str, count: int = 32) -> bytes:
     """Return a request with a form of so many images."""
     part = b'--x\r\nContent-Disposition: form-data; name="image"; filename="i"\r\n\r\n%b\r\n'
     return request("POST", DIGITS + path, part % SMALL * count + b"--x--\r\n", "multipart/form-data; boundary=x")
@@ -143,7 +143,7 @@ MAKERS = {
     "beams": lambda chance: Case("beams", document(DATES + "/generate", inputs=text(chance), num_beams=4)),
     "texts": lambda chance: Case("texts", document(MINILM + "/embed", inputs=[PARAGRAPH] * 16)),
     "images": lambda chance: Case("images", images("/classify")),
-    "heavy maps": lambda chance: Case("heavy maps", images("/attention?layers=all&heads=all&queries=all", 4)),
+    "heavy maps": lambda chance: Case("heavy maps", images("/attention?layers=all&heads=all&queries=all", 8)),
     "heavy": lambda chance: Case("heavy", heavy()),
     "generated maps": lambda chance: Case(
         "generated maps", document(DATES + "/attention", inputs=text(chance), attention={"kind": "cross"})
