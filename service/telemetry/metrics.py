@@ -52,7 +52,7 @@ class Metrics:
             "queue_cost_limit", "What a queue may hold: its setting, or less if that would take too long.", "queue"
         )
         self.refusals = counter("refusals", "Requests refused.", "reason")
-        self.gave_way = counter("connections_gave_way", "Idle connections closed for new ones, at the limit.")
+        self.gave_way = counter("connections_gave_way", "Connections closed for new ones, at the limit.")
         self.cancelled = counter("cancelled", "Requests given up: the client left or the deadline passed.", "stage")
         self.faults = counter("faults", "Batches or items that failed though they should not.", "lane", "kind")
         self.reloads = counter("reloads", "Models looked at by a reload.", "outcome")
