@@ -37,7 +37,7 @@ class TurnQueue(Generic[T]):
         except asyncio.CancelledError:
             if not future.cancelled():  # it was given an item meanwhile
                 self.put(future.result())
-            elif waiter in (waiting := ring.get(request, ())):  # else `put` has passed it over
+            elif waiter in (waiting := ring.get(request, deque())):  # else `put` has passed it over
                 waiting.remove(waiter)
                 if not waiting:
                     del ring[request]
