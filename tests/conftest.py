@@ -93,10 +93,10 @@ def redis_server(running_redis):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A disk of 12 MiB."""
+    """A disk of 48 MiB: room for copies of the bundled models and what workers share."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    disk = SmallDisk(folder, "12m")
+    disk = SmallDisk(folder, "48m")
     try:
         if not disk.mounted:
             pytest.skip("mounting a small disk needs root")

@@ -68,7 +68,7 @@ async def generate(
         if not isinstance(given, bytes):
             served.check_text(given)
     likely = served.likely_cost(modality.likely_lengths(parsed.inputs), options) if targets is None else 0
-    with served.prediction_budget.reserve(likely, options.priority):  # without room, texts would be tokenized in vain
+    with served.prediction_budget.permit(likely, options.priority):  # without room, texts would be tokenized in vain
         pending = await modality.prepare(state, parsed.inputs)
     written = [None] * len(pending) if targets is None else targets
     prompts = [_prompt(served, *one, query, options) for one in zip(pending, written, strict=True)]
@@ -201,7 +201,8 @@ class _Generation:
         def done() -> bytes:
             return event("done", responses.answer(exchange.own_id, served, [responses.result(sequence, answer)]))
 
-        send(await state.present(served.manifest.name, done))
+        budget = served.attention_budget if query else served.prediction_budget
+        send(await state.present(served.manifest.name, budget, done))
 
     async def _generate(self, send: Callable[[bytes], None]) -> Hypothesis:
         """Return the generated target; send an event for each of its tokens."""

@@ -44,7 +44,7 @@ async def predict(
     query = attention_query(request, served, parsed, required=show is None)
     truncate = isinstance(options, TextOptions) and options.truncate
     queue, cost = served.cost(modality.likely_lengths(parsed.inputs), attention=query is not None)
-    with queue.reserve(cost, options.priority):  # without room, texts would be tokenized in vain
+    with queue.permit(cost, options.priority):  # without room, texts would be tokenized in vain
         pending = await modality.prepare(state, parsed.inputs, truncate=truncate)
     lengths = [one.lengths for one in pending]
     targets = [query.count_targets(one.get("masked", 1)) if query else 1 for one in lengths]
@@ -64,7 +64,9 @@ async def predict(
     async def shown(prediction: Prediction) -> dict[str, object]:
         if show is None:
             return {}
-        return await state.present(served.manifest.name, show, prediction) if served.mask else show(prediction)
+        if not served.mask:
+            return show(prediction)
+        return await state.present(served.manifest.name, served.prediction_budget, show, prediction)
 
     curves = faithfulness.count_predictions(query.options.evaluate) if query and query.options.evaluate else 0
     with contextlib.ExitStack() as permits:
@@ -116,15 +118,15 @@ async def store_and_respond(
     def document() -> Response:
         return responses.respond(responses.answer(answer_id, served, [responses.result(*one) for one in results]))
 
-    model = served.manifest.name
+    model, budget = served.manifest.name, served.attention_budget
     if query is None:
         return document()
     if query.form == "json":
-        return await state.present(model, document)
+        return await state.present(model, budget, document)
     answers = [answer for _, answer in results if answer]
     if query.form == "npz":
         frame = responses.answer(answer_id, served, [])
-        return Response(await state.present(model, npz, frame, answers), media_type=MEDIA_TYPES["npz"])
+        return Response(await state.present(model, budget, npz, frame, answers), media_type=MEDIA_TYPES["npz"])
     async with modality.upright(state, stored.inputs[0]) as pixels:
-        picture = await state.present(model, answers[0].png, pixels, state.settings.max_image_pixels)
+        picture = await state.present(model, budget, answers[0].png, pixels, state.settings.max_image_pixels)
     return Response(picture, media_type=MEDIA_TYPES["png"])

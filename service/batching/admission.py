@@ -3,7 +3,7 @@
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 from service.errors import Busy
@@ -15,10 +15,9 @@ BATCH_DELAY_SECONDS = 2.0
 BUDGET_SHARE = {"interactive": 1.0, "batch": 0.5}
 """The share of a budget that work of each priority may fill, so that there is always room for interactive work."""
 WAITING_SHARE = 0.4
-"""The share of the deadline that a request may wait. The rest is for its own work, and for a rate that falls when other
-queues fill too."""
+"""The share of the deadline that a request may wait. The rest is for its own work, and for what is judged wrongly."""
 RATE_SECONDS = 10.0
-"""The rate is that of about so many of the last seconds in which there was work."""
+"""The rate is that of about so many of the last seconds of work."""
 MOST_RETRY_SECONDS = 60
 
 
@@ -27,30 +26,46 @@ def due(priority: Priority) -> float:
     return time.monotonic() + (BATCH_DELAY_SECONDS if priority == "batch" else 0.0)
 
 
+class Backlog:
+    """The budgets of queues whose work takes turns on one resource, such as a device, and how long work may wait there.
+
+    Without a `deadline` (seconds of a request) it may wait for any time.
+    """
+
+    def __init__(self, deadline: float = math.inf) -> None:
+        self.most_seconds = deadline * WAITING_SHARE
+        self._holding: set[Budget] = set()
+
+    def note(self, budget: "Budget") -> None:
+        """Note whether a budget holds anything."""
+        (self._holding.add if budget.held else self._holding.discard)(budget)
+
+    def seconds(self, budget: "Budget") -> float:
+        """Return how long work that comes to a queue now will wait.
+
+        Queues take turns, so it waits for what its own queue holds, and for as much of every other at most.
+        """
+        own = budget.seconds
+        return own + sum(min(own, other.seconds) for other in self._holding if other is not budget)
+
+
 class Budget:
     """A bound on all work that was admitted and is not finished: on its cost, and on the time that it will take.
 
-    The cost is in units of the caller's choice. The time is the cost that is held, divided by the rate: the cost of
-    what was finished, per second of the clock in which anything was held. That includes whatever slows the work down,
-    such as other queues on the same device; and where a cost is the most that something may take, as for generated
-    tokens, also how little of it is used. Without a `deadline` (seconds) the time is not bounded.
+    The cost is in units of the caller's choice. Of it, `at_once` is done together, so that nothing waits for it. The
+    time is the rest of the cost, at the rate at which work was done of late (`spent`). Where the cost is the most that
+    something may take, as for generated tokens, the share of it that was used of late is taken of it (`used`).
     """
 
-    def __init__(
-        self,
-        name: str,
-        limit: int,
-        deadline: float = math.inf,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, name: str, limit: int, backlog: Backlog | None = None, at_once: int = 0) -> None:
         self.name = name
         self.limit = limit
         self.held = 0
-        self._most_seconds = deadline * WAITING_SHARE
-        self._clock = clock
-        self._last = 0.0
-        # the cost that was finished and the seconds in which anything was held, both fading within RATE_SECONDS
-        self._finished = self._seconds = 0.0
+        self.backlog = backlog or Backlog()
+        """That of the resource that does the work."""
+        self._at_once = at_once
+        self._done, self._seconds = _Fading(), _Fading()
+        self._admitted, self._used = _Fading(), _Fading()
 
     @contextlib.contextmanager
     def permit(self, cost: int, priority: Priority = "interactive") -> Iterator[None]:
@@ -58,73 +73,75 @@ class Budget:
         self.take(cost, priority)
         try:
             yield
-        except BaseException:
-            self.give_back(cost, finished=False)
-            raise
-        else:
+        finally:
             self.give_back(cost)
 
-    @contextlib.contextmanager
-    def reserve(self, cost: int, priority: Priority = "interactive") -> Iterator[None]:
-        """Hold the probable `cost` of work while its true cost is found out. Raises Busy as `take` does."""
-        self.take(cost, priority)
-        try:
-            yield
-        finally:
-            self.give_back(cost, finished=False)
-
     def take(self, cost: int, priority: Priority = "interactive") -> None:
-        """Hold `cost` until it is given back. Raises Busy if there is no room for it beside what is held."""
-        self.check(cost, priority)
-        self.held += cost
+        """Hold `cost` until it is given back. Raises Busy if there is no room for it, or if it would wait too long.
 
-    def give_back(self, cost: int, *, finished: bool = True) -> None:
-        """Hold `cost` no longer. Work that failed or was given up says nothing of the rate: it is not `finished`."""
-        self._pass_time()
-        self.held -= cost
-        if finished:
-            self._finished += cost
-
-    def check(self, cost: int, priority: Priority = "interactive") -> None:
-        """Raise Busy if there is no room for `cost` beside what is held, or if it would wait for too long.
-
-        A request alone is admitted whatever it costs: other limits bound the cost of one request.
+        A request alone in its queue is admitted whatever it costs: other limits bound the cost of one request.
         """
-        self._pass_time()
         share = BUDGET_SHARE[priority]
-        limit, most_seconds = int(self.limit * share), self._most_seconds * share
-        if not self.held or not cost:
-            return
-        if self.held + cost > limit:
-            over = self.seconds(self.held + cost - limit)
-            raise Busy(f"{self.name}: at most {limit} may wait, given {cost} more on top of {self.held}", _retry(over))
-        if (seconds := self.seconds(self.held)) > most_seconds:
-            raise Busy(
-                f"{self.name}: at most {most_seconds:g} seconds of work may wait, given {seconds:.1f}",
-                _retry(seconds - most_seconds),
-            )
+        limit, most_seconds = int(self.limit * share), self.backlog.most_seconds * share
+        if self.held and cost:
+            if self.held + cost > limit:
+                over = (self.held + cost - limit) * self._seconds_per_cost
+                raise Busy(
+                    f"{self.name}: at most {limit} may wait, given {cost} more on top of {self.held}", _retry(over)
+                )
+            if (seconds := self.backlog.seconds(self)) > most_seconds:
+                raise Busy(
+                    f"{self.name}: at most {most_seconds:g} seconds of work may wait, given {seconds:.1f}",
+                    _retry(seconds - most_seconds),
+                )
+        self.held += cost
+        self.backlog.note(self)
+
+    def give_back(self, cost: int) -> None:
+        """Hold `cost` no longer."""
+        self.held -= cost
+        self.backlog.note(self)
+
+    def spent(self, cost: int, seconds: float) -> None:
+        """Learn the rate: so much work took so long, with what else was done for it meanwhile (`cost` 0)."""
+        fading = math.exp(-seconds / RATE_SECONDS)
+        self._done.add(cost, fading)
+        self._seconds.add(seconds, fading)
+
+    def used(self, cost: int, admitted: int) -> None:
+        """Learn which share of an admitted cost is used."""
+        fading = math.exp(-admitted / max(self.limit, 1))
+        self._used.add(cost, fading)
+        self._admitted.add(admitted, fading)
+
+    @property
+    def seconds(self) -> float:
+        """How long the work that waits will take; 0 as long as the rate is not known."""
+        return max(0, self.held - self._at_once) * self._seconds_per_cost
 
     @property
     def room(self) -> int:
-        """The cost that may be held: the limit, or as much as is done within the time that work may wait."""
-        in_time = self._most_seconds / self.seconds(1) if self._finished else math.inf
-        return int(min(self.limit, in_time))
+        """The cost that may be held: the limit, or what is done within the time that work may wait."""
+        each = self._seconds_per_cost
+        return int(min(self.limit, self._at_once + self.backlog.most_seconds / each)) if each else self.limit
 
-    def seconds(self, cost: int) -> float:
-        """Return how long work of such a cost will take at the rate of late; 0 if none was finished yet."""
-        return cost * self._seconds / self._finished if self._finished else 0.0
+    @property
+    def _seconds_per_cost(self) -> float:
+        share = self._used.sum / self._admitted.sum if self._admitted.sum else 1.0
+        return share * self._seconds.sum / self._done.sum if self._done.sum else 0.0
 
-    def _pass_time(self) -> None:
-        """Count the time since the last call as one with work, if anything was held."""
-        now = self._clock()
-        if self.held:
-            passed = now - self._last
-            fading = math.exp(-passed / RATE_SECONDS)
-            self._seconds = self._seconds * fading + passed
-            self._finished *= fading
-        self._last = now
+
+class _Fading:
+    """A sum whose older parts count for less."""
+
+    def __init__(self) -> None:
+        self.sum = 0.0
+
+    def add(self, value: float, fading: float) -> None:
+        """Multiply what there is by `fading`, and add to it."""
+        self.sum = self.sum * fading + value
 
 
 def _retry(seconds: float) -> int:
     """Return a number of seconds for Retry-After."""
-    return min(max(math.ceil(seconds), 1), MOST_RETRY_SECONDS)
+    return max(math.ceil(min(seconds, MOST_RETRY_SECONDS)), 1)

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
-from service.batching.admission import Priority, due
+from service.batching.admission import Budget, Priority, due
 from service.concurrency import while_wanted
 from service.errors import Broken, DeviceFull, Refusal
 from service.runtime.device import Device, kind_of
@@ -52,6 +52,7 @@ class Lane(Generic[T, R]):
         device: Device,
         run: Callable[[Sequence[T]], Sequence[R | Refusal]],
         limit: int,
+        budget: Budget,
         metrics: Metrics,
         stop: Callable[[], None] = lambda: None,
         tracer: Tracer = SILENT,
@@ -60,6 +61,7 @@ class Lane(Generic[T, R]):
         self._device = device
         self._run = run
         self._limit = limit
+        self._budget = budget
         self._metrics = metrics
         self._tracer = tracer
         self._stop = stop
@@ -117,6 +119,7 @@ class Lane(Generic[T, R]):
         self._metrics.batch_size.labels(self.name).observe(len(batch))
         self._tracer.ran(self.name, batch, start, failed=isinstance(outcome, Exception))
         if not isinstance(outcome, Exception):
+            self._budget.spent(sum(waiting.size for waiting in batch), seconds)
             self._answer(batch, outcome)
             return
         if isinstance(outcome, DeviceFull) and len(batch) > 1:

@@ -12,7 +12,7 @@ import structlog
 
 from contract.manifest import Generation
 from service.arrays import Array, log_softmax, padded
-from service.batching.admission import Priority, due
+from service.batching.admission import Budget, Priority, due
 from service.concurrency import while_wanted
 from service.errors import NOT_FINITE, Broken, Refusal
 from service.generation.kv_cache import SLOTS, KVCache
@@ -87,11 +87,12 @@ class DecodeLoop:
         generation: Generation,
         device: Device,
         settings: Settings,
+        budget: Budget,
         metrics: Metrics,
         tracer: Tracer = SILENT,
     ) -> None:
         self._encode, self._decode, self._generation = encode, decode, generation
-        self._device, self._settings, self._metrics = device, settings, metrics
+        self._device, self._settings, self._budget, self._metrics = device, settings, budget, metrics
         self._tracer = tracer
         self._shapes = {port.name: port for port in decode.graph.inputs}
         self._name = decode.name
@@ -150,11 +151,12 @@ class DecodeLoop:
         finally:
             self._stopping = True
 
-    async def _run_jobs(self, work: "asyncio.Future[None]", jobs: list[Job], stop: Callable[[], None]) -> None:
-        """Wait for work on the device. Jobs that fail together run again, alone."""
+    async def _run_jobs(self, work: "asyncio.Future[int]", jobs: list[Job], stop: Callable[[], None]) -> None:
+        """Wait for work on the device, which returns its number of tokens. Jobs that fail together run again, alone."""
+        start = time.monotonic()
         try:
             with while_wanted([job.future for job in jobs], stop):
-                await work
+                cost = await work
         except Exception as error:
             self._drop([job for job in jobs if job in self._running])
             for job in jobs:
@@ -165,6 +167,8 @@ class DecodeLoop:
                     self._fail(job, error)
             if len(jobs) > 1:
                 log.warning("a batch failed, its targets begin anew", model=self._name, size=len(jobs), exc_info=error)
+        else:
+            self._budget.spent(cost, time.monotonic() - start)
 
     def _admit(self) -> list[Job]:
         """Take from the queue, in the order in which they are due, the jobs that fit beside the running ones."""
@@ -197,8 +201,8 @@ class DecodeLoop:
         port = self._shapes[cache]
         return math.prod(axis for axis in port.axes if isinstance(axis, int)) * storage(port.dtype).itemsize
 
-    def _join(self, jobs: list[Job]) -> None:
-        """Encode new sources in one batch and add their rows to the running ones."""
+    def _join(self, jobs: list[Job]) -> int:
+        """Encode new sources in one batch and add their rows to the running ones; return the number of tokens."""
         feed = {name: padded([job.source[name] for job in jobs]) for name in jobs[0].source}
         encoded = self._encode.run({port.name: feed[port.name] for port in self._encode.graph.inputs}) | feed
         repeats = [job.width for job in jobs]
@@ -212,20 +216,25 @@ class DecodeLoop:
         for job in jobs:
             job.rows, rows = rows[: job.width], rows[job.width :]
         self._running = together
+        return max(job.size for job in jobs) * len(jobs)
 
-    def _steps(self) -> None:
-        """Take steps until a job has streamed or ended, a job or the device's next user waits, or the loop ends."""
+    def _steps(self) -> int:
+        """Take steps until a job has streamed or ended, another job or the device's next user waits, or the loop ends.
+
+        Return the number of tokens.
+        """
+        taken = 0
         while True:
             start = time.monotonic()
-            self._step()
+            taken += self._step()
             self._metrics.run_seconds.labels(self._name).observe(time.monotonic() - start)
             self._metrics.batch_size.labels(self._name).observe(len(self._running))
             must_report = any(job.ended or job.grew for job in self._running)
             if must_report or self._waiting or self._device.wanted or self._stopping:
-                return
+                return taken
 
-    def _step(self) -> None:
-        """Run one step for every row and let every search select its tokens."""
+    def _step(self) -> int:
+        """Run one step for every row and let every search select its tokens; return the number of rows."""
         count = self._cache.count
         tokens, positions = [0] * count, [0] * count
         for job in self._running:
@@ -259,6 +268,7 @@ class DecodeLoop:
                         job.rows, rows, min(job.first_position + 1 + common, positions_held), positions_held
                     )
         self._metrics.generated.labels(self._name).inc(len(self._running))
+        return count
 
     def _drop(self, jobs: Sequence[Job]) -> None:
         """Remove the rows of jobs from the running batch."""
@@ -281,7 +291,9 @@ class DecodeLoop:
                 job.grew(job.search.live[0])
             if job.search.done and not job.future.done():
                 self.failures = 0
-                job.future.set_result(job.search.best())
+                best = job.search.best()
+                self._budget.used(job.size + job.width * len(best.tokens), job.size + job.width * job.limit)
+                job.future.set_result(best)
         self._drop([job for job in self._running if job.ended])
 
     def _fail(self, job: Job, error: Exception) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
+from service.batching.admission import Backlog, Budget
 from service.errors import Unacceptable
 from service.explanations.query import AttentionQuery, Target, select
 from service.generation.decode_loop import DecodeLoop
@@ -40,6 +41,10 @@ class Generator(ServedModel):
             reason = f"asks for num_beams {generation.num_beams}, REGARD_MAX_BEAMS allows {settings.max_beams}"
             raise ArtifactError(artifact.path(MANIFEST), reason)
         self.generation = generation
+        one = self.cost(0, self.limit(GenerateOptions(), 1), GenerateOptions())
+        self.prediction_budget = Budget(
+            "queue of predictions", settings.queue_tokens, at_once=settings.batch_rows * one
+        )
         if generation.tokenizer:
             self.target_tokenizer = TextTokenizer(artifact, generation.tokenizer, generation.max_new_tokens)
         elif isinstance(self.inputs, TextInputs):
@@ -61,12 +66,12 @@ class Generator(ServedModel):
         vocabulary = int(self.sessions["decode"].graph.outputs[0].axes[-1])
         return 0 < len(target) <= self.generation.max_new_tokens and all(0 <= token < vocabulary for token in target)
 
-    def start(self, device: Device, metrics: Metrics, tracer: Tracer) -> None:
+    def start(self, device: Device, backlog: Backlog, metrics: Metrics, tracer: Tracer) -> None:
         """Make the lanes of attention and relevance, and the decode loop."""
-        super().start(device, metrics, tracer)
+        super().start(device, backlog, metrics, tracer)
         self.decode_loop = DecodeLoop(
             self.sessions["encode"], self.sessions["decode"], self.generation, device, self.settings,
-            metrics, tracer,
+            self.prediction_budget, metrics, tracer,
         )  # fmt: skip
         self.lanes.append(self.decode_loop)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
 from service.arrays import crop
-from service.batching.admission import Budget, Priority
+from service.batching.admission import Backlog, Budget, Priority
 from service.batching.batcher import Lane, bucket_of
 from service.errors import NOT_FINITE, Broken, Refusal, Unacceptable
 from service.explanations.query import AttentionQuery, Target, select
@@ -42,12 +42,12 @@ class Predictor(ServedModel):
         super().__init__(artifact, device, settings)
         self.endpoints = (self.own_endpoint[self.manifest.task], "attention")
 
-    def start(self, device: Device, metrics: Metrics, tracer: Tracer) -> None:
+    def start(self, device: Device, backlog: Backlog, metrics: Metrics, tracer: Tracer) -> None:
         """Make the lanes of predictions, attention and relevance."""
-        super().start(device, metrics, tracer)
+        super().start(device, backlog, metrics, tracer)
         self.prediction_lane = Lane(
             f"{self.manifest.name}/predict", device, self._run_predictions, self.settings.batch_tokens,
-            metrics, self.sessions["predict"].stop, tracer,
+            self.prediction_budget, metrics, self.sessions["predict"].stop, tracer,
         )  # fmt: skip
         self.lanes.append(self.prediction_lane)
 

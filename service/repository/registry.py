@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError, NoRoomError, find_artifacts, read_artifact
+from service.batching.admission import Backlog
 from service.child_processes import COPIES_PREFIX
 from service.errors import Conflict, DeviceFull, Unacceptable
 from service.repository.served_model import ServedModel
@@ -89,6 +90,7 @@ class Registry(Mapping[str, ServedModel]):
         tracer: Tracer = SILENT,
     ) -> None:
         self._settings, self._device, self._metrics, self._tracer = settings, device, metrics, tracer
+        self._backlog = Backlog(settings.request_seconds)
         self._served: dict[str, ServedModel] = {}
         self._loops: dict[ServedModel, list[asyncio.Task[None]]] = {}
         self._retiring: set[asyncio.Task[None]] = set()
@@ -213,7 +215,7 @@ class Registry(Mapping[str, ServedModel]):
             trial.close()
 
     def _start(self, served: ServedModel) -> None:
-        served.start(self._device, self._metrics, self._tracer)
+        served.start(self._device, self._backlog, self._metrics, self._tracer)
         self._loops[served] = [asyncio.create_task(_supervised(work)) for work in served.loops()]
 
     def _serve(self, served: ServedModel) -> None:

@@ -154,7 +154,7 @@ class _DirectLoop:
         self._device = Device()
         self._loop = DecodeLoop(
             served.sessions["encode"], served.sessions["decode"], served.generation, self._device, served.settings,
-            metrics, SILENT,
+            served.prediction_budget, metrics, SILENT,
         )  # fmt: skip
         self._start = served.generation.start
 

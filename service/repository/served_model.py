@@ -12,7 +12,7 @@ import numpy.typing as npt
 from contract.artifact import MANIFEST, Artifact, ArtifactError
 from contract.manifest import Manifest, Role
 from service.arrays import Array, crop, padded
-from service.batching.admission import Budget, Priority
+from service.batching.admission import Backlog, Budget, Priority
 from service.batching.batcher import Lane, bucket_of
 from service.concurrency import together
 from service.errors import NOT_FINITE, Broken, Refusal, Unacceptable
@@ -91,8 +91,8 @@ class ServedModel:
         self.unused = asyncio.Event()
         """Set while no request is being answered."""
         self.unused.set()
-        self.prediction_budget = Budget("queue of predictions", settings.queue_tokens, settings.request_seconds)
-        self.attention_budget = Budget("queue of attention", settings.queue_map_bytes, settings.request_seconds)
+        self.prediction_budget = Budget("queue of predictions", settings.queue_tokens, at_once=settings.batch_tokens)
+        self.attention_budget = Budget("queue of attention", settings.queue_map_bytes, at_once=settings.batch_map_bytes)
         self.lanes: list[Lane[Any, Any] | DecodeLoop] = []
         self._users = 0
         self._device = device
@@ -130,17 +130,20 @@ class ServedModel:
             if not self._users:
                 self.unused.set()
 
-    def start(self, device: Device, metrics: Metrics, tracer: Tracer) -> None:
-        """Make the lanes, on a device."""
+    def start(self, device: Device, backlog: Backlog, metrics: Metrics, tracer: Tracer) -> None:
+        """Make the lanes, on a device, whose backlog the queues are a part of."""
+        for budget in self.budgets.values():
+            budget.backlog = backlog
         limit, name = self.settings.batch_map_bytes, self.manifest.name
         self.attention_lane = Lane(
-            f"{name}/attention", device, self._run_attention, limit, metrics, self.sessions["attention"].stop, tracer,
+            f"{name}/attention", device, self._run_attention, limit, self.attention_budget, metrics,
+            self.sessions["attention"].stop, tracer,
         )  # fmt: skip
         self.lanes = [self.attention_lane]
         if "relevance" in self.sessions:
             self.relevance_lane = Lane(
-                f"{name}/relevance", device, self._run_relevance, limit // RELEVANCE_SHARE, metrics,
-                self.sessions["relevance"].stop, tracer,
+                f"{name}/relevance", device, self._run_relevance, limit // RELEVANCE_SHARE, self.attention_budget,
+                metrics, self.sessions["relevance"].stop, tracer,
             )  # fmt: skip
             self.lanes.append(self.relevance_lane)
 

@@ -37,7 +37,7 @@ THREADS = 1
 """Each thread of a session would set aside address space, which is what the child's limit of memory counts: with 56
 threads nothing was left."""
 SHARED_COPIES = "models"
-"""The folder, inside the one for temporary files, in which workers share copies. If there is none, nothing is shared."""
+"""The folder, inside the one for temporary files, in which workers share copies. Without it nothing is shared."""
 
 
 class Trial:

@@ -7,13 +7,14 @@ import asyncio
 import contextlib
 import os
 import signal
+import time
 from collections.abc import AsyncIterator, Coroutine, Hashable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import structlog
 
 from contract.manifest import ImageRule
-from service.batching.admission import Budget, Priority
+from service.batching.admission import Backlog, Budget, Priority
 from service.errors import NotReady, Refusal, Unacceptable
 from service.inputs.image_header import check_pixels, read_size
 from service.inputs.model_input import Picture, Pixels
@@ -80,7 +81,7 @@ class ImageRequest:
         try:
             yield
         finally:
-            budget.give_back(self._held, finished=False)
+            budget.give_back(self._held)
             self._held = 0
 
     async def decode(self, number: int, rule: ImageRule) -> Picture:
@@ -108,7 +109,12 @@ class DecoderPool:
         self._whole_images = asyncio.Semaphore(settings.decode_processes)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._started = False
-        self.budget = Budget("pixels of images", settings.queue_pixels, settings.request_seconds)
+        self.budget = Budget(
+            "pixels of images",
+            settings.queue_pixels,
+            Backlog(settings.request_seconds),
+            at_once=settings.decode_processes * _cost(settings.max_image_pixels),
+        )
         """Pixels of images that wait or are being decoded, and PIXELS_PER_IMAGE for each of them."""
 
     def start(self) -> None:
@@ -178,6 +184,7 @@ class DecoderPool:
                 self._start_task(self._add_decoder())
                 continue
             cause: Cause | None = None
+            start = time.monotonic()
             try:
                 # the decoder's own alarm comes first, unless it gets no processor or a hostile image has disarmed it
                 async with asyncio.timeout(CLOCK_FACTOR * self._settings.decode_seconds):
@@ -198,6 +205,8 @@ class DecoderPool:
                 self._replace(decoder, "cancelled")
                 raise
             else:
+                seconds = (time.monotonic() - start) / self._settings.decode_processes  # they work beside each other
+                self.budget.spent(_cost(announced_pixels), seconds)
                 self._put_back(decoder)
                 return picture
             ended = await asyncio.shield(self._replace(decoder, cause))

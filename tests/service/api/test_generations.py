@@ -14,7 +14,7 @@ from service.store import open_store
 
 def test_texts_that_a_full_queue_refuses_are_not_tokenized(artifacts, monkeypatch):
     """How long texts are is guessed by those that came before, so that a full queue refuses for next to nothing."""
-    settings, seen = Settings(artifacts=artifacts), []
+    settings, seen = Settings(artifacts=artifacts, request_seconds=3600), []
     models = load(settings)
     dates = models["dates"]
     tokenizer = dates.inputs.tokenizer

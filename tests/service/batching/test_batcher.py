@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from service.batching import admission
+from service.batching.admission import Budget
 from service.batching.batcher import Lane, bucket_of
 from service.errors import Broken, DeviceFull
 from service.runtime.device import Device
@@ -33,7 +34,7 @@ class Recorder:
 async def working_lane(limit=100, run=None):
     """Give a lane that is being worked on, and what runs its batches: a recorder unless another is given."""
     recorder, device = run or Recorder(), Device()
-    lane = Lane("toy", device, recorder, limit, Metrics())
+    lane = Lane("toy", device, recorder, limit, Budget("toy", 1000), Metrics())
     worker = asyncio.create_task(lane.work())
     try:
         async with asyncio.timeout(10):
@@ -185,7 +186,7 @@ async def test_a_batch_that_nobody_waits_for_is_stopped_and_the_next_one_runs():
         return items
 
     device, metrics = Device(), Metrics()
-    lane = Lane("toy", device, run, 100, metrics, stopped.set)
+    lane = Lane("toy", device, run, 100, Budget("toy", 1000), metrics, stopped.set)
     worker = asyncio.create_task(lane.work())
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(lane.submit(1, 1), 0.1)
@@ -219,7 +220,7 @@ async def test_two_lanes_take_turns_on_one_device_and_never_run_at_once():
         return items
 
     device = Device()
-    lanes = [Lane(name, device, run, 1, Metrics()) for name in ("a", "b")]
+    lanes = [Lane(name, device, run, 1, Budget(name, 100), Metrics()) for name in ("a", "b")]
     workers = [asyncio.create_task(lane.work()) for lane in lanes]
     await asyncio.wait_for(asyncio.gather(*(lane.submit(item, 1) for item in range(10) for lane in lanes)), 10)
     for worker in workers:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from service.arrays import log_softmax
+from service.batching.admission import Backlog
 from service.errors import Broken
 from service.generation.decode_loop import DecodeLoop
 from service.generation.kv_cache import KVCache
@@ -34,7 +35,7 @@ async def decode_loop(dates, rows=64):
     """Have the decode loop at work until the block ends, which must be within a minute."""
     device = Device()
     dates.settings = Settings(artifacts=dates.settings.artifacts, batch_rows=rows)
-    Generator.start(dates, device, Metrics(), SILENT)
+    Generator.start(dates, device, Backlog(), Metrics(), SILENT)
     loops = [asyncio.create_task(work()) for work in dates.loops()]
     try:
         async with asyncio.timeout(60):

@@ -101,8 +101,8 @@ def test_what_unfinished_bodies_held_is_given_back():
 
 def test_the_reserved_and_the_shared_bytes_are_the_budget():
     settings = Settings()
-    assert body_limits.reserved_bytes(settings) == 64 << 10
-    assert body_limits.shared_bytes(settings) == 192 << 20
+    assert body_limits.reserved_bytes(settings) == 32 << 10
+    assert body_limits.shared_bytes(settings) == 96 << 20
 
 
 @pytest.mark.parametrize(

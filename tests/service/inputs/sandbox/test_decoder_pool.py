@@ -227,14 +227,7 @@ async def test_images_beyond_the_budget_are_refused_before_any_is_decoded():
 async def test_a_decoded_image_holds_nothing_of_the_budget(monkeypatch):
     async with decoding() as (pool, _):
         spent = []
-        give_back = pool.budget.give_back
-
-        def noted(cost, *, finished=True):
-            give_back(cost, finished=finished)
-            if finished:
-                spent.append(cost)
-
-        monkeypatch.setattr(pool.budget, "give_back", noted)
+        monkeypatch.setattr(pool.budget, "spent", lambda cost, seconds: spent.append((cost, seconds > 0)))
         request = pool.request([SEVEN, TINY, b"none"])
         with pytest.raises(RuntimeError, match="must be admitted before"):
             await request.decode(1, INK)
@@ -246,7 +239,7 @@ async def test_a_decoded_image_holds_nothing_of_the_budget(monkeypatch):
             with pytest.raises(Unsupported):
                 await request.decode(2, INK)
         assert pool.budget.held == 0
-        assert spent == [28 * 28 + PIXELS_PER_IMAGE]
+        assert spent == [(28 * 28 + PIXELS_PER_IMAGE, True)]
         with pytest.raises(Unsupported):
             await pool.decode(b"none", INK)
         async with pool.upright(TINY):
@@ -268,7 +261,7 @@ async def test_a_whole_image_is_decoded_however_full_the_budget_is_and_in_its_tu
 
         pool._whole_images = asyncio.Semaphore(2)
         late = pool.request([SEVEN])
-        with late.permit(), pool.budget.reserve(pool.budget.room - pool.budget.held):
+        with late.permit(), pool.budget.permit(pool.budget.room - pool.budget.held):
             with pytest.raises(Busy):
                 pool.request([TINY]).permit().__enter__()
             await asyncio.gather(whole("interactive"), whole("batch"), part(late))
