@@ -57,8 +57,7 @@ RUN groupadd --gid 10001 regard \
     && find / -xdev -type f -perm /6000 -exec chmod a-s {} +
 ENV PATH=/opt/venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
-    PYTHONUNBUFFERED=1 \
-    ORT_DISABLE_TELEMETRY=1
+    PYTHONUNBUFFERED=1
 WORKDIR /app
 USER 10001:10001
 STOPSIGNAL SIGTERM

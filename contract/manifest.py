@@ -25,6 +25,8 @@ FUSIONS = ("each", "mean", "max", "min")
 """Heads by index, or how all heads are fused. The attention graph's input `fusion` is an index into them."""
 FIGURES = ("entropy", "special", "distance")
 """What `<kind>.diagnostics` holds along its last axis; `distance` for images only."""
+LEFT_OUT = "left out"
+"""How `Manifest.verified` begins its entry for a method that the model has not, though its kind of model could."""
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 Name = Annotated[str, Field(pattern=NAME)]
 FileName = Annotated[str, Field(pattern=NAME, description="in the artifact's folder")]
@@ -239,3 +241,8 @@ class Manifest(Part):
     def all_files(self) -> tuple[File, ...]:
         """Every file the folder holds beside the manifest."""
         return (*self.graphs.values(), *self.files)
+
+
+def was_left_out(manifest: Manifest, method: Method) -> bool:
+    """Return whether the export of an artifact left a method out. The entry of `verified` holds the reason."""
+    return str(manifest.verified.get(method, "")).startswith(LEFT_OUT)

@@ -1,10 +1,12 @@
 """Look up known vulnerabilities of what the images install: `python -m deploy.audit`.
 
 It asks the database that pip-audit asks, for every pin of the lock files. The exit status is 1 if there is a known
-vulnerability. Where no database can be reached nothing can be said: it prints that, and the exit status is 0.
+vulnerability, and 2 if pip-audit failed. Where the database cannot be reached, or knows none of the packages (as a
+mirror of the index does not), nothing can be said: it prints that, and the exit status is 0.
 """
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -12,40 +14,58 @@ from pathlib import Path
 from typing import Any
 
 LOCKS = Path(__file__).parents[1] / "requirements"
+UNREACHABLE = re.compile(r"\b(\w*ConnectionError|ConnectTimeout|ReadTimeout|ProxyError)\b|Could not connect to ")
+"""What pip-audit prints, or what is raised in it, if it cannot connect."""
+LAST_LINES = 5
+"""Lines of an error of pip-audit that are printed."""
+
+
+class AuditError(Exception):
+    """pip-audit failed. The text is the end of what it printed."""
 
 
 def audit(lock: Path) -> Mapping[str, Any]:
-    """Return what pip-audit reports of a lock file; {} if it could not ask."""
+    """Return what pip-audit reports of a lock file; {} if it could not connect. Raises AuditError."""
     command = [sys.executable, "-m", "pip_audit", "--requirement", lock, "--disable-pip", "--require-hashes"]
     options = ["--format", "json", "--progress-spinner", "off"]
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)  # noqa: S603 # our own words
     try:
         report: Mapping[str, Any] = json.loads(done.stdout)
     except ValueError:
-        return {}
+        if UNREACHABLE.search(done.stderr):
+            return {}
+        raise AuditError("\n  ".join(done.stderr.strip().splitlines()[-LAST_LINES:])) from None
     return report
 
 
-def found(report: Mapping[str, Any]) -> tuple[int, list[str]]:
-    """Return how many packages were looked up, and a line for each known vulnerability."""
-    audited = [one for one in report.get("dependencies", []) if "vulns" in one]
+def found(report: Mapping[str, Any]) -> tuple[int, int, list[str]]:
+    """Return how many packages were looked up and how many skipped, and a line for each known vulnerability."""
+    packages = report.get("dependencies", [])
+    audited = [one for one in packages if "vulns" in one]
     lines = []
     for package in audited:
         for one in package["vulns"]:
             mended = ", ".join(one["fix_versions"]) or "no version"
             lines.append(f"{package['name']} {package['version']}: {one['id']}, mended in {mended}")
-    return len(audited), lines
+    return len(audited), len(packages) - len(audited), lines
 
 
 def main() -> int:
     """Audit every lock file; return the exit status."""
-    vulnerable = False
+    status = 0
     for lock in sorted(LOCKS.glob("*.lock")):
-        count, lines = found(audit(lock))
-        said = f"{count} packages, {len(lines)} known vulnerabilities" if count else "no database can be reached"
+        try:
+            report = audit(lock)
+        except AuditError as error:
+            print(f"{lock.name}: pip-audit failed", error, sep="\n  ")  # noqa: T201 # for a person
+            status = 2
+            continue
+        count, skipped, lines = found(report)
+        said = f"{count} packages, {skipped} skipped, {len(lines)} known vulnerabilities"
+        said = said if report else "the database cannot be reached"
         print(f"{lock.name}: {said}", *lines, sep="\n  ")  # noqa: T201 # for a person
-        vulnerable = vulnerable or bool(lines)
-    return int(vulnerable)
+        status = status or int(bool(lines))
+    return status
 
 
 if __name__ == "__main__":

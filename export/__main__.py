@@ -12,7 +12,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -20,7 +20,7 @@ from contract.manifest import NAME, Task
 from export.bundled import SOURCES
 from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
-from export.checkpoints.family import ExportOptions
+from export.checkpoints.family import ExportOptions, without_keys
 from export.errors import CheckpointError, ExportError
 from export.graphs.torch_export import DEFAULT_OPSET, SUPPORTED_OPSETS
 from export.pipeline import export, received_signals, say
@@ -159,7 +159,8 @@ def _source(name: str, arguments: argparse.Namespace) -> Source:
         source = SOURCES[name]()
         return dataclasses.replace(source, name=arguments.name or source.name)
     start = time.perf_counter()
-    checkpoint = open_checkpoint(name, arguments.revision, functools.partial(_check_model, task=arguments.task))
+    check = functools.partial(_check_model, task=arguments.task, ignored=arguments.ignore)
+    checkpoint = open_checkpoint(name, arguments.revision, check)
     target = arguments.name or re.sub(r"[^A-Za-z0-9._-]", "-", Path(name).resolve().name).lstrip(".-_")[:128]
     if not re.fullmatch(NAME, target):
         raise CheckpointError("--name: is needed, since NAME has no letter or digit to make one of")
@@ -175,12 +176,12 @@ def _source(name: str, arguments: argparse.Namespace) -> Source:
     return source
 
 
-def _check_model(config: Mapping[str, Any], *, task: Task | None) -> None:
+def _check_model(config: Mapping[str, Any], *, task: Task | None, ignored: Collection[str]) -> None:
     """Raise CheckpointError for a configuration whose type, or whose architecture, is not supported."""
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise CheckpointError(f"config.json: model_type must be one of {', '.join(FAMILIES)}, given {str(kind)[:64]!r}")
-    FAMILIES[kind].check_architectures(config, task)
+    FAMILIES[kind].check_architectures(without_keys(config, ignored), task)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from types import TracebackType
 import onnx
 
 from contract.artifact import MANIFEST, describe
-from contract.manifest import Graph, Manifest, Method, Role
+from contract.manifest import LEFT_OUT, Graph, Manifest, Method, Role
 from export.plan import Precision, Source, format_sizes, ports_in_precision
 
 WEIGHTS = "weights.bin"
@@ -110,7 +110,7 @@ def write_manifest(
         made_by=source.made_by,
         verified={
             **{what: float(f"{worst:.3g}") for what, worst in sorted(verified.items())},
-            **{method: f"left out: {reason}" for method, reason in left_out.items()},
+            **{method: f"{LEFT_OUT}: {reason}" for method, reason in left_out.items()},
             "shapes": "; ".join(format_sizes(sizes) for sizes in source.verified_at),
             "traced": format_sizes(source.traced_at),
             **({"run in": "fp32, weights as rounded to bf16"} if precision == "bf16" else {}),

@@ -40,6 +40,8 @@ BF16_NOT_VERIFIED = (
     "not verified: rounding of what bf16 computes, which no CPU does here; graphs ran in fp32, weights in bf16"
 )
 
+NO_GRADIENT = "8-bit weights have no gradient"
+
 received_signals: list[int] = []
 """Numbers of the signals received. A library may swallow an interrupt; it is then raised at the end of the step."""
 
@@ -57,18 +59,18 @@ def export(
 ) -> Path:
     """Make the artifact `<root>/<name>/<version>/` and return its path.
 
-    It is written to a temporary folder and moved to its place when every check has passed. It has no methods `without`;
-    a method that fails, and can be left out, is left out too: the artifact is made again without it. The manifest's
-    `verified` says why. The losses of 8 bits are measured on `samples`, by default on random inputs, and must be within
-    their bounds unless `force` is set. Raises ExportError if another check fails, CheckpointError if the disk or the
-    samples will not do.
+    It is written to a temporary folder and moved to its place when every check has passed. The methods in `without` are
+    left out. A method that fails is left out too, if an artifact can be made without it; then everything is made again.
+    The manifest's `verified` says why. The losses of 8 bits are measured on `samples`, by default on random inputs, and
+    must be within their bounds unless `force` is set. Raises ExportError if another check fails, CheckpointError if the
+    disk or the samples will not do.
     """
     source = dataclasses.replace(source, made_by={**source.made_by, "opset": opset})
-    if precision == "int8":
-        source = source.without("relevance")  # 8-bit weights have no gradient
-    left_out: dict[Method, str] = {}
-    for method in without:
-        source, left_out[method] = source.without(method), "as the export was asked to"
+    reasons: dict[Method, str] = {"relevance": NO_GRADIENT} if precision == "int8" else {}
+    reasons |= dict.fromkeys(without, "as the export was asked to")
+    left_out = {method: reason for method, reason in reasons.items() if source.has(method)}
+    for method in left_out:
+        source = source.without(method)
     while True:
         try:
             return _make(source, root / source.name / version, precision, opset, left_out, samples, force=force)

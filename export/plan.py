@@ -149,6 +149,10 @@ class Source:
         """Return the plan of one role."""
         return next(plan for plan in self.plans if plan.role == role)
 
+    def has(self, method: Method) -> bool:
+        """Return whether a kind of attention has this method."""
+        return any(method in kind.methods for kind in self.attention)
+
     def without(self, method: Method) -> "Source":
         """Return the source without a method of attention: no kind has it, and no graph computes it."""
         kinds = tuple(

@@ -38,9 +38,9 @@ def add_parallel(maps: Sequence[Tensor], included: Tensor, count: int) -> tuple[
 def discard(fused: Tensor, ratio: Tensor) -> Tensor:
     """Set the ⌊ratio n²⌋ smallest entries of each fused map (batch, n, n) to 0, except those of the first key.
 
-    Of entries that equal the largest one of these, the first by index (row by row) are among them, and the rest stay:
-    so many entries are counted whatever they are, and entries of the first key count although they stay. This is the
-    intention of vit-explain (Gildenblat 2020), for every image of a batch and without the class token.
+    Exactly ⌊ratio n²⌋ entries are chosen, smallest first, ties by index, row by row. Entries of the first key are
+    counted among the chosen ones but are not set to 0. This is the intention of vit-explain (Gildenblat 2020), for
+    every image of a batch and without the class token.
     """
     size = fused.shape[-1]
     flat = fused.flatten(1)  # (batch, n²)
@@ -102,8 +102,8 @@ def bimodal_relevance(
 LEAST_EVIDENCE = 1e-30
 """The sum of a row of R - I from which equation 8 holds as it is; a smaller sum is divided by this number instead.
 
-Single floats lose numbers below 1.2e-38, so of a sum of n numbers from here on at most n x 1e-8 of it. Very sharp heads
-give sums such as 1e-97, of which they carry nothing.
+Single floats turn numbers below 1.2e-38 into 0. A sum of n numbers that is at least this large therefore loses at most
+n x 1e-8 of itself. Very sharp heads give sums such as 1e-97, of which nothing is left.
 """
 
 

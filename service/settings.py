@@ -63,8 +63,8 @@ class Settings(BaseSettings):
         5.0,
         gt=0,
         le=3600,
-        description="seconds of a processor that decoding one image may take before 422; twice as long by the clock, "
-        "on a machine that is too busy, is answered with 503",
+        description="processor seconds for one image before 422; an image that takes twice as many by the clock gets "
+        "503, since the machine is too busy",
     )
     decode_bytes: int = Field(
         512 << 20,

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
@@ -164,9 +164,8 @@ class Family(ABC, Generic[C]):
         """Return the source of an artifact. Raises CheckpointError for anything that is wrong with the checkpoint."""
         if options.image and "--image-size" not in self.command_options:
             raise CheckpointError(f"--image-size: {self.model_type} reads text")
+        checkpoint = dataclasses.replace(checkpoint, config=without_keys(checkpoint.config, options.ignored))
         task = self.task(checkpoint, options.task)
-        kept = {key: value for key, value in checkpoint.config.items() if key not in options.ignored}
-        checkpoint = dataclasses.replace(checkpoint, config=kept)
         config = self.read(checkpoint)
         try:
             return self.build(checkpoint, options, config, task)
@@ -209,7 +208,7 @@ class Family(ABC, Generic[C]):
         A task that is `requested` is tried whatever they are. An architecture without a head is none of them.
         """
         named = _architectures(config)
-        if requested is None and named and not any(self._tasks_of(one) or one.endswith("Model") for one in named):
+        if requested is None and named and not any(self._task_of(one) or one.endswith("Model") for one in named):
             endings = [f"...{ending} ({task})" for ending, task in ARCHITECTURES if task in self.tasks]
             body = ", or add --task feature-extraction for the body alone" if "feature-extraction" in self.tasks else ""
             raise CheckpointError(
@@ -217,25 +216,27 @@ class Family(ABC, Generic[C]):
                 f"of {self.model_type} there are {', '.join(endings)}{body}"
             )
 
-    def _tasks_of(self, architecture: str) -> list[Task]:
+    def _task_of(self, architecture: str) -> Task | None:
         """Return the task of an architecture, if the family has it."""
         task = next((task for ending, task in ARCHITECTURES if architecture.endswith(ending)), None)
-        return [task] if task in self.tasks else []
+        return task if task in self.tasks else None
 
     def task(self, checkpoint: Checkpoint, requested: Task | None) -> Task:
-        """Return the task to export for: the requested one or, by default, the one that the checkpoint is for."""
+        """Return the task to export for: the requested one or, by default, the one that the checkpoint is for.
+
+        `check_architectures` comes before it, and before the weights are read.
+        """
         if requested is not None:
             if requested not in self.tasks:
                 raise CheckpointError(f"--task: {self.model_type} serves {', '.join(self.tasks)}, given {requested}")
             return requested
-        self.check_architectures(checkpoint.config, None)
         if len(self.tasks) == 1:
             return self.tasks[0]
         declared = checkpoint.json("config_sentence_transformers.json").get("model_type")
         if checkpoint.has("modules.json") and declared != "CrossEncoder" and "feature-extraction" in self.tasks:
             return "feature-extraction"
         for architecture in _architectures(checkpoint.config):
-            for task in self._tasks_of(architecture):
+            if task := self._task_of(architecture):
                 return task
         raise CheckpointError(
             f"{CONFIG}: architectures do not say what for; add --task, one of {', '.join(self.tasks)}"
@@ -262,6 +263,11 @@ class Family(ABC, Generic[C]):
     def adapt(self, config: C, module: nn.Module, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Return the tensors by our names, with the changes that the module needs; by default none."""
         return tensors
+
+
+def without_keys(config: Mapping[str, Any], ignored: Collection[str]) -> dict[str, Any]:
+    """Return a configuration without the keys that the user declares irrelevant."""
+    return {key: value for key, value in config.items() if key not in ignored}
 
 
 def _architectures(config: Mapping[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from contract.manifest import Task
 from export.checkpoints.checkpoint import CONFIG, Checkpoint
-from export.checkpoints.family import Activation, Config, ExportOptions, Family, Size, made_by
+from export.checkpoints.family import Activation, Config, ExportOptions, Family, Size, made_by, without_keys
 from export.checkpoints.preprocessor_config import processed_size, read_image_rule
 from export.checkpoints.tensor_names import Names
 from export.errors import CheckpointError
@@ -80,7 +80,7 @@ class ImageFamily(Family[C]):
         """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
         if not checkpoint.has(PREPROCESSOR):
             raise CheckpointError(f"{PREPROCESSOR}: must be in the checkpoint's folder, and is not")
-        processor = {key: value for key, value in checkpoint.json(PREPROCESSOR).items() if key not in options.ignored}
+        processor = without_keys(checkpoint.json(PREPROCESSOR), options.ignored)
         image = options.image or self.image(sides(config.image_size), processed_size(processor, self.processor))
         rule = read_image_rule(processor, image, config.num_channels, self.processor)
         sizes = self.sizes(config, image, checkpoint)

@@ -16,7 +16,7 @@ from service.explanations.query import Form
 from service.http.body_limits import check_announced
 from service.http.header_parameters import parse_parameters, split_value
 from service.inputs.model_input import Pair, Text
-from service.options import AttentionOptions, Options, parse
+from service.options import MOST_OPTION_CHARACTERS, MOST_OPTIONS, AttentionOptions, Options, parse
 from service.settings import Settings
 
 O = TypeVar("O", bound=Options)  # noqa: E741 # the letter of Options
@@ -27,8 +27,6 @@ JSON = "application/json"
 FORM = "multipart/form-data"
 RAW = "application/octet-stream"
 RAW_TEXT = "text/plain"  # assumed for a body without a Content-Type
-MOST_OPTION_FIELDS = 32
-MOST_FIELD_BYTES = 1 << 16
 PIECE_CHARACTERS = 1 << 20
 """Of base64 that is decoded in one turn of the event loop, which takes three milliseconds; a multiple of four."""
 NOT_BASE64 = "images: each must be base64 without spaces or a data: prefix"
@@ -166,7 +164,7 @@ async def _read_json(request: Request, parameters: str, limit: int, settings: Se
 async def _read_form(request: Request, parameters: str, settings: Settings) -> ParsedRequest:
     """Return the files and fields of a form. Files that are too many are counted, so that they are refused as such."""
     boundary = _utf8_parameters(parameters, "a form").get("boundary", "")
-    body = FormBody(boundary, settings.max_inputs + 1 + MOST_OPTION_FIELDS)
+    body = FormBody(boundary, settings.max_inputs + 1 + MOST_OPTIONS)
     given = parse_query(request)
     await _read_body(request, settings.max_body_bytes, body.add)
     images: list[memoryview] = []
@@ -178,7 +176,7 @@ async def _read_form(request: Request, parameters: str, settings: Settings) -> P
             images.append(part.content)
             continue
         fields += 1
-        if fields > MOST_OPTION_FIELDS or len(part.content) > MOST_FIELD_BYTES:
+        if fields > MOST_OPTIONS or len(part.content) > MOST_OPTION_CHARACTERS:
             raise malformed()
         if part.name in given:
             raise Unacceptable("options: each may be given once, given one twice")
@@ -207,6 +205,8 @@ async def _decode_images(given: object, settings: Settings) -> list[bytes]:
         raise Unacceptable("images: must be a list of base64 strings")
     _check_count("images", len(given), settings)
     for image in given:
+        if len(image) % 4:
+            raise Malformed(NOT_BASE64)
         _check_image(len(image) // 4 * 3 - image.count("=", -2), settings)
     return [await _decode_base64(image) for image in given]
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
-from contract.manifest import FUSIONS, Kind, Manifest, Method
+from contract.manifest import FUSIONS, Kind, Manifest, Method, was_left_out
 from service.errors import Unacceptable
 from service.options import MOST_TARGETS, AttentionOptions, Indices
 
@@ -133,8 +133,8 @@ def resolve(options: AttentionOptions, manifest: Manifest) -> AttentionQuery:
     if not kinds:
         served = [name for name in methods_of(manifest) if options.kind is None]
         other = f"; this model serves {', '.join(served)}" if served else f", not {options.kind} of this model"
-        left_out = str(manifest.verified.get(method, "")).startswith("left out")
-        reason = "was left out when this model was exported" if left_out else REASONS.get(method, "is not served")
+        unserved = REASONS.get(method, "is not served")
+        reason = "was left out when this model was exported" if was_left_out(manifest, method) else unserved
         raise Unacceptable(f"method {method}: {reason}{other}")
     heads = _heads(options)
     _check(options, manifest, kinds)

@@ -1,4 +1,4 @@
-"""Answers whose end or connection is told otherwise than uvicorn does: to HTTP/1.0, and to `Expect: 100-continue`."""
+"""Where uvicorn's framing of answers is wrong: for clients of HTTP/1.0, and after `Expect: 100-continue`."""
 
 from typing import TYPE_CHECKING
 

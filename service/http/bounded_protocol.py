@@ -5,6 +5,7 @@ that our tests pin: the parser's callbacks, `cycle`, `pipeline`, and which side 
 """
 
 import asyncio
+import math
 import secrets
 from collections.abc import Callable
 from http import HTTPStatus
@@ -34,7 +35,7 @@ HEADER_FRAMING_BYTES = 4  # of a header: ": " and the end of the line
 DISCARD_IDLE_SECONDS = 5.0
 """How long a client may pause while what it sends is discarded (nginx's `lingering_timeout`)."""
 FULL_SECONDS = 1.0
-"""How long a connection that is one too many may take to read its refusal."""
+"""How long a connection that is one too many may take to read its refusal, whatever it sends meanwhile."""
 
 
 class AnswerTransport:
@@ -76,7 +77,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     # The connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's own signature
-        """Wait for a head, or refuse the connection if there are too many and none is idle."""
+        """Wait for a head, or refuse the connection if there are too many and none gives way."""
         super().connection_made(transport)
         self._reading = ReadingWatch(transport, self.settings)
         self._answer_transport = cast(asyncio.Transport, AnswerTransport(transport, self._close_after_answer))
@@ -106,7 +107,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._half_close()
 
     def give_way(self) -> bool:
-        """Close for a new connection, unless a request has arrived or an answer is still to be read."""
+        """Close for a new connection, unless a request has arrived or an answer is still to be written.
+
+        A client whose bytes are being discarded may lose the answer that it was given early.
+        """
         if self._discarded is not None:
             self.transport.abort()
         elif self.transport.get_write_buffer_size() or unread_input(self.transport):
@@ -303,27 +307,27 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         else:
             self._half_close()
 
-    def _half_close(self, seconds: float = DISCARD_IDLE_SECONDS) -> None:
-        """Say that no more is sent, and discard what the client still sends."""
+    def _half_close(self, seconds: float = math.inf) -> None:
+        """Say that no more is sent, and discard what the client still sends, for at most so many seconds."""
         self._half_closed = True
         self.pipeline.clear()
         self.transport.write_eof()
         self._discard(seconds)
 
-    def _discard(self, pause: float = DISCARD_IDLE_SECONDS) -> None:
-        """Read on without use, within the bounds of nginx's `lingering_close` and one of bytes."""
+    def _discard(self, seconds: float = math.inf) -> None:
+        """Read on without use, within `seconds`, the bounds of nginx's `lingering_close`, and one of bytes."""
         self._discarded = self._discarded or 0
         self.flow.resume_reading()
-        self.open.note_idle(self)
-        self._check_discarding(-1, pause, self.loop.time() + self.settings.body_seconds)
+        self.open.note_discarding(self)
+        self._check_discarding(-1, self.loop.time() + min(seconds, self.settings.body_seconds))
 
-    def _check_discarding(self, before: int, pause: float, end: float) -> None:
+    def _check_discarding(self, before: int, end: float) -> None:
         """Close if nothing has come since `before` bytes were discarded, or if the time is over."""
         discarded, left = self._discarded or 0, end - self.loop.time()
         if discarded == before or left <= 0:
             self.transport.close()
         else:
-            self._set_deadline(min(pause, left), lambda: self._check_discarding(discarded, pause, end))
+            self._set_deadline(min(DISCARD_IDLE_SECONDS, left), lambda: self._check_discarding(discarded, end))
 
     # Refusing
 

@@ -1,9 +1,11 @@
 """The size of an image as its header announces it, read in plain Python before a decoder is given the image.
 
-What it says is no more than an announcement: the decoder is told it as the most pixels that the image may have.
+What it says is no more than an announcement: the decoder is told it, and refuses an image of more pixels.
 """
 
 import struct
+
+from service.errors import TooLarge
 
 PNG_SIGNATURE, JPEG_SIGNATURE = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
 MOST_SEGMENTS = 512
@@ -28,6 +30,12 @@ def read_size(data: bytes) -> tuple[int, int] | None:
     except (struct.error, IndexError):  # the header is cut off
         pass
     return None
+
+
+def check_pixels(width: int, height: int, most: int) -> None:
+    """Raise TooLarge for an image of more than `most` pixels."""
+    if width * height > most:
+        raise TooLarge(f"image: at most {most} pixels, given {width} x {height}")
 
 
 def _png_size(data: bytes) -> tuple[int, int] | None:

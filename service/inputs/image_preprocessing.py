@@ -7,7 +7,8 @@ import numpy as np
 from PIL import ExifTags, Image, ImageOps
 
 from contract.manifest import ImageRule
-from service.errors import TooLarge, Unacceptable, Unsupported
+from service.errors import Unacceptable, Unsupported
+from service.inputs.image_header import check_pixels
 from service.inputs.ink import INK_SEARCH_SIDE, locate_ink
 from service.inputs.model_input import Box, Picture, Pixels
 
@@ -24,13 +25,14 @@ MOST_RESIZED_PIXELS = 2**24  # of an image that would be resized to more, only t
 FILTER_REACH = 4  # pixels of the coarser image: the widest filter reads three on each side, and rounding adds one
 
 
-def decode_image(data: bytes, rule: ImageRule, max_pixels: int) -> Picture:
+def decode_image(data: bytes, rule: ImageRule, max_pixels: int, announced_pixels: int | None = None) -> Picture:
     """Decode an image and return the picture that the rule selects.
 
-    Raises Unsupported if the bytes are not an image of a known format, TooLarge if the size in the header is too large,
-    before any pixel is decoded, and Unacceptable if the pixels cannot be decoded.
+    Before any pixel is decoded it raises Unsupported if the bytes are not an image of a known format, TooLarge if the
+    size in the header is too large, and Unacceptable if it is larger than the `announced_pixels` that another reader
+    found in the header. It raises Unacceptable too if the pixels cannot be decoded.
     """
-    image = open_image(data, max_pixels, _needed_side(rule))
+    image = open_image(data, max_pixels, _needed_side(rule), announced_pixels)
     width, height = image.info[SIZE]
     across, down = width / image.width, height / image.height
     (left, top, right, bottom), pixels = _LOCATORS[rule.locate](image, rule)
@@ -47,7 +49,9 @@ def _needed_side(rule: ImageRule) -> int | None:
     return max(rule.resize) if isinstance(rule.resize, tuple) else rule.resize
 
 
-def open_image(data: bytes, max_pixels: int, side: int | None = None) -> Image.Image:
+def open_image(
+    data: bytes, max_pixels: int, side: int | None = None, announced_pixels: int | None = None
+) -> Image.Image:
     """Return the image, upright, as `L` or `RGB`.
 
     What is transparent becomes white, or black if what is opaque is nearly white (NEARLY_WHITE). With `side`, a large
@@ -61,8 +65,9 @@ def open_image(data: bytes, max_pixels: int, side: int | None = None) -> Image.I
     except Exception as error:  # Pillow raises many classes; some messages hold memory addresses
         raise Unsupported(f"{known}, given {len(data)} bytes that are none of them") from error
     width, height = image.size
-    if width * height > max_pixels:
-        raise TooLarge(f"image: at most {max_pixels} pixels, given {width} x {height}")
+    check_pixels(width, height, max_pixels)
+    if announced_pixels is not None and width * height > announced_pixels:  # of two headers Pillow believes the last
+        raise Unacceptable("image: must have the size that its header announces, given a larger one")
     if data.count(START_OF_SCAN) > MOST_SCANS:
         raise Unacceptable(f"image: at most {MOST_SCANS} scans, given more")
     try:

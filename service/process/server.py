@@ -68,15 +68,15 @@ def serve(
     app = create_app(settings, models, store, when_ready, fork_server, tell_reload, tracer)
     server = Server(_config(app, settings, "on"), app, settings.drain_seconds, worker=tell_reload is not None)
     of_probes = settings.model_copy(update={"max_connections": PROBE_CONNECTIONS})
-    beside = {
-        "admin_port": ServerBeside(_config(create_admin(app, settings, tracer), settings, "off")),
-        "probe_port": ServerBeside(_config(create_probe(app, settings, tracer), of_probes, "off")),
+    other_ports = {
+        "admin_port": OtherServer(_config(create_admin(app, settings, tracer), settings, "off")),
+        "probe_port": OtherServer(_config(create_probe(app, settings, tracer), of_probes, "off")),
     }
 
-    async def serve_beside(name: str) -> None:
+    async def serve_other(name: str) -> None:
         if tell_reload:
             await server.listens.wait()
-        await beside[name].serve(sockets=[listening[name]])
+        await other_ports[name].serve(sockets=[listening[name]])
 
     async def keep_telling() -> None:
         await server.listens.wait()
@@ -85,11 +85,11 @@ def serve(
             await asyncio.sleep(ALIVE_SECONDS)
 
     async def serve_all() -> None:
-        others = [asyncio.create_task(serve_beside(name)) for name in beside if name in listening]
+        others = [asyncio.create_task(serve_other(name)) for name in other_ports if name in listening]
         telling = asyncio.create_task(keep_telling())
         await server.serve(sockets=[listening["port"]])
         telling.cancel()
-        for one in beside.values():
+        for one in other_ports.values():
             one.should_exit = True
         await asyncio.gather(*others)
 
@@ -155,6 +155,7 @@ class Server(uvicorn.Server):
             state = getattr(self._app.state, "regard", None)
             if failure := state and state.failure:
                 log.error("model cannot run", reason=failure)  # safe, since this process sent the signal itself
+                OUTPUT.close(seconds=0.1)  # the line may be no more than queued
             os._exit(6 if failure else 0)
         if self._stop_signal:
             self.should_exit = self.force_exit = True
@@ -194,7 +195,7 @@ class Server(uvicorn.Server):
                 log.exception("reload failed")
 
 
-class ServerBeside(uvicorn.Server):
+class OtherServer(uvicorn.Server):
     """The server of another port. The main server handles the signals."""
 
     @contextlib.contextmanager

@@ -99,8 +99,8 @@ def _run(settings: Settings, worker: Worker | None) -> tuple[int, bool]:
             except OSError as error:
                 return cannot_bind(settings.host, port, error), False
         url = "http://{}:{}".format(*listening["port"].getsockname()[:2])
-        beside = {name: listening[name].getsockname()[1] if name in listening else None for name in PORTS[1:]}
-        log.info("listening", url=url, **beside)
+        other_ports = {name: listening[name].getsockname()[1] if name in listening else None for name in PORTS[1:]}
+        log.info("listening", url=url, **other_ports)
 
         def when_ready() -> None:
             if worker:

@@ -30,11 +30,11 @@ RESTART_SECONDS = 5.0
 """Pause before a worker that ended before it was ready is started again."""
 FIRST_SIGNAL: int = getattr(signal, "SIGRTMIN", 0)  # there are no workers where it does not exist
 READY, RELOAD, ALIVE = FIRST_SIGNAL, FIRST_SIGNAL + 1, FIRST_SIGNAL + 2
-"""What workers tell the supervisor. Signals of these numbers queue; two SIGHUPs would become one, of one sender."""
+"""What workers tell the supervisor. Signals of these numbers queue. Two SIGHUPs from one sender could become one."""
 LOOK_SECONDS = 1.0
 MOST_SILENT_LOOKS = 20
-"""A worker that was ready and is silent while the supervisor looks so often, LOOK_SECONDS apart, is killed. Looks are
-counted, not time, since the supervisor may have been stopped together with its workers."""
+"""A worker that was ready is killed after this many looks without a signal from it. Looks are counted, not seconds,
+because the supervisor may have been stopped together with its workers."""
 log = structlog.get_logger()
 
 

@@ -9,7 +9,7 @@ from service.runtime.session import Session
 
 
 def check_manifest(artifact: Artifact, sessions: Mapping[Role, Session]) -> None:
-    """Raise ArtifactError for the first thing that a manifest says otherwise than the graphs do."""
+    """Raise ArtifactError for the first point in which the manifest contradicts the graphs."""
     for role, session in sessions.items():
         for port in (*session.graph.inputs, *session.graph.outputs):
             if not session.has_port(port):
@@ -57,8 +57,13 @@ def _faults_of_kind(kind: Kind, port: Port, rule: ImageRule | None) -> Iterator[
         yield f"must have prefix and grid of {port.axes[-1]} tokens together, given {kind.length}"
     # the pixels behind the last whole patch are not looked at
     sides = zip(kind.grid or (0, 0), (rule.height, rule.width), strict=True)
-    if not all(count in {pixels // side for side in range(1, pixels + 1)} for count, pixels in sides):
+    if not all(_is_quotient(count, pixels) for count, pixels in sides):
         yield f"must have a grid of patches of {rule.height} x {rule.width} pixels, given {_times(kind.grid)}"
+
+
+def _is_quotient(count: int, pixels: int) -> bool:
+    """Return whether so many whole patches of some size fit into so many pixels."""
+    return 0 < count <= pixels and pixels // (pixels // count) == count
 
 
 def _faults_of_tokens(tokens: Mapping[str, int], vocabulary: int | str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from service.errors import NotReady
 from service.store.stored_request import ID_PATTERN, StoredRequest, entry_name, pack, unpack
 
 QUIET_SECONDS = 10.0
-"""The least time between two log lines about requests that are not kept."""
+"""The least time between two log lines about the same failure."""
 log = structlog.get_logger()
 
 
@@ -47,7 +47,7 @@ class SharedFileStore:
         self._count = count
         self._limit = size
         self._seconds = seconds
-        self._quiet_until = -math.inf
+        self._quiet_until: dict[str, float] = {}
         self._clock = clock  # the monotonic clock is the same in all processes of a machine
         try:
             self._file = sqlite3.connect(file, timeout=self.LOCK_SECONDS, isolation_level=None, check_same_thread=False)
@@ -90,18 +90,23 @@ class SharedFileStore:
                 row = (name, now + self._seconds, len(packed), packed)
                 self._file.execute("INSERT INTO requests VALUES (?, ?, ?, ?)", row)
         except sqlite3.Error as error:
-            if (now := time.monotonic()) >= self._quiet_until:  # a full disk fails every request
-                self._quiet_until = now + QUIET_SECONDS
-                log.warning("request is not kept", reason=str(error))
+            self._warn("request is not kept", error)
 
     def _get(self, name: str) -> StoredRequest | None:
         try:
             select = "SELECT packed FROM requests WHERE name = ? AND until > ?"
             found = self._file.execute(select, (name, self._clock())).fetchone()
         except sqlite3.Error as error:
-            log.warning("kept requests cannot be read", reason=str(error))
+            self._warn("kept requests cannot be read", error)
             raise NotReady("id: what it stands for is kept in a file that cannot be read", seconds=5) from None
         return unpack(found[0]) if found else None
+
+    def _warn(self, event: str, error: sqlite3.Error) -> None:
+        """Log a failure, unless one like it was logged of late: a full disk fails every request."""
+        now = time.monotonic()
+        if now >= self._quiet_until.get(event, -math.inf):
+            self._quiet_until[event] = now + QUIET_SECONDS
+            log.warning(event, reason=str(error))
 
     def _has_room(self, size: int) -> bool:
         count, total = self._file.execute("SELECT count, size FROM totals").fetchone()

@@ -115,8 +115,8 @@ def entry_name(id: str, owner: str | None) -> str:  # noqa: A002 # the word of t
     """Return the key of an entry: `id`, or `owner:id`. Raises ValueError if the id is malformed.
 
     A store finds an entry by this key alone, so another owner's id is looked up, and takes as long, as an unknown one.
-    Neither ids nor names of keys hold a colon. Without an owner it is what earlier versions of the service use, which
-    know no owners; they do not find an entry with one, since it is no id.
+    Neither ids nor names of keys hold a colon. Earlier versions of the service know no owners, and use the key of an
+    entry without one. They do not find an entry with an owner, since its key is no id.
     """
     if not ID_PATTERN.fullmatch(id):
         raise ValueError(f"id: must match {ID_PATTERN.pattern}, given another")

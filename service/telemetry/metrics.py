@@ -52,7 +52,7 @@ class Metrics:
             "queue_cost_limit", "What a queue may hold: its setting, or less if that would take too long.", "queue"
         )
         self.refusals = counter("refusals", "Requests refused.", "reason")
-        self.gave_way = counter("connections_gave_way", "Idle connections closed for new ones, at the limit.")
+        self.gave_way = counter("connections_gave_way", "Connections closed for new ones, at the limit.")
         self.answers_gave_way = counter(
             "answers_gave_way", "Answers that their clients read too slowly, given up for others at the limit."
         )

@@ -13,18 +13,23 @@ VULNERABLE = {"name": "pillow", "version": "9.0.0", "vulns": [{"id": "PYSEC-1", 
 
 
 @pytest.mark.parametrize(
-    ("answer", "status", "said"),
+    ("answer", "error", "status", "said"),
     [
-        ([CLEAN, UNKNOWN], 0, "1 packages, 0 known vulnerabilities"),
-        ([CLEAN, VULNERABLE], 1, "pillow 9.0.0: PYSEC-1, mended in 9.0.1, 9.1"),
-        ([UNKNOWN], 0, "no database can be reached"),
-        (None, 0, "no database can be reached"),
+        ([CLEAN, UNKNOWN], "", 0, "1 packages, 1 skipped, 0 known vulnerabilities"),
+        ([CLEAN, VULNERABLE], "", 1, "pillow 9.0.0: PYSEC-1, mended in 9.0.1, 9.1"),
+        ([UNKNOWN], "", 0, "0 packages, 1 skipped, 0 known vulnerabilities"),
+        (None, "a\nrequests.exceptions.ProxyError: HTTPSConnectionPool", 0, "the database cannot be reached"),
+        (None, "ERROR:pip_audit._cli:Could not connect to PyPI's feed", 0, "the database cannot be reached"),
+        (None, "no module named pip_audit", 2, "pip-audit failed\n  no module named pip_audit"),
+        (None, "line\n" * 9 + "ERROR: hashes do not match", 2, "line\n  line\n  line\n  line\n  ERROR: hashes do not"),
+        (None, "", 2, "pip-audit failed"),
     ],
 )
-def test_a_known_vulnerability_fails_and_an_unreachable_database_is_named(monkeypatch, capsys, answer, status, said):
+def test_what_is_vulnerable_and_what_fails_has_its_status(monkeypatch, capsys, answer, error, status, said):
     def run(command, **_):
         assert command[1:3] == ["-m", "pip_audit"]
-        return subprocess.CompletedProcess(command, 1, json.dumps({"dependencies": answer}) if answer else "Traceback")
+        output = json.dumps({"dependencies": answer}) if answer else "Traceback"
+        return subprocess.CompletedProcess(command, 1, output, error)
 
     monkeypatch.setattr(audit.subprocess, "run", run)
     assert audit.main() == status

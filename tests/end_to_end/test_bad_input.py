@@ -160,7 +160,7 @@ CASES = {
         "form: must be well-formed",
     ),
     "a form of many fields": (
-        CLASSIFY, {"files": [("image", SEVEN), *[(f"secret{n}", (None, "1")) for n in range(33)]]}, 400, "form: must be well-formed",
+        CLASSIFY, {"files": [("image", SEVEN), *[(f"secret{n}", (None, "1")) for n in range(65)]]}, 400, "form: must be well-formed",
     ),
     "a form of a long field": (CLASSIFY, {"files": [("image", SEVEN), ("secret", (None, "1" * 70_000))]}, 400, "form: must be well-formed"),
     "a form that is cut short": (

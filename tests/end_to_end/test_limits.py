@@ -346,7 +346,7 @@ def _(client):
     field = (b'name="top_k"', b"1")
     for parts, end in (
         ([(FILE, SEVEN)] * 5, b"--x--\r\n"),
-        ([(FILE, SEVEN), *[(b'name="o%d"' % n, b"1") for n in range(40)]], b"--x--\r\n"),
+        ([(FILE, SEVEN), *[(b'name="o%d"' % n, b"1") for n in range(80)]], b"--x--\r\n"),
         ([(FILE, SEVEN), (b'name="top_k"', b"1" * 70_000)], b"--x--\r\n"),
         ([(FILE, SEVEN)], b""),
     ):
@@ -404,7 +404,7 @@ def _(client):
     frame = header.index(b"\xff\xc0")
     # a second frame header of another size, in front of the true one
     lying = header[:frame] + b"\xff\xc0\x00\x0b\x08\x00\x08\x00\x08\x01\x01\x11\x00" + header[frame:]
-    assert client.post(CLASSIFY, content=lying, headers={"Content-Type": "image/jpeg"}).status_code in (413, 422)
+    assert client.post(CLASSIFY, content=lying, headers={"Content-Type": "image/jpeg"}).status_code == 422
 
 
 @line("many tokens to generate, many beams")

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from contract.artifact import read_artifact
+from contract.manifest import was_left_out
 from export.checks.comparison import Ledger, failure
 from export.errors import ExportError
 from export.pipeline import export
@@ -98,6 +99,16 @@ def test_a_method_is_left_out_if_asked_and_the_others_stay(tmp_path, method):
     assert manifest.verified[method] == "left out: as the export was asked to"
     assert not any(name.startswith((f"{method}:", f"{method},")) for name in manifest.verified)
     assert any(port.name == "encoder.discard" for port in manifest.graphs["attention"].inputs) == (method != "rollout")
+
+
+def test_only_a_method_that_the_model_has_is_named_as_left_out(tmp_path):
+    source = classifier().without("norm")
+    manifest = read_artifact(export(source, "1", tmp_path, "int8", force=True, without=["norm", "rollout"])).manifest
+    left_out = {name: said for name, said in manifest.verified.items() if was_left_out(manifest, name)}
+    assert left_out == {
+        "relevance": "left out: 8-bit weights have no gradient",
+        "rollout": "left out: as the export was asked to",
+    }
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -115,7 +115,7 @@ class Running:
 
     @property
     def open(self):
-        return len(self.protocol.open)
+        return len(self.protocol.open.open)
 
     def stop(self):
         self.server.should_exit = True

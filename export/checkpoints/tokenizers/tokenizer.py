@@ -6,11 +6,10 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from export.checkpoints.checkpoint import Checkpoint
-from export.checkpoints.tokenizers.vocabulary_files import MERGES, PAIRS, WORDS, build_tokenizer
+from export.checkpoints.tokenizers.vocabulary_files import MERGES, PAIRS, SETTINGS_FILE, WORDS, build_tokenizer
 from export.errors import CheckpointError
 
 TOKENIZER_FILE = "tokenizer.json"
-SETTINGS_FILE = "tokenizer_config.json"
 BERT_NORMALIZER_SETTINGS = {
     "lowercase": "do_lower_case",
     "strip_accents": "strip_accents",

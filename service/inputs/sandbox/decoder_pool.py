@@ -15,8 +15,8 @@ import structlog
 
 from contract.manifest import ImageRule
 from service.batching.admission import Backlog, Budget, Priority
-from service.errors import NotReady, Refusal, TooLarge, Unacceptable
-from service.inputs.image_header import read_size
+from service.errors import NotReady, Refusal, Unacceptable
+from service.inputs.image_header import check_pixels, read_size
 from service.inputs.model_input import Picture, Pixels
 from service.inputs.sandbox.decoder_process import DecoderProcess, ForkServer, ForkServerError
 from service.inputs.sandbox.fork_server import OUT_OF_MEMORY_STATUS, DecodeRequest
@@ -28,10 +28,19 @@ T = TypeVar("T")
 Cause: TypeAlias = Literal[
     "crash", "killed", "forbidden", "deadline", "stalled", "memory", "malformed", "cancelled", "worn", "nursery"
 ]
-"""Why a decoder was replaced: `killed` is a SIGKILL from outside, `forbidden` a system call that seccomp ends a process
-for, `deadline` too much processor time, `stalled` no answer in CLOCK_FACTOR times as long by the clock, `malformed` an
-answer that breaks the protocol, `worn` means that IMAGES_PER_PROCESS were decoded, and `nursery` that the fork server
-ended. These are values of a Prometheus label: renaming `nursery` would break the queries of clients."""
+"""Why a decoder was replaced. These are values of a Prometheus label: renaming one would break the queries of clients.
+
+- `crash`: it ended in another way than those below
+- `killed`: by a SIGKILL from outside
+- `forbidden`: it made a system call that seccomp forbids
+- `deadline`: an image took too much processor time
+- `stalled`: an image took CLOCK_FACTOR times as long by the clock
+- `memory`: an image took too much memory
+- `malformed`: its answer broke the protocol
+- `cancelled`: its request was given up
+- `worn`: it had decoded IMAGES_PER_PROCESS
+- `nursery`: the fork server ended
+"""
 CAUSES: dict[int, Cause] = {
     -signal.SIGPROF: "deadline",
     -signal.SIGKILL: "killed",
@@ -58,6 +67,7 @@ class ImageRequest:
     def __init__(self, pool: "DecoderPool", images: Sequence[bytes], max_pixels: int) -> None:
         self._pool, self._images = pool, images
         self._pixels = [_announced_pixels(data, max_pixels) for data in images]
+        self._turn = object()  # the queue knows the request by it, and so never holds the images
         self._held = 0
         self._priority: Priority = "interactive"
 
@@ -74,16 +84,15 @@ class ImageRequest:
             budget.give_back(self._held)
             self._held = 0
 
-    async def decode(self, number: int, rule: ImageRule | None) -> Picture:
-        """Return the picture that a rule selects of an image, or without a rule the whole image, upright.
+    async def decode(self, number: int, rule: ImageRule) -> Picture:
+        """Return the picture that a rule selects of an image.
 
         Each image may be decoded once, inside of `permit`. Raises as `DecoderPool.decode` does.
         """
         pixels = self._pixels[number]
         if self._held < _cost(pixels):
             raise RuntimeError("image: must be admitted before it is decoded")
-        request = DecodeRequest(rule=rule, max_pixels=pixels)
-        picture = await self._pool.run(request, self._images[number], self, self._priority)
+        picture = await self._pool.run(rule, self._images[number], pixels, self._turn, self._priority)
         self._pool.budget.give_back(_cost(pixels))
         self._held -= _cost(pixels)
         return picture
@@ -139,15 +148,15 @@ class DecoderPool:
             return await request.decode(0, rule)
 
     @contextlib.asynccontextmanager
-    async def upright(self, data: bytes) -> AsyncIterator[Pixels]:
-        """Yield the pixels of a whole image, upright, (height, width, 1 or 3). Raises as `decode` does.
+    async def upright(self, data: bytes, priority: Priority = "interactive") -> AsyncIterator[Pixels]:
+        """Yield the pixels of a whole image, upright, (height, width, 1 or 3). Raises as `decode` does, but never Busy.
 
-        Whole images are large, so at most as many are held at a time as there are decoders.
+        It is of a request that was admitted and whose other work is done. Whole images are large, so at most as many
+        are held at a time as there are decoders; that also bounds what is decoded beside the budget.
         """
-        request = self.request([data])
-        with request.permit():
-            async with self._whole_images:
-                yield (await request.decode(0, None)).pixels
+        pixels = _announced_pixels(data, self._settings.max_image_pixels)
+        async with self._whole_images:
+            yield (await self.run(None, data, pixels, object(), priority)).pixels
 
     async def close(self) -> None:
         """Kill the fork server and all decoders."""
@@ -160,12 +169,17 @@ class DecoderPool:
                 decoder.connection.close()
         self._fork_server.end_all()
 
-    async def run(self, request: DecodeRequest, data: bytes, key: Hashable, priority: Priority) -> Picture:
-        """Decode an image as soon as it is the turn of `key`, its request, among those that wait."""
+    async def run(
+        self, rule: ImageRule | None, data: bytes, announced_pixels: int, turn: Hashable, priority: Priority
+    ) -> Picture:
+        """Decode an image, upright and whole without a rule, as soon as it is the turn of its request among others."""
         self.start()
+        request = DecodeRequest(
+            rule=rule, max_pixels=self._settings.max_image_pixels, announced_pixels=announced_pixels
+        )
         command, killed = request.model_dump_json().encode(), False
         for _ in range(self._settings.decode_processes + 2):
-            decoder = await self._queue.get(key, priority)
+            decoder = await self._queue.get(turn, priority)
             if decoder is None:
                 self._start_task(self._add_decoder())
                 continue
@@ -174,7 +188,7 @@ class DecoderPool:
             try:
                 # the decoder's own alarm comes first, unless it gets no processor or a hostile image has disarmed it
                 async with asyncio.timeout(CLOCK_FACTOR * self._settings.decode_seconds):
-                    picture = await decoder.decode(command, data, request.rule, request.max_pixels)
+                    picture = await decoder.decode(command, data, rule, announced_pixels)
             except ConnectionError:  # it had ended while idle, which is not this image's fault
                 self._replace(decoder)
                 continue
@@ -192,7 +206,7 @@ class DecoderPool:
                 raise
             else:
                 seconds = (time.monotonic() - start) / self._settings.decode_processes  # they work beside each other
-                self.budget.spent(_cost(request.max_pixels), seconds)
+                self.budget.spent(_cost(announced_pixels), seconds)
                 self._put_back(decoder)
                 return picture
             ended = await asyncio.shield(self._replace(decoder, cause))
@@ -261,8 +275,7 @@ def _announced_pixels(data: bytes, max_pixels: int) -> int:
     if size is None:
         return max_pixels
     width, height = size
-    if width * height > max_pixels:
-        raise TooLarge(f"image: at most {max_pixels} pixels, given {width} x {height}")
+    check_pixels(width, height, max_pixels)
     return max(width * height, 1)
 
 

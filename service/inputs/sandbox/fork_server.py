@@ -55,7 +55,9 @@ class DecodeRequest(BaseModel):
 
     rule: ImageRule | None
     max_pixels: int
-    """An image of more is refused by its header: the limit, or what the service read in the header if that is less."""
+    """The limit of an image."""
+    announced_pixels: int
+    """What the service read in the header, and admitted: at most `max_pixels`."""
 
 
 def main() -> None:
@@ -129,9 +131,9 @@ def _answer(request: DecodeRequest, data: bytes) -> bytes:
     header: dict[str, object]
     try:
         if request.rule:
-            picture = decode_image(data, request.rule, request.max_pixels)
+            picture = decode_image(data, request.rule, request.max_pixels, request.announced_pixels)
         else:
-            image = open_image(data, request.max_pixels)
+            image = open_image(data, request.max_pixels, announced_pixels=request.announced_pixels)
             box = (0.0, 0.0, float(image.width), float(image.height))
             picture = Picture(np.asarray(image), box, image.width, image.height, image.info[ORIENTATION])
         header, pixels = {"width": picture.width, "height": picture.height}, picture.pixels.tobytes()
@@ -182,7 +184,8 @@ def _warm_up() -> None:
         file = io.BytesIO()
         page.convert("RGB" if kind == "JPEG" else "RGBA").save(file, kind, exif=exif)
         for rule in (*rules, None):
-            request = DecodeRequest(rule=rule, max_pixels=page.width * page.height)
+            pixels = page.width * page.height
+            request = DecodeRequest(rule=rule, max_pixels=pixels, announced_pixels=pixels)
             for data in (file.getvalue(), file.getvalue()[:-20], b""):
                 _answer(DecodeRequest.model_validate_json(request.model_dump_json()), data)
 

@@ -1,8 +1,8 @@
 """The seccomp filter of decoder processes: the system calls that decoding needs, and no others (seccomp(2)).
 
-A call that is not needed fails with EPERM, as libraries expect of one that a system does not allow. A call that no
-decoder makes, but that one which a hostile image has taken over would, ends the process by SIGSYS: reading or stopping
-other processes, starting one, connecting, changing the names of files.
+A call that is not needed fails with EPERM, as libraries expect of one that a system does not allow. Calls that only a
+decoder under an attacker's control would make end the process by SIGSYS: reading or stopping other processes, starting
+one, connecting, changing the names of files.
 """
 
 import ctypes

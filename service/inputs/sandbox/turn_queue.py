@@ -30,16 +30,21 @@ class TurnQueue(Generic[T]):
         if self._idle:
             return self._idle.pop()
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._rings[priority].setdefault(request, deque()).append((due(priority), future))
+        ring, waiter = self._rings[priority], (due(priority), future)
+        ring.setdefault(request, deque()).append(waiter)
         try:
             return await future
         except asyncio.CancelledError:
             if not future.cancelled():  # it was given an item meanwhile
                 self.put(future.result())
+            elif waiter in (waiting := ring.get(request, deque())):  # else `put` has passed it over
+                waiting.remove(waiter)
+                if not waiting:
+                    del ring[request]
             raise
 
     def put(self, item: T) -> None:
-        """Give an item to whose turn it is, or keep it as idle."""
+        """Give an item to the request that has the next turn; keep it if nobody waits."""
         while rings := [ring for ring in self._rings.values() if ring]:
             ring = min(rings, key=lambda ring: next(iter(ring.values()))[0][0])
             request, waiting = next(iter(ring.items()))

@@ -266,6 +266,16 @@ def test_an_architecture_of_another_task_is_named_before_anything_else(saved, ca
     assert re.search(words, said)
 
 
+@pytest.mark.parametrize("name", ["gpt2", "bert"])
+def test_an_architecture_that_is_ignored_does_not_say_the_task(saved, capsys, name):
+    folder = saved(name)
+    configured(architectures=["SomethingOfMyOwn"], wishful=1)(folder)
+    status = export_command(folder, "--to", folder / "out", "--ignore", "architectures")
+    assert status == 2
+    several = "architectures do not say what for; add --task, one of"
+    assert f"config.json: {'wishful: not known' if name == 'gpt2' else several}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("named", [["BertModel"], ["BertForTokenClassification"]])
 def test_a_task_that_is_asked_for_is_tried_whatever_the_architecture(saved, named):
     folder = saved("bert")

@@ -53,6 +53,10 @@ def test_base64_is_decoded_in_pieces(monkeypatch, characters):
         "AAA\n",
         "=AAA",
         "data:image/png;base64,AAAA",
+        "A",
+        "AAA",
+        "é",
+        "=",
     ):
         with pytest.raises(Malformed, match="images: each must be base64 without spaces or a data: prefix"):
             read(json.dumps({"images": [text]}).encode())

@@ -11,7 +11,6 @@ import pytest
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.http import body_limits, bounded_protocol, open_connections
-from service.http.bounded_protocol import BoundedHttpProtocol
 from service.http.exchange import exchange_of
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
@@ -371,6 +370,36 @@ def writable(client):
         return False
 
 
+def test_a_connection_too_many_is_closed_in_time_although_it_goes_on_sending():
+    with running(max_connections=1, header_seconds=60, body_seconds=60) as server, server.connect() as busy:
+        busy.sendall(BUSY)
+        time.sleep(0.2)
+        with server.connect() as client:
+            client.sendall(GET)
+            assert problem(read_all(client))[0] == 503
+            start = time.monotonic()
+            while writable(client):
+                assert time.monotonic() < start + 30, "one of 60 seconds is for bodies"
+                time.sleep(0.1)
+
+
+def test_a_client_that_still_sends_keeps_its_early_answer_while_another_connection_is_idle():
+    long = {"keep_alive_seconds": 60, "header_seconds": 60, "body_seconds": 60}
+    with running(max_connections=2, **long) as server, contextlib.ExitStack() as stack:
+        server.wait_until_closed()
+        sending, idle = (stack.enter_context(server.connect()) for _ in range(2))
+        sending.sendall(POST.replace(b"/x", b"/unread") + b"Content-Length: 9000\r\n\r\n")
+        assert sending.recv(4096).startswith(b"HTTP/1.1 200 ")
+        idle.sendall(GET)
+        assert idle.recv(4096).startswith(b"HTTP/1.1 200 ")
+        new = stack.enter_context(server.connect())
+        assert idle.recv(1) == b""
+        sending.sendall(bytes(9000) + GET)
+        assert sending.recv(4096).startswith(b"HTTP/1.1 200 ")
+        new.sendall(GET)
+        assert new.recv(4096).startswith(b"HTTP/1.1 200 ")
+
+
 def test_a_request_that_follows_a_discarded_body_in_one_piece_gives_way_to_nobody():
     with running(max_connections=1, body_seconds=20) as server:
         server.wait_until_closed()
@@ -428,7 +457,6 @@ def test_what_is_discarded_after_an_answer_is_bounded_in_bytes():
 
 def test_a_client_that_pauses_after_its_answer_is_closed(monkeypatch):
     monkeypatch.setattr(bounded_protocol, "DISCARD_IDLE_SECONDS", 0.3)
-    monkeypatch.setattr(BoundedHttpProtocol._discard, "__defaults__", (0.3,))
     with running(body_seconds=30) as server, server.connect() as client:
         client.sendall(POST.replace(b"/x", b"/unread") + b"Content-Length: 9000\r\n\r\n")
         assert client.recv(4096).startswith(b"HTTP/1.1 200 ")

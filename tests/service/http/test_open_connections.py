@@ -33,7 +33,34 @@ def test_the_one_that_is_idle_for_longest_gives_way_unless_a_request_has_arrived
     second.arrived = True
     assert open_.admit(new)
     assert (first.closed, second.closed, third.closed, new.closed) == (False, False, True, False)
-    assert len(open_) == 3
+    assert len(open_.open) == 3
+
+
+def test_those_that_discard_give_way_after_those_that_are_idle_the_oldest_first():
+    open_, (first, second, idle) = table(3), (Fake() for _ in range(3))
+    for one in (first, second, idle):
+        assert open_.admit(one)
+        open_.note_idle(one)
+    open_.note_discarding(first)
+    open_.note_discarding(second)
+    closed = []
+    for _ in range(3):
+        assert open_.admit(Fake())
+        closed.append([one.closed for one in (idle, first, second)])
+    assert closed == [[True, False, False], [True, True, False], [True, True, True]]
+    assert not open_.admit(Fake())
+
+
+def test_what_was_discarding_is_idle_or_busy_after_that():
+    open_, (first, second) = table(2), (Fake() for _ in range(2))
+    for one in (first, second):
+        assert open_.admit(one)
+        open_.note_discarding(one)
+    open_.note_idle(second)
+    open_.note_busy(first)
+    assert open_.admit(Fake())
+    assert (first.closed, second.closed) == (False, True)
+    assert not open_.admit(Fake())
 
 
 def test_without_an_idle_one_a_connection_is_refused_and_only_so_many_of_those_are_kept():

@@ -239,3 +239,12 @@ async def test_signals_during_a_reload_by_the_admin_port_lead_to_one_after_it():
     models.go_on.set()
     await asyncio.gather(other, server._reload)
     assert models.begun == 2
+
+
+def test_why_a_worker_ends_before_it_listens_is_written_before_it_ends(monkeypatch):
+    done = []
+    app = SimpleNamespace(state=SimpleNamespace(regard=SimpleNamespace(failure="the device is gone")))
+    monkeypatch.setattr("service.process.server.OUTPUT", SimpleNamespace(close=lambda seconds: done.append("written")))
+    monkeypatch.setattr("os._exit", done.append)
+    Server(uvicorn.Config(app), app, 0, worker=True).handle_exit(signal.SIGTERM, None)
+    assert done == ["written", 6]

@@ -3,6 +3,7 @@
 import json
 import shutil
 
+from service.repository.cross_check import _is_quotient
 from tests.conftest import start
 from tests.samples.changed_artifacts import edit
 from tests.samples.wrong_manifests import DATES, DIGITS, all_of, put
@@ -24,3 +25,9 @@ def test_a_service_does_not_start_with_a_manifest_that_does_not_fit_its_graphs(a
     assert refused.keys() == reasons.keys()
     for file, reason in reasons.items():
         assert refused[file].startswith(reason)
+
+
+def test_a_grid_is_as_many_whole_patches_of_some_size_as_fit():
+    for pixels in range(1, 120):
+        counts = {pixels // side for side in range(1, pixels + 1)}
+        assert {count for count in range(-2, pixels + 3) if _is_quotient(count, pixels)} == counts

@@ -27,6 +27,11 @@ async def test_a_locked_or_broken_file_loses_a_stored_request_and_fails_no_answe
         assert await there(store, "ab") == "ab"
         with sqlite3.connect(place.file) as other:
             other.execute("DROP TABLE requests")
+        with capture_logs() as logs:
+            for _ in range(3):
+                with pytest.raises(NotReady):
+                    await store.get("a", None)
+        assert [line["event"] for line in logs] == ["kept requests cannot be read"], "once for many clients"
         with pytest.raises(NotReady):
             await store.get("a", None)
 

@@ -1,10 +1,12 @@
 """Decoding in other processes gives what decoding here gives, and their failures stay with them."""
 
 import asyncio
+import gc
 import io
 import os
 import signal
 import struct
+import weakref
 import zlib
 from pathlib import Path
 
@@ -188,7 +190,7 @@ async def test_an_honest_image_that_takes_too_much_memory_is_refused():
 
 @pytest.mark.usefixtures("hostile")
 async def test_images_of_cancelled_callers_are_not_decoded():
-    async with decoding(decode_seconds=60, decode_processes=1) as (pool, metrics):
+    async with decoding(decode_seconds=60, decode_processes=1, request_seconds=3600) as (pool, metrics):
         await pool.decode(SEVEN, INK)
         running = asyncio.ensure_future(pool.decode(b"hang", INK))
         waiting = [asyncio.ensure_future(pool.decode(b"hang", INK)) for _ in range(5)]
@@ -245,6 +247,47 @@ async def test_a_decoded_image_holds_nothing_of_the_budget(monkeypatch):
         assert pool.budget.held == 0
 
 
+async def test_a_whole_image_is_decoded_however_full_the_budget_is_and_in_its_turn():
+    async with decoding(decode_processes=1) as (pool, _):
+        done = []
+
+        async def whole(priority):
+            async with pool.upright(TINY, priority):
+                done.append(priority)
+
+        async def part(request):
+            await request.decode(0, INK)
+            done.append("part")
+
+        pool._whole_images = asyncio.Semaphore(2)
+        late = pool.request([SEVEN])
+        with late.permit(), pool.budget.permit(pool.budget.room - pool.budget.held):
+            with pytest.raises(Busy):
+                pool.request([TINY]).permit().__enter__()
+            await asyncio.gather(whole("interactive"), whole("batch"), part(late))
+        assert done == ["interactive", "part", "batch"]
+
+
+async def test_a_request_that_leaves_the_queue_takes_its_images_along():
+    async with decoding(decode_processes=1) as (pool, _):
+        await pool.decode(TINY, INK)
+        with pool.request([SEVEN] * 2).permit():
+            decoder = await pool._queue.get("a decoder that is long busy")
+            request = pool.request([SEVEN] * 2)
+            with request.permit():
+                waiting = [asyncio.ensure_future(request.decode(number, INK)) for number in range(2)]
+                await asyncio.sleep(0)
+                for one in waiting:
+                    one.cancel()
+                await asyncio.gather(*waiting, return_exceptions=True)
+            del waiting, one  # their errors hold what waited
+            kept, request = weakref.ref(request), None
+            await asyncio.sleep(0)
+            gc.collect()
+            assert kept() is None
+            pool._queue.put(decoder)
+
+
 async def test_an_image_that_announces_too_many_pixels_is_refused_without_a_decoder():
     async with decoding(max_image_pixels=1000) as (pool, _):
         with pytest.raises(TooLarge, match=r"^image: at most 1000 pixels, given 40 x 30$"):
@@ -257,7 +300,11 @@ async def test_a_header_that_lies_gains_nothing():
     lies = announcing(10, 10) + large[8:]  # of two headers Pillow believes the second
     assert Image.open(io.BytesIO(lies)).size == (1000, 1000)
     async with decoding() as (pool, metrics):
-        with pytest.raises(TooLarge, match=r"^image: at most 100 pixels, given 1000 x 1000$"):
+        for decoded in (pool.decode(lies, INK), pool.upright(lies).__aenter__()):
+            with pytest.raises(Unacceptable, match=r"^image: must have the size that its header announces, given a"):
+                await decoded
+    async with decoding(max_image_pixels=1000) as (pool, _):
+        with pytest.raises(TooLarge, match=r"^image: at most 1000 pixels, given 1000 x 1000$"):
             await pool.decode(lies, INK)
         assert replaced(metrics) == {}
 

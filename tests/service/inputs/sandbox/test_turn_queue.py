@@ -1,6 +1,8 @@
 """Decoders go to requests in turn."""
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
@@ -79,6 +81,26 @@ async def test_those_who_leave_are_passed_over_and_take_nothing_along():
     waiters.tasks["a1"].cancel()
     waiters.tasks["b2"].cancel()
     assert await waiters.done() == ["b1", "c1"]
+
+
+async def test_nothing_is_kept_of_a_request_that_has_left():
+    class Request:
+        pass
+
+    queue, request = TurnQueue(), Request()
+    waiting = [asyncio.ensure_future(queue.get(request)) for _ in range(2)]
+    other = asyncio.ensure_future(queue.get("other"))
+    await asyncio.sleep(0)
+    kept, request = weakref.ref(request), None
+    for one in waiting:
+        one.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    del waiting, one  # their errors hold what waited
+    await asyncio.sleep(0)
+    gc.collect()
+    assert kept() is None
+    queue.put("decoder")
+    assert await other == "decoder"
 
 
 async def test_one_who_leaves_as_it_is_given_a_decoder_gives_it_back():
