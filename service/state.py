@@ -12,6 +12,7 @@ import structlog
 from fastapi import Depends, Request
 
 from contract.manifest import ImageRule
+from service.batching.admission import Budget
 from service.errors import Unacceptable
 from service.http.unread_answers import UnreadAnswers
 from service.inputs.model_input import ModelInput, Picture

@@ -39,7 +39,7 @@ MAY_KNOW = {
     "service.repository": "arrays batching child_processes concurrency errors explanations generation inputs options "
     "runtime settings telemetry",
     "service.store": "errors inputs settings",
-    "service.state": "errors http inputs repository runtime settings store telemetry",
+    "service.state": "batching.admission errors http inputs repository runtime settings store telemetry",
     "service.api": "arrays concurrency errors explanations generation http inputs options repository settings state "
     "store",
     "service.app": "api batching errors http inputs repository runtime settings state store telemetry",
