@@ -90,7 +90,7 @@ async def generate(
         generating.close()
         shown = [(sequence, answer) for sequence, answer, _ in results]
         stored = _stored(served, prompts, [target for *_, target in results])
-        return await store_and_respond(request, state, served, modality, shown, query, stored)
+        return await store_and_respond(request, state, served, modality, shown, query, stored, options)
 
 
 def _check_stream(

@@ -61,7 +61,9 @@ class Modality(Protocol):
     def stored_options(self, stored: StoredRequest, options: RequestOptions) -> RequestOptions:
         """Return the options for asking about a stored request."""
 
-    def upright(self, state: State, given: bytes | Text) -> AbstractAsyncContextManager[Pixels | None]:
+    def upright(
+        self, state: State, given: bytes | Text, options: RequestOptions
+    ) -> AbstractAsyncContextManager[Pixels | None]:
         """Return the pixels of an image as it was sent, upright; None for a text."""
 
     def limits(self, settings: Settings) -> dict[str, object]:
@@ -103,9 +105,11 @@ class Images:
         """Return the same options."""
         return options
 
-    def upright(self, state: State, given: bytes | Text) -> AbstractAsyncContextManager[Pixels | None]:
+    def upright(
+        self, state: State, given: bytes | Text, options: RequestOptions
+    ) -> AbstractAsyncContextManager[Pixels | None]:
         """Decode the whole image."""
-        return state.decoders.upright(given) if isinstance(given, bytes) else nullcontext()
+        return state.decoders.upright(given, options.priority) if isinstance(given, bytes) else nullcontext()
 
     def limits(self, settings: Settings) -> dict[str, object]:
         """Return the limits of an image."""
@@ -153,7 +157,9 @@ class Texts:
         """Return the options with `truncate` as the stored request had it."""
         return TextOptions(truncate=stored.truncate, priority=options.priority)
 
-    def upright(self, state: State, given: bytes | Text) -> AbstractAsyncContextManager[Pixels | None]:
+    def upright(
+        self, state: State, given: bytes | Text, options: RequestOptions
+    ) -> AbstractAsyncContextManager[Pixels | None]:
         """Return a context that yields None."""
         return nullcontext()
 

@@ -79,7 +79,7 @@ async def predict(
         results = await together(answer(one, count) for one, count in zip(pending, targets, strict=True))
         stored = StoredRequest(served.manifest.name, served.manifest.version, tuple(parsed.inputs), truncate)
         # within the permits: maps take memory and time until they are written
-        return await store_and_respond(request, state, served, modality, results, query, stored)
+        return await store_and_respond(request, state, served, modality, results, query, stored, options)
 
 
 def attention_query(
@@ -107,6 +107,7 @@ async def store_and_respond(
     results: list[Result],
     query: AttentionQuery | None,
     stored: StoredRequest,
+    options: RequestOptions,
 ) -> Response:
     """Store the request and answer it in the form that it asks for. A request that was stored before keeps its id."""
     exchange = exchange_of(request.scope)
@@ -127,6 +128,6 @@ async def store_and_respond(
     if query.form == "npz":
         frame = responses.answer(answer_id, served, [])
         return Response(await state.present(model, budget, npz, frame, answers), media_type=MEDIA_TYPES["npz"])
-    async with modality.upright(state, stored.inputs[0]) as pixels:
+    async with modality.upright(state, stored.inputs[0], options) as pixels:
         picture = await state.present(model, budget, answers[0].png, pixels, state.settings.max_image_pixels)
     return Response(picture, media_type=MEDIA_TYPES["png"])
