@@ -122,6 +122,7 @@ def test_a_service_opens_its_own_port_only_and_writes_no_file_outside_of_the_fol
     assert strangers(home) == []
 
 
+@pytest.mark.slow
 def test_an_export_talks_to_nobody_and_writes_its_target_only(home):
     target = home / "target"
     process = start(home, "export", "digits-plain", "--to", str(target))

@@ -86,6 +86,7 @@ def test_answers_are_near_those_of_full_precision(client, name):
             assert label["probability"] == pytest.approx(probabilities[label["index"]], abs=near)
 
 
+@pytest.mark.slow
 def test_bfloat16_is_exported_as_far_as_a_cpu_can_verify_it_and_refused_by_a_cpu(families, tmp_path):
     given = ["--precision", "bf16", "--opset", "24", "--name", "low", "--to", str(tmp_path)]
     command = [sys.executable, "-m", "export", str(families / "checkpoints" / "bart"), *given]

@@ -89,7 +89,10 @@ def test_an_artifact_replaces_the_one_of_its_version(tmp_path):
 METHODS = {"rollout": "attention", "norm": "attention", "relevance": "relevance"}
 
 
-@pytest.mark.parametrize("method", METHODS)
+ONE_AND_THE_REST = ["relevance", *(pytest.param(name, marks=pytest.mark.slow) for name in ("rollout", "norm"))]
+
+
+@pytest.mark.parametrize("method", ONE_AND_THE_REST)
 def test_a_method_is_left_out_if_asked_and_the_others_stay(tmp_path, method):
     folder = export(translator(), "1", tmp_path, without=[method])
     manifest = read_artifact(folder).manifest
@@ -111,7 +114,7 @@ def test_only_a_method_that_the_model_has_is_named_as_left_out(tmp_path):
     }
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ONE_AND_THE_REST)
 def test_a_method_that_fails_is_left_out_with_its_reason_and_the_others_stay(tmp_path, monkeypatch, capsys, method):
     right = Ledger.compare
 

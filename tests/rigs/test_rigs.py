@@ -134,6 +134,7 @@ def test_attacks_harm_nobody_else(artifacts):
     assert len(found.effects) > 80
 
 
+@pytest.mark.slow
 def test_a_second_request_in_a_body_is_not_answered_and_its_effect_is_noted(artifacts):
     (effect,) = attacks.run(artifacts, seconds=1, only="smuggling").effects
     assert effect.honest.keys() == {"200"}

@@ -188,7 +188,7 @@ async def test_the_application_sends_its_long_answers_in_slices():
 
 def in_memory(server):
     """Return the bytes that wait in the buffers of the connections, and those that wait before."""
-    return sum(one.transport.get_write_buffer_size() for one in list(server.protocol.open._open)), server.unread.held
+    return sum(one.transport.get_write_buffer_size() for one in list(server.protocol.open.open)), server.unread.held
 
 
 def wait_for(condition):
