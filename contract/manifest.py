@@ -14,10 +14,12 @@ Task = Literal[
     "image-to-text",
     "object-detection",
 ]
-Role = Literal["predict", "attention", "relevance", "encode", "decode"]
+Role = Literal["predict", "attention", "relevance", "libra", "integrated", "encode", "decode"]
 KindName = Literal["encoder", "decoder", "cross"]
 Scores = Literal["softmax", "sigmoid", "identity"]
-Method = Literal["raw", "rollout", "norm", "relevance"]
+Method = Literal["raw", "rollout", "norm", "relevance", "libra", "integrated"]
+GradientMethod = Literal["relevance", "libra", "integrated"]
+"""The methods that explain a score, each by a graph of its own, whose role has the name of the method."""
 Dtype = Literal["float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool"]
 GRAPH_METHODS = ("raw", "rollout", "norm")
 """The methods of the attention graph. Its input `method` is an index into them."""
@@ -98,7 +100,8 @@ class TextRule(Part):
 
     tokenizer: FileName
     max_tokens: Size = Field(description="those that the tokenizer adds included")
-    mask: int | None = Field(None, description="the token that stands for what fill-mask is to find")
+    mask: int | None = Field(None, description="the token that stands for one that is missing, as in fill-mask")
+    padding: int | None = Field(None, description="the token that fills a batch, where there is one")
 
 
 class Kind(Part):
@@ -110,9 +113,16 @@ class Kind(Part):
     with rollout `<kind>.discard`, the number of entries of a layer that are set to 0. It returns `<kind>` (batch,
     heads, layers in their order, rows, key) and `<kind>.diagnostics` (batch, layer, head, query, figure).
 
-    The relevance graph takes `explained` (batch): a class or token, or a negative number for the likeliest. For a
-    sequence it takes the `position` (batch) of the token; where there is only one kind, `rows` (batch, row) and
-    `<kind>.layers`. It returns `<kind>` (batch, row, key).
+    The graphs relevance, libra and integrated explain a score. It is the logit of `explained` (batch): a class or
+    token, or a negative number for the likeliest; less the logit of `against` (batch), unless that is negative. For a
+    sequence they take the `position` (batch) of the token. For embeddings it is the cosine with `other` (batch, width).
+
+    The relevance graph takes `rows` (batch, row) and `<kind>.layers` where there is only one kind, and returns `<kind>`
+    (batch, row, key). The libra graph returns `<kind>` (batch, layer, key), the `biases` behind each layer (batch,
+    layer), and the `score` (batch). The integrated graph runs at one point between a baseline and the input: it takes
+    the tokens or pixels of the baseline as `baseline.<input>`, the weight of its states `blank` (batch), 0 for states
+    of zeros, and the `point` (batch) from 0 to 1; it returns `<kind>` (batch, key): gradient times difference, summed
+    over channels; and the `score` (batch).
     """
 
     kind: KindName
@@ -125,6 +135,7 @@ class Kind(Part):
     abreast: Size = Field(1, description="parallel attentions in a layer, whose maps add up: so many maps in a row")
     prefix: int = Field(0, description="tokens before the first patch or word, such as a class token")
     grid: tuple[Size, Size] | None = Field(None, description="rows and columns of patches, for images")
+    pooled: Literal["first", "all"] = Field("first", description="the rows that an answer is made of")
 
     @property
     def fed(self) -> str:
@@ -192,8 +203,17 @@ class Generation(Part):
     no_repeat_ngram: int = Field(0, ge=0, description="length of the sequences that come once at most; 0 is off")
     renormalized: bool = Field(False, description="what the rules leave is brought back to a sum of one")
     tokenizer: FileName | None = Field(None, description="of targets, where it is not that of sources")
+    padding: int | None = Field(None, description="of targets, as that of a text rule")
     caches: tuple[Cache, ...]
     memory: tuple[str, ...] = Field(description="outputs of encode, inputs of decode")
+
+
+class Recommendation(Part):
+    """The method that explained this model best, by one measure of its task."""
+
+    method: Method
+    measure: str = Field(description="such as deletion area; what it is measured on stands beside the weights")
+    values: dict[Method, float] = Field(description="of each method that was measured")
 
 
 class Manifest(Part):
@@ -216,6 +236,10 @@ class Manifest(Part):
     )
     attention: tuple[Kind, ...]
     generation: Generation | None = None
+    explained: Literal["fp32"] | None = Field(
+        None, description="precision of the graphs that explain a score, where it is not that of the others"
+    )
+    best: Recommendation | None = Field(None, description="null where no method was measured on this model")
     made_by: dict[str, str | int | float | bool | list[int]] = Field(
         description="definition, sizes, sha256 of the weights, versions of the libraries"
     )

@@ -4,14 +4,26 @@ import copy
 import dataclasses
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from contract.manifest import Dtype, Generation, ImageRule, Kind, Method, Port, Role, Scores, Task, TextRule
+from contract.manifest import (
+    Dtype,
+    Generation,
+    GradientMethod,
+    ImageRule,
+    Kind,
+    Method,
+    Port,
+    Role,
+    Scores,
+    Task,
+    TextRule,
+)
 from export.traced import Traced
 
 Sizes: TypeAlias = dict[str, int]
@@ -34,7 +46,7 @@ TORCH_DTYPES = {
 
 Precision: TypeAlias = Literal["fp32", "fp16", "bf16", "int8"]
 
-OPTIONAL_METHODS: tuple[Method, ...] = ("rollout", "norm", "relevance")
+OPTIONAL_METHODS: tuple[Method, ...] = ("rollout", "norm", *get_args(GradientMethod))
 """The methods that an artifact can be made without."""
 
 HALF_DTYPES: Mapping[str, Dtype] = {"fp16": "float16", "bf16": "bfloat16"}

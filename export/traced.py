@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from contract.manifest import Kind
 from model.attention import KeyValue, Maps
+from model.attribution import entering
 from model.cache import recording
 from model.convolutional import Convolutional
 from model.gpt import GPT
@@ -50,6 +51,9 @@ class Observed(NamedTuple):
 class Traced(nn.Module):
     """A model whose maps are outputs: the base of every graph except the two of generation."""
 
+    stacks: tuple[str, ...] = ()
+    """The paths of the stacks whose first states are the input that is explained: all blocks of the model."""
+
     def __init__(self, model: nn.Module, kinds: Sequence[Kind]) -> None:
         super().__init__()
         self.model = model
@@ -60,9 +64,37 @@ class Traced(nn.Module):
         raise NotImplementedError
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        """Return the answer, all weights and all values."""
-        observed = self.observe(*inputs)
-        return observed.answer, *chain(*observed.weights), *chain(*observed.values)
+        """Return the answer, all weights, all values, and the states that `states` names."""
+        states: dict[str, Tensor] = {}
+
+        def watch(stack: int, layer: int, x: Tensor) -> Tensor:
+            states[self.state(self.stacks[stack], layer)] = x
+            return x
+
+        with entering(self.parts(), watch):
+            observed = self.observe(*inputs)
+        return observed.answer, *chain(*observed.weights), *chain(*observed.values), *map(states.get, self.states)
+
+    def parts(self) -> list[nn.Module]:
+        """Return the modules of `stacks`."""
+        return [self.model.get_submodule(path) for path in self.stacks]
+
+    @staticmethod
+    def state(stack: str, layer: int) -> str:
+        """Return the name of the state that enters a block of a stack."""
+        return f"{stack}.blocks.{layer}.input"
+
+    @property
+    def states(self) -> list[str]:
+        """The names of the states that can be explained: of each layer or, with two stacks, of the first of each."""
+        if len(self.stacks) > 1:
+            return [self.state(stack, 0) for stack in self.stacks]
+        return [self.state(path, layer) for path in self.stacks for layer in range(self.layers)]
+
+    @property
+    def layers(self) -> int:
+        """The number of layers whose states can be explained."""
+        return len(self.parts()[0].blocks) if len(self.stacks) == 1 else 1  # type: ignore[arg-type] # a ModuleList
 
     def by_kind(self, maps: Maps) -> list[list[Tensor]]:
         """Return the weights of each kind in the order of its layers."""
@@ -86,6 +118,7 @@ class TracedViT(Traced):
     """A ViT: pixels (batch, height, width, channels), uint8 -> the answer of its head."""
 
     model: ViT
+    stacks = ("encoder",)
 
     def __init__(self, model: ViT, kinds: Sequence[Kind], normalize: Normalize) -> None:
         super().__init__(model, kinds)
@@ -103,6 +136,8 @@ class TracedTextEncoder(Traced):
 
     Inputs are source and source_visible, token types if the model is `typed`, and for fill-mask the masked positions.
     """
+
+    stacks = ("encoder",)
 
     def __init__(self, model: TextEncoder, kinds: Sequence[Kind], *, typed: bool) -> None:
         super().__init__(model, kinds)
@@ -122,6 +157,7 @@ class TracedGPT(Traced):
     """A GPT: tokens -> logits of the token after each."""
 
     model: GPT
+    stacks = ("decoder",)
 
     def observe(self, *inputs: Tensor) -> Observed:
         """Run the model; return its answer, maps and values."""
@@ -134,6 +170,7 @@ class TracedTransformer(Traced):
     """An encoder-decoder: source, source_visible and target -> logits of the token after each target token."""
 
     model: Transformer
+    stacks = ("encoder", "decoder")
 
     def observe(self, *inputs: Tensor) -> Observed:
         """Run the model; return its answer, maps and values."""

@@ -8,6 +8,7 @@ from torch import nn
 from contract.manifest import COUNT, LIKELIEST, TOKENS, Cache, Generation, Port, TextRule
 from export.plan import Plan, Source, UpperBounds
 from export.tasks.ports import (
+    GRADIENT_METHODS,
     MAX_VERIFIED_TOKENS,
     attention_kind,
     base_plan,
@@ -38,7 +39,7 @@ def text_continuer(
     """Plan the graphs of a decoder alone: `encode` and `decode` continue a text, the others show its attention."""
     layers, heads, head = config.layers, config.heads, config.width // config.heads
     path = "decoder.blocks.{}.attention"
-    kind = attention_kind("decoder", path, layers, heads, "target", "target_input", "relevance")
+    kind = attention_kind("decoder", path, layers, heads, "target", "target_input", *GRADIENT_METHODS)
     source, target = token_port("source"), token_port("target")
     states = _keys_and_values(path, layers)
     past, present = cache_ports(dict.fromkeys(states, head), heads)
@@ -138,8 +139,8 @@ def _transformer_base(
     own, cross = "decoder.blocks.{}.attention", "decoder.blocks.{}.cross"
     kinds = (
         attention_kind("encoder", "encoder.blocks.{}.attention", encoder.layers, encoder.heads, "source", "source"),
-        attention_kind("decoder", own, decoder.layers, decoder.heads, "target", "target_input", "relevance"),
-        attention_kind("cross", cross, decoder.layers, decoder.heads, "target", "source", "relevance"),
+        attention_kind("decoder", own, decoder.layers, decoder.heads, "target", "target_input", *GRADIENT_METHODS),
+        attention_kind("cross", cross, decoder.layers, decoder.heads, "target", "source", *GRADIENT_METHODS),
     )
     traced = TracedTransformer(model, kinds)
     inputs = token_port("source"), visible_port("source"), token_port("target")

@@ -24,7 +24,7 @@ def image_model(
     scores: Scores = "softmax",
 ) -> Source:
     """Plan the graphs of a ViT that classifies images or embeds them."""
-    kind = _vit_kind(model, config, task)
+    kind = _vit_kind(model, config)
     tokens = config.prefix + config.grid[0] * config.grid[1]
     pixels = Port(name="pixels", dtype="uint8", axes=("batch", rule.height, rule.width, rule.channels))
     answer = answer_port(model, task, "batch")
@@ -47,15 +47,15 @@ def image_model(
     )
 
 
-def _vit_kind(model: ViT, config: ViTConfig, task: Task) -> Kind:
+def _vit_kind(model: ViT, config: ViTConfig) -> Kind:
     """Return the attention of a ViT's encoder, with the methods that its variant of attention allows."""
     parts = {name: part for name, part in model.named_modules() if isinstance(part, MultiHeadAttention)}
-    kind = encoder_kind(task, len(parts), config.heads, "image", config.prefix, config.grid)
+    kind = encoder_kind(len(parts), config.heads, "image", config.prefix, config.grid)
     missing: set[Method] = set()
     if any(isinstance(part.select, ReAttention) for part in parts.values()):
         missing.add("rollout")  # its rows do not sum to one
     if any(isinstance(part.select, Hard) for part in parts.values()):
-        missing.add("relevance")  # a choice has no gradient
+        missing |= {"relevance", "integrated"}  # a choice has no gradient
     return kind.model_copy(
         update={
             "maps": tuple(parts),

@@ -1,13 +1,26 @@
 """The parts that the plans of all tasks share: ports, kinds of attention, the base graph and those derived from it."""
 
-from contract.manifest import Kind, KindName, Method, Port, Task
+from typing import get_args
+
+from contract.manifest import GradientMethod, Kind, KindName, Method, Port, Task
 from export.plan import Plan, UpperBounds
 from export.traced import Traced
 from model.text_encoder import TextEncoder
 from model.vit import ViT
 
+GRADIENT_METHODS: tuple[GradientMethod, ...] = get_args(GradientMethod)
+
 MAX_VERIFIED_TOKENS = 64
 """The longest texts at which maps are verified. Predictions are also verified once at the longest that there are."""
+
+EMBEDDINGS = "embeddings"
+"""The name of an answer that is a vector, without classes."""
+
+BASELINE = "baseline."
+"""The prefix of the inputs of a baseline."""
+
+EMBEDDED = ("pixels", "source", "target")
+"""The inputs that are embedded: those that a baseline has in a form of its own."""
 
 SELECTION_CONTROLS = ("layers", "rows", "heads")
 """Inputs of an attention graph, per kind, that select which maps it returns."""
@@ -21,10 +34,10 @@ def base_plan(
     width: int,
     upper_bounds: UpperBounds | None = None,
 ) -> Plan:
-    """Plan the base graph, from which the attention, prediction and relevance graphs are derived.
+    """Plan the base graph, from which those of predictions, attention and explanations are derived.
 
-    It returns the answer, every map and every value. `sizes` gives the lengths of the axes that never vary; `width` is
-    that of all heads together.
+    It returns the answer, every map, every value and every state. `sizes` gives the lengths of the axes that never
+    vary; `width` is that of all heads together.
     """
     weights, values = [], []
     for kind in traced.kinds:
@@ -32,18 +45,22 @@ def base_plan(
         for name in kind.maps:
             weights.append(float_port(name, "batch", kind.heads, query, key))
             values.append(float_port(f"{name}.value", "batch", kind.heads, key, width // kind.heads))
-    return Plan("attention", traced, inputs, (answer, *weights, *values), len(weights), upper_bounds or {})
+    axes = {kind.kind: sizes.get(kind.fed, kind.fed) for kind in traced.kinds}
+    states = [float_port(name, "batch", axes[name.partition(".")[0]], width) for name in traced.states]
+    return Plan("attention", traced, inputs, (answer, *weights, *values, *states), len(weights), upper_bounds or {})
 
 
 def derived_plans(traced: Traced, base: Plan, sizes: dict[str, int]) -> tuple[Plan, ...]:
-    """Plan what is derived from the base graph: attention, the prediction alone, and relevance if a kind has it."""
+    """Plan what is derived from the base graph: attention, the prediction alone, and each method with a graph."""
     plans = [
         _attention_plan(traced, base, sizes),
         Plan("predict", traced, base.inputs, base.outputs[:1], base.attentions, base.upper_bounds),
     ]
-    explained = [kind for kind in traced.kinds if "relevance" in kind.methods]
-    if explained:
-        plans.append(_relevance_plan(traced, base, explained, sizes))
+    makers = {"relevance": _relevance_plan, "libra": _libra_plan, "integrated": _integrated_plan}
+    for method, plan in makers.items():
+        explained = [kind for kind in traced.kinds if method in kind.methods]
+        if explained:
+            plans.append(plan(traced, base, explained, sizes))
     return tuple(plans)
 
 
@@ -68,10 +85,7 @@ def _attention_plan(traced: Traced, base: Plan, sizes: dict[str, int]) -> Plan:
 
 def _relevance_plan(traced: Traced, base: Plan, explained: list[Kind], sizes: dict[str, int]) -> Plan:
     """Plan the graph of the answer and the relevance of the `explained` kinds."""
-    answer = base.outputs[0]
-    controls = [index_port("explained")]
-    if len(answer.axes) > 2:
-        controls.append(index_port("position"))
+    controls = _score_controls(base)
     rows: str | int = 1
     if len(explained) == 1:
         rows, name = "rows", explained[0].kind
@@ -79,15 +93,47 @@ def _relevance_plan(traced: Traced, base: Plan, explained: list[Kind], sizes: di
         controls.append(Port(name=f"{name}.layers", dtype="int64", axes=(f"{name}.layers",)))
     maps = [float_port(kind.kind, "batch", rows, sizes.get(kind.fed, kind.fed)) for kind in explained]
     inputs = (*base.inputs, *controls)
-    return Plan("relevance", traced, inputs, (answer, *maps), base.attentions, base.upper_bounds)
+    return Plan("relevance", traced, inputs, (base.outputs[0], *maps), base.attentions, base.upper_bounds)
 
 
-def encoder_kind(
-    task: Task, layers: int, heads: int, axis: str, prefix: int, grid: tuple[int, int] | None = None
-) -> Kind:
+def _libra_plan(traced: Traced, base: Plan, explained: list[Kind], sizes: dict[str, int]) -> Plan:
+    """Plan the graph of the answer, balanced gradient x input, the biases and the score."""
+    layers = traced.layers
+    found = [float_port(kind.kind, "batch", layers, sizes.get(kind.fed, kind.fed)) for kind in explained]
+    outputs = (base.outputs[0], *found, float_port("biases", "batch", layers), float_port("score", "batch"))
+    return Plan("libra", traced, (*base.inputs, *_score_controls(base)), outputs, base.attentions, base.upper_bounds)
+
+
+def _integrated_plan(traced: Traced, base: Plan, explained: list[Kind], sizes: dict[str, int]) -> Plan:
+    """Plan the graph of gradient times difference at one point between a baseline and the input, and of the score."""
+    blanks = [
+        port.model_copy(update={"name": f"{BASELINE}{port.name}"}) for port in base.inputs if port.name in EMBEDDED
+    ]
+    points = [float_port(name, "batch") for name in ("blank", "point")]
+    found = [float_port(kind.kind, "batch", sizes.get(kind.fed, kind.fed)) for kind in explained]
+    inputs = (*base.inputs, *_score_controls(base), *blanks, *points)
+    bounds = base.upper_bounds | {
+        port.name: base.upper_bounds[port.name.removeprefix(BASELINE)]
+        for port in blanks
+        if port.name.removeprefix(BASELINE) in base.upper_bounds
+    }
+    return Plan("integrated", traced, inputs, (*found, float_port("score", "batch")), base.attentions, bounds)
+
+
+def _score_controls(base: Plan) -> list[Port]:
+    """Return the inputs that say which score is explained: a logit, a difference of two, or a cosine."""
+    answer = base.outputs[0]
+    if answer.name == EMBEDDINGS:
+        return [float_port("other", *answer.axes)]
+    controls = [index_port("explained"), index_port("against")]
+    if len(answer.axes) > 2:
+        controls.append(index_port("position"))
+    return controls
+
+
+def encoder_kind(layers: int, heads: int, axis: str, prefix: int, grid: tuple[int, int] | None = None) -> Kind:
     """Return the self-attention of an encoder over an axis, which begins with `prefix` tokens that are no patches."""
-    more: tuple[Method, ...] = () if task == "feature-extraction" else ("relevance",)  # a vector has no class
-    kind = attention_kind("encoder", "encoder.blocks.{}.attention", layers, heads, axis, axis, *more)
+    kind = attention_kind("encoder", "encoder.blocks.{}.attention", layers, heads, axis, axis, *GRADIENT_METHODS)
     return kind.model_copy(update={"prefix": prefix, "grid": grid})
 
 
@@ -100,7 +146,7 @@ def attention_kind(name: KindName, path: str, layers: int, heads: int, query: st
 
 def answer_port(model: ViT | TextEncoder, task: Task, *axes: str) -> Port:
     """Return the port of what the head returns."""
-    name = "embeddings" if task == "feature-extraction" else "logits"
+    name = EMBEDDINGS if task == "feature-extraction" else "logits"
     return float_port(name, *axes, model.width)
 
 

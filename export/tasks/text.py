@@ -14,6 +14,7 @@ from export.tasks.ports import (
     visible_port,
 )
 from export.traced import TracedTextEncoder
+from model.heads import Pool, first_state
 from model.text_encoder import TextEncoder, TextEncoderConfig
 
 
@@ -31,7 +32,9 @@ def text_model(
     scores: Scores = "softmax",
 ) -> Source:
     """Plan the graphs of an encoder that classifies texts, embeds them or fills their gaps."""
-    kind = encoder_kind(task, config.layers, config.heads, "source", prefix=1)
+    kind = encoder_kind(config.layers, config.heads, "source", prefix=1)
+    if isinstance(model.head, Pool) and model.head.pool is not first_state:
+        kind = kind.model_copy(update={"pooled": "all"})
     ports = [token_port("source"), visible_port("source")]
     upper_bounds: UpperBounds = {"source": config.vocabulary, "source_types": max(config.types, 1)}
     if config.types:
