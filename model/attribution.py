@@ -98,11 +98,15 @@ class Balanced(TorchFunctionMode):
     """
 
     def __torch_function__(
-        self, function: Any, types: Any, given: Sequence[Any] = (), options: Mapping[str, Any] | None = None
-    ) -> Any:  # noqa: ANN401 # the signature is torch's
+        self,
+        func: Callable[..., Any],
+        types: object,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> object:
         """Call a function by its rule, if it has one."""
-        rule = _RULES.get(function)
-        return rule(function, given, options or {}) if rule else function(*given, **(options or {}))
+        rule = _RULES.get(func)
+        return rule(func, args, kwargs or {}) if rule else func(*args, **(kwargs or {}))
 
 
 class Libra(NamedTuple):

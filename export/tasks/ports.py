@@ -106,18 +106,14 @@ def _libra_plan(traced: Traced, base: Plan, explained: list[Kind], sizes: dict[s
 
 def _integrated_plan(traced: Traced, base: Plan, explained: list[Kind], sizes: dict[str, int]) -> Plan:
     """Plan the graph of gradient times difference at one point between a baseline and the input, and of the score."""
-    blanks = [
-        port.model_copy(update={"name": f"{BASELINE}{port.name}"}) for port in base.inputs if port.name in EMBEDDED
-    ]
+    embedded = [port for port in base.inputs if port.name in EMBEDDED]
+    blanks = [port.model_copy(update={"name": f"{BASELINE}{port.name}"}) for port in embedded]
     points = [float_port(name, "batch") for name in ("blank", "point")]
     found = [float_port(kind.kind, "batch", sizes.get(kind.fed, kind.fed)) for kind in explained]
     inputs = (*base.inputs, *_score_controls(base), *blanks, *points)
-    bounds = base.upper_bounds | {
-        port.name: base.upper_bounds[port.name.removeprefix(BASELINE)]
-        for port in blanks
-        if port.name.removeprefix(BASELINE) in base.upper_bounds
-    }
-    return Plan("integrated", traced, inputs, (*found, float_port("score", "batch")), base.attentions, bounds)
+    bounds = {f"{BASELINE}{port.name}": base.upper_bounds.get(port.name, 256) for port in embedded}
+    outputs = (*found, float_port("score", "batch"))
+    return Plan("integrated", traced, inputs, outputs, base.attentions, {**base.upper_bounds, **bounds})
 
 
 def _score_controls(base: Plan) -> list[Port]:
