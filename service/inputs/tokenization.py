@@ -72,6 +72,15 @@ class TextTokenizer:
             )
         ]
 
+    def single(self, text: str) -> int | None:
+        """Return the token that a text is, or the entry of the vocabulary of that name; None if there is none."""
+        if len(text) > MAX_CHARACTERS_PER_TOKEN:
+            return None
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        entry: int | None = self._tokenizer.token_to_id(text)
+        unknown = getattr(self._tokenizer.model, "unk_token", None)  # models of other kinds have none
+        return ids[0] if len(ids) == 1 and self.piece(ids[0]) != unknown else entry
+
     def estimated_tokens(self, text: Text) -> int:
         """Return how many tokens a text probably has, without special ones, judging by the texts so far."""
         characters = len(text.text) + len(text.text_pair) if isinstance(text, Pair) else len(text)
