@@ -56,7 +56,7 @@ class TextTokenizer:
         return [
             Token(
                 index,
-                self._text(index, piece),
+                self.text_of(index, piece),
                 None if special else (start, stop),
                 type_,
                 sequence if len(texts) > 1 else None,
@@ -86,9 +86,11 @@ class TextTokenizer:
         characters = len(text.text) + len(text.text_pair) if isinstance(text, Pair) else len(text)
         return min(int(characters * self._tokens / self._characters), self._limit) if self._characters else 0
 
-    def _text(self, index: int, piece: str) -> str:
+    def text_of(self, index: int, piece: str = "") -> str:
+        """Return the text of one token, special ones included; for a token without a text, a piece of it."""
         if index not in self._texts:
-            self._texts[index] = self._tokenizer.decode([index], skip_special_tokens=False) or piece
+            decoded = self._tokenizer.decode([index], skip_special_tokens=False)
+            self._texts[index] = decoded or piece or self.piece(index)
         return self._texts[index]
 
     def decode(self, indices: Sequence[int]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from contract.manifest import Manifest
+from contract.manifest import BASELINE, Manifest
 from service.arrays import Array
 from service.inputs.model_input import ModelInput
 from service.options import Baseline
@@ -14,11 +14,34 @@ def baseline_controls(item: ModelInput, baseline: Baseline, manifest: Manifest) 
     """Return the inputs `baseline.<input>` and `blank` of the graph of integrated gradients, without the batch's axis.
 
     Pixels become black. Tokens become mask or padding tokens, except special ones and the masks that are asked about.
-    Zeros are states, not tokens: then the graph takes any tokens, and `blank` is 0.
+    The baseline `zero` is states of zeros: then the graph takes any tokens.
     """
-    names = [port.name for port in manifest.graphs["integrated"].inputs if port.name.startswith(PREFIX)]
-    controls: dict[str, Array] = {"blank": np.float32(baseline != "zero")[()]}
-    for name in names:
-        own = name.removeprefix(PREFIX)
-        controls[name] = _replaced(own, item, baseline, manifest) if baseline != "zero" else item.arrays[own]
+    controls: dict[str, Array] = {"blank": np.array(float(baseline != "zero"), np.float32)}
+    for port in manifest.graphs["integrated"].inputs:
+        if port.name.startswith(BASELINE):
+            axis = port.name.removeprefix(BASELINE)
+            own = item.arrays[axis]
+            controls[port.name] = own if baseline == "zero" else _replaced(axis, item, baseline, manifest)
     return controls
+
+
+def _replaced(axis: str, item: ModelInput, baseline: Baseline, manifest: Manifest) -> Array:
+    own = item.arrays[axis]
+    if axis == "pixels":
+        return np.zeros_like(own)
+    kept = item.special[axis].copy()
+    if axis == "source" and "masked" in item.arrays:
+        kept[item.arrays["masked"]] = True
+    return np.where(kept, own, _token(axis, baseline, manifest))
+
+
+def _token(axis: str, baseline: Baseline, manifest: Manifest) -> int:
+    """Return the token that replaces others. Targets with a tokenizer of their own have only a padding token."""
+    text, generation = manifest.text, manifest.generation
+    if axis == "target" and generation and generation.tokenizer:
+        token = generation.padding
+    else:
+        token = text and (text.mask if baseline == "mask" else text.padding)
+    if token is None:
+        raise ValueError(f"{axis}: the baseline {baseline} needs a token, given none")
+    return token
