@@ -112,8 +112,8 @@ def _against() -> PlainValidator:
                 raise PydanticCustomError("against", "{rule}", {"rule": rule}) from error
         if isinstance(found, dict) and len(found) == 1:
             ((name, given),) = found.items()
-            known, _ = _AGAINST.get(name, (None, ""))
-            if type(given) is known and (isinstance(given, str) or 0 <= given < 10**9):
+            known: Any = _AGAINST.get(name, (None, ""))[0]
+            if type(given) is known and (known is str or 0 <= given < 10**9):
                 return Against(name, given)
         raise PydanticCustomError("against", "{rule}", {"rule": rule})
 

@@ -37,11 +37,11 @@ def _replaced(axis: str, item: ModelInput, baseline: Baseline, manifest: Manifes
 
 def _token(axis: str, baseline: Baseline, manifest: Manifest) -> int:
     """Return the token that replaces others. Targets with a tokenizer of their own have only a padding token."""
-    text, generation = manifest.text, manifest.generation
+    text, generation, token = manifest.text, manifest.generation, None
     if axis == "target" and generation and generation.tokenizer:
         token = generation.padding
-    else:
-        token = text and (text.mask if baseline == "mask" else text.padding)
+    elif text:
+        token = text.mask if baseline == "mask" else text.padding
     if token is None:
         raise ValueError(f"{axis}: the baseline {baseline} needs a token, given none")
     return token

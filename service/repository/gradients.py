@@ -1,6 +1,6 @@
 """Gradient methods: what is asked of their graphs to explain scores of one input, and the maps that are read of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,20 +43,14 @@ async def explain_scores(
 
     Integrated gradients need targets that name their class or token, since the likeliest changes along the path.
     """
-    manifest, method = served.manifest, _gradient_method(query)
+    manifest = served.manifest
+    method, read = next((method, read) for method, read in READERS.items() if method == query.method)
     jobs = [job for target in targets for job in jobs_of(manifest, item, query, target, other)]
     found = await served.explain_scores(method, jobs, priority)
-    read = {"relevance": _read_relevance, "libra": _read_libra, "integrated": _read_integrated}[method]
     return [
         read(manifest, query, target, found[index * query.runs : (index + 1) * query.runs])
         for index, target in enumerate(targets)
     ]
-
-
-def _gradient_method(query: AttentionQuery) -> GradientMethod:
-    if query.method in ("raw", "rollout", "norm"):
-        raise ValueError(f"method: must explain a score, given {query.method}")
-    return query.method
 
 
 def jobs_of(
@@ -89,7 +83,7 @@ def _read_relevance(manifest: Manifest, query: AttentionQuery, target: Target, f
     values = {port.name: one[port.name][None] for port in ports}
     if query.summarized:  # the mean of all rows, without the identity that each starts from
         values = {
-            name: (rows[0] - np.eye(rows.shape[-1], dtype=rows.dtype)[list(target.rows)]).mean(0)[None, None]
+            name: (rows - np.eye(rows.shape[-1], dtype=rows.dtype)[list(target.rows)]).mean(1, keepdims=True)
             for name, rows in values.items()
         }
     return Explained(target, values, [{}], one[answer.name])
@@ -114,7 +108,7 @@ def _read_integrated(manifest: Manifest, query: AttentionQuery, target: Target, 
     *between, whole, blank = found
     kinds = [port.name for port in manifest.graphs["integrated"].outputs if port.name != "score"]
     values = {
-        name: np.mean([one[name] for one in between], axis=0, dtype=np.float64).astype(np.float32)[None, None]
+        name: np.asarray(np.mean([one[name] for one in between], axis=0, dtype=np.float64), np.float32)[None, None]
         for name in kinds
     }
     tokens, score, baseline = _total(values, 0), float(whole["score"]), float(blank["score"])
@@ -122,6 +116,13 @@ def _read_integrated(manifest: Manifest, query: AttentionQuery, target: Target, 
         "tokens": tokens, "score": score, "baseline": baseline, "error": tokens - (score - baseline),
     }  # fmt: skip
     return Explained(target, values, [{"completeness": completeness}], None)
+
+
+READERS: Mapping[GradientMethod, Callable[[Manifest, AttentionQuery, Target, Sequence[Found]], Explained]] = {
+    "relevance": _read_relevance,
+    "libra": _read_libra,
+    "integrated": _read_integrated,
+}
 
 
 def _total(values: Mapping[str, Array], layer: int) -> float:
