@@ -198,9 +198,18 @@ def test_the_root_mean_square_of_a_norm_is_a_constant(norm):
 
 def test_the_length_of_a_vector_is_a_constant():
     x = randn(3, 5)
-    lengths = x.square().sum(-1, keepdim=True).sqrt()
-    for function in (lambda x: x / x.norm(dim=1, keepdim=True), lambda x: torch.div(x, torch.norm(x, dim=1)[:, None])):
-        assert_same(gradient(function, x)[0], (1 / lengths).expand(3, 5))
+    inverse = 1 / x.square().sum(-1, keepdim=True).sqrt()
+    assert_same(gradient(lambda x: x * x.norm(dim=1, keepdim=True) ** -1, x)[0], inverse.expand(3, 5))
+    assert_same(gradient(lambda x: x * torch.norm(x, dim=1, keepdim=True) ** -1, x)[0], inverse.expand(3, 5))
+
+
+@pytest.mark.parametrize("quotient", [torch.div, torch.Tensor.div, lambda x, divisor: x / divisor])
+def test_a_divisor_is_a_constant(quotient):
+    x, divisor = randn(7), randn(7, seed=2)
+    of_x, of_divisor = gradient(quotient, x, divisor)
+    assert_same(of_x, 1 / divisor)
+    assert of_divisor is None
+    assert_same(gradient(lambda x: quotient(x, 4), x)[0], torch.full((7,), 0.25).double())
 
 
 def test_equal_largest_tokens_share_a_maximum():
