@@ -49,18 +49,17 @@ async def predict(
     given, cut = [*parsed.inputs], [truncate] * len(parsed.inputs)
     if compared:
         given, cut = [*given, compared.given], [*cut, compared.truncate]
-    queue, cost = served.cost(modality.likely_lengths(given), attention=query is not None)
+    likely = _shown(query, modality.likely_lengths(given), len(parsed.inputs))
+    queue, cost = served.cost(likely, attention=query is not None)
     with queue.permit(cost, options.priority):  # without room, texts would be tokenized in vain
         pending = await modality.prepare(state, given, cut)
+    lengths = _shown(query, [one.lengths for one in pending], len(parsed.inputs))
     opposite = pending.pop() if compared else None
-    lengths = [one.lengths for one in pending]
-    if isinstance(options, FillMaskOptions):
-        options.check_size(sum(one["masked"] for one in lengths), state.settings.max_answer_bytes)
-    if query and opposite and query.options.sides == "both":  # it is explained by each input
-        lengths += [opposite.lengths] * len(pending)
     targets = [query.count_targets(one.get("masked", 1)) if query else 1 for one in lengths]
     if query:
         check_size(query, lengths, targets, state.settings.max_answer_bytes)
+    if isinstance(options, FillMaskOptions):
+        options.check_size(sum(one["masked"] for one in lengths), state.settings.max_answer_bytes)
 
     async def answer(one: PendingInput, count: int, other: Other | None) -> Result:
         item = await one.decode()
@@ -90,6 +89,12 @@ async def predict(
         stored = StoredRequest(served.manifest.name, served.manifest.version, tuple(parsed.inputs), truncate)
         # within the permits: maps take memory and time until they are written
         return await store_and_respond(request, state, served, modality, results, query, stored, options)
+
+
+def _shown(query: AttentionQuery | None, lengths: list[Mapping[str, int]], count: int) -> list[Mapping[str, int]]:
+    """Return the lengths of the inputs that an answer is of: so many and, with both sides, the other one each time."""
+    both = query is not None and query.options.sides == "both"
+    return lengths[:count] + (lengths[count:] * count if both else [])
 
 
 def _costs(
