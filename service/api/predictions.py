@@ -10,7 +10,6 @@ from service.api import responses
 from service.api.modalities import Modality, PendingInput, permit_decoding
 from service.api.other_input import read_other
 from service.api.request_parsing import MEDIA_TYPES, ParsedRequest, negotiate
-from service.batching.admission import Budget
 from service.concurrency import together
 from service.errors import Unacceptable
 from service.explanations.answer import AttentionAnswer, npz
@@ -76,10 +75,8 @@ async def predict(
             return show(prediction)
         return await state.present(served.manifest.name, served.prediction_budget, show, prediction)
 
-    with contextlib.ExitStack() as permits:
-        for queue, cost in _costs(served, query, lengths, targets, opposite):
-            permits.enter_context(queue.permit(cost, options.priority))
-        permits.enter_context(permit_decoding(pending, options))
+    admitted = _admitted(served, query, lengths, targets, opposite, options)
+    with admitted, permit_decoding(pending, options):
         other = None
         if compared and opposite:
             item = await opposite.decode()
@@ -97,21 +94,27 @@ def _shown(query: AttentionQuery | None, lengths: list[Mapping[str, int]], count
     return lengths[:count] + (lengths[count:] * count if both else [])
 
 
-def _costs(
+@contextlib.contextmanager
+def _admitted(
     served: Predictor,
     query: AttentionQuery | None,
     lengths: Sequence[Mapping[str, int]],
     targets: Sequence[int],
     opposite: PendingInput | None,
-) -> Iterator[tuple[Budget, int]]:
-    """Return what a request costs, and in which queues: its inputs, the one that it compares them with, its curves."""
+    options: RequestOptions,
+) -> Iterator[None]:
+    """Hold what a request costs: its inputs, the one that they are compared with, and curves. Raises Busy."""
     runs = max(targets) * (query.runs if query else 1)
-    yield served.cost(lengths, attention=query is not None, runs=runs)
+    costs = [served.cost(lengths, attention=query is not None, runs=runs)]
     if opposite:
-        yield served.cost([opposite.lengths], attention=False)
+        costs.append(served.cost([opposite.lengths], attention=False))
     if query and query.options.evaluate:
         curves = faithfulness.count_predictions(query.options.evaluate)
-        yield served.cost([*lengths] * curves, attention=False)
+        costs.append(served.cost([*lengths] * curves, attention=False))
+    with contextlib.ExitStack() as permits:
+        for queue, cost in costs:
+            permits.enter_context(queue.permit(cost, options.priority))
+        yield
 
 
 def attention_query(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from service.options import MOST_OPTION_CHARACTERS
 from tests.conftest import ROOT, once, served
 from tests.samples.api_keys import EVERY_SCOPE, bearer, line
 
@@ -189,6 +190,18 @@ def test_attention_by_id_is_against_another_id(client):
     drawn = client.get(f"/v1/attention/{sent}", params={**asked, "format": "png"})
     assert drawn.headers["Content-Type"] == "image/png"
     assert Image.open(io.BytesIO(drawn.content)).size[0] > 100
+
+
+@pytest.mark.parametrize("where", ["beside", "inside"])
+def test_the_other_image_may_be_larger_than_any_other_option(client, where):
+    other = text_of((ROOT / "tests/data/digits/three-photo.jpg").read_bytes())
+    assert len(other) > MOST_OPTION_CHARACTERS
+    options = {"method": "libra", "against": {"image": other}}
+    body = options if where == "beside" else {"attention": options}
+    answer = client.post(f"{DINO}/attention", json={"images": [text_of(SEVEN)], **body})
+    assert answer.status_code == 200, answer.text
+    refused = client.post(f"{DINO}/attention", files={"image": SEVEN}, data={**options, "against": json.dumps(options)})
+    assert refused.status_code == 400
 
 
 # refusals
