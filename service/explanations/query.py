@@ -248,7 +248,7 @@ def _check_one_row(query: AttentionQuery) -> None:
     """Refuse an evaluation of more than one map of one row."""
     (one,) = query.kinds
     maps = query.count_maps(one, len(query.targets or (-1,)))
-    if maps * one.maps_of_heads * len(one.rows(one.kind.length)) != 1:
+    if maps * one.maps_of_heads * query.count_rows(one, {one.kind.query: one.kind.length}) != 1:
         raise Unacceptable("evaluate: needs one map of one row; ask for one layer, fused heads, one query and target")
 
 
