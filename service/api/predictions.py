@@ -1,13 +1,14 @@
 """Predictions in one pass: a request's inputs are checked, admitted, run, and answered, with attention if asked."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from service.api import responses
 from service.api.modalities import Modality, PendingInput, permit_decoding
+from service.api.other_input import read_other
 from service.api.request_parsing import MEDIA_TYPES, ParsedRequest, negotiate
 from service.concurrency import together
 from service.errors import Unacceptable
@@ -17,7 +18,7 @@ from service.explanations.query import AttentionQuery
 from service.http.exchange import exchange_of
 from service.options import FillMaskOptions, RequestOptions, TextOptions
 from service.repository import faithfulness
-from service.repository.explain import explain
+from service.repository.explain import Other, explain
 from service.repository.predictor import Predictor
 from service.repository.served_model import Prediction, ServedModel
 from service.state import State
@@ -43,22 +44,28 @@ async def predict(
     """
     query = attention_query(request, served, parsed, required=show is None)
     truncate = isinstance(options, TextOptions) and options.truncate
-    queue, cost = served.cost(modality.likely_lengths(parsed.inputs), attention=query is not None)
+    compared = await read_other(request, state, served, query, truncate=truncate)
+    given, cut = [*parsed.inputs], [truncate] * len(parsed.inputs)
+    if compared:
+        given, cut = [*given, compared.given], [*cut, compared.truncate]
+    likely = _shown(query, modality.likely_lengths(given), len(parsed.inputs))
+    queue, cost = served.cost(likely, attention=query is not None)
     with queue.permit(cost, options.priority):  # without room, texts would be tokenized in vain
-        pending = await modality.prepare(state, parsed.inputs, truncate=truncate)
-    lengths = [one.lengths for one in pending]
+        pending = await modality.prepare(state, given, cut)
+    lengths = _shown(query, [one.lengths for one in pending], len(parsed.inputs))
+    opposite = pending.pop() if compared else None
     targets = [query.count_targets(one.get("masked", 1)) if query else 1 for one in lengths]
     if query:
         check_size(query, lengths, targets, state.settings.max_answer_bytes)
     if isinstance(options, FillMaskOptions):
         options.check_size(sum(one["masked"] for one in lengths), state.settings.max_answer_bytes)
 
-    async def answer(one: PendingInput, count: int) -> Result:
+    async def answer(one: PendingInput, count: int, other: Other | None) -> Result:
         item = await one.decode()
         if query is None:
             return await shown(await served.predict(item, options.priority)), None
         check_picture(query, item.lengths, item.picture, count, state.settings.max_image_pixels)
-        prediction, explained = await explain(served, item, query, one.text, options.priority)
+        prediction, explained = await explain(served, item, query, one.text, options.priority, other)
         return await shown(prediction), explained
 
     async def shown(prediction: Prediction) -> dict[str, object]:
@@ -68,19 +75,46 @@ async def predict(
             return show(prediction)
         return await state.present(served.manifest.name, served.prediction_budget, show, prediction)
 
-    curves = faithfulness.count_predictions(query.options.evaluate) if query and query.options.evaluate else 0
-    with contextlib.ExitStack() as permits:
-        runs = max(targets) * (query.runs if query else 1)
-        queue, cost = served.cost(lengths, attention=query is not None, runs=runs)
-        permits.enter_context(queue.permit(cost, options.priority))
-        if curves:
-            queue, cost = served.cost(lengths * curves, attention=False)
-            permits.enter_context(queue.permit(cost, options.priority))
-        permits.enter_context(permit_decoding(pending, options))
-        results = await together(answer(one, count) for one, count in zip(pending, targets, strict=True))
+    admitted = _admitted(served, query, lengths, targets, opposite, options)
+    with admitted, permit_decoding(pending, options):
+        other = None
+        if compared and opposite:
+            item = await opposite.decode()
+            vector = await served.predict(item, options.priority)
+            other = Other(item, opposite.text, vector, compared.name)
+        results = await together(answer(one, count, other) for one, count in zip(pending, targets, strict=False))
         stored = StoredRequest(served.manifest.name, served.manifest.version, tuple(parsed.inputs), truncate)
         # within the permits: maps take memory and time until they are written
         return await store_and_respond(request, state, served, modality, results, query, stored, options)
+
+
+def _shown(query: AttentionQuery | None, lengths: list[Mapping[str, int]], count: int) -> list[Mapping[str, int]]:
+    """Return the lengths of the inputs that an answer is of: so many and, with both sides, the other one each time."""
+    both = query is not None and query.options.sides == "both"
+    return lengths[:count] + (lengths[count:] * count if both else [])
+
+
+@contextlib.contextmanager
+def _admitted(
+    served: Predictor,
+    query: AttentionQuery | None,
+    lengths: Sequence[Mapping[str, int]],
+    targets: Sequence[int],
+    opposite: PendingInput | None,
+    options: RequestOptions,
+) -> Iterator[None]:
+    """Hold what a request costs: its inputs, the one that they are compared with, and curves. Raises Busy."""
+    runs = max(targets) * (query.runs if query else 1)
+    costs = [served.cost(lengths, attention=query is not None, runs=runs)]
+    if opposite:
+        costs.append(served.cost([opposite.lengths], attention=False))
+    if query and query.options.evaluate:
+        curves = faithfulness.count_predictions(query.options.evaluate)
+        costs.append(served.cost([*lengths] * curves, attention=False))
+    with contextlib.ExitStack() as permits:
+        for queue, cost in costs:
+            permits.enter_context(queue.permit(cost, options.priority))
+        yield
 
 
 def attention_query(
