@@ -1,0 +1,4 @@
+"""The text of docs/quality.md around its tables."""
+
+TEMPLATE = """{glyphs}{spots}{digits}{captions}{reversal}{minilm}{judge}{cost}{random_weights}{dates}{layers}{best}{asked}
+"""
