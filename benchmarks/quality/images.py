@@ -24,7 +24,11 @@ Report = Callable[[str], None]
 ALL = (*METHODS, *REFERENCES)
 UNSEEN = 10**6
 """The seed of held-out pictures, which no training draws from."""
-SETTINGS = {"sigmoid, one": (glyphs.SIGMOID, 1), "sigmoid, two": (glyphs.SIGMOID, 2), "softmax, one": (glyphs.SOFTMAX, 1)}
+SETTINGS = {
+    "sigmoid, one": (glyphs.SIGMOID, 1),
+    "sigmoid, two": (glyphs.SIGMOID, 2),
+    "softmax, one": (glyphs.SOFTMAX, 1),
+}
 REINITIALISED = 3
 """Models of random weights that each map is compared with."""
 COMPARED = 100
@@ -45,9 +49,7 @@ def patch_maps(source: Source, method: str, subject: Subject) -> np.ndarray:
 # Known truth.
 
 
-def known_truth(
-    source: Source, drawn: glyphs.Pictures | spots.Spots, number: int
-) -> tuple[float, Subject, np.ndarray]:
+def known_truth(source: Source, drawn: glyphs.Pictures | spots.Spots, number: int) -> tuple[float, Subject, np.ndarray]:
     """Return the share of pictures answered rightly, and of these each figure that is there with its evidence.
 
     A picture with two figures is asked for each. For one of two by `softmax` there is no right answer.
@@ -187,7 +189,10 @@ def digit_table(source: Source, report: Report) -> dict:
     found: dict = {"scans": len(areas["raw"]["deletion"]), "methods": {}}
     for method, own in areas.items():
         found["methods"][method] = {
-            name: {"area": measures.interval(values), "less rollout": measures.interval(values - areas["rollout"][name])}
+            name: {
+                "area": measures.interval(values),
+                "less rollout": measures.interval(values - areas["rollout"][name]),
+            }
             for name, values in own.items()
         }
     report("digits, random weights")

@@ -42,7 +42,7 @@ class Subject:
     position: Tensor | None = None
     """Where in a sequence of answers the token stands, (batch)."""
     row: Tensor | None = None
-    """The row of the maps that stands for the answer, (batch). None: the mean over all rows, as for a mean of states."""
+    """The row of the maps that stands for the answer, (batch). None: the mean over all rows, for a mean of states."""
     visible: Tensor | None = None
     """True where there is a token, (batch, key); None where there is always one."""
 

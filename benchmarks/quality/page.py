@@ -9,7 +9,11 @@ from benchmarks.quality.template import TEMPLATE
 from contract.manifest import Recommendation
 
 NOT_MEASURED = "not measured"
-WORDS = {"raw": "`raw`, last layer", "norm": "`norm`, last layer", **{name: name for name in (*REFERENCES, "brightness")}}
+WORDS = {
+    "raw": "`raw`, last layer",
+    "norm": "`norm`, last layer",
+    **{name: name for name in (*REFERENCES, "brightness")},
+}
 DATES = ("dates", "dates-clm", "dates-mlm")
 
 
@@ -30,7 +34,8 @@ def written(results: Mapping[str, Any]) -> str:
     made["dates"] = alignment({name: results[name] for name in DATES if name in results})
     made["layers"] = layers(results["dates"]["layers"]) if "dates" in results else NOT_MEASURED
     made["best"] = best(recommendations(results))
-    made["asked"] = asked(results.get("glyphs", {}))
+    made["asked"] = asked(results["glyphs"]) if "glyphs" in results else NOT_MEASURED
+    made |= {f"short_{name}": line(results[name]) if name in results else NOT_MEASURED for name, line in SHORT.items()}
     return TEMPLATE.format(**made)
 
 
@@ -51,7 +56,7 @@ def ordered(found: Iterable[str]) -> list[str]:
     return sorted(found, key=known.index)
 
 
-def _spread(values: Sequence[float], digits: int = 3) -> str:
+def spread(values: Sequence[float], digits: int = 3) -> str:
     """Return the mean, and the least and the most of several seeds."""
     mean = statistics.mean(values)
     if len(values) == 1 or f"{min(values):.{digits}f}" == f"{max(values):.{digits}f}":
@@ -71,7 +76,7 @@ def located(found: Mapping[str, Any], digits: int) -> str:
     made = []
     for measure in ("pointing", "mass", "precision"):
         rows = [
-            [named(method), *(_spread(_by_seed(setting, method, measure), digits) for setting in found.values())]
+            [named(method), *(spread(_by_seed(setting, method, measure), digits) for setting in found.values())]
             for method in ordered(_methods(found))
         ]
         made.append(table([f"*{measure}*", *found], rows))
@@ -85,7 +90,10 @@ def _methods(found: Mapping[str, Any]) -> Iterable[str]:
 def spots(found: Mapping[str, Any]) -> str:
     """Return the table of spots: pointing alone."""
     rows = [
-        [named(method), *(", ".join(f"{one:.2f}" for one in _by_seed(setting, method, "pointing")) for setting in found.values())]
+        [
+            named(method),
+            *(", ".join(f"{one:.2f}" for one in _by_seed(setting, method, "pointing")) for setting in found.values()),
+        ]
         for method in ordered(_methods(found))
     ]
     return table(["pointing, seeds 0, 1, 2", *found], rows)
@@ -95,7 +103,7 @@ def asked(found: Mapping[str, Any]) -> str:
     """Return how many pictures are answered rightly, and how many patches are evidence."""
     lines = []
     for name, setting in found.items():
-        right = _spread([seed["right"] for seed in setting.values()])
+        right = spread([seed["right"] for seed in setting.values()])
         touched = statistics.mean(seed["touched"] for seed in setting.values())
         lines.append(f"{name}: {right} of the pictures are answered rightly, {touched:.1f} patches touch a glyph")
     return "; ".join(lines)
@@ -114,7 +122,10 @@ def random_weights(results: Mapping[str, Any]) -> str:
         return NOT_MEASURED
     some = ordered(next(iter(columns.values())))
     rows = [
-        [named(method), *(f"{statistics.mean(own[method]):+.2f} ({_least_most(own[method])})" for own in columns.values())]
+        [
+            named(method),
+            *(f"{statistics.mean(own[method]):+.2f} ({_least_most(own[method])})" for own in columns.values()),
+        ]
         for method in some
     ]
     return table(["", *columns], rows)
@@ -147,7 +158,9 @@ def curves(found: Mapping[str, Any]) -> str:
         ]
         for method, own in ((method, found["methods"][method]) for method in ordered(found["methods"]))
     ]
-    return table(["", "deletion (lower is better)", "less rollout", "insertion (higher is better)", "less rollout"], rows)
+    return table(
+        ["", "deletion (lower is better)", "less rollout", "insertion (higher is better)", "less rollout"], rows
+    )
 
 
 def captions(found: Mapping[str, Any]) -> str:
@@ -182,7 +195,10 @@ def alignment(found: Mapping[str, Any]) -> str:
 def layers(found: Mapping[str, Sequence[float]]) -> str:
     """Return errors by layer."""
     count = len(next(iter(found.values())))
-    rows = [[f"`{name.split(',')[0]}`,{name.split(',')[1]}", *(f"{error:.2f}" for error in own)] for name, own in found.items()]
+    rows = [
+        [f"`{name.split(',')[0]}`,{name.split(',')[1]}", *(f"{error:.2f}" for error in own)]
+        for name, own in found.items()
+    ]
     return table(["`dates`: method, row", *(f"layer {layer}" for layer in range(count))], rows)
 
 
@@ -190,7 +206,10 @@ def rows_of_reversal(found: Mapping[str, Any]) -> str:
     """Return errors of a reversed sequence: in the best layer for raw and norm."""
     seeds = list(found.values())
     rows = [
-        [f"`{name.split(',')[0]}`,{name.split(',')[1]}, best layer", ", ".join(f"{min(seed['layers'][name]):.2f}" for seed in seeds)]
+        [
+            f"`{name.split(',')[0]}`,{name.split(',')[1]}, best layer",
+            ", ".join(f"{min(seed['layers'][name]):.2f}" for seed in seeds),
+        ]
         for name in seeds[0]["layers"]
     ]
     rows += [
@@ -235,6 +254,56 @@ def cost(found: Mapping[str, Mapping[str, float]]) -> str:
     return table(["", *(f"`{name}`" for name in found)], rows)
 
 
+# In short.
+
+
+def short_glyphs(found: Mapping[str, Any]) -> str:
+    """Return how well libra points in the worst setting, beside relevance and rollout."""
+    means = {
+        method: [statistics.mean(_by_seed(setting, method, "pointing")) for setting in found.values()]
+        for method in ("libra", "relevance", "rollout")
+    }
+    own, *others = (f"{min(values):.2f} to {max(values):.2f}" for values in means.values())
+    return f"its hottest patch is evidence in {own} (`relevance`: {others[0]}; `rollout`: {others[1]})"
+
+
+def short_digits(found: Mapping[str, Any]) -> str:
+    """Return the deletion areas."""
+    areas = {method: found["methods"][method]["deletion"]["area"][0] for method in ("integrated", "libra", "rollout")}
+    return "deletion on `digits`: " + ", ".join(f"`{method}` {area:.3f}" for method, area in areas.items())
+
+
+def short_dates(found: Mapping[str, Any]) -> str:
+    """Return the alignment errors."""
+    errors = {method: found["methods"][method]["error"] for method in ("libra", "relevance", "integrated")}
+    return "wrong on `dates`: " + ", ".join(f"`{method}` {error:.2f}" for method, error in errors.items())
+
+
+def short_minilm(found: Mapping[str, Any]) -> str:
+    """Return how often the shared noun is the hottest token."""
+    shares = {method: found["methods"][method]["hottest"] for method in ("libra", "integrated", "relevance", "rollout")}
+    return "the shared noun is the hottest token: " + ", ".join(
+        f"`{name}` {share:.2f}" for name, share in shares.items()
+    )
+
+
+def short_captions(found: Mapping[str, Any]) -> str:
+    """Return how often the hottest cell is on the word's digit."""
+    return (
+        ", ".join(f"`{name}` {own['on'] / own['words']:.2f}" for name, own in found.items())
+        + " of words on their digit"
+    )
+
+
+SHORT: dict[str, Callable[[Any], str]] = {
+    "glyphs": short_glyphs,
+    "digits": short_digits,
+    "dates": short_dates,
+    "minilm": short_minilm,
+    "captions": short_captions,
+}
+
+
 # Recommendations.
 
 
@@ -260,7 +329,9 @@ def recommendations(results: Mapping[str, Any]) -> dict[str, Recommendation]:
         found["minilm"] = _recommended("share of nouns that are the hottest token, higher is better", shares, order)
     for name, one in results.get("captions", {}).items():
         share = {"raw": one["on"] / one["words"]}
-        found[name] = _recommended("share of words whose hottest cell is on their digit, higher is better", share, share)
+        found[name] = _recommended(
+            "share of words whose hottest cell is on their digit, higher is better", share, share
+        )
     return found
 
 
@@ -271,5 +342,7 @@ def _recommended(measure: str, values: Mapping[str, float], order: Mapping[str, 
 
 def best(found: Mapping[str, Recommendation]) -> str:
     """Return the recommendations as a table."""
-    rows = [[f"`{name}`", f"`{one.method}`", one.measure, f"{one.values[one.method]:.3f}"] for name, one in found.items()]
+    rows = [
+        [f"`{name}`", f"`{one.method}`", one.measure, f"{one.values[one.method]:.3f}"] for name, one in found.items()
+    ]
     return table(["model", "`method=best` is", "by", "its figure"], rows) if rows else NOT_MEASURED

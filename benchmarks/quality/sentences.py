@@ -33,7 +33,7 @@ def pairs() -> list[tuple[str, str, str]]:
 
 
 def of_pairs(source: Source) -> tuple[Subject, np.ndarray]:
-    """Return the first sentences, explained for the cosine with the second, and where (batch, token) the noun stands."""
+    """Return the first sentences, explained for the cosine with the second, and where the noun is: (batch, token)."""
     tokenizer = Tokenizer.from_str(source.tokenizer)
     tokenizer.no_truncation()
     tokenizer.enable_padding(pad_id=tokenizer.token_to_id("[PAD]"))
@@ -55,5 +55,3 @@ def of_pairs(source: Source) -> tuple[Subject, np.ndarray]:
 def _inputs(encoded: list) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     ids, visible = (torch.tensor([getattr(one, name) for one in encoded]) for name in ("ids", "attention_mask"))
     return ids, visible.bool(), torch.zeros_like(ids)
-
-

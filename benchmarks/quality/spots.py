@@ -1,4 +1,4 @@
-"""Pictures of coloured patches of which some have a texture, and a small ViT that names their colours: seconds to train.
+"""Pictures of coloured patches of which some have a texture, and a small ViT that names the colours of these.
 
 The classes are the colours of the textured patches, so the evidence is one patch for each.
 """

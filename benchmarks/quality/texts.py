@@ -52,13 +52,13 @@ def reversal_table(seeds: tuple[int, ...], report: Report) -> dict:
     return found
 
 
-def sentence_table(source: Source, report: Report) -> dict:
+def sentence_table(source: Source, report: Report, wanted=ALL) -> dict:
     """Measure in how many pairs the noun is the hottest token, of all and of those that are words."""
     subject, noun = sentences.of_pairs(source)
     tokens = torch.arange(noun.shape[1])
     words = ((tokens > 0) & (tokens < subject.visible.sum(1, keepdim=True) - 1)).numpy()
     found: dict = {"pairs": len(noun), "methods": {}}
-    for method in ALL:
+    for method in wanted:
         report(f"minilm, {method}")
         maps = methods.explain(source, method, subject)
         hits = measures.hits(maps, noun)
