@@ -57,6 +57,7 @@ def judged() -> dict | None:
 
 PARTS: dict[str, Callable[[], dict | None]] = {
     "glyphs": lambda: images.glyph_tables(SEEDS, TRAINED, GLYPHS, report),
+    "resting": lambda: images.resting_tables(SEEDS, TRAINED, GLYPHS, report),
     "spots": lambda: images.spot_tables(SEEDS, SPOTS, report),
     "digits": lambda: images.digit_table(SOURCES["digits"](), report),
     "captions": lambda: images.caption_table(report),

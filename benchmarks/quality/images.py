@@ -131,6 +131,40 @@ def glyph_tables(seeds: tuple[int, ...], folder: Path, count: int, report: Repor
     return found
 
 
+def resting(source: Source, count: int, wanted=ALL) -> dict:
+    """Measure the right answers to pictures of one glyph that are others without the glyph: the rest do not rest on it.
+
+    A model that takes one class for granted unless it sees another need not look for its glyph.
+    """
+    drawn, without = (glyphs.pictures(count, torch.Generator().manual_seed(UNSEEN), number) for number in (1, 0))
+
+    def answers(pixels: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            logits = torch.cat([source.traced.observe(part).answer for part in pixels.split(100)])
+        return logits > 0 if source.scores == glyphs.SIGMOID else F.one_hot(logits.argmax(1), logits.shape[1]) > 0
+
+    there = drawn.present.bool()
+    right, still = (answers(drawn.pixels) == there).all(1), (answers(without.pixels) & there).any(1)
+    counted = right & ~still
+    none = answers(glyphs.pictures(count, torch.Generator().manual_seed(UNSEEN + 1), 0).pixels).double().mean(0)
+    subject = of_images(drawn.pixels[counted], drawn.present.argmax(1)[counted])
+    return {
+        "resting": float(counted.sum() / right.sum()),
+        "granted": max(zip(none.tolist(), glyphs.NAMES, strict=True)),
+        "methods": located(source, subject, drawn.evidence[there][counted].numpy(), wanted),
+    }
+
+
+def resting_tables(seeds: tuple[int, ...], folder: Path, count: int, report: Report) -> dict:
+    """Measure them in both settings with one glyph."""
+    found: dict = {"sigmoid, one": {}, "softmax, one": {}}
+    for name, own in found.items():
+        for seed in seeds:
+            report(f"answers that rest on the glyph, {name}, seed {seed}")
+            own[str(seed)] = resting(glyph_reader(seed, SETTINGS[name][0], folder), count)
+    return found
+
+
 def spot_tables(seeds: tuple[int, ...], count: int, report: Report) -> dict:
     """Measure all methods on spots."""
     found: dict = {name: {} for name in SETTINGS}

@@ -21,6 +21,7 @@ def written(results: Mapping[str, Any]) -> str:
     """Return the page. A part that was not measured is said to be missing."""
     tables: dict[str, Callable[[Any], str]] = {
         "glyphs": lambda found: located(found, 3),
+        "resting": resting,
         "spots": spots,
         "digits": curves,
         "captions": captions,
@@ -87,6 +88,28 @@ def _methods(found: Mapping[str, Any]) -> Iterable[str]:
     return next(iter(next(iter(found.values())).values()))["methods"]
 
 
+def resting(found: Mapping[str, Any]) -> str:
+    """Return pointing and mass of the answers that rest on the glyph, and what is answered without one."""
+    head = [f"*{measure}*, {name}" for measure in ("pointing", "mass") for name in found]
+    rows = [
+        [
+            named(method),
+            *(
+                spread(_by_seed(setting, method, measure))
+                for measure in ("pointing", "mass")
+                for setting in found.values()
+            ),
+        ]
+        for method in ordered(_methods(found))
+    ]
+    counted = (f"{name}: {spread([seed['resting'] for seed in setting.values()])}" for name, setting in found.items())
+    granted = (f"{share:.2f} `{name}`" for share, name in (seed["granted"] for seed in found["softmax, one"].values()))
+    return (
+        f"Without any glyph, the models with a softmax answer, by seed: {', '.join(granted)}. Of the right answers, those "
+        f"counted here are: {'; '.join(counted)}.\n\n{table(['', *head], rows)}"
+    )
+
+
 def spots(found: Mapping[str, Any]) -> str:
     """Return the table of spots: pointing alone."""
     rows = [
@@ -120,7 +143,7 @@ def random_weights(results: Mapping[str, Any]) -> str:
         columns["`digits`"] = results["digits"]["random weights"]
     if not columns:
         return NOT_MEASURED
-    some = ordered(next(iter(columns.values())))
+    some = [method for method in ordered(next(iter(columns.values()))) if method != "random"]  # it knows of no model
     rows = [
         [
             named(method),

@@ -47,6 +47,12 @@ are 400 pictures that it has not seen. Evidence are the patches that ink of the 
 
 {glyphs}
 
+Of five glyphs of which exactly one is there, four suffice: a model with a softmax may take one for granted unless it sees
+another, and then the answer does not rest on the glyph, so that the truth is not where we put it. Therefore the same for
+the answers that do rest on it: with the glyph left out of the same picture, the answer is another.
+
+{resting}
+
 ## Known truth: textured patches
 
 Images of 6 x 6 patches in four colours; the classes are the colours of the patches that have a texture, one or two of
