@@ -105,8 +105,8 @@ def resting(found: Mapping[str, Any]) -> str:
     counted = (f"{name}: {spread([seed['resting'] for seed in setting.values()])}" for name, setting in found.items())
     granted = (f"{share:.2f} `{name}`" for share, name in (seed["granted"] for seed in found["softmax, one"].values()))
     return (
-        f"Without any glyph, the models with a softmax answer, by seed: {', '.join(granted)}. Of the right answers, those "
-        f"counted here are: {'; '.join(counted)}.\n\n{table(['', *head], rows)}"
+        f"Without any glyph, the models with a softmax answer, by seed: {', '.join(granted)}. Of the right answers, "
+        f"those counted here are: {'; '.join(counted)}.\n\n{table(['', *head], rows)}"
     )
 
 
