@@ -85,8 +85,9 @@ def main() -> int:
         if name in wanted or (not wanted and name not in results):
             found = measure()
             if found is not None:
-                results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-                RESULTS.write_text(json.dumps(results | {name: found}, indent=1) + "\n", encoding="utf-8")
+                results[name] = found
+                ordered = {part: results[part] for part in PARTS if part in results}
+                RESULTS.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
     results = json.loads(RESULTS.read_text())
     PAGE.write_text(page.written(results), encoding="utf-8")
     for name, best in page.recommendations(results).items():

@@ -124,12 +124,15 @@ def spots(found: Mapping[str, Any]) -> str:
 
 def asked(found: Mapping[str, Any]) -> str:
     """Return how many pictures are answered rightly, and how many patches are evidence."""
-    lines = []
-    for name, setting in found.items():
-        right = spread([seed["right"] for seed in setting.values()])
-        touched = statistics.mean(seed["touched"] for seed in setting.values())
-        lines.append(f"{name}: {right} of the pictures are answered rightly, {touched:.1f} patches touch a glyph")
-    return "; ".join(lines)
+    rows = [
+        [
+            name,
+            spread([seed["right"] for seed in setting.values()]),
+            f"{statistics.mean(seed['touched'] for seed in setting.values()):.1f}",
+        ]
+        for name, setting in found.items()
+    ]
+    return table(["setting", "pictures answered rightly", "patches that a glyph touches"], rows)
 
 
 def random_weights(results: Mapping[str, Any]) -> str:

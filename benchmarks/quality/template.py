@@ -3,15 +3,16 @@
 TEMPLATE = """# Which explanation to trust
 
 Written by `make quality`, which measures what is missing in [quality.json](quality.json); nothing here is written by
-hand. `make quality ARGS="digits minilm"` measures these parts anew (all of them take about an hour, most of it for
-training). The code is in `benchmarks/quality/`. [attention.md](attention.md) says what the methods are.
+hand. `make quality ARGS="digits minilm"` measures these parts anew. All of them take about half an hour of one CPU
+core, half of it for training; `build/quality/` keeps what was trained. The code is in `benchmarks/quality/`.
+[attention.md](attention.md) says what the methods are.
 
 ## In short
 
 | Question | Method | Because |
 |---|---|---|
 | What speaks for this class, and what for that one? | `libra` | {short_glyphs} |
-| Which part of an image must stay for the answer to stay? | `integrated`, or `libra` at a small part of the cost | {short_digits} |
+| Which part of an image must stay for the answer to stay? | `integrated`; for one thing on a plain ground also `rollout`, at a small part of the cost | {short_digits} |
 | Which token of the source does this generated or masked token come from? | `libra` | {short_dates} |
 | Which words make two texts alike? | `libra` | {short_minilm} |
 | Where did a recurrent decoder look before a word? | `raw`, which is all that it has | {short_captions} |
@@ -34,22 +35,24 @@ takes 16 steps from the first baseline that a model has: a black image, mask tok
 compare with. After a mean over seeds stand the least and the most of three seeds; after ± and in brackets with 95 %
 stands an interval of 95 %: of a mean by its standard error, of a share by Wilson. All of it ran on two CPU cores.
 
-Only right answers are explained. *Pointing*: the share in which the hottest patch or token is evidence. *Mass*: the
-share of the positive part of a map that lies on the evidence. *Precision*: of the k hottest patches, the share that
-is evidence, where k patches are (Arras et al. 2022).
+Only right answers are explained, but for `digits` and `minilm`, where all are. *Pointing*: the share in which the
+hottest patch or token is evidence. *Mass*: the share of the positive part of a map that lies on the evidence.
+*Precision*: of the k hottest patches, the share that is evidence, where k patches are (Arras et al. 2022).
 
 ## Known truth: glyphs among distractors
 
 A Vision Transformer (48 x 48 pixels, patches of 6, four layers) says which of five glyphs stand in a picture, beside
 three to five other figures of the same size. It is trained here with seeds 0, 1 and 2, in three settings: each glyph
 a sigmoid, one in the picture; the same with two in the picture, asked for each; a softmax, one in the picture. There
-are 400 pictures that it has not seen. Evidence are the patches that ink of the glyph touches. {asked}.
+are 400 pictures that it has not seen. The evidence is the patches that ink of the glyph touches.
+
+{asked}
 
 {glyphs}
 
-Of five glyphs of which exactly one is there, four suffice: a model with a softmax may take one for granted unless it sees
-another, and then the answer does not rest on the glyph, so that the truth is not where we put it. Therefore the same for
-the answers that do rest on it: with the glyph left out of the same picture, the answer is another.
+Of five glyphs of which exactly one is there, four suffice: a model with a softmax may take one for granted unless it
+sees another, and then the answer does not rest on the glyph, so that the truth is not where we put it. Therefore the
+same for the answers that do rest on it: with the glyph left out of the same picture, the answer is another.
 
 {resting}
 
@@ -114,6 +117,9 @@ much alike shows the picture rather than what was learned. After the mean stand 
 
 {random_weights}
 
+`integrated` is 0 wherever a patch equals the baseline, whatever the model: on `digits` the black around the digit,
+which makes its maps alike.
+
 ## A judge from outside
 
 [Quantus](https://github.com/understandable-machine-intelligence-lab/Quantus) (Hedström et al. 2023), version 0.6, on
@@ -141,6 +147,8 @@ their times.
   only both together, the shares do not say so.
 - That something absent is a reason. Deletion to black cannot show it, and no measure here looks for it.
 - How a method ranks on other tasks. By deletion and by alignment the order differs: `integrated` is first on `digits`
-  and nearly last on dates, where the path from padding leaves everything that the model knows.
+  and among the last on `dates` and `dates-clm`, where its baseline is padding; with mask tokens, on `dates-mlm`, it is
+  far better. `libra` is first, or level with the first, wherever the evidence is known, but by insertion on `digits`
+  `rollout` is better.
 - More than three seeds can. A difference smaller than the range between seeds, or than the interval, is none.
 """
