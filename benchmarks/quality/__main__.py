@@ -49,8 +49,8 @@ def minilm() -> dict | None:
 
 def judged() -> dict | None:
     """Let Quantus judge the first seed of the first setting, if it is installed."""
-    if not judge.installed():
-        report("left out: the judge needs the extra quality (Quantus)")
+    if fault := judge.why_not():
+        report(f"left out: the judge is Quantus, of the extra quality: {fault}")
         return None
     return images.judged(TRAINED, GLYPHS, report)
 

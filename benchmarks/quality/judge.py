@@ -4,9 +4,10 @@ It gets each map as a picture of 48 x 48 pixels, and the evidence as the patches
 are then those of `measures`, but for TopKIntersection, which takes the same k for every picture.
 """
 
-import importlib.util
+import importlib
 import warnings
 from collections.abc import Mapping
+from types import ModuleType
 
 import numpy as np
 
@@ -18,9 +19,19 @@ TOP = 4
 """Patches that TopKIntersection counts."""
 
 
-def installed() -> bool:
-    """Return whether Quantus can be imported."""
-    return importlib.util.find_spec("quantus") is not None
+def why_not() -> str | None:
+    """Return why Quantus cannot be imported; None if it can. It needs OpenCV, which needs libraries of the system."""
+    try:
+        _imported()
+    except ImportError as error:
+        return str(error)
+    return None
+
+
+def _imported() -> ModuleType:
+    with warnings.catch_warnings():  # of its own use of other libraries
+        warnings.simplefilter("ignore")
+        return importlib.import_module("quantus")
 
 
 def judged(
@@ -48,10 +59,9 @@ def judged(
 
 
 def _quantus(name: str, patch: tuple[int, int], given: dict[str, np.ndarray]) -> float:
-    with warnings.catch_warnings():  # of pandas, of its own use of numpy, and that it plots nothing
+    quantus = _imported()
+    with warnings.catch_warnings():  # as above
         warnings.simplefilter("ignore")
-        import quantus  # an extra that only this needs
-
         options = {"k": TOP * patch[0] * patch[1]} if name == "TopKIntersection" else {}
         if name == "RelevanceMassAccuracy":
             given = given | {"a_batch": given["a_batch"].clip(min=0)}  # ours is of the positive part
