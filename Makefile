@@ -14,7 +14,7 @@ ARTIFACTS := $(foreach name,$(SERVED) $(MINILM),$(call MANIFEST,$(name)))
 LOCK := --python-version 3.12 --python-platform x86_64-manylinux_2_28 --only-binary :all: --generate-hashes \
   --no-emit-index-url --quiet --custom-compile-command "make lock"
 
-.PHONY: help serve models train variants test lint types pytest slow gpu-test bench bench-attention bench-peers bench-generation \
+.PHONY: help serve models train variants quality test lint types pytest slow gpu-test bench bench-attention bench-peers bench-generation \
   bench-runtimes bench-maps bench-shapes bench-gpu soak soak-load soak-fuzz soak-drain soak-kill soak-reload \
   soak-overload soak-leak soak-early soak-faults soak-atheris soak-attacks soak-memory audit sbom lock picture clean
 .DELETE_ON_ERROR:
@@ -48,6 +48,9 @@ train: .venv/.dev-$(EXTRA) ## train the bundled models anew (hours; NAMES=... fo
 
 variants: .venv/.dev-$(EXTRA) ## train the variants with three seeds where that is missing, and write docs/variants.md
 	@$(BIN)/python -m docs.variants
+
+quality: .venv/.quality-$(EXTRA) ## measure how far each method of attention can be trusted, where that is missing (ARGS="PART ..." anew), and write docs/quality.md
+	@$(BIN)/python -m benchmarks.quality $(ARGS)
 
 test: lint types pytest ## everything that must hold: lint, types, tests
 
@@ -174,6 +177,11 @@ picture: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(call MANIFEST,captions-soft) ## draw
 .venv/.bench-%: pyproject.toml | .venv/bin/python
 	@echo "installing what benchmarks need (PyTorch is large, this can take minutes)"
 	@$(BIN)/pip install --quiet $(PIP_ARGS) --editable ".[$*,export,train,dev,bench]"
+	@touch $@
+
+.venv/.quality-%: pyproject.toml | .venv/bin/python
+	@echo "installing what measures explanations (PyTorch is large, this can take minutes)"
+	@$(BIN)/pip install --quiet $(PIP_ARGS) --editable ".[$*,export,train,dev,quality]"
 	@touch $@
 
 clean: ## remove .venv, artifacts and caches

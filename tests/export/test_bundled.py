@@ -26,7 +26,7 @@ MOST_BYTES = {"dates": 6e6}
 
 
 def test_everything_bundled_has_weights_a_card_a_recipe_and_a_source():
-    names = {folder.name for folder in BUNDLED.iterdir()}
+    names = {folder.name for folder in BUNDLED.iterdir()} - {"minilm"}  # its weights come in a package
     assert names == RECIPES.keys() == SOURCES.keys() - {"minilm"}
     for name in names:
         assert {file.name for file in (BUNDLED / name).iterdir()} >= {"model.safetensors", "README.md"}, name

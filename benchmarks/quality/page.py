@@ -1,0 +1,374 @@
+"""docs/quality.md and the recommendations, made of what was measured."""
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from benchmarks.quality.methods import METHODS, REFERENCES
+from benchmarks.quality.template import TEMPLATE
+from contract.manifest import Recommendation
+
+NOT_MEASURED = "not measured"
+WORDS = {
+    "raw": "`raw`, last layer",
+    "norm": "`norm`, last layer",
+    **{name: name for name in (*REFERENCES, "brightness")},
+}
+DATES = ("dates", "dates-clm", "dates-mlm")
+
+
+def written(results: Mapping[str, Any]) -> str:
+    """Return the page. A part that was not measured is said to be missing."""
+    tables: dict[str, Callable[[Any], str]] = {
+        "glyphs": lambda found: located(found, 3),
+        "resting": resting,
+        "spots": spots,
+        "digits": curves,
+        "captions": captions,
+        "reversal": rows_of_reversal,
+        "minilm": sentences,
+        "judge": judge,
+        "cost": cost,
+    }
+    made = {name: table(results[name]) if name in results else NOT_MEASURED for name, table in tables.items()}
+    made["random_weights"] = random_weights(results)
+    made["dates"] = alignment({name: results[name] for name in DATES if name in results})
+    made["layers"] = layers(results["dates"]["layers"]) if "dates" in results else NOT_MEASURED
+    made["best"] = best(recommendations(results))
+    made["asked"] = asked(results["glyphs"]) if "glyphs" in results else NOT_MEASURED
+    made |= {f"short_{name}": line(results[name]) if name in results else NOT_MEASURED for name, line in SHORT.items()}
+    return TEMPLATE.format(**made)
+
+
+def named(method: str) -> str:
+    """Return a method as tables write it."""
+    return WORDS.get(method, f"`{method}`")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def ordered(found: Iterable[str]) -> list[str]:
+    """Return methods in the order of all tables."""
+    known = (*METHODS, *REFERENCES, "brightness")
+    return sorted(found, key=known.index)
+
+
+def spread(values: Sequence[float], digits: int = 3) -> str:
+    """Return the mean, and the least and the most of several seeds."""
+    mean = statistics.mean(values)
+    if len(values) == 1 or f"{min(values):.{digits}f}" == f"{max(values):.{digits}f}":
+        return f"{mean:.{digits}f}"
+    return f"{mean:.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+def _by_seed(setting: Mapping[str, Any], method: str, measure: str) -> list[float]:
+    return [seed["methods"][method][measure] for seed in setting.values()]
+
+
+# Known truth.
+
+
+def located(found: Mapping[str, Any], digits: int) -> str:
+    """Return three tables: pointing, mass and precision, a setting each column."""
+    made = []
+    for measure in ("pointing", "mass", "precision"):
+        rows = [
+            [named(method), *(spread(_by_seed(setting, method, measure), digits) for setting in found.values())]
+            for method in ordered(_methods(found))
+        ]
+        made.append(table([f"*{measure}*", *found], rows))
+    return "\n\n".join(made)
+
+
+def _methods(found: Mapping[str, Any]) -> Iterable[str]:
+    return next(iter(next(iter(found.values())).values()))["methods"]
+
+
+def resting(found: Mapping[str, Any]) -> str:
+    """Return pointing and mass of the answers that rest on the glyph, and what is answered without one."""
+    head = [f"*{measure}*, {name}" for measure in ("pointing", "mass") for name in found]
+    rows = [
+        [
+            named(method),
+            *(
+                spread(_by_seed(setting, method, measure))
+                for measure in ("pointing", "mass")
+                for setting in found.values()
+            ),
+        ]
+        for method in ordered(_methods(found))
+    ]
+    counted = (f"{name}: {spread([seed['resting'] for seed in setting.values()])}" for name, setting in found.items())
+    granted = (f"{share:.2f} `{name}`" for share, name in (seed["granted"] for seed in found["softmax, one"].values()))
+    return (
+        f"Without any glyph, the models with a softmax answer, by seed: {', '.join(granted)}. Of the right answers, "
+        f"those counted here are: {'; '.join(counted)}.\n\n{table(['', *head], rows)}"
+    )
+
+
+def spots(found: Mapping[str, Any]) -> str:
+    """Return the table of spots: pointing alone."""
+    rows = [
+        [
+            named(method),
+            *(", ".join(f"{one:.2f}" for one in _by_seed(setting, method, "pointing")) for setting in found.values()),
+        ]
+        for method in ordered(_methods(found))
+    ]
+    return table(["pointing, seeds 0, 1, 2", *found], rows)
+
+
+def asked(found: Mapping[str, Any]) -> str:
+    """Return how many pictures are answered rightly, and how many patches are evidence."""
+    rows = [
+        [
+            name,
+            spread([seed["right"] for seed in setting.values()]),
+            f"{statistics.mean(seed['touched'] for seed in setting.values()):.1f}",
+        ]
+        for name, setting in found.items()
+    ]
+    return table(["setting", "pictures answered rightly", "patches that a glyph touches"], rows)
+
+
+def random_weights(results: Mapping[str, Any]) -> str:
+    """Return the rank correlations with models of random weights."""
+    columns: dict[str, dict[str, list[float]]] = {}
+    for name, setting in results.get("glyphs", {}).items():
+        for seed in setting.values():
+            for method, values in seed.get("random weights", {}).items():
+                columns.setdefault(f"glyphs, {name}", {}).setdefault(method, []).extend(values)
+    if "digits" in results:
+        columns["`digits`"] = results["digits"]["random weights"]
+    if not columns:
+        return NOT_MEASURED
+    some = [method for method in ordered(next(iter(columns.values()))) if method != "random"]  # it knows of no model
+    rows = [
+        [
+            named(method),
+            *(f"{statistics.mean(own[method]):+.2f} ({_least_most(own[method])})" for own in columns.values()),
+        ]
+        for method in some
+    ]
+    return table(["", *columns], rows)
+
+
+def _least_most(values: Sequence[float]) -> str:
+    return f"{min(values):+.2f} to {max(values):+.2f}"
+
+
+# Digits and captions.
+
+
+def curves(found: Mapping[str, Any]) -> str:
+    """Return areas with intervals, and the difference from rollout with its own."""
+
+    def cell(mean: float, half: float, sign: str = "") -> str:
+        return f"{mean:{sign}.3f} ± {half:.3f}"
+
+    rows = [
+        [
+            named(method),
+            *(
+                text
+                for name in ("deletion", "insertion")
+                for text in (
+                    cell(*own[name]["area"]),
+                    "" if method == "rollout" else cell(*own[name]["less rollout"], sign="+"),
+                )
+            ),
+        ]
+        for method, own in ((method, found["methods"][method]) for method in ordered(found["methods"]))
+    ]
+    return table(
+        ["", "deletion (lower is better)", "less rollout", "insertion (higher is better)", "less rollout"], rows
+    )
+
+
+def captions(found: Mapping[str, Any]) -> str:
+    """Return the table of captions."""
+    rows = [
+        [f"`{name}`", f"{own['right'] / own['scenes']:.3f}", f"{own['on'] / own['words']:.3f}", str(own["words"])]
+        for name, own in found.items()
+    ]
+    return table(["", "captions right", "`raw`: words whose hottest cell touches their digit", "words"], rows)
+
+
+# Sequences and sentences.
+
+
+def alignment(found: Mapping[str, Any]) -> str:
+    """Return the alignment errors, and the mass on the right place."""
+    if not found:
+        return NOT_MEASURED
+    some = ordered({method for own in found.values() for method in own["methods"]})
+
+    def cell(own: Mapping[str, Any] | None) -> str:
+        if own is None:
+            return "has none"
+        low, high = own["interval"]
+        return f"{own['error']:.3f} ({low:.3f} to {high:.3f}); {own['mass']:.2f}"
+
+    rows = [[named(method), *(cell(own["methods"].get(method)) for own in found.values())] for method in some]
+    head = [f"`{name}` ({own['tokens']} characters)" for name, own in found.items()]
+    return table(["error (95 %); mass", *head], rows)
+
+
+def layers(found: Mapping[str, Sequence[float]]) -> str:
+    """Return errors by layer."""
+    count = len(next(iter(found.values())))
+    rows = [
+        [f"`{name.split(',')[0]}`,{name.split(',')[1]}", *(f"{error:.2f}" for error in own)]
+        for name, own in found.items()
+    ]
+    return table(["`dates`: method, row", *(f"layer {layer}" for layer in range(count))], rows)
+
+
+def rows_of_reversal(found: Mapping[str, Any]) -> str:
+    """Return errors of a reversed sequence: in the best layer for raw and norm."""
+    seeds = list(found.values())
+    rows = [
+        [
+            f"`{name.split(',')[0]}`,{name.split(',')[1]}, best layer",
+            ", ".join(f"{min(seed['layers'][name]):.2f}" for seed in seeds),
+        ]
+        for name in seeds[0]["layers"]
+    ]
+    rows += [
+        [named(method), ", ".join(f"{seed['methods'][method]['error']:.2f}" for seed in seeds)]
+        for method in ordered(seeds[0]["methods"])
+        if method not in ("raw", "norm")
+    ]
+    return table(["alignment error of a reversal", "seeds 0, 1, 2"], rows)
+
+
+def sentences(found: Mapping[str, Any]) -> str:
+    """Return in how many pairs the noun is the hottest."""
+    rows = [
+        [
+            named(method),
+            f"{own['hottest']:.2f} ({own['interval'][0]:.2f} to {own['interval'][1]:.2f})",
+            f"{own['hottest word']:.2f}",
+            f"{own['mass']:.2f}",
+        ]
+        for method, own in ((method, found["methods"][method]) for method in ordered(found["methods"]))
+    ]
+    return table(["", "the noun is the hottest token (95 %)", "the hottest of the words", "mass on the noun"], rows)
+
+
+# The judge, and the cost.
+
+
+def judge(found: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
+    """Return the measures of Quantus, and the largest difference from ours."""
+    names = list(next(iter(found.values())))
+    rows = [[named(method), *(f"{found[method][name][0]:.3f}" for name in names)] for method in ordered(found)]
+    apart = max(abs(one - other) for own in found.values() for one, other in own.values())
+    return f"{table(['', *(f'`{name}`' for name in names)], rows)}\n\nThe largest difference from ours is {apart:.6f}."
+
+
+def cost(found: Mapping[str, Mapping[str, float]]) -> str:
+    """Return the cost of each method as a multiple of a prediction."""
+    rows = [
+        [named(method), *(f"{own[method]:.1f}" if method in own else "has none" for own in found.values())]
+        for method in METHODS
+    ]
+    return table(["", *(f"`{name}`" for name in found)], rows)
+
+
+# In short.
+
+
+def short_glyphs(found: Mapping[str, Any]) -> str:
+    """Return how well libra points in the worst setting, beside relevance and rollout."""
+    means = {
+        method: [statistics.mean(_by_seed(setting, method, "pointing")) for setting in found.values()]
+        for method in ("libra", "relevance", "rollout")
+    }
+    own, *others = (f"{min(values):.2f} to {max(values):.2f}" for values in means.values())
+    return f"its hottest patch is evidence in {own} (`relevance`: {others[0]}; `rollout`: {others[1]})"
+
+
+def short_digits(found: Mapping[str, Any]) -> str:
+    """Return the deletion areas."""
+    areas = {method: found["methods"][method]["deletion"]["area"][0] for method in ("integrated", "libra", "rollout")}
+    return "deletion on `digits`: " + ", ".join(f"`{method}` {area:.3f}" for method, area in areas.items())
+
+
+def short_dates(found: Mapping[str, Any]) -> str:
+    """Return the alignment errors."""
+    errors = {method: found["methods"][method]["error"] for method in ("libra", "relevance", "integrated")}
+    return "wrong on `dates`: " + ", ".join(f"`{method}` {error:.2f}" for method, error in errors.items())
+
+
+def short_minilm(found: Mapping[str, Any]) -> str:
+    """Return how often the shared noun is the hottest token."""
+    shares = {method: found["methods"][method]["hottest"] for method in ("libra", "integrated", "relevance", "rollout")}
+    return "the shared noun is the hottest token: " + ", ".join(
+        f"`{name}` {share:.2f}" for name, share in shares.items()
+    )
+
+
+def short_captions(found: Mapping[str, Any]) -> str:
+    """Return how often the hottest cell is on the word's digit."""
+    return (
+        ", ".join(f"`{name}` {own['on'] / own['words']:.2f}" for name, own in found.items())
+        + " of words on their digit"
+    )
+
+
+SHORT: dict[str, Callable[[Any], str]] = {
+    "glyphs": short_glyphs,
+    "digits": short_digits,
+    "dates": short_dates,
+    "minilm": short_minilm,
+    "captions": short_captions,
+}
+
+
+# Recommendations.
+
+
+def recommendations(results: Mapping[str, Any]) -> dict[str, Recommendation]:
+    """Return the method that measured best for each bundled model on which one did, among those that it serves.
+
+    Of methods with the same figure, the one with more mass on the truth.
+    """
+    found = {}
+    if "digits" in results:
+        own = {method: results["digits"]["methods"][method]["deletion"]["area"][0] for method in METHODS}
+        found["digits"] = _recommended("deletion area, lower is better", own, own)
+    for name in DATES:
+        if name in results:
+            some = {method: one for method, one in results[name]["methods"].items() if method in METHODS}
+            errors = {method: one["error"] for method, one in some.items()}
+            order = {method: (one["error"], -one["mass"]) for method, one in some.items()}
+            found[name] = _recommended("alignment error, lower is better", errors, order)
+    if "minilm" in results:
+        some = {method: results["minilm"]["methods"][method] for method in METHODS}
+        shares = {method: one["hottest"] for method, one in some.items()}
+        order = {method: (-one["hottest"], -one["mass"]) for method, one in some.items()}
+        found["minilm"] = _recommended("share of nouns that are the hottest token, higher is better", shares, order)
+    for name, one in results.get("captions", {}).items():
+        share = {"raw": one["on"] / one["words"]}
+        found[name] = _recommended(
+            "share of words whose hottest cell is on their digit, higher is better", share, share
+        )
+    return found
+
+
+def _recommended(measure: str, values: Mapping[str, float], order: Mapping[str, Any]) -> Recommendation:
+    rounded = {method: round(value, 4) for method, value in values.items()}
+    return Recommendation(method=min(order, key=order.__getitem__), measure=measure, values=rounded)  # type: ignore[arg-type] # names of methods
+
+
+def best(found: Mapping[str, Recommendation]) -> str:
+    """Return the recommendations as a table."""
+    rows = [
+        [f"`{name}`", f"`{one.method}`", one.measure, f"{one.values[one.method]:.3f}"] for name, one in found.items()
+    ]
+    return table(["model", "`method=best` is", "by", "its figure"], rows) if rows else NOT_MEASURED
