@@ -55,6 +55,7 @@ TESTED_ELSEWHERE = {
     "service/concurrency.py": "tests/service/batching/test_batcher.py",
     "service/errors.py": "tests/end_to_end/test_bad_input.py",
     "service/explanations/colormaps.py": "tests/service/explanations/test_drawing.py",
+    "service/explanations/lettering.py": "tests/service/explanations/test_drawing.py",
     "service/explanations/token_merging.py": "tests/end_to_end/test_attention_over_http.py",
     "service/http/answer_deadline.py": "tests/end_to_end/test_http_interface.py",
     "service/http/exchange.py": "tests/service/http/test_body_limits.py",
