@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw
 
 from contract.manifest import Method
 from service.errors import TooLarge
-from service.explanations.evaluation import FRACTIONS, RANDOM, Curve, CurveName, Evaluation, area
+from service.explanations.evaluation import FRACTIONS, RANDOM, Curve, CurveName, Evaluation, Measure, area
 from service.explanations.lettering import FRAME, INK, PAPER, fitting, font_of, readable
 
 Point: TypeAlias = tuple[float, float]
@@ -35,6 +35,7 @@ LINE, DASH, DOT = 2.2, 6.0, 2.8  # pixels: width of a line, a dash and the gap b
 TICKS = 5  # spaces between the numbers of an axis
 
 BETTER: dict[CurveName, str] = {"deletion": "the lower, the better", "insertion": "the higher, the better"}
+WITH: dict[Measure, str] = {"probability": "of", "score": "of", "cosine": "with"}
 DONE: dict[CurveName, str] = {"deletion": "taken away", "insertion": "put back"}
 
 
@@ -95,7 +96,7 @@ class _Chart:
         score = evaluation.score
         width = PLOT[0]
         self._text((0, -42), f"{name}: {BETTER[name]}", TITLE, "ls", width)
-        self._text((0, -16), f"{score.measure} of {_named(score.label)}", TEXT, "ls", width)
+        self._text((0, -16), f"{score.measure} {WITH[score.measure]} {_named(score.label)}", TEXT, "ls", width)
         self._axes()
         self._text((width / 2, PLOT[1] + 40), f"share of {evaluation.parts} {DONE[name]}", TEXT, "ms", width)
         drawn = [one for one in evaluation.curves if one == RANDOM]

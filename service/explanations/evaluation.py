@@ -12,6 +12,8 @@ CurveName: TypeAlias = Literal["deletion", "insertion"]
 Measure: TypeAlias = Literal["probability", "score", "cosine"]
 
 CURVE_NAMES: tuple[CurveName, ...] = ("deletion", "insertion")
+COMPARE = "compare"
+"""What a request asks for in place of curves, to get those of all methods."""
 STEPS = 10
 """Steps of a curve after its beginning. Each takes away or puts back an equal share of the parts."""
 FRACTIONS: Curve = (np.arange(STEPS + 1) / STEPS).round(3)
