@@ -13,13 +13,13 @@ from service.concurrency import together
 from service.errors import Unacceptable
 from service.explanations.answer import AttentionAnswer, npz
 from service.explanations.answer_size import check_picture, check_size
-from service.explanations.query import AttentionQuery, resolve
+from service.explanations.query import AttentionQuery
 from service.http.exchange import exchange_of
 from service.options import FillMaskOptions, RequestOptions, TextOptions
-from service.repository import faithfulness
 from service.repository.explain import explain
 from service.repository.predictor import Predictor
 from service.repository.served_model import Prediction, ServedModel
+from service.repository.subjects import evaluation_cost
 from service.state import State
 from service.store.stored_request import StoredRequest
 
@@ -68,12 +68,13 @@ async def predict(
             return show(prediction)
         return await state.present(served.manifest.name, served.prediction_budget, show, prediction)
 
-    curves = faithfulness.count_predictions(query.options.evaluate) if query and query.options.evaluate else 0
+    scores, comparison = evaluation_cost(served, query) if query else (0, 0)
     with contextlib.ExitStack() as permits:
-        queue, cost = served.cost(lengths, attention=query is not None, targets=max(targets))
+        runs = max(targets) * (query.runs if query else 1) + comparison
+        queue, cost = served.cost(lengths, attention=query is not None, runs=runs)
         permits.enter_context(queue.permit(cost, options.priority))
-        if curves:
-            queue, cost = served.cost(lengths * curves, attention=False)
+        if scores:
+            queue, cost = served.cost(lengths * scores, attention=False)
             permits.enter_context(queue.permit(cost, options.priority))
         permits.enter_context(permit_decoding(pending, options))
         results = await together(answer(one, count) for one, count in zip(pending, targets, strict=True))
@@ -89,7 +90,7 @@ def attention_query(
     options = parsed.attention(required=required)
     if options is None:
         return None
-    query = resolve(options, served.manifest)
+    query = served.query(options)
     if not required and options.format not in (None, "json"):
         raise Unacceptable(f"format: a prediction is answered in json; for {options.format}, ask .../attention")
     form = options.format or (negotiate(request.headers.getlist("accept")) if required else "json")

@@ -1,18 +1,21 @@
 """The size of an attention answer, computed from the lengths of the axes before anything runs, and its limits."""
 
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
-from contract.manifest import FIGURES
+from contract.manifest import FIGURES, Method
 from service.errors import TooLarge, Unacceptable
-from service.explanations import drawing
+from service.explanations import curves, drawing
+from service.explanations.comparison import curve_names, is_comparison
 from service.explanations.query import AttentionQuery
 from service.inputs.model_input import Picture
 
 MAP_BYTES = 384  # of a map's entry, without its values
+FIGURES_BYTES = 640  # of how the values of a signed map add up: its parts, what it is against, four numbers
 ROW_BYTES = 2  # brackets
 ARRAY_HEADER_BYTES = 384  # of an array in an npz
 TOKEN_BYTES = 64  # a token with its span
-CURVE_BYTES = 2048  # of an evaluation
+CURVE_BYTES = 2048  # of two curves
 ALIGNED_BYTES = 6  # an index of `aligned`
 MOST_PANELS = 144  # of one picture
 
@@ -38,18 +41,14 @@ def answer_bytes(query: AttentionQuery, lengths: Mapping[str, int], targets: int
     total = TOKEN_BYTES * sum(length for name, length in lengths.items() if name != "image")
     for one in query.kinds:
         maps = query.count_maps(one, targets)
-        rows = (
-            query.rows_per_target(one, lengths)
-            if query.method == "relevance"
-            else len(one.rows(lengths[one.kind.query]))
-        )
+        rows = query.count_rows(one, lengths)
         if options.hard:
             total += maps * one.maps_of_heads * rows * ALIGNED_BYTES
         values = _values_bytes(query, one.maps_of_heads * rows, lengths[one.kind.key], normalized=one.kind.normalized)
-        total += maps * (MAP_BYTES + values)
+        total += maps * (MAP_BYTES + values + (FIGURES_BYTES if query.signed else 0))
     if options.diagnostics:
         total += sum(len(kind.maps) * kind.heads * len(FIGURES) * (options.digits + 6) for kind in query.model_kinds)
-    return total + CURVE_BYTES * len(options.evaluate)
+    return total + CURVE_BYTES * (most_orders(query) if is_comparison(query) else len(options.evaluate))
 
 
 def _values_bytes(query: AttentionQuery, rows: int, keys: int, *, normalized: bool) -> int:
@@ -63,7 +62,14 @@ def _values_bytes(query: AttentionQuery, rows: int, keys: int, *, normalized: bo
     number = options.digits + 3  # "0.", the digits and a comma
     if query.method in ("norm", "relevance") or not normalized:
         number += 3  # larger than one, or negative
+    if query.signed:
+        number += 5  # a logit may be in the thousands
     return rows * (ROW_BYTES + keys * number)
+
+
+def most_orders(query: AttentionQuery) -> int:
+    """Return the most orders of parts that an evaluation has curves of: those of all methods, and the random one."""
+    return len(get_args(Method)) + 1 if is_comparison(query) else 2
 
 
 def check_picture(
@@ -75,6 +81,9 @@ def check_picture(
     """
     if query.form != "png":
         return
+    if query.options.evaluate:
+        curves.check_size(len(curve_names(query)), most_orders(query), limit)
+        return
     if len({(one.kind.query, one.kind.key) for one in query.kinds}) > 1:
         raise Unacceptable(
             f"format: a png shows one kind; ask for kind {', '.join(one.kind.kind for one in query.kinds)}"
@@ -82,12 +91,9 @@ def check_picture(
     image = (picture.width, picture.height) if picture and query.kinds[0].kind.key == "image" else None
     panels = rows = 0
     for one in query.kinds:
-        maps = query.count_maps(one, targets)
-        rows = len(one.rows(lengths[one.kind.query]))
-        if query.method == "relevance":
-            rows = query.rows_per_target(one, lengths)
-            if not one.kind.prefix:  # of generated tokens, rows of one map
-                maps, rows = 1, targets
+        maps, rows = query.count_maps(one, targets), query.count_rows(one, lengths)
+        if query.by_gradient and one.kind.query == "target":  # of generated tokens, rows of one map
+            maps, rows = query.count_maps(one, 1), targets
         panels += one.maps_of_heads * maps * (rows if image else 1)
     if panels > MOST_PANELS:
         raise TooLarge(f"png: at most {MOST_PANELS} panels, given {panels}; ask for fewer layers, heads or queries")

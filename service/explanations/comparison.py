@@ -1,27 +1,14 @@
-"""What an evaluation is of: which map of a request, or which methods of a model side by side."""
+"""A comparison of all methods of a model on one input: the query of each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import get_args
 
-from contract.manifest import Kind, Method
+from contract.manifest import Method
 from service.errors import Unacceptable
 from service.explanations.evaluation import COMPARE, CURVE_NAMES, CurveName
-from service.explanations.query import AttentionQuery, KindQuery
+from service.explanations.query import AttentionQuery, evaluated_kind, has_one_row
 from service.explanations.score import GRADIENT_METHODS
 from service.options import AttentionOptions
-
-ONE_ROW = "evaluate: needs one map of one row; ask for one layer, fused heads, one query and target"
-
-
-def evaluated_kind(kinds: Sequence[Kind]) -> Kind:
-    """Return the kind whose columns are the input of a model: `cross` of an encoder-decoder, else its only kind."""
-    return next((kind for kind in kinds if kind.kind == "cross"), kinds[0])
-
-
-def curve_names(query: AttentionQuery) -> tuple[CurveName, ...]:
-    """Return the curves that a request asks for; all for a comparison."""
-    asked: tuple[CurveName, ...] = CURVE_NAMES if is_comparison(query) else query.options.evaluate
-    return asked
 
 
 def is_comparison(query: AttentionQuery) -> bool:
@@ -29,33 +16,10 @@ def is_comparison(query: AttentionQuery) -> bool:
     return COMPARE in query.options.evaluate
 
 
-def check_evaluation(query: AttentionQuery) -> None:
-    """Raise Unacceptable for an evaluation of what has no order of parts: more than one row or target, or words."""
-    if not query.options.evaluate:
-        return
-    kind = evaluated_kind(query.model_kinds)
-    if query.options.merge:
-        raise Unacceptable("evaluate: needs tokens rather than words, leave merge out")
-    if len(query.targets or (-1,)) != 1:
-        raise Unacceptable(ONE_ROW)
-    if is_comparison(query):
-        if len(query.options.evaluate) > 1:
-            raise Unacceptable(f"evaluate: {COMPARE} has both curves, ask for it alone")
-        return
-    own = [one for one in query.kinds if one.kind == kind]
-    if not own:
-        raise Unacceptable(f"evaluate: is of {kind.kind}, whose columns are the input, which is not asked for")
-    if query.count_maps(own[0], 1) * own[0].maps_of_heads != 1 or not has_one_row(query, own[0]):
-        raise Unacceptable(ONE_ROW)
-
-
-def has_one_row(query: AttentionQuery, one: KindQuery) -> bool:
-    """Return whether one row of a map explains what is evaluated: a token's, a class token's, or the only one."""
-    if query.explains == "token" or query.summarized or one.queries == "cls":
-        return True
-    if one.kind.length:
-        return len(one.rows(one.kind.length)) == 1
-    return isinstance(one.queries, tuple) and len(one.queries) == 1
+def curve_names(query: AttentionQuery) -> tuple[CurveName, ...]:
+    """Return the curves that a request asks for; all for a comparison."""
+    asked: tuple[CurveName, ...] = query.options.evaluate
+    return CURVE_NAMES if is_comparison(query) else asked
 
 
 def compared(
@@ -64,7 +28,7 @@ def compared(
     """Return the query of each method that a comparison is of: those with one row, by their defaults.
 
     `target` is the class, mask or position that is explained, once it is known. Raises Unacceptable for a target, or
-    something to explain it against, that the model has not.
+    for something to explain it against, that the model has not, and if no method has one row.
     """
     kind = evaluated_kind(query.model_kinds)
     found: dict[Method, AttentionQuery] = {}
@@ -77,4 +41,6 @@ def compared(
         resolved = resolve(options)
         if has_one_row(resolved, resolved.kinds[0]):
             found[method] = resolved
+    if not found:
+        raise Unacceptable(f"evaluate: {COMPARE} needs a method whose map has one row, and this model has none")
     return found

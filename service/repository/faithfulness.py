@@ -16,9 +16,8 @@ from service.arrays import Array
 from service.concurrency import together
 from service.errors import Unacceptable
 from service.explanations.answer import AttentionMap
-from service.explanations.comparison import ONE_ROW
 from service.explanations.evaluation import RANDOM, SEED, STEPS, Curve, CurveName, Evaluation, Score
-from service.explanations.query import AttentionQuery
+from service.explanations.query import ONE_ROW, AttentionQuery
 from service.inputs.model_input import ModelInput
 
 Measure = Callable[[ModelInput], Awaitable[float]]
@@ -62,18 +61,15 @@ class Subject:
         Raises Unacceptable for maps of which not exactly one row explains the score.
         """
         own = [one for one in maps if one.kind == self.kind]
-        rows = [
-            (one, row)
-            for one in own
-            for row in range(one.values.shape[1])
-            if one.values.shape[1] == 1 or one.rows[row] == self.position
-        ]
-        if len(rows) != 1 or len(rows[0][0].values) != 1:
+        if len(own) != 1 or len(own[0].values) != 1:
             raise Unacceptable(ONE_ROW)
-        ((one, row),) = rows
-        values = one.values[0, row].astype(np.float64)
-        if query.method == "relevance" and not query.summarized and self.kind.query == self.kind.fed:
-            values[one.rows[row]] -= 1
+        ((rows,), positions) = own[0].values, own[0].rows or ()
+        row = 0 if len(rows) == 1 else next((at for at, one in enumerate(positions) if one == self.position), None)
+        if row is None:
+            raise Unacceptable(ONE_ROW)
+        values = rows[row].astype(np.float64)
+        if query.method == "relevance" and positions and self.kind.query == self.kind.fed:
+            values[positions[row]] -= 1
         return values[self.columns]
 
 

@@ -10,12 +10,12 @@ from service.batching.admission import Priority
 from service.batching.batcher import bucket_of
 from service.errors import Unacceptable
 from service.explanations.answer import AttentionMap
-from service.explanations.comparison import ONE_ROW, compared, curve_names, evaluated_kind, is_comparison
+from service.explanations.comparison import compared, curve_names, is_comparison
 from service.explanations.evaluation import Evaluation, Score
-from service.explanations.query import AttentionQuery, select
+from service.explanations.query import ONE_ROW, AttentionQuery, evaluated_kind, select
 from service.inputs.model_input import ModelInput
 from service.inputs.text_inputs import TextInputs
-from service.repository.faithfulness import Measure, Subject, evaluate, patches, tokens
+from service.repository.faithfulness import Measure, Subject, count_scores, evaluate, patches, tokens
 from service.repository.generator import Generator
 from service.repository.graph_controls import GraphControls, KindControls
 from service.repository.predictor import MaskFiller, Predictor
@@ -23,6 +23,17 @@ from service.repository.served_model import AttentionJob, Prediction, ServedMode
 
 Attend = Callable[[AttentionQuery], Awaitable[Sequence[AttentionMap]]]
 """Computes the maps of a query."""
+
+
+def evaluation_cost(served: ServedModel, query: AttentionQuery) -> tuple[int, int]:
+    """Return how many scores an evaluation measures of an input at most, and how often graphs run for its comparison.
+
+    Raises Unacceptable as `compared` does.
+    """
+    if not query.options.evaluate:
+        return 0, 0
+    others = list(compared(query, served.query).values()) if is_comparison(query) else []
+    return count_scores(len(others) or 1, curve_names(query)), sum(one.runs for one in others)
 
 
 async def evaluation_of(
@@ -59,7 +70,7 @@ def predicted(
         return _filled(served, item, query, prediction, priority)
     if query.explains == "embedding":
         if other is None:
-            raise TypeError("an embedding must be compared with another")
+            raise TypeError("the embedding of an input is evaluated by another")
         unit = other / np.linalg.norm(other)
 
         async def cosine(rest: ModelInput) -> float:
@@ -112,8 +123,7 @@ def generated(
         item = served.finished(rest, target[: index + 1], emitting)
         return float(softmax((await _answer(served, item, priority))[-1])[token])
 
-    text = served.target_tokenizer.decode([token]) or served.target_tokenizer.piece(token)
-    score = Score("probability", text, {"target": token, "position": index})
+    score = Score("probability", served.target_tokenizer.text_of(token), {"target": token, "position": index})
     return replace(_subject(served, source, chance, score), index=index, position=first + index)
 
 
