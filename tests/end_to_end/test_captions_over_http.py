@@ -385,7 +385,10 @@ def test_the_document_knows_images_to_generate_from_and_its_examples_are_answere
         ({"queries": "cls"}, "queries: cls needs a class token"),
         ({"queries": 6}, "queries: must be from -4 to 3, given 6"),
         ({"heads": 1}, "heads: must be from -1 to 0, given 1"),
-        ({"evaluate": "deletion"}, "evaluate: is for image-classification, this model's task is image-to-text"),
+        (
+            {"evaluate": "deletion"},
+            "evaluate: needs one map of one row; ask for one layer, fused heads, one query and target",
+        ),
         ({"target": 1}, "target: is for relevance"),
         ({"steps": True}, "steps: is for stream"),
         ({"max_new_tokens": 6}, "max_new_tokens: at most 4, given 6"),

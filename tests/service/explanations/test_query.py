@@ -55,7 +55,7 @@ from tests.samples.attention_queries import query_of, translator, vit
         ({"steps": True}, "steps: is read off cross"),
         ({"align": "input"}, "align: is for raw, rollout and norm of generated tokens"),
         ({"merge": "words"}, "merge: is for texts"),
-        ({"evaluate": "erosion"}, "evaluate: must be some of deletion, insertion"),
+        ({"evaluate": "erosion"}, "evaluate: must be some of deletion, insertion, compare"),
         ({"evaluate": "deletion,deletion"}, "evaluate: must be some of"),
         ({"format": "bmp"}, "format: Input should be 'json', 'npz' or 'png'"),
         ({"opacity": 1.5}, "opacity: Input should be less than or equal to 1"),
