@@ -10,10 +10,11 @@ from starlette.requests import Request
 
 from service.api.request_parsing import ParsedRequest, read_images, read_texts
 from service.inputs.image_inputs import ImageInputs
-from service.inputs.model_input import ModelInput, Pixels, Text
+from service.inputs.model_input import ModelInput, Pair, Pixels, Text
 from service.inputs.sandbox.decoder_pool import ImageRequest
 from service.inputs.text_inputs import TextInputs
 from service.options import ClassifyOptions, ClassifyTextOptions, RequestOptions, TextOptions
+from service.repository.generator import Generator
 from service.repository.served_model import ServedModel
 from service.settings import Settings
 from service.state import State
@@ -54,9 +55,12 @@ class Modality(Protocol):
         """Return the lengths of axes that inputs probably have, judged by the inputs before them."""
 
     async def prepare(
-        self, state: State, given: Sequence[bytes | Text], *, truncate: bool = False
+        self, state: State, given: Sequence[bytes | Text], truncate: Sequence[bool] = ()
     ) -> list[PendingInput]:
-        """Return the inputs with their lengths. Raises what tokenizing texts and the headers of images do."""
+        """Return the inputs with their lengths. Raises what tokenizing texts and the headers of images do.
+
+        `truncate` says of which texts the end is cut off if they are too long; by default, of none.
+        """
 
     def stored_options(self, stored: StoredRequest, options: RequestOptions) -> RequestOptions:
         """Return the options for asking about a stored request."""
@@ -87,7 +91,7 @@ class Images:
         return [self._inputs.lengths] * len(given)
 
     async def prepare(
-        self, state: State, given: Sequence[bytes | Text], *, truncate: bool = False
+        self, state: State, given: Sequence[bytes | Text], truncate: Sequence[bool] = ()
     ) -> list[PendingInput]:
         """Return the inputs, none of which is decoded yet. Raises TooLarge by the header of an image."""
         images = [one for one in given if isinstance(one, bytes)]
@@ -137,17 +141,19 @@ class Texts:
         ]
 
     async def prepare(
-        self, state: State, given: Sequence[bytes | Text], *, truncate: bool = False
+        self, state: State, given: Sequence[bytes | Text], truncate: Sequence[bool] = ()
     ) -> list[PendingInput]:
         """Tokenize all texts."""
 
-        def decode(text: bytes | Text) -> ModelInput:
+        def decode(one: tuple[bytes | Text, bool]) -> ModelInput:
+            text, cut = one
             if isinstance(text, bytes):
                 raise TypeError("input: must be a text, given bytes")
             self._served.check_text(text)
-            return self._served.complete_input(self._inputs.text_input(text, truncate=truncate))
+            return self._served.complete_input(self._inputs.text_input(text, truncate=cut))
 
-        items = await state.decode_texts(self._served.manifest.name, decode, given)
+        texts = list(zip(given, truncate or [False] * len(given), strict=True))
+        items = await state.decode_texts(self._served.manifest.name, decode, texts)
         return [
             PendingInput(one, item.lengths, functools.partial(_ready, item))
             for one, item in zip(given, items, strict=True)
@@ -172,6 +178,27 @@ def permit_decoding(pending: Sequence[PendingInput], options: RequestOptions) ->
     """Hold what decoding the images of a request costs; nothing for texts. Raises Busy if too many images wait."""
     images = pending[0].images
     return images.permit(options.priority) if images else nullcontext()
+
+
+def could_answer(served: ServedModel, stored: StoredRequest) -> bool:
+    """Return whether a stored request was answered by a model, as far as can be told.
+
+    Whoever can write to Redis can store any other.
+    """
+    manifest = served.manifest
+    if (stored.model, stored.version) != (manifest.name, manifest.version):
+        return False
+    texts = (str, Pair) if manifest.task == "text-classification" else str
+    kind = bytes if isinstance(served.inputs, ImageInputs) else texts
+    if not stored.inputs or not all(isinstance(given, kind) for given in stored.inputs):
+        return False
+    if not isinstance(served, Generator):
+        return stored.targets is None
+    return (
+        stored.targets is not None
+        and len(stored.targets) == len(stored.inputs)
+        and all(map(served.can_generate, stored.targets))
+    )
 
 
 async def _ready(item: ModelInput) -> ModelInput:

@@ -1,14 +1,16 @@
 """Predictions in one pass: a request's inputs are checked, admitted, run, and answered, with attention if asked."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from service.api import responses
 from service.api.modalities import Modality, PendingInput, permit_decoding
+from service.api.other_input import read_other
 from service.api.request_parsing import MEDIA_TYPES, ParsedRequest, negotiate
+from service.batching.admission import Budget
 from service.concurrency import together
 from service.errors import Unacceptable
 from service.explanations.answer import AttentionAnswer, npz
@@ -16,7 +18,7 @@ from service.explanations.answer_size import check_picture, check_size
 from service.explanations.query import AttentionQuery
 from service.http.exchange import exchange_of
 from service.options import FillMaskOptions, RequestOptions, TextOptions
-from service.repository.explain import explain
+from service.repository.explain import Other, explain
 from service.repository.predictor import Predictor
 from service.repository.served_model import Prediction, ServedModel
 from service.repository.subjects import evaluation_cost
@@ -43,22 +45,29 @@ async def predict(
     """
     query = attention_query(request, served, parsed, required=show is None)
     truncate = isinstance(options, TextOptions) and options.truncate
-    queue, cost = served.cost(modality.likely_lengths(parsed.inputs), attention=query is not None)
+    compared = await read_other(request, state, served, query, truncate=truncate)
+    given, cut = [*parsed.inputs], [truncate] * len(parsed.inputs)
+    if compared:
+        given, cut = [*given, compared.given], [*cut, compared.truncate]
+    queue, cost = served.cost(modality.likely_lengths(given), attention=query is not None)
     with queue.permit(cost, options.priority):  # without room, texts would be tokenized in vain
-        pending = await modality.prepare(state, parsed.inputs, truncate=truncate)
+        pending = await modality.prepare(state, given, cut)
+    opposite = pending.pop() if compared else None
     lengths = [one.lengths for one in pending]
+    if isinstance(options, FillMaskOptions):
+        options.check_size(sum(one["masked"] for one in lengths), state.settings.max_answer_bytes)
+    if query and opposite and query.options.sides == "both":  # it is explained by each input
+        lengths += [opposite.lengths] * len(pending)
     targets = [query.count_targets(one.get("masked", 1)) if query else 1 for one in lengths]
     if query:
         check_size(query, lengths, targets, state.settings.max_answer_bytes)
-    if isinstance(options, FillMaskOptions):
-        options.check_size(sum(one["masked"] for one in lengths), state.settings.max_answer_bytes)
 
-    async def answer(one: PendingInput, count: int) -> Result:
+    async def answer(one: PendingInput, count: int, other: Other | None) -> Result:
         item = await one.decode()
         if query is None:
             return await shown(await served.predict(item, options.priority)), None
         check_picture(query, item.lengths, item.picture, count, state.settings.max_image_pixels)
-        prediction, explained = await explain(served, item, query, one.text, options.priority)
+        prediction, explained = await explain(served, item, query, one.text, options.priority, other)
         return await shown(prediction), explained
 
     async def shown(prediction: Prediction) -> dict[str, object]:
@@ -68,19 +77,36 @@ async def predict(
             return show(prediction)
         return await state.present(served.manifest.name, served.prediction_budget, show, prediction)
 
-    scores, comparison = evaluation_cost(served, query) if query else (0, 0)
     with contextlib.ExitStack() as permits:
-        runs = max(targets) * (query.runs if query else 1) + comparison
-        queue, cost = served.cost(lengths, attention=query is not None, runs=runs)
-        permits.enter_context(queue.permit(cost, options.priority))
-        if scores:
-            queue, cost = served.cost(lengths * scores, attention=False)
+        for queue, cost in _costs(served, query, lengths, targets, opposite):
             permits.enter_context(queue.permit(cost, options.priority))
         permits.enter_context(permit_decoding(pending, options))
-        results = await together(answer(one, count) for one, count in zip(pending, targets, strict=True))
+        other = None
+        if compared and opposite:
+            item = await opposite.decode()
+            vector = await served.predict(item, options.priority)
+            other = Other(item, opposite.text, vector, compared.name)
+        results = await together(answer(one, count, other) for one, count in zip(pending, targets, strict=False))
         stored = StoredRequest(served.manifest.name, served.manifest.version, tuple(parsed.inputs), truncate)
         # within the permits: maps take memory and time until they are written
         return await store_and_respond(request, state, served, modality, results, query, stored, options)
+
+
+def _costs(
+    served: Predictor,
+    query: AttentionQuery | None,
+    lengths: Sequence[Mapping[str, int]],
+    targets: Sequence[int],
+    opposite: PendingInput | None,
+) -> Iterator[tuple[Budget, int]]:
+    """Return what a request costs, and in which queues: its inputs, the one that it compares them with, its curves."""
+    scores, comparison = evaluation_cost(served, query) if query else (0, 0)
+    runs = max(targets) * (query.runs if query else 1) + comparison
+    yield served.cost(lengths, attention=query is not None, runs=runs)
+    if opposite:
+        yield served.cost([opposite.lengths], attention=False)
+    if scores:
+        yield served.cost([*lengths] * scores, attention=False)
 
 
 def attention_query(

@@ -29,7 +29,7 @@ RAW = "application/octet-stream"
 RAW_TEXT = "text/plain"  # assumed for a body without a Content-Type
 PIECE_CHARACTERS = 1 << 20
 """Of base64 that is decoded in one turn of the event loop, which takes three milliseconds; a multiple of four."""
-NOT_BASE64 = "images: each must be base64 without spaces or a data: prefix"
+NOT_BASE64 = "must be base64 without spaces or a data: prefix"
 
 QUALITY = re.compile(r";[ \t]*+q=([^; \t]*+)", re.IGNORECASE)
 QUALITY_VALUE = re.compile(r"0?\.[0-9]{1,9}|[01](\.[0-9]{0,9})?")
@@ -205,13 +205,24 @@ async def _decode_images(given: object, settings: Settings) -> list[bytes]:
         raise Unacceptable("images: must be a list of base64 strings")
     _check_count("images", len(given), settings)
     for image in given:
-        if len(image) % 4:
-            raise Malformed(NOT_BASE64)
-        _check_image(len(image) // 4 * 3 - image.count("=", -2), settings)
-    return [await _decode_base64(image) for image in given]
+        _check_base64("images: each", image, settings)
+    return [await _decode_base64("images: each", image) for image in given]
 
 
-async def _decode_base64(text: str) -> bytes:
+async def decode_image(subject: str, text: str, settings: Settings) -> bytes:
+    """Return an image from base64. Raises Malformed if it is none, and TooLarge, both before it is decoded."""
+    _check_base64(f"{subject}: image", text, settings)
+    return await _decode_base64(f"{subject}: image", text)
+
+
+def _check_base64(subject: str, text: str, settings: Settings) -> None:
+    """Check how long the image is that a text of base64 holds."""
+    if len(text) % 4:
+        raise Malformed(f"{subject} {NOT_BASE64}")
+    _check_image(len(text) // 4 * 3 - text.count("=", -2), settings)
+
+
+async def _decode_base64(subject: str, text: str) -> bytes:
     """Decode base64 (RFC 4648, section 4), a long one in turns with what else the event loop has to do."""
     decoded = []
     for start in range(0, len(text), PIECE_CHARACTERS):
@@ -221,9 +232,9 @@ async def _decode_base64(text: str) -> bytes:
         try:
             decoded.append(binascii.a2b_base64(piece, strict_mode=True))
         except ValueError as error:  # binascii.Error is one, and so is what a character beyond ASCII raises
-            raise Malformed(NOT_BASE64) from error
+            raise Malformed(f"{subject} {NOT_BASE64}") from error
         if piece.endswith("=") and start + len(piece) < len(text):
-            raise Malformed(NOT_BASE64)
+            raise Malformed(f"{subject} {NOT_BASE64}")
     return b"".join(decoded)
 
 

@@ -9,14 +9,12 @@ from starlette.responses import FileResponse, Response
 
 from service.api import openapi_schema, responses
 from service.api.generations import generate as generate_all
-from service.api.modalities import modality_of
+from service.api.modalities import could_answer, modality_of
 from service.api.predictions import predict
 from service.api.request_parsing import ParsedRequest, parse_query
 from service.errors import NotFound, NotReady
 from service.http.answer_deadline import answer_in_time
 from service.http.exchange import exchange_of
-from service.inputs.image_inputs import ImageInputs
-from service.inputs.model_input import Pair
 from service.options import FillMaskOptions, GenerateOptions, RequestOptions
 from service.repository.generator import Generator
 from service.repository.predictor import MaskFiller, Predictor
@@ -136,13 +134,7 @@ async def kept_attention(id: str, request: Request, state: StateDep) -> Response
     stored = await state.store.get(id, exchange_of(request.scope).key_name)
     served = state.models.get(stored.model) if stored else None
     model = request.query_params.get("model")
-    if (
-        stored is None
-        or served is None
-        or served.manifest.version != stored.version
-        or model not in (None, stored.model)
-        or not _could_be_answered(served, stored)
-    ):
+    if stored is None or served is None or model not in (None, stored.model) or not could_answer(served, stored):
         seconds = f"{state.settings.keep_seconds:g}"
         raise NotFound(f"id: must be of a request that was answered, at most {seconds} seconds ago, given another")
     if not served.ready:
@@ -212,21 +204,6 @@ async def _attend_to_stored(request: Request, state: State, served: ServedModel,
     generator, generating = _as(served, Generator), GenerateOptions(priority=options.priority)
     return await generate_all(
         request, state, generator, modality, parsed, generating, attention=True, targets=stored.targets
-    )
-
-
-def _could_be_answered(served: ServedModel, stored: StoredRequest) -> bool:
-    """True if the model could have answered this request. Whoever can write to Redis can store any other."""
-    texts = (str, Pair) if served.manifest.task == "text-classification" else str
-    kind = bytes if isinstance(served.inputs, ImageInputs) else texts
-    if not stored.inputs or not all(isinstance(given, kind) for given in stored.inputs):
-        return False
-    if not isinstance(served, Generator):
-        return stored.targets is None
-    return (
-        stored.targets is not None
-        and len(stored.targets) == len(stored.inputs)
-        and all(map(served.can_generate, stored.targets))
     )
 
 

@@ -50,6 +50,8 @@ class AttentionAnswer:
     """The texts that the spans of each axis' tokens lie in."""
     diagnostics: Diagnostics | None = None
     evaluation: Evaluation | None = None
+    against: str | None = None
+    """How the request names the other input that an embedding is explained by: text, image or id."""
     opposite: "AttentionAnswer | None" = None
     """That of the other input, where an embedding is explained by another and both sides are asked for."""
 
@@ -94,8 +96,10 @@ class AttentionAnswer:
         """Return the answer for JSON; numbers are rounded, except in base64."""
         shown = self.merged()
         maps = [{**shown._entry(one), **shown._values(one)} for one in shown.maps]
-        opposite = {"against": self.opposite.json()} if self.opposite else {}
-        return {**shown._frame(), "maps": maps, **opposite}
+        frame = {**shown._frame(), "maps": maps}
+        if self.opposite:
+            frame["against"] = {"kind": self.against, **self.opposite.json()}
+        return frame
 
     def arrays(self, prefix: str) -> tuple[dict[str, object], dict[str, Array]]:
         """Return the answer with the names of arrays in place of values, and the arrays."""
@@ -108,7 +112,8 @@ class AttentionAnswer:
             maps.append({**shown._entry(one), "array": name, **scale})
         frame = {**shown._frame(), "maps": maps}
         if self.opposite:
-            frame["against"], others = self.opposite.arrays(f"{prefix}/against")
+            opposite, others = self.opposite.arrays(f"{prefix}/against")
+            frame["against"] = {"kind": self.against, **opposite}
             arrays |= others
         return frame, arrays
 
@@ -202,6 +207,8 @@ class AttentionAnswer:
         frame: dict[str, object] = {"method": self.query.method, "maps": [], "tokens": tokens}
         if self.query.best:
             frame["best"] = self.query.best.model_dump(include={"measure", "values"})
+        if self.against:
+            frame["against"] = {"kind": self.against}
         if self.picture:
             kind = image_kind(self.query.model_kinds)
             rows, columns = kind.grid or (0, 0)

@@ -24,6 +24,10 @@ class Other:
 
     item: ModelInput
     text: Text
+    vector: Prediction
+    """Its embedding."""
+    name: str | None = None
+    """How the request names it, as an answer says it: text, image or id."""
 
 
 async def explain(
@@ -46,8 +50,7 @@ async def explain(
         result = await served.attend(item, query, priority)
     evaluation = None
     if query.options.evaluate:
-        vector = await served.predict(other.item, priority) if other else None
-        subject = predicted(served, item, query, result.prediction, vector, priority)
+        subject = predicted(served, item, query, result.prediction, other.vector if other else None, priority)
 
         async def attend(one: AttentionQuery) -> Sequence[AttentionMap]:
             return (await explain(served, item, one, text, priority, other))[1].maps
@@ -55,11 +58,13 @@ async def explain(
         evaluation = await evaluation_of(served, subject, query, result.maps, attend)
     axes: dict[str, Sequence[Token]] = {"source": item.tokens} if item.tokens else {}
     texts = {axis: [text.text, text.text_pair] if isinstance(text, Pair) else [text] for axis in axes}
-    answer = AttentionAnswer(query, result.maps, item.picture, axes, texts, result.diagnostics, evaluation)
+    answer = AttentionAnswer(
+        query, result.maps, item.picture, axes, texts, result.diagnostics, evaluation, other.name if other else None
+    )
     if other and query.options.sides == "both":
         own_side = query.options.model_copy(update={"sides": "own", "evaluate": (), "diagnostics": False})
-        swapped = replace(query, options=own_side)
-        _, opposite = await explain(served, other.item, swapped, other.text, priority, Other(item, text))
+        own = Other(item, text, result.prediction)
+        _, opposite = await explain(served, other.item, replace(query, options=own_side), other.text, priority, own)
         answer = replace(answer, opposite=opposite)
     return result.prediction, answer
 
@@ -122,14 +127,12 @@ async def _explain_prediction(
 
     The prediction comes first where the graph returns none, or where it would choose targets in another precision.
     """
-    prediction = vector = None
-    if other is not None:
-        vector = await served.predict(other.item, priority)
+    prediction = None
     targets = served.targets(item, query)
     if query.method == "integrated" or served.manifest.explained:
         prediction = await served.predict(item, priority)
         targets = [served.chosen(one, prediction) for one in targets]
-    found = await explain_scores(served, item, query, targets, priority, vector)
+    found = await explain_scores(served, item, query, targets, priority, other.vector if other else None)
     answers = [answer for answer in (prediction, *(one.answer for one in found)) if answer is not None]
     against = served.against_entry(query)
     maps = [own for one in found for own in maps_of(query, one, served.score_entry(one.target, answers[0]) | against)]

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 
 import numpy as np
 import onnxruntime
@@ -295,6 +296,48 @@ def test_the_curves_of_a_continuation_are_those_of_prompts_without_some_tokens(t
 def test_a_row_that_generates_nothing_is_not_evaluated(texts, queries):
     body = {"inputs": SENTENCE, "max_new_tokens": 4}
     assert refused(texts, "gpt2", body, method="raw", queries=queries, evaluate="deletion") == ONE_ROW
+
+
+@pytest.mark.parametrize("method", ["raw", "rollout", "relevance", "libra", "integrated"])
+def test_the_curves_of_an_embedding_are_those_of_its_cosine_with_the_other(texts, families, method):
+    model = Model(families / "artifacts/bert-features")
+    against, options = "a bird ran to the blue house", {"queries": 0} if method in ("raw", "rollout") else {}
+    asked = {"method": method, "against": {"text": against}, "evaluate": BOTH, **options}
+    shown = attention(texts, "bert-features", {"inputs": SENTENCE}, **asked)
+    source, special, types = model.tokens(SENTENCE)
+
+    def embedding(ids, kinds):
+        found = model.run("predict", source=ids, source_visible=np.ones(len(ids), bool), source_types=kinds)
+        return found / np.linalg.norm(found)
+
+    other = embedding(*(model.tokens(against)[at] for at in (0, 2)))
+
+    def score(gone):
+        return float(embedding(*model.without(source, gone, types)) @ other)
+
+    assert (shown["evaluation"]["target"], shown["evaluation"]["measure"]) == (None, "cosine")
+    check(shown["evaluation"], hottest_first(shown["maps"][0]["values"][0][0], model.parts(special)), score)
+
+
+def test_a_comparison_for_an_embedding_has_the_methods_with_one_row(texts):
+    asked = {"evaluate": "compare", "against": {"text": "a bird ran to the blue house"}}
+    shown = attention(texts, "bert-features", {"inputs": SENTENCE}, **asked)["evaluation"]
+    assert [row["method"] for row in shown["compare"]][-4:] == ["relevance", "libra", "integrated", "random"]
+    for method in ("relevance", "libra", "integrated"):
+        options = {"method": method, "against": asked["against"], "evaluate": BOTH}
+        alone = attention(texts, "bert-features", {"inputs": SENTENCE}, **options)["evaluation"]["curves"]
+        (row,) = (one for one in shown["compare"] if one["method"] == method)
+        for one in alone:
+            assert row[one["name"]]["probabilities"] == pytest.approx(one["probabilities"], abs=1e-5)
+
+
+@pytest.mark.parametrize("method", ["raw", "libra"])
+def test_an_embedding_is_not_evaluated_without_another(texts, method):
+    for evaluate in ("deletion", "compare"):
+        words = refused(texts, "bert-features", {"inputs": SENTENCE}, method=method, evaluate=evaluate)
+        assert re.fullmatch(
+            r"against: .* what makes two embeddings alike, so it must be .* of another input, given none", words
+        )
 
 
 def test_a_text_of_special_tokens_alone_is_not_evaluated(texts):

@@ -1,0 +1,54 @@
+"""The other input that embeddings are explained by: a text or an image in `against`, or that of an earlier request."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from starlette.requests import Request
+
+from service.api.modalities import could_answer
+from service.api.request_parsing import decode_image
+from service.errors import NotFound
+from service.explanations.query import AttentionQuery
+from service.http.exchange import exchange_of
+from service.inputs.model_input import Text
+from service.repository.served_model import ServedModel
+from service.state import State
+
+
+@dataclass(frozen=True)
+class OtherInput:
+    """An input whose embedding is compared with that of each input of a request."""
+
+    name: Literal["text", "image", "id"]
+    """How the request gives it."""
+    given: bytes | Text
+    """An encoded image, or a text."""
+    truncate: bool
+    """True if the end of a text that is too long is cut off."""
+
+
+async def read_other(
+    request: Request, state: State, served: ServedModel, query: AttentionQuery | None, *, truncate: bool
+) -> OtherInput | None:
+    """Return the other input that a query names; None if it names none, or if no embedding is explained.
+
+    Of an earlier request it is the first input, cut off as it was then. Raises NotFound for an id that is not, or no
+    longer, that of a request with the same API key to the same version of the same model; Malformed and TooLarge for an
+    image as `decode_image` does.
+    """
+    against = query.options.against if query and query.explains == "embedding" else None
+    if against is None:
+        return None
+    value = str(against.value)
+    if against.name == "image":
+        return OtherInput("image", await decode_image("against", value, state.settings), truncate)
+    if against.name == "text":
+        return OtherInput("text", value, truncate)
+    stored = await state.store.get(value, exchange_of(request.scope).key_name)
+    if stored is None or not could_answer(served, stored):
+        seconds = f"{state.settings.keep_seconds:g}"
+        raise NotFound(
+            f"against: id must be of a request to this model that was answered, at most {seconds} seconds ago, "
+            "given another"
+        )
+    return OtherInput("id", stored.inputs[0], stored.truncate)

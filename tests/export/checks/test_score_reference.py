@@ -1,0 +1,29 @@
+"""The scores of the reference: a logit, the difference of two, a cosine; and that libra sees the length of a vector."""
+
+import torch
+
+from export.checks.score_reference import score_of
+from model.attribution import Balanced
+from tests.samples.attention_reference import assert_same, randn
+
+
+def test_the_score_of_an_embedding_is_its_cosine_with_the_other():
+    answer, other = randn(3, 5), randn(3, 5, seed=2)
+    expected = (answer * other).sum(1) / (answer.norm(dim=1) * other.norm(dim=1))
+    assert_same(score_of(answer, {"other": other.float()}), expected, 1e-6)
+
+
+def test_the_length_of_an_embedding_is_a_constant_to_libra():
+    answer, other = randn(3, 5).requires_grad_(), randn(3, 5, seed=2)
+    with Balanced():
+        score = score_of(answer, {"other": other})
+    (gradient,) = torch.autograd.grad(score.sum(), answer)
+    assert_same(gradient * answer.detach().norm(dim=1, keepdim=True), other / other.norm(dim=1, keepdim=True))
+    assert_same((gradient * answer).sum(1), score)
+
+
+def test_the_score_of_a_class_may_be_less_that_of_another():
+    logits = randn(3, 5)
+    controls = {"explained": torch.tensor([-1, 2, 0]), "against": torch.tensor([-1, 4, -1])}
+    largest = logits[0].max()
+    assert_same(score_of(logits, controls), torch.stack([largest, logits[1, 2] - logits[1, 4], logits[2, 0]]))
