@@ -17,6 +17,9 @@ from service.repository.served_model import Prediction, ServedModel
 
 Figures = dict[str, object]
 
+MOST_JOBS = 256
+"""Of one input, runs that wait in a lane at once, if they are more than those of one target: each takes memory."""
+
 
 @dataclass(frozen=True)
 class Explained:
@@ -45,12 +48,15 @@ async def explain_scores(
     """
     manifest = served.manifest
     method, read = next((method, read) for method, read in READERS.items() if method == query.method)
-    jobs = [job for target in targets for job in jobs_of(manifest, item, query, target, other)]
-    found = await served.explain_scores(method, jobs, priority)
-    return [
-        read(manifest, query, target, found[index * query.runs : (index + 1) * query.runs])
-        for index, target in enumerate(targets)
-    ]
+    explained, runs, at_once = [], query.runs, max(1, MOST_JOBS // query.runs)
+    for first in range(0, len(targets), at_once):
+        some = targets[first : first + at_once]
+        jobs = [job for target in some for job in jobs_of(manifest, item, query, target, other)]
+        found = await served.explain_scores(method, jobs, priority)
+        explained += [
+            read(manifest, query, target, found[index * runs : (index + 1) * runs]) for index, target in enumerate(some)
+        ]
+    return explained
 
 
 def jobs_of(
@@ -80,11 +86,12 @@ def jobs_of(
 def _read_relevance(manifest: Manifest, query: AttentionQuery, target: Target, found: Sequence[Found]) -> Explained:
     (one,) = found
     answer, *ports = manifest.graphs["relevance"].outputs
-    values = {port.name: one[port.name][None] for port in ports}
+    values: dict[str, Array] = {port.name: one[port.name][None].copy() for port in ports}
     if query.summarized:  # the mean of all rows, without the identity that each starts from
+        for rows in values.values():
+            rows[:, range(len(target.rows)), list(target.rows)] -= 1
         values = {
-            name: (rows - np.eye(rows.shape[-1], dtype=rows.dtype)[list(target.rows)]).mean(1, keepdims=True)
-            for name, rows in values.items()
+            name: rows.mean(1, dtype=np.float64, keepdims=True).astype(np.float32) for name, rows in values.items()
         }
     return Explained(target, values, [{}], one[answer.name])
 

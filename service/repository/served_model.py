@@ -42,8 +42,6 @@ RawMaps: TypeAlias = tuple[Prediction, dict[str, Array]]
 GRADIENT_SHARE = 8
 """A batch of a gradient method may compute this share of the maps of another: it holds the activations of all layers,
 and their gradients, which take 10 to 17 times the bytes of the maps in the bundled models."""
-MOST_JOBS = 256
-"""Of one input, so many items of a gradient method wait in its lane at once. Sorting a long queue takes long."""
 MOST_FAILURES = 3
 """Failed runs in a row, after which a model is warmed up again to see whether it can run at all."""
 
@@ -222,13 +220,7 @@ class ServedModel:
     ) -> list[Found]:
         """Return what the graph of a method finds for each job."""
         lane = self.gradient_lanes[method]
-        found: list[Found] = []
-        for first in range(0, len(jobs), MOST_JOBS):
-            found += await together(
-                lane.submit(job, self.map_bytes(job.item.lengths), job.bucket, priority)
-                for job in jobs[first : first + MOST_JOBS]
-            )
-        return found
+        return await together(lane.submit(job, self.map_bytes(job.item.lengths), job.bucket, priority) for job in jobs)
 
     def _run_attention(self, jobs: Sequence[AttentionJob]) -> list[RawMaps | Refusal]:
         items, controls = [job.item for job in jobs], jobs[0].controls

@@ -7,6 +7,7 @@ import pytest
 
 from service.explanations.query import Target
 from service.inputs.model_input import ModelInput
+from service.repository import gradients
 from service.repository.gradients import Explained, explain_scores, jobs_of, maps_of, maps_of_tokens, parts_of
 from tests.samples.attention_queries import LAYERS, TOKENS, continuer, embedder, query_of, translator, vit
 
@@ -65,6 +66,27 @@ def test_an_embedding_is_compared_with_the_other():
     query = query_of(embedder(), method="libra", against={"text": "a"})
     (job,) = jobs_of(embedder(), text_of(3), query, Target(-1, ()), np.arange(4.0))
     assert job.controls["other"].tolist() == [0, 1, 2, 3]
+
+
+async def test_runs_of_many_targets_wait_in_groups_and_come_back_in_order(monkeypatch):
+    monkeypatch.setattr(gradients, "MOST_JOBS", 8)
+    sizes = []
+
+    class Counting(Model):
+        async def explain_scores(self, method, jobs, priority):
+            sizes.append(len(jobs))
+            return [
+                {"encoder": np.full(TOKENS, job.controls["explained"], float), "score": np.float32(0)} for job in jobs
+            ]
+
+    targets = [Target(number, ()) for number in range(5)]
+    query = query_of(method="integrated", steps=2)
+    found = await explain_scores(Counting(vit(), []), PIXELS, query, targets, "interactive")
+    assert sizes == [8, 8, 4]
+    assert [one.values["encoder"][0, 0, 0] for one in found] == [0, 1, 2, 3, 4]
+    sizes.clear()
+    await explain_scores(Counting(vit(), []), PIXELS, query_of(method="integrated", steps=9), targets[:2], "batch")
+    assert sizes == [11, 11]
 
 
 async def test_libra_returns_the_layers_asked_for_in_that_order_and_how_each_adds_up():
