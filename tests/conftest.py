@@ -106,6 +106,12 @@ def small_disk(tmp_path):
 
 
 @pytest.fixture(scope="session")
+def dino(tmp_path_factory):
+    """A folder with the artifact of the embeddings of digits."""
+    return once(tmp_path_factory, "dino", export("digits-dino"))
+
+
+@pytest.fixture(scope="session")
 def minilm(tmp_path_factory):
     """A folder with the artifact of minilm."""
     return once(tmp_path_factory, "minilm", export("minilm"))

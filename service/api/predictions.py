@@ -10,7 +10,6 @@ from service.api import responses
 from service.api.modalities import Modality, PendingInput, permit_decoding
 from service.api.other_input import read_other
 from service.api.request_parsing import MEDIA_TYPES, ParsedRequest, negotiate
-from service.batching.admission import Budget
 from service.concurrency import together
 from service.errors import Unacceptable
 from service.explanations.answer import AttentionAnswer, npz
@@ -49,18 +48,17 @@ async def predict(
     given, cut = [*parsed.inputs], [truncate] * len(parsed.inputs)
     if compared:
         given, cut = [*given, compared.given], [*cut, compared.truncate]
-    queue, cost = served.cost(modality.likely_lengths(given), attention=query is not None)
+    likely = _shown(query, modality.likely_lengths(given), len(parsed.inputs))
+    queue, cost = served.cost(likely, attention=query is not None)
     with queue.permit(cost, options.priority):  # without room, texts would be tokenized in vain
         pending = await modality.prepare(state, given, cut)
+    lengths = _shown(query, [one.lengths for one in pending], len(parsed.inputs))
     opposite = pending.pop() if compared else None
-    lengths = [one.lengths for one in pending]
-    if isinstance(options, FillMaskOptions):
-        options.check_size(sum(one["masked"] for one in lengths), state.settings.max_answer_bytes)
-    if query and opposite and query.options.sides == "both":  # it is explained by each input
-        lengths += [opposite.lengths] * len(pending)
     targets = [query.count_targets(one.get("masked", 1)) if query else 1 for one in lengths]
     if query:
         check_size(query, lengths, targets, state.settings.max_answer_bytes)
+    if isinstance(options, FillMaskOptions):
+        options.check_size(sum(one["masked"] for one in lengths), state.settings.max_answer_bytes)
 
     async def answer(one: PendingInput, count: int, other: Other | None) -> Result:
         item = await one.decode()
@@ -77,10 +75,8 @@ async def predict(
             return show(prediction)
         return await state.present(served.manifest.name, served.prediction_budget, show, prediction)
 
-    with contextlib.ExitStack() as permits:
-        for queue, cost in _costs(served, query, lengths, targets, opposite):
-            permits.enter_context(queue.permit(cost, options.priority))
-        permits.enter_context(permit_decoding(pending, options))
+    admitted = _admitted(served, query, lengths, targets, opposite, options)
+    with admitted, permit_decoding(pending, options):
         other = None
         if compared and opposite:
             item = await opposite.decode()
@@ -92,21 +88,33 @@ async def predict(
         return await store_and_respond(request, state, served, modality, results, query, stored, options)
 
 
-def _costs(
+def _shown(query: AttentionQuery | None, lengths: list[Mapping[str, int]], count: int) -> list[Mapping[str, int]]:
+    """Return the lengths of the inputs that an answer is of: so many and, with both sides, the other one each time."""
+    both = query is not None and query.options.sides == "both"
+    return lengths[:count] + (lengths[count:] * count if both else [])
+
+
+@contextlib.contextmanager
+def _admitted(
     served: Predictor,
     query: AttentionQuery | None,
     lengths: Sequence[Mapping[str, int]],
     targets: Sequence[int],
     opposite: PendingInput | None,
-) -> Iterator[tuple[Budget, int]]:
-    """Return what a request costs, and in which queues: its inputs, the one that it compares them with, its curves."""
+    options: RequestOptions,
+) -> Iterator[None]:
+    """Hold what a request costs: its inputs, the one that they are compared with, and curves. Raises Busy."""
     scores, comparison = evaluation_cost(served, query) if query else (0, 0)
     runs = max(targets) * (query.runs if query else 1) + comparison
-    yield served.cost(lengths, attention=query is not None, runs=runs)
+    costs = [served.cost(lengths, attention=query is not None, runs=runs)]
     if opposite:
-        yield served.cost([opposite.lengths], attention=False)
+        costs.append(served.cost([opposite.lengths], attention=False))
     if scores:
-        yield served.cost([*lengths] * scores, attention=False)
+        costs.append(served.cost([*lengths] * scores, attention=False))
+    with contextlib.ExitStack() as permits:
+        for queue, cost in costs:
+            permits.enter_context(queue.permit(cost, options.priority))
+        yield
 
 
 def attention_query(

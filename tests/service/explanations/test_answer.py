@@ -114,12 +114,16 @@ def test_the_other_side_of_two_embeddings_is_an_answer_of_the_same_frame():
         AttentionAnswer(query, [signed_map(query, [value])], axes={"source": one})
         for value, one in zip((0.5, -0.25), tokens, strict=True)
     )
+    assert replace(own, against="id").json()["against"] == {"kind": "id"}
+    own = replace(own, against="text")
     shown = replace(own, opposite=other).json()
+    assert shown["against"].pop("kind") == "text"
     assert shown["against"].keys() == shown.keys() - {"against"}
     assert shown["against"]["maps"][0]["values"].tolist() == [[[-0.25]]]
     assert shown["against"]["tokens"]["source"][0]["text"] == "b"
     arrays = np.load(io.BytesIO(npz({}, [replace(own, opposite=other)])))
     meta = orjson.loads(bytes(arrays["meta"]))["results"][0]["attention"]
+    assert meta["against"]["kind"] == "text"
     assert arrays[meta["against"]["maps"][0]["array"]].tolist() == [[[-0.25]]]
     assert arrays[meta["maps"][0]["array"]].tolist() == [[[0.5]]]
 

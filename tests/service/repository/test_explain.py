@@ -88,17 +88,21 @@ async def test_an_embedding_is_explained_by_that_of_the_other_and_the_other_by_i
     vectors = {id(one): [1.0, 0, 0, 0], id(other): [0.0, 1, 0, 0]}
     served = predictor(embedder(), vectors)
     query = query_of(embedder(), method="libra", against={"text": "bbbbb"}, sides=sides)
-    prediction, answer = await explain(served, one, query, "aaa", "interactive", Other(other, "bbbbb"))
+    compared = Other(other, "bbbbb", np.float32(vectors[id(other)]), "text")
+    prediction, answer = await explain(served, one, query, "aaa", "interactive", compared)
     assert prediction.tolist() == [9, 9, 9, 9]
     assert served.jobs[0].item is one
     assert served.jobs[0].controls["other"].tolist() == vectors[id(other)]
     assert "target" not in answer.maps[0].entry
+    shown = answer.json()
+    assert served.predicted == []
     if sides == "own":
         assert (answer.opposite, len(served.jobs)) == (None, 1)
+        assert shown["against"] == {"kind": "text"}
         return
     assert served.jobs[1].item is other
-    assert served.jobs[1].controls["other"].tolist() == vectors[id(one)]
-    shown = answer.json()
+    assert served.jobs[1].controls["other"] is prediction
+    assert shown["against"].pop("kind") == "text"
     assert [token["text"] for token in shown["against"]["tokens"]["source"]] == ["b"] * 5
     assert shown["against"]["maps"][0]["shape"] == [1, 1, 5]
     assert "against" not in shown["against"]

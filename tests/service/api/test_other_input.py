@@ -1,0 +1,87 @@
+"""The other input is admitted with the rest of its request: it costs what an input costs, in each queue."""
+
+import base64
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.app import create_app
+from service.inputs.sandbox.decoder_pool import PIXELS_PER_IMAGE
+from service.repository.registry import load
+from service.settings import Settings
+from service.store import open_store
+from tests.conftest import ROOT
+
+SEVEN = (ROOT / "tests/data/digits/seven.png").read_bytes()
+INPUTS = 2
+
+
+@pytest.fixture(scope="module")
+def service(dino):
+    settings = Settings(artifacts=dino, request_seconds=3600)
+    models = load(settings)
+    with TestClient(create_app(settings, models, open_store(settings))) as client:
+        while client.get("/health/ready").status_code != 200:
+            pass
+        yield client, models["digits-dino"]
+
+
+def answered(client, **attention):
+    image = base64.b64encode(SEVEN).decode()
+    attention = {"method": "libra", "against": {"image": image}, **attention}
+    return client.post("/v1/models/digits-dino/embed", json={"images": [image] * INPUTS, "attention": attention})
+
+
+def with_room(client, budget, cost, **attention):
+    """Hold all of a queue but a cost, then one unit more; return the statuses of a request that must cost just that."""
+    statuses = []
+    for room in (cost, cost - 1):
+        with budget.permit(budget.limit - room):
+            statuses.append(answered(client, **attention).status_code)
+    assert budget.held == 0
+    return statuses
+
+
+CASES = {
+    "own side": ({}, INPUTS),
+    "both sides": ({"sides": "both"}, 2 * INPUTS),
+    "both sides of a path": ({"sides": "both", "method": "integrated", "steps": 3}, 2 * INPUTS * 5),
+}
+
+
+@pytest.mark.parametrize(("asked", "runs"), CASES.values(), ids=CASES)
+def test_each_side_costs_the_maps_of_an_input(service, asked, runs):
+    client, served = service
+    cost = runs * served.map_bytes(served.inputs.lengths)
+    assert with_room(client, served.attention_budget, cost, **asked) == [200, 429]
+
+
+def test_the_other_input_costs_a_prediction(service):
+    client, served = service
+    _, cost = served.cost([served.inputs.lengths], attention=False)
+    assert with_room(client, served.prediction_budget, cost) == [200, 429]
+
+
+def test_the_other_image_costs_what_an_image_costs(service):
+    client, _ = service
+    budget = client.app.state.regard.decoders.budget
+    assert with_room(client, budget, (INPUTS + 1) * (PIXELS_PER_IMAGE + 300 * 220)) == [200, 429]
+
+
+def test_the_other_input_is_decoded_and_embedded_once(service, monkeypatch):
+    client, served = service
+    seen = []
+    predict, decode = served.predict, client.app.state.regard.decode_image
+
+    async def counted(item, priority):
+        seen.append("predict")
+        return await predict(item, priority)
+
+    async def decoded(*arguments):
+        seen.append("decode")
+        return await decode(*arguments)
+
+    monkeypatch.setattr(served, "predict", counted)
+    monkeypatch.setattr(client.app.state.regard, "decode_image", decoded)
+    assert answered(client, sides="both").status_code == 200
+    assert sorted(seen) == ["decode"] * (INPUTS + 1) + ["predict"]
