@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw
 
 from contract.manifest import Method
 from service.errors import TooLarge
-from service.explanations.evaluation import FRACTIONS, RANDOM, Curve, CurveName, Evaluation, Measure, area
+from service.explanations.evaluation import FRACTIONS, RANDOM, Curve, CurveName, Evaluation, MeasureName, area
 from service.explanations.lettering import FRAME, INK, PAPER, fitting, font_of, readable
 
 Point: TypeAlias = tuple[float, float]
@@ -35,7 +35,7 @@ LINE, DASH, DOT = 2.2, 6.0, 2.8  # pixels: width of a line, a dash and the gap b
 TICKS = 5  # spaces between the numbers of an axis
 
 BETTER: dict[CurveName, str] = {"deletion": "the lower, the better", "insertion": "the higher, the better"}
-WITH: dict[Measure, str] = {"probability": "of", "score": "of", "cosine": "with"}
+WITH: dict[MeasureName, str] = {"probability": "of", "score": "of", "cosine": "with"}
 DONE: dict[CurveName, str] = {"deletion": "taken away", "insertion": "put back"}
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 Curve: TypeAlias = npt.NDArray[np.float64]
 CurveName: TypeAlias = Literal["deletion", "insertion"]
-Measure: TypeAlias = Literal["probability", "score", "cosine"]
+MeasureName: TypeAlias = Literal["probability", "score", "cosine"]
 
 CURVE_NAMES: tuple[CurveName, ...] = ("deletion", "insertion")
 COMPARE = "compare"
@@ -27,7 +27,7 @@ SEED = 0
 class Score:
     """What is measured: the probability of a class or token, the logit of one, or a cosine of two embeddings."""
 
-    measure: Measure
+    measure: MeasureName
     label: str
     """What people call the class, the token or the other input."""
     entry: Mapping[str, object]

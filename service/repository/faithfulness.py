@@ -70,7 +70,8 @@ class Subject:
         values = rows[row].astype(np.float64)
         if query.method == "relevance" and positions and self.kind.query == self.kind.fed:
             values[positions[row]] -= 1
-        return values[self.columns]
+        found: Array = values[self.columns]
+        return found
 
 
 async def evaluate(
@@ -148,7 +149,7 @@ def tokens(item: ModelInput, rule: TextRule) -> tuple[Array, Callable[[Array], M
             {name: array[stays] for name, array in item.arrays.items()},
             {**item.lengths, "source": len(stays)},
             {"source": item.special["source"][stays]},
-            [item.tokens[index] for index in stays] if item.tokens else (),
+            [item.tokens[index] for index in stays.tolist()] if item.tokens else (),
         )
 
     return columns, take_away

@@ -11,7 +11,7 @@ from service.batching.batcher import bucket_of
 from service.errors import Unacceptable
 from service.explanations.answer import AttentionMap
 from service.explanations.comparison import compared, curve_names, is_comparison
-from service.explanations.evaluation import Evaluation, Score
+from service.explanations.evaluation import Evaluation, MeasureName, Score
 from service.explanations.query import ONE_ROW, AttentionQuery, evaluated_kind, select
 from service.inputs.model_input import ModelInput
 from service.inputs.text_inputs import TextInputs
@@ -84,7 +84,7 @@ def predicted(
     async def chance(rest: ModelInput) -> float:
         return float(probabilities(await served.predict(rest, priority), scores)[index])
 
-    measure = "score" if scores == "identity" else "probability"
+    measure: MeasureName = "score" if scores == "identity" else "probability"
     score = Score(measure, names[index] if names else str(index), {"target": index})
     return replace(_subject(served, item, chance, score), index=index)
 
