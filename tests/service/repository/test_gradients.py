@@ -1,6 +1,7 @@
 """Gradient methods: what is asked of their graphs, and what is read of what these return."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from service.explanations.query import Target
 from service.inputs.model_input import ModelInput
 from service.repository import gradients
+from service.repository.generator import Generator
 from service.repository.gradients import Explained, explain_scores, jobs_of, maps_of, maps_of_tokens, parts_of
 from tests.samples.attention_queries import LAYERS, TOKENS, continuer, embedder, query_of, translator, vit
 
@@ -196,3 +198,13 @@ def test_the_rows_of_a_target_that_is_a_token_are_its_own():
     mask = query_of(embedder().model_copy(update={"task": "fill-mask"}), method="libra")
     (shown,) = maps_of(mask, one, {})
     assert shown.rows == (2,)
+
+
+@pytest.mark.parametrize("started", [True, False])
+def test_a_prompt_has_a_start_token_only_if_its_tokenizer_put_one_there(started):
+    source = text_of(4)
+    source.special["source"][0] = started
+    parts = Generator.parts(SimpleNamespace(continues=True), source)
+    assert parts["source"] == ("decoder", slice(int(started), 4))
+    assert parts["prefix"] == ("decoder", slice(4, None))
+    assert parts.get("start") == (("decoder", slice(1)) if started else None)
