@@ -89,12 +89,23 @@ _RULES: Mapping[Callable[..., Any], Callable[..., Tensor]] = {
 }
 
 
+_JOINED = (
+    F.scaled_dot_product_attention,
+    F.multi_head_attention_forward,
+    F.rms_norm,
+    F.normalize,
+    F.cosine_similarity,
+)
+"""Functions of torch that join steps which have rules, so that no rule would see them."""
+
+
 class Balanced(TorchFunctionMode):
     """A context in which the backward pass is balanced; what the forward pass computes is the same.
 
     Mehri, Soleymani Baghshah & Pilehvar, CVPR 2025 (LibraGrad): attention's weights, the deviation of a norm and the
     slope g of an activation x g(x) are constants, so that each layer is locally linear. Of two factors that both depend
     on what is explained, each gets half of the gradient; a sigmoid, a divisor and the length of a vector are constants.
+    Raises NotImplementedError for a function that joins such steps in one.
     """
 
     def __torch_function__(
@@ -105,6 +116,8 @@ class Balanced(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> object:
         """Call a function by its rule, if it has one."""
+        if func in _JOINED:
+            raise NotImplementedError(f"balanced gradients: the steps of {func.__name__} must be written one by one")
         rule = _RULES.get(func)
         return rule(func, args, kwargs or {}) if rule else func(*args, **(kwargs or {}))
 

@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SEVEN = (ROOT / "tests/data/digits/seven.png").read_bytes()
 TEXT = "on Tuesday, the 23rd of March 2021"
-SENTENCES = "The hammer lay on the bench.", "She bought a hammer yesterday."
+SENTENCES = "The violin is on the table.", "She bought a violin."
 INK, PAPER, EDGE = (30, 30, 36), (255, 255, 255), 20
 
 

@@ -11,7 +11,6 @@ from export.checks.reference import Controls
 from export.plan import Plan, Sizes
 from export.traced import Traced
 from model import attribution, explanations
-from model.heads import Unit
 
 
 def draw_targets(plan: Plan, kinds: Sequence[Kind], answer: Tensor, sizes: Sizes, seed: int) -> Controls:
@@ -46,8 +45,9 @@ def draw_targets(plan: Plan, kinds: Sequence[Kind], answer: Tensor, sizes: Sizes
 def score_of(answer: Tensor, controls: Mapping[str, Tensor]) -> Tensor:
     """Return what is explained of each row: a logit, a difference of two, or a cosine, (batch)."""
     if "other" in controls:
-        unit = Unit()  # rather than cosine_similarity, in which a balanced backward pass cannot see the length
-        return (unit(answer) * unit(controls["other"].to(answer))).sum(1)
+        # not cosine_similarity, whose norms a balanced backward pass cannot take as constants
+        own, other = (one / one.norm(dim=1, keepdim=True) for one in (answer, controls["other"].to(answer)))
+        return (own * other).sum(1)
     row = answer
     if "position" in controls:
         row = row[torch.arange(len(row)), controls["position"]]

@@ -179,5 +179,5 @@ def test_the_more_steps_the_better_integrated_gradients_add_up(case):
 
 def test_from_zero_embeddings_they_add_up_too_but_slowly(case):
     """Where a norm is the first layer, most of the way from zero is short of the deviation that it adds epsilon to."""
-    one, some, many = errors(case, (1, 16, 1024), zero=True)
-    assert one > some > 2 * many
+    one, some, many = errors(case, (1, 16, 256), zero=True)
+    assert one > some > 1.5 * many

@@ -220,6 +220,20 @@ def test_equal_largest_tokens_share_a_maximum():
     assert_same((given * x).sum(1), x.amax(1))
 
 
+JOINED = {
+    "cosine_similarity": lambda x: functional.cosine_similarity(x, randn(3, 4)),
+    "normalize": functional.normalize,
+    "rms_norm": lambda x: functional.rms_norm(x, (4,)),
+    "scaled_dot_product_attention": lambda x: functional.scaled_dot_product_attention(x, x, x),
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_a_function_that_hides_its_steps_from_the_rules_is_refused(name):
+    with pytest.raises(NotImplementedError, match=f"the steps of {name} must be written one by one"):
+        gradient(JOINED[name], randn(3, 4))
+
+
 # States
 
 
