@@ -93,7 +93,9 @@ class Attention(BaseModel):
     diagnostics: list[Json] | None = Field(None, description="entropy and other figures, a layer and head each")
     best: Json | None = Field(None, description="by which measure the method is the best, where that was asked for")
     against: Json | None = Field(None, description="attention of the other input, where both sides were asked for")
-    evaluation: Json | None = Field(None, description="curves of deletion and insertion, beside a random order's")
+    evaluation: Json | None = Field(
+        None, description="curves of deletion and insertion, of one map or all methods, beside a random order's"
+    )
     tokens: Json = Field(description="tokens of each axis of text with their spans; of images the grid and the prefix")
     image: Json | None = Field(None, description="the image's size and the rectangle of it that the grid covers")
 

@@ -48,7 +48,7 @@ class Subject:
     index: int | None = None
     """The class, mask or position that is explained, as a request names it; None for an embedding."""
     position: int | None = None
-    """Where maps have more than one row: the position of the row that explains the score."""
+    """Of a token: the position of the row that explains it. Of a whole answer, maps have one row."""
 
     @property
     def parts(self) -> Literal["patches", "tokens"]:
@@ -64,9 +64,10 @@ class Subject:
         if len(own) != 1 or len(own[0].values) != 1:
             raise Unacceptable(ONE_ROW)
         ((rows,), positions) = own[0].values, own[0].rows or ()
-        row = 0 if len(rows) == 1 else next((at for at, one in enumerate(positions) if one == self.position), None)
-        if row is None:
+        explaining = [row for row in range(len(rows)) if self.position is None or positions[row] == self.position]
+        if len(explaining) != 1:
             raise Unacceptable(ONE_ROW)
+        (row,) = explaining
         values = rows[row].astype(np.float64)
         if query.method == "relevance" and positions and self.kind.query == self.kind.fed:
             values[positions[row]] -= 1

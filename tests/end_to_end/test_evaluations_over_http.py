@@ -263,6 +263,18 @@ def test_the_curves_of_a_mask_are_those_of_its_likeliest_token_and_no_mask_is_ta
     check(evaluation, hottest_first(row, np.setdiff1d(np.flatnonzero(~special), masked)), score)
 
 
+def test_a_comparison_for_a_mask_reads_the_row_of_the_mask_and_not_that_of_the_class_token(texts):
+    body = {"inputs": "the [MASK] cat sat [MASK] the mat."}
+    shown = attention(texts, "bert-mask", body, evaluate="compare", target=1)["evaluation"]
+    assert (shown["mask"], len(shown["compare"])) == (1, 7)
+    for row in shown["compare"][:-1]:
+        rows = {"queries": "all"} if row["method"] in ("raw", "rollout", "norm") else {}
+        asked = {"method": row["method"], "target": 1, "evaluate": BOTH, **rows}
+        for one in attention(texts, "bert-mask", body, **asked)["evaluation"]["curves"]:
+            assert row[one["name"]]["probabilities"] == pytest.approx(one["probabilities"], abs=1e-6)
+    assert refused(texts, "bert-mask", body, method="raw", queries=0, target=1, evaluate="deletion") == ONE_ROW
+
+
 @pytest.mark.parametrize(
     ("position", "options"),
     [(2, {"method": "libra", "target": 2}), (0, {"method": "relevance", "target": 0}),

@@ -229,16 +229,25 @@ def test_the_row_of_a_token_is_read_at_its_position():
     subject = subject_at(3, kind, [1, 4])
     assert subject.values([map_of(values, (0, 2, 3, 5), kind)], query_of(method="raw")).tolist() == [13, 16]
     other = kind.model_copy(update={"kind": "cross"})
-    mixed = [map_of(values, (0, 1, 2, 3), other), map_of(values[:, :1], (5,), kind)]
-    assert subject.values(mixed, query_of(method="raw")).tolist() == [1, 4], "the only row of its own kind"
+    mixed = [map_of(values, (0, 1, 2, 3), other), map_of(values[:, :1], (3,), kind)]
+    assert subject.values(mixed, query_of(method="raw")).tolist() == [1, 4], "of its own kind"
 
 
-@pytest.mark.parametrize(("rows", "expected"), [((3,), [1, 4, 3]), (None, [2, 4, 3])])
-def test_relevance_counts_without_the_identity_that_a_row_starts_from(rows, expected):
+def test_a_whole_answer_is_explained_by_the_only_row_wherever_it_is():
     kind = text_kind()
-    found = map_of([[[0, 1, 2, 2, 4, 3]]], rows, kind)
-    assert subject_at(3, kind, [3, 4, 5]).values([found], query_of(method="relevance")).tolist() == expected
-    assert subject_at(3, kind, [3, 4, 5]).values([found], query_of(method="raw")).tolist() == [2, 4, 3]
+    for rows in ((0,), (5,), None):
+        found = map_of(np.arange(6.0).reshape(1, 1, 6), rows, kind)
+        assert subject_at(None, kind, [1, 4]).values([found], query_of(method="raw")).tolist() == [1, 4]
+
+
+@pytest.mark.parametrize(
+    ("rows", "position", "expected"), [((3,), 3, [1, 4, 3]), ((3,), None, [1, 4, 3]), (None, None, [2, 4, 3])]
+)
+def test_relevance_counts_without_the_identity_that_a_row_starts_from(rows, position, expected):
+    kind = text_kind()
+    found, subject = map_of([[[0, 1, 2, 2, 4, 3]]], rows, kind), subject_at(position, kind, [3, 4, 5])
+    assert subject.values([found], query_of(method="relevance")).tolist() == expected
+    assert subject.values([found], query_of(method="raw")).tolist() == [2, 4, 3]
 
 
 @pytest.mark.parametrize("count", [0, 2])
@@ -247,6 +256,7 @@ def test_maps_of_which_not_one_explains_the_score_are_refused(count):
     found = [map_of(np.ones((1, 1, 6)), (3,), kind)] * count
     with pytest.raises(Unacceptable, match=r"^evaluate: needs one map of one row"):
         subject_at(3, kind, [1]).values(found, query_of(method="raw"))
-    for wrong in (map_of(np.ones((2, 1, 6)), (3,), kind), map_of(np.ones((1, 2, 6)), (1, 2), kind)):
+    others = [((2, 1, 6), (3,)), ((1, 2, 6), (1, 2)), ((1, 1, 6), (0,))]  # heads; rows; that of the class token
+    for wrong in (map_of(np.ones(shape), rows, kind) for shape, rows in others):
         with pytest.raises(Unacceptable, match=r"^evaluate: needs one map of one row"):
             subject_at(3, kind, [1]).values([wrong], query_of(method="raw"))
