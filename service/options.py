@@ -108,7 +108,7 @@ def _against() -> PlainValidator:
         if isinstance(value, str):
             try:
                 found = from_json(value)
-            except ValueError as error:
+            except (TypeError, ValueError) as error:  # TypeError for a lone surrogate
                 raise PydanticCustomError("against", "{rule}", {"rule": rule}) from error
         if isinstance(found, dict) and len(found) == 1:
             ((name, given),) = found.items()

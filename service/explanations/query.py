@@ -232,10 +232,10 @@ def _unserved(method: Method, options: AttentionOptions, manifest: Manifest) -> 
     served = [name for name in methods_of(manifest) if options.kind is None]
     other = f"; this model serves {', '.join(served)}" if served else f", not {options.kind} of this model"
     reason = REASONS.get(method, "is not served")
-    if was_left_out(manifest, method):
-        reason = "was left out when this model was exported"
-    elif method in GRADIENT_METHODS and manifest.precision == "int8" and manifest.explained is None:
+    if method in GRADIENT_METHODS and manifest.precision == "int8" and manifest.explained is None:
         reason = NOT_IN_INT8
+    elif was_left_out(manifest, method):
+        reason = "was left out when this model was exported"
     return f"method {method}: {reason}{other}"
 
 
