@@ -92,7 +92,10 @@ class Attention(BaseModel):
     maps: list[Map]
     diagnostics: list[Json] | None = Field(None, description="entropy and other figures, a layer and head each")
     best: Json | None = Field(None, description="by which measure the method is the best, where that was asked for")
-    against: Json | None = Field(None, description="attention of the other input, where both sides were asked for")
+    against: Json | None = Field(
+        None,
+        description="kind of the other input (text, image or id) and, where both sides are asked for, its attention",
+    )
     evaluation: Json | None = Field(
         None, description="curves of deletion and insertion, of one map or all methods, beside a random order's"
     )
