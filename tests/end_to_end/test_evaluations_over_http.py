@@ -1,5 +1,6 @@
 """Evaluations over HTTP, for every task: each curve is computed anew, on inputs that the test itself takes apart."""
 
+import base64
 import io
 import json
 import re
@@ -341,6 +342,37 @@ def test_a_comparison_for_an_embedding_has_the_methods_with_one_row(texts):
         (row,) = (one for one in shown["compare"] if one["method"] == method)
         for one in alone:
             assert row[one["name"]]["probabilities"] == pytest.approx(one["probabilities"], abs=1e-5)
+
+
+@pytest.mark.parametrize("method", ["raw", "relevance", "libra"])
+def test_the_curves_of_an_embedded_image_are_those_of_images_with_black_patches(texts, families, method):
+    model = Model(families / "artifacts/vit-features")
+    rule, (kind,) = model.image_rule, model.manifest["attention"]
+    noise = np.random.default_rng(0).integers(1, 256, (2, rule.height, rule.width, 3), np.uint8)
+    sent, other = (io.BytesIO() for _ in range(2))
+    for pixels, file in zip(noise, (sent, other), strict=True):
+        Image.fromarray(pixels).save(file, "PNG")
+    one, against = (base64.b64encode(file.getvalue()).decode() for file in (sent, other))
+    asked = {"method": method, "against": {"image": against}, "evaluate": BOTH}
+    shown = attention(texts, "vit-features", {"images": [one]}, **asked)
+    grid, prefix = kind["grid"], kind["prefix"]
+    cell = rule.height // grid[0], rule.width // grid[1]
+
+    def embedding(pixels):
+        found = model.run("predict", pixels=pixels)
+        return found / np.linalg.norm(found)
+
+    pixels = decode_image(sent.getvalue(), rule, 10**7).pixels
+    unit = embedding(decode_image(other.getvalue(), rule, 10**7).pixels)
+
+    def score(gone):
+        there = np.ones(grid, np.uint8)
+        there.flat[np.array(gone, int) - prefix] = 0
+        return float(embedding(pixels * np.kron(there, np.ones(cell, np.uint8))[..., None]) @ unit)
+
+    columns = prefix + np.arange(grid[0] * grid[1])
+    assert shown["evaluation"]["measure"] == "cosine"
+    check(shown["evaluation"], hottest_first(shown["maps"][0]["values"][0][0], columns), score)
 
 
 @pytest.mark.parametrize("method", ["raw", "libra"])
