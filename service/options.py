@@ -265,7 +265,9 @@ class AttentionOptions(Options):
     merge: Literal["words"] | None = Field(None, description="columns of a word's tokens summed, rows averaged")
     diagnostics: bool = Field(False, description="also entropy, mass on special tokens, distance, by layer and head")
     evaluate: Annotated[Any, _listed("deletion", "insertion", "compare")] = Field(
-        (), description="for images: the probability as patches are deleted or inserted in the map's order"
+        (),
+        description="the probability of what is explained, as patches or tokens are deleted or inserted in the order "
+        "of the map; compare: in that of every method",
     )
     steps: Annotated[bool | int, _steps()] = Field(
         False,

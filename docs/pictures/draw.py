@@ -16,6 +16,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SEVEN = (ROOT / "tests/data/digits/seven.png").read_bytes()
 TEXT = "on Tuesday, the 23rd of March 2021"
+SENTENCES = "The violin is on the table.", "She bought a violin."
 INK, PAPER, EDGE = (30, 30, 36), (255, 255, 255), 20
 
 
@@ -32,6 +33,13 @@ def date(client, **options):
     written = client.post("/v1/models/dates/generate", json={"inputs": TEXT}).json()
     answer = client.get(f"/v1/attention/{written['id']}", params={"format": "png", "kind": "cross", **options})
     return Image.open(io.BytesIO(answer.content)).convert("RGB"), written["results"][0]["text"]
+
+
+def likeness(client, **options):
+    """Return what in the first of two sentences makes the second one like it."""
+    asked = {"format": "png", "against": {"text": SENTENCES[1]}, **options}
+    answer = client.post("/v1/models/minilm/attention", json={"inputs": SENTENCES[0], "attention": asked})
+    return Image.open(io.BytesIO(answer.content)).convert("RGB")
 
 
 def beside(pictures):
@@ -73,6 +81,22 @@ def main():
             ],
             "relevance": [(seven, "what speaks for 7"), (one, "what speaks for 1")],
             "cross": [(emitted, "align=emit"), (fed, "align=input")],
+            "libra": [
+                (digit(client, method="libra", target=7), "what speaks for 7"),
+                (digit(client, method="libra", target=1), "what speaks for 1"),
+                (digit(client, method="libra", target=7, against='{"index": 1}'), "for 7 rather than 1"),
+            ],
+            "alignment": [(date(client, method="libra")[0], f"dates: {written}, by libra")],
+            "integrated": [
+                (digit(client, method="integrated", target=7), "what speaks for 7"),
+                (digit(client, method="integrated", target=1), "what speaks for 1"),
+                (digit(client, method="integrated", target=7, against='{"index": 1}'), "for 7 rather than 1"),
+            ],
+            "likeness": [
+                (likeness(client, method="libra"), f"libra, against “{SENTENCES[1]}”"),
+                (likeness(client, method="relevance"), "relevance, against the same"),
+            ],
+            "evaluation": [(digit(client, evaluate="compare"), "digits: the seven that was sent")],
         }
         words = client.post(
             "/v1/models/captions-soft/attention",

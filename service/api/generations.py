@@ -24,6 +24,7 @@ from service.inputs.model_input import ModelInput, cost_of
 from service.options import GenerateOptions
 from service.repository.explain import explain_generated, explain_step
 from service.repository.generator import Generator
+from service.repository.subjects import evaluation_cost
 from service.state import State
 from service.store.stored_request import StoredRequest
 
@@ -135,7 +136,8 @@ def _costs(state: State, served: Generator, prompts: Sequence[Prompt], query: At
     lengths = [served.lengths(prompt.size, prompt.most) for prompt in prompts]
     targets = [query.count_targets(prompt.most) for prompt in prompts]
     check_size(query, lengths, targets, state.settings.max_answer_bytes)
-    runs = [count * query.runs for count in targets]
+    evaluation = sum(evaluation_cost(served, query))  # its scores are read off the attention graph too
+    runs = [count * query.runs + evaluation for count in targets]
     return tokens, sum(served.map_bytes(one) * count for one, count in zip(lengths, runs, strict=True))
 
 

@@ -96,7 +96,9 @@ class Attention(BaseModel):
         None,
         description="kind of the other input (text, image or id) and, where both sides are asked for, its attention",
     )
-    evaluation: Json | None = Field(None, description="curves of deletion and insertion, beside a random order's")
+    evaluation: Json | None = Field(
+        None, description="curves of deletion and insertion, of one map or all methods, beside a random order's"
+    )
     tokens: Json = Field(description="tokens of each axis of text with their spans; of images the grid and the prefix")
     image: Json | None = Field(None, description="the image's size and the rectangle of it that the grid covers")
 

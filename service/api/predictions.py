@@ -17,10 +17,10 @@ from service.explanations.answer_size import check_picture, check_size
 from service.explanations.query import AttentionQuery
 from service.http.exchange import exchange_of
 from service.options import FillMaskOptions, RequestOptions, TextOptions
-from service.repository import faithfulness
 from service.repository.explain import Other, explain
 from service.repository.predictor import Predictor
 from service.repository.served_model import Prediction, ServedModel
+from service.repository.subjects import evaluation_cost
 from service.state import State
 from service.store.stored_request import StoredRequest
 
@@ -104,13 +104,13 @@ def _admitted(
     options: RequestOptions,
 ) -> Iterator[None]:
     """Hold what a request costs: its inputs, the one that they are compared with, and curves. Raises Busy."""
-    runs = max(targets) * (query.runs if query else 1)
+    scores, comparison = evaluation_cost(served, query) if query else (0, 0)
+    runs = max(targets) * (query.runs if query else 1) + comparison
     costs = [served.cost(lengths, attention=query is not None, runs=runs)]
     if opposite:
         costs.append(served.cost([opposite.lengths], attention=False))
-    if query and query.options.evaluate:
-        curves = faithfulness.count_predictions(query.options.evaluate)
-        costs.append(served.cost([*lengths] * curves, attention=False))
+    if scores:
+        costs.append(served.cost([*lengths] * scores, attention=False))
     with contextlib.ExitStack() as permits:
         for queue, cost in costs:
             permits.enter_context(queue.permit(cost, options.priority))

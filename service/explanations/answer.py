@@ -13,7 +13,8 @@ from PIL import Image
 
 from contract.manifest import Kind
 from service.arrays import Array
-from service.explanations import drawing, token_merging
+from service.explanations import curves, drawing, token_merging
+from service.explanations.evaluation import Evaluation
 from service.explanations.query import AttentionQuery, image_kind
 from service.inputs.model_input import Picture, Pixels, Token
 
@@ -48,7 +49,7 @@ class AttentionAnswer:
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The texts that the spans of each axis' tokens lie in."""
     diagnostics: Diagnostics | None = None
-    evaluation: dict[str, object] | None = None
+    evaluation: Evaluation | None = None
     against: str | None = None
     """How the request names the other input that an embedding is explained by: text, image or id."""
     opposite: "AttentionAnswer | None" = None
@@ -117,7 +118,12 @@ class AttentionAnswer:
         return frame, arrays
 
     def png(self, sent: Pixels | None, max_pixels: int) -> bytes:
-        """Draw the maps over the image as it was sent, upright, or as a matrix of tokens. Raises TooLarge."""
+        """Draw the maps over the image as it was sent, upright, or as a matrix of tokens. Raises TooLarge.
+
+        If the maps are evaluated, the curves are drawn instead.
+        """
+        if self.evaluation:
+            return curves.draw(self.evaluation, max_pixels)
         style = drawing.Style(self.query.options.colormap, self.query.options.opacity)
         shown = self.without_identity().merged()
         first, kind = shown.maps[0], shown.maps[0].kind
@@ -126,7 +132,7 @@ class AttentionAnswer:
                 drawing.Panel(
                     shown._row_title(one, head, position),
                     one.values[head, row, kind.prefix :].reshape(kind.grid or (1, -1)),
-                    self.query.signed,
+                    self._in_two_colours(one),
                 )
                 for one in shown.maps
                 for head in range(one.values.shape[0])
@@ -137,11 +143,16 @@ class AttentionAnswer:
         queries = shown._row_labels(first)
         keys = [token.text for token in shown.axes[kind.key]]
         panels = [
-            drawing.Panel(self._title(one, head), one.values[head], self.query.signed)
+            drawing.Panel(self._title(one, head), one.values[head], self._in_two_colours(one))
             for one in shown.maps
             for head in range(one.values.shape[0])
         ]
         return drawing.matrix(panels, queries, keys, style, max_pixels)
+
+    def _in_two_colours(self, one: AttentionMap) -> bool:
+        """Return whether a map is drawn by the signs of its values: if it has them, and no colormap is asked for."""
+        signed = self.query.signed or (self.query.method == "raw" and not one.kind.normalized)
+        return signed and "colormap" not in self.query.options.model_fields_set
 
     def _row_labels(self, one: AttentionMap) -> list[str]:
         """Return the labels of the rows of a matrix: tokens, whatever words they are in, or what is explained."""
@@ -212,7 +223,7 @@ class AttentionAnswer:
         if self.diagnostics is not None:
             frame["diagnostics"] = self.diagnostics
         if self.evaluation is not None:
-            frame["evaluation"] = self.evaluation
+            frame["evaluation"] = self.evaluation.json()
         return frame
 
 

@@ -1,10 +1,12 @@
 """The size of an attention answer, computed from the lengths of the axes before anything runs, and its limits."""
 
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
-from contract.manifest import FIGURES
+from contract.manifest import FIGURES, Method
 from service.errors import TooLarge, Unacceptable
-from service.explanations import drawing
+from service.explanations import curves, drawing
+from service.explanations.comparison import curve_names, is_comparison
 from service.explanations.query import AttentionQuery
 from service.inputs.model_input import Picture
 
@@ -13,7 +15,7 @@ FIGURES_BYTES = 640  # of how the values of a signed map add up: its parts, what
 ROW_BYTES = 2  # brackets
 ARRAY_HEADER_BYTES = 384  # of an array in an npz
 TOKEN_BYTES = 64  # a token with its span
-CURVE_BYTES = 2048  # of an evaluation
+CURVE_BYTES = 2048  # of two curves
 ALIGNED_BYTES = 6  # an index of `aligned`
 MOST_PANELS = 144  # of one picture
 
@@ -46,7 +48,7 @@ def answer_bytes(query: AttentionQuery, lengths: Mapping[str, int], targets: int
         total += maps * (MAP_BYTES + values + (FIGURES_BYTES if query.signed else 0))
     if options.diagnostics:
         total += sum(len(kind.maps) * kind.heads * len(FIGURES) * (options.digits + 6) for kind in query.model_kinds)
-    return total + CURVE_BYTES * len(options.evaluate)
+    return total + CURVE_BYTES * (most_orders(query) if is_comparison(query) else len(options.evaluate))
 
 
 def _values_bytes(query: AttentionQuery, rows: int, keys: int, *, normalized: bool) -> int:
@@ -65,6 +67,11 @@ def _values_bytes(query: AttentionQuery, rows: int, keys: int, *, normalized: bo
     return rows * (ROW_BYTES + keys * number)
 
 
+def most_orders(query: AttentionQuery) -> int:
+    """Return the most orders of parts that an evaluation has curves of: those of all methods, and the random one."""
+    return len(get_args(Method)) + 1 if is_comparison(query) else 2
+
+
 def check_picture(
     query: AttentionQuery, lengths: Mapping[str, int], picture: Picture | None, targets: int, limit: int
 ) -> None:
@@ -73,6 +80,9 @@ def check_picture(
     `picture` is that of the input, None for a text; the limit is in pixels.
     """
     if query.form != "png":
+        return
+    if query.options.evaluate:
+        curves.check_size(len(curve_names(query)), most_orders(query), limit)
         return
     if len({(one.kind.query, one.kind.key) for one in query.kinds}) > 1:
         raise Unacceptable(

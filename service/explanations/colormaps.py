@@ -1,6 +1,7 @@
-"""Colour maps: tables of 256 colours, from cold to hot."""
+"""Colour maps: tables of 256 colours, from cold to hot, and tables of two colours for maps with signs."""
 
 import base64
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -60,3 +61,26 @@ COLORMAPS: dict[str, Pixels] = {
     "gray": np.broadcast_to(np.arange(256, dtype=np.uint8)[:, None], (256, 3)),
 }
 """By name, (256, 3): red, green and blue, from cold to hot."""
+
+_BLUE_TO_RED = (  # RdBu of ColorBrewer (Brewer, Apache-2.0), which colour-blind people can read; its grey is white
+    "053061", "2166ac", "4393c3", "92c5de", "d1e5f0", "ffffff", "fddbc7", "f4a582", "d6604d", "b2182b", "67001f",
+)  # fmt: skip
+_AGAINST, _FOR = "1f77d0", "e03c28"  # as bright as each other, and seen on black and on white
+SIDE = 127
+"""Levels on each side of zero in the tables of signed maps."""
+
+
+def _between(hexes: Sequence[str], levels: int) -> Pixels:
+    """Return a table of so many colours, interpolated between equally distant ones."""
+    stops = np.array([list(bytes.fromhex(one)) for one in hexes])
+    places = np.linspace(0, len(stops) - 1, levels)
+    return np.stack([np.interp(places, range(len(stops)), channel) for channel in stops.T], 1).round().astype(np.uint8)
+
+
+SIGNED: Pixels = _between(_BLUE_TO_RED, 2 * SIDE + 1)
+"""(255, 3), from blue by way of white, level 127, to red."""
+AGAINST_AND_FOR: Pixels = np.concatenate([_between([_AGAINST, _AGAINST], SIDE), _between([_FOR, _FOR], SIDE + 1)])
+"""(255, 3), blue below level 127 and red from there. Over an image, it is the opacity that grows."""
+
+for _table in (SIGNED, AGAINST_AND_FOR):
+    _table.flags.writeable = False

@@ -1,28 +1,26 @@
-"""Drawing of attention as PNG: a heat map over the image that was sent, or a matrix between the tokens of texts."""
+"""Drawing of attention as PNG: a heat map over the image that was sent, or a matrix between the tokens of texts.
+
+A map without signs is drawn from cold to hot, in the colours of a table. A signed one has zero in the middle of its
+range: what speaks for the answer is red, what speaks against it blue, and where a value is zero there is no colour.
+"""
 
 import io
 import math
-import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
 from service.errors import TooLarge
-from service.explanations.colormaps import COLORMAPS, Colormap
+from service.explanations.colormaps import AGAINST_AND_FOR, COLORMAPS, SIGNED, Colormap
+from service.explanations.lettering import FRAME, INK, LONGEST_LABEL, PAPER, fitting, font_of, label, longest, readable
 from service.inputs.model_input import Box, Pixels
 
 Values: TypeAlias = npt.NDArray[np.floating]
 
-PAPER, INK, FRAME = "#ffffff", "#1c2126", "#9ca8b1"
-GLYPHS = frozenset(map(chr, range(33, 127))) | frozenset("©«°±´·»‘’“”…‹›⁄™")  # noqa: RUF001 # what Pillow's font has
-REPLACEMENTS = {" ": "·", "▁": "·", "\n": "\\n", "\r": "\\r", "\t": "\\t", "ß": "ss"}
-MISSING_GLYPH = "\N{REPLACEMENT CHARACTER}"  # the font lacks it, and draws a box for every character that it lacks
-LONGEST_LABEL = 24  # characters of a label
-EMPTY_LABEL = '""'
 
 COMPRESSION_LEVEL = 1  # of zlib: a photograph takes a sixth of the time of the default level 6, and a fifth more bytes
 BAND_PIXELS = 2**18  # pixels that are coloured at once: few enough to stay in the processor's cache
@@ -33,8 +31,8 @@ TEXT_HEIGHTS_PER_IMAGE_WIDTH = 28  # a title's text is 1/28 of the image's width
 LEAST_CELL_SIDE, LARGEST_CELL_SIDE = 14, 28  # pixels of the side of a cell
 MOST_CELLS_SIDE = 2560  # pixels; cells shrink, down to LEAST_CELL_SIDE, so that the longer side of all cells fits
 TEXT_SHARE_OF_CELL = 0.62  # the height of text, of the side of a cell
-# in heights of text: the length of the colour bar, the space for its numbers, and the space below a matrix
-BAR_TEXTS, NUMBER_TEXTS, LEGEND_TEXTS = 8, 8, 2
+# in heights of text: the length of the colour bar, the space for both of its numbers, and the space below a matrix
+BAR_TEXTS, NUMBER_TEXTS, LEGEND_TEXTS = 8, 11, 2
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,43 @@ class Panel:
     title: str
     values: Values
     signed: bool = False
-    """True if values are below zero where they speak against something."""
+    """True if it is drawn in two colours with zero in the middle."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """The values that a map is coloured from and to."""
+
+    low: float
+    high: float
+    signed: bool
+
+    def shares(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+        """Return values scaled from 0 at `low` to 1 at `high`. If these are equal, all are cold, or in the middle."""
+        if self.high == self.low:
+            return np.full(values.shape, 0.5 if self.signed else 0, np.float32)
+        return ((values - self.low) / (self.high - self.low)).clip(0, 1).astype(np.float32)
+
+    @property
+    def numbers(self) -> tuple[str, str]:
+        """Return the ends as texts."""
+        low, high = (f"{end:.3g}" for end in (self.low or 0.0, self.high or 0.0))  # no minus before a zero
+        return low, high
+
+
+def overlay_range(values: npt.NDArray[np.float64], *, signed: bool) -> Range:
+    """Return the range over an image: from the least value to the largest or, signed, as far below zero as above."""
+    return _signed_range(values) if signed else Range(values.min(), values.max(), signed=False)
+
+
+def matrix_range(values: npt.NDArray[np.float64], *, signed: bool) -> Range:
+    """Return the range in a matrix: from zero to the largest value or, signed, as far below zero as above."""
+    return _signed_range(values) if signed else Range(0, values.max(initial=0), signed=False)
+
+
+def _signed_range(values: npt.NDArray[np.float64]) -> Range:
+    most = float(np.abs(values).max(initial=0))
+    return Range(-most, most, signed=True)
 
 
 @dataclass(frozen=True)
@@ -89,10 +123,10 @@ class Tiles:
     def sheet(self, titles: Sequence[str], indent: int = 0) -> Image.Image:
         """Return the picture with its titles, `indent` pixels from the left of their panels."""
         sheet = Image.new("RGB", self.size, PAPER)
-        pen, font = ImageDraw.Draw(sheet), _font(self.text)
+        pen, font = ImageDraw.Draw(sheet), font_of(self.text)
         for index, title in enumerate(titles):
             left, top = self.corner(index)
-            shown = _fitting(" ".join(map(readable, title.split())), font, self.width - indent)
+            shown = fitting(" ".join(map(readable, title.split())), font, self.width - indent)
             pen.text((left + indent, top - round(self.text * 0.6)), shown, INK, font, "ls")
         return sheet
 
@@ -140,12 +174,13 @@ class Layout:
 def overlay(image: Image.Image, box: Box, panels: Sequence[Panel], style: Style, max_pixels: int) -> bytes:
     """Return, as PNG, the image (`L` or `RGB`) with the heat map of each panel over it. Grids cover the box.
 
-    A single panel has the size of the image and no title. Heat goes from the minimum of a panel to its maximum. At the
-    minimum, and outside the box, the image is unchanged. Raises TooLarge for a picture of more than `max_pixels`.
+    A single panel has the size of the image and no title. Heat goes from the minimum of a panel to its maximum; where
+    it is signed, two colours go from zero to the largest size of a value. At the minimum or at zero, and outside the
+    box, the image is unchanged. Raises TooLarge for a picture of more than `max_pixels`.
     """
     if len(panels) == 1:
         _check_size(image.size, max_pixels)
-        return _png(_heated(image, box, panels[0].values, style))
+        return _png(_heated(image, box, panels[0], style))
     tiles = _tiles(*image.size, len(panels))
     _check_size(tiles.size, max_pixels)
     factor = tiles.width // image.width
@@ -153,7 +188,7 @@ def overlay(image: Image.Image, box: Box, panels: Sequence[Panel], style: Style,
     box = (box[0] * factor, box[1] * factor, box[2] * factor, box[3] * factor)
     sheet = tiles.sheet([panel.title for panel in panels])
     for index, panel in enumerate(panels):
-        sheet.paste(_heated(image, box, panel.values, style), tiles.corner(index))
+        sheet.paste(_heated(image, box, panel, style), tiles.corner(index))
     return _png(sheet)
 
 
@@ -167,7 +202,8 @@ def matrix(
 ) -> bytes:
     """Return, as PNG, the matrix of each panel, with queries down and keys across, coloured from 0 to its maximum.
 
-    Raises TooLarge for a picture of more than `max_pixels`, and ValueError if the numbers of labels and values differ.
+    A signed one is coloured from below zero to as far above it, with white in the middle. Raises TooLarge for a
+    picture of more than `max_pixels`, and ValueError if the numbers of labels and values differ.
     """
     for panel in panels:
         if panel.values.shape != (len(queries), len(keys)):
@@ -181,9 +217,9 @@ def matrix(
         sheet.paste(row_labels, (left - layout.left, top))
         sheet.paste(above, (left, top - layout.above))
         values = _finite(panel.values)
-        most = values.max(initial=0)
-        _draw_cells(sheet, (left, top), COLORMAPS[style.colormap][_levels(_shares(values, 0, most))], layout.cell)
-        _draw_legend(sheet, (left, top + layout.queries * layout.cell), most, style, layout.text)
+        scale, colours = matrix_range(values, signed=panel.signed), _colours(panel, style)
+        _draw_cells(sheet, (left, top), colours[_levels(scale.shares(values), colours)], layout.cell)
+        _draw_legend(sheet, (left, top + layout.queries * layout.cell), scale, colours, layout.text)
     return _png(sheet)
 
 
@@ -203,48 +239,9 @@ def lay_out(queries: Sequence[str], keys: Sequence[str], panels: int) -> Layout:
     """Return where `matrix` draws its cells for these texts."""
     cell = cell_side(len(queries), len(keys))
     text, gap = _text(cell), _gap(_text(cell))
-    left, above = (_longest(map(label, texts), _font(text)) for texts in (queries, keys))
+    left, above = (longest(map(label, texts), font_of(text)) for texts in (queries, keys))
     upright = above <= cell - gap
     return Layout(len(queries), len(keys), panels, left + gap, (text if upright else above) + 2 * gap, upright)
-
-
-def label(text: str) -> str:
-    """Return the label of a token's text: invisible characters are made visible, and a long text is cut."""
-    shown = readable(text[: 4 * LONGEST_LABEL]) or EMPTY_LABEL  # a character may be written as several code points
-    return shown if len(shown) <= LONGEST_LABEL else shown[: LONGEST_LABEL - 1] + "…"
-
-
-def readable(text: str) -> str:
-    """Return a text in glyphs of the font: letters without accents, and a box for other characters that it lacks."""
-    return "".join(_glyphs(character) for character in unicodedata.normalize("NFC", text))
-
-
-def _glyphs(character: str) -> str:
-    if character in GLYPHS:
-        return character
-    if unicodedata.category(character) == "Pd":
-        return "-"
-    parts = (part for part in unicodedata.normalize("NFKD", character) if not unicodedata.combining(part))
-    shown = "".join(REPLACEMENTS.get(part, part) for part in parts)
-    return shown if shown and GLYPHS.issuperset(shown) else MISSING_GLYPH
-
-
-def _font(size: int) -> ImageFont.FreeTypeFont:
-    font = ImageFont.load_default(size)
-    assert isinstance(font, ImageFont.FreeTypeFont)  # noqa: S101 # with a size, it returns this class or raises
-    return font
-
-
-def _longest(texts: Iterable[str], font: ImageFont.FreeTypeFont) -> int:
-    return math.ceil(max((font.getlength(text) for text in texts), default=0))
-
-
-def _fitting(text: str, font: ImageFont.FreeTypeFont, width: float) -> str:
-    """Return a text, cut with an ellipsis if it is wider than `width`."""
-    shown, end = text, ""
-    while shown and font.getlength(shown + end) > width:
-        shown, end = shown[:-1], "…"
-    return shown + end
 
 
 def _text(cell: int) -> int:
@@ -278,21 +275,23 @@ def _png(image: Image.Image) -> bytes:
     return file.getvalue()
 
 
-def _heated(image: Image.Image, box: Box, values: Values, style: Style) -> Image.Image:
+def _heated(image: Image.Image, box: Box, panel: Panel, style: Style) -> Image.Image:
     """Return the image under the heat map. It is computed in bands, to hold no second copy of a large image."""
     heated = image.convert("RGB")  # a copy, whatever the mode was
-    values = _finite(values)
+    values = _finite(panel.values)
     columns, rows = _covered(box[0], box[2], image.width), _covered(box[1], box[3], image.height)
     if not columns or not rows:
         return heated
-    shares = _shares(values, values.min(), values.max())
+    shares = overlay_range(values, signed=panel.signed).shares(values)
     wide = shares @ _weights(columns, box[0], box[2], values.shape[1]).T  # (rows of the grid, pixels across)
     down = _weights(rows, box[1], box[3], values.shape[0])  # (pixels down, rows of the grid)
-    heat = np.linspace(0, style.opacity, 256, dtype=np.float32)[:, None]  # (level, 1)
-    image_share, heat_colours = 1 - heat, heat * COLORMAPS[style.colormap]
+    colours = _overlay_colours(panel, style)
+    coldest = -style.opacity if panel.signed else 0.0  # the sign says which of two colours it is
+    heat = np.abs(np.linspace(coldest, style.opacity, len(colours), dtype=np.float32))[:, None]  # (level, 1)
+    image_share, heat_colours = 1 - heat, heat * colours
     step = max(1, BAND_PIXELS // len(columns))
     for start in range(0, len(rows), step):
-        levels = _levels(down[start : start + step] @ wide)
+        levels = _levels(down[start : start + step] @ wide, colours)
         top = rows.start + start
         band = np.asarray(heated.crop((columns.start, top, columns.stop, top + len(levels))))
         shaded = band * image_share[levels] + heat_colours[levels] + np.float32(0.5)
@@ -322,20 +321,25 @@ def _finite(values: Values) -> npt.NDArray[np.float64]:
     return np.nan_to_num(values.astype(np.float64), nan=0, posinf=0, neginf=0)
 
 
-def _shares(values: npt.NDArray[np.float64], low: float, high: float) -> npt.NDArray[np.float32]:
-    """Return values scaled from 0 at `low` to 1 at `high`; all 0 if `low` equals `high`."""
-    span = high - low or 1.0
-    return ((values - low) / span).clip(0, 1).astype(np.float32)
+def _colours(panel: Panel, style: Style) -> Pixels:
+    """Return the colours of a map by level, (levels, 3). Of a signed one, the middle is white."""
+    return SIGNED if panel.signed else COLORMAPS[style.colormap]
 
 
-def _levels(shares: npt.NDArray[np.float32]) -> Pixels:
-    return (shares * 255 + np.float32(0.5)).astype(np.uint8)
+def _overlay_colours(panel: Panel, style: Style) -> Pixels:
+    """Return the colours over an image by level, (levels, 3). Of a signed map they are two, of growing opacity."""
+    return AGAINST_AND_FOR if panel.signed else COLORMAPS[style.colormap]
+
+
+def _levels(shares: npt.NDArray[np.float32], colours: Pixels) -> Pixels:
+    """Return the nearest level of a table of colours for each share, 0 to 1."""
+    return (shares * (len(colours) - 1) + np.float32(0.5)).astype(np.uint8)
 
 
 def _row_labels(texts: Sequence[str], layout: Layout) -> Image.Image:
     """Return a strip of the labels of rows, each at the height of its row."""
     strip = Image.new("RGB", (layout.left, layout.cell * len(texts)), PAPER)
-    pen, font = ImageDraw.Draw(strip), _font(layout.text)
+    pen, font = ImageDraw.Draw(strip), font_of(layout.text)
     for index, text in enumerate(map(label, texts)):
         pen.text((layout.left - _gap(layout.text), (index + 0.5) * layout.cell), text, INK, font, "rm")
     return strip
@@ -345,7 +349,7 @@ def _column_labels(texts: Sequence[str], layout: Layout) -> Image.Image:
     """Return a strip of the labels of columns, each above its column, turned to read upwards unless all are short."""
     size = layout.cell * len(texts), layout.above
     strip = Image.new("RGB", size if layout.upright else size[::-1], PAPER)
-    pen, font, gap = ImageDraw.Draw(strip), _font(layout.text), _gap(layout.text)
+    pen, font, gap = ImageDraw.Draw(strip), font_of(layout.text), _gap(layout.text)
     for index, text in enumerate(map(label, texts)):
         middle = (index + 0.5) * layout.cell
         place, anchor = ((middle, layout.above - gap), "ms") if layout.upright else ((gap, middle), "lm")
@@ -360,14 +364,13 @@ def _draw_cells(sheet: Image.Image, corner: tuple[int, int], colours: Pixels, si
     sheet.paste(Image.fromarray(colours.repeat(side, 0).repeat(side, 1)), corner)
 
 
-def _draw_legend(sheet: Image.Image, corner: tuple[int, int], most: float, style: Style, text: int) -> None:
+def _draw_legend(sheet: Image.Image, corner: tuple[int, int], scale: Range, colours: Pixels, text: int) -> None:
     """Draw the colour bar between the numbers at its ends. `corner` is the lower left corner of the cells."""
-    pen, font, gap = ImageDraw.Draw(sheet), _font(text), _gap(text)
+    pen, font, gap = ImageDraw.Draw(sheet), font_of(text), _gap(text)
     left, middle = corner[0], corner[1] + round(text * 1.3)
-    pen.text((left, middle), "0", INK, font, "lm")
-    left += math.ceil(font.getlength("0")) + gap
-    levels = np.linspace(0, 255, BAR_TEXTS * text).astype(np.uint8)
-    _draw_cells(
-        sheet, (left, middle - text // 3), COLORMAPS[style.colormap][None, levels].repeat(2 * (text // 3), 0), 1
-    )
-    pen.text((left + BAR_TEXTS * text + gap, middle), f"{most:.3g}", INK, font, "lm")
+    low, high = scale.numbers
+    pen.text((left, middle), low, INK, font, "lm")
+    left += math.ceil(font.getlength(low)) + gap
+    levels = np.linspace(0, len(colours) - 1, BAR_TEXTS * text).astype(np.uint8)
+    _draw_cells(sheet, (left, middle - text // 3), colours[None, levels].repeat(2 * (text // 3), 0), 1)
+    pen.text((left + BAR_TEXTS * text + gap, middle), high, INK, font, "lm")

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias, get_args
 
 from contract.manifest import FUSIONS, Kind, Manifest, Method, Recommendation, was_left_out
 from service.errors import Unacceptable
+from service.explanations.evaluation import COMPARE
 from service.explanations.score import (
     GRADIENT_METHODS,
     SIGNED_METHODS,
@@ -43,9 +44,12 @@ NOT_IN_INT8 = "needs the graph in floats, which 8-bit weights have where the exp
 WITHOUT_EFFECT: dict[Form, set[str]] = {
     "json": {"dtype", "colormap", "opacity"},
     "npz": {"encoding", "colormap", "opacity"},
-    "png": {"encoding", "dtype", "diagnostics", "evaluate", "hard", "sides"},
+    "png": {"encoding", "dtype", "diagnostics", "hard", "sides"},
 }
 """Options that an answer in that form does not show; base64 in JSON shows its dtype."""
+STYLES_OF_MAPS = {"colormap", "opacity"}
+"""Options that a picture of curves does not show."""
+ONE_ROW = "evaluate: needs one map of one row; ask for one layer, fused heads, one query and target"
 
 
 @dataclass(frozen=True)
@@ -171,8 +175,10 @@ class AttentionQuery:
     def in_form(self, form: Form) -> "AttentionQuery":
         """Return the query with the form of its answer. Raises Unacceptable for options that the form does not show."""
         options = self.options
-        packed = form == "json" and options.encoding == "base64"
-        for name in sorted(options.model_fields_set & WITHOUT_EFFECT[form] - ({"dtype"} if packed else set())):
+        unseen = WITHOUT_EFFECT[form] | (STYLES_OF_MAPS if options.evaluate else set())
+        if form == "json" and options.encoding == "base64":
+            unseen = unseen - {"dtype"}
+        for name in sorted(options.model_fields_set & unseen):
             raise Unacceptable(f"{name}: has no effect on {form}, leave it out")
         return replace(self, form=form)
 
@@ -207,7 +213,7 @@ def resolve(options: AttentionOptions, manifest: Manifest, token_of: TokenOf = l
         best,
     )
     if options.evaluate:
-        _check_one_row(query)
+        _check_evaluation(query)
     return query
 
 
@@ -244,12 +250,36 @@ def methods_of(manifest: Manifest) -> list[Method]:
     return [method for method in order if any(method in kind.methods for kind in manifest.attention)]
 
 
-def _check_one_row(query: AttentionQuery) -> None:
-    """Refuse an evaluation of more than one map of one row."""
-    (one,) = query.kinds
-    maps = query.count_maps(one, len(query.targets or (-1,)))
-    if maps * one.maps_of_heads * query.count_rows(one, {one.kind.query: one.kind.length}) != 1:
-        raise Unacceptable("evaluate: needs one map of one row; ask for one layer, fused heads, one query and target")
+def evaluated_kind(kinds: Sequence[Kind]) -> Kind:
+    """Return the kind whose columns are the input of a model: `cross` of an encoder-decoder, else its only kind."""
+    return next((kind for kind in kinds if kind.kind == "cross"), kinds[0])
+
+
+def _check_evaluation(query: AttentionQuery) -> None:
+    """Refuse an evaluation of what has no order of parts: more than one row or target, or words."""
+    options, kind = query.options, evaluated_kind(query.model_kinds)
+    if options.merge:
+        raise Unacceptable("evaluate: needs tokens rather than words, leave merge out")
+    if len(query.targets or (-1,)) != 1:
+        raise Unacceptable(ONE_ROW)
+    if COMPARE in options.evaluate:  # of maps that are computed beside those asked for
+        if len(options.evaluate) > 1:
+            raise Unacceptable(f"evaluate: {COMPARE} has both curves, ask for it alone")
+        return
+    own = [one for one in query.kinds if one.kind == kind]
+    if not own:
+        raise Unacceptable(f"evaluate: is of {kind.kind}, whose columns are the input, and which is not asked for")
+    if query.count_maps(own[0], 1) * own[0].maps_of_heads != 1 or not has_one_row(query, own[0]):
+        raise Unacceptable(ONE_ROW)
+
+
+def has_one_row(query: AttentionQuery, one: KindQuery) -> bool:
+    """Return whether one row of a map explains what is evaluated: a token's, a class token's, or the only one."""
+    if query.explains == "token" or query.summarized or one.queries == "cls":
+        return True
+    if one.kind.length:
+        return len(one.rows(one.kind.length)) == 1
+    return isinstance(one.queries, tuple) and len(one.queries) == 1
 
 
 def _heads(options: AttentionOptions, method: Method) -> Indices | Fusion:
@@ -300,8 +330,6 @@ def _check(options: AttentionOptions, method: Method, manifest: Manifest, kinds:
         raise Unacceptable("align: is for raw, rollout and norm of generated tokens")
     if options.merge and manifest.image and not manifest.generation:
         raise Unacceptable("merge: is for texts, this model takes images")
-    if options.evaluate and manifest.task != "image-classification":
-        raise Unacceptable(f"evaluate: is for image-classification, this model's task is {manifest.task}")
 
 
 def _kind_query(

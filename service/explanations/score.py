@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias, get_args
 
 from contract.manifest import GradientMethod, Manifest, Method
 from service.errors import Unacceptable
+from service.explanations.evaluation import COMPARE
 from service.options import DEFAULT_STEPS, MOST_STEPS, MOST_TARGETS, Against, AttentionOptions, Baseline
 
 Explains: TypeAlias = Literal["class", "token", "embedding"]
@@ -121,13 +122,14 @@ def check_score(options: AttentionOptions, method: Method, manifest: Manifest) -
 
     Raises Unacceptable with the reason.
     """
-    if method not in GRADIENT_METHODS:
-        if options.target is not None:
-            raise Unacceptable(f"target: is for {EXPLAINING}, the other methods explain no class")
-        if options.against is not None:
-            raise Unacceptable(f"against: is for {EXPLAINING}, the other methods explain no class")
     what = explains(manifest)
-    if what == "embedding" and method in GRADIENT_METHODS:
+    if method not in GRADIENT_METHODS:
+        if options.target is not None and not options.evaluate:
+            raise Unacceptable(f"target: is for {EXPLAINING}, the other methods explain no class")
+        evaluated = COMPARE in options.evaluate or (what == "embedding" and options.evaluate)
+        if options.against is not None and not evaluated:
+            raise Unacceptable(f"against: is for {EXPLAINING}, the other methods explain no class")
+    if what == "embedding" and (method in GRADIENT_METHODS or options.evaluate):
         _check_embedding(options, method, manifest)
     elif options.sides != "own":
         raise Unacceptable(f"sides: is for embeddings, explained by {EXPLAINING}")
@@ -145,8 +147,9 @@ def _check_embedding(options: AttentionOptions, method: Method, manifest: Manife
     if options.target is not None:
         raise Unacceptable("target: an embedding has no class or token; against names what it is compared with")
     if options.against is None:
+        subject = f"{method} explains" if method in GRADIENT_METHODS else "an evaluation measures"
         raise Unacceptable(
-            f"against: {method} explains what makes two embeddings alike, so it must be {' or '.join(_names(manifest))}"
+            f"against: {subject} what makes two embeddings alike, so it must be {' or '.join(_names(manifest))}"
             " of another input, given none"
         )
 

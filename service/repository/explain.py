@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 from service.batching.admission import Priority
 from service.explanations.answer import AttentionAnswer, AttentionMap, Diagnostics
 from service.explanations.query import AttentionQuery
-from service.inputs.model_input import ModelInput, Pair, Picture, Text, Token
-from service.repository import faithfulness
+from service.inputs.model_input import ModelInput, Pair, Text, Token
 from service.repository.generator import Generator
 from service.repository.gradients import Explained, Figures, explain_scores, maps_of, maps_of_tokens, parts_of
 from service.repository.predictor import Predictor
 from service.repository.served_model import AttentionResult, Prediction, ServedModel
+from service.repository.subjects import evaluation_of, generated, predicted
 
 T = TypeVar("T")
 
@@ -49,8 +49,13 @@ async def explain(
     else:
         result = await served.attend(item, query, priority)
     evaluation = None
-    if query.options.evaluate and item.picture:
-        evaluation = await _evaluate(served, item.picture, query, result.maps, result.prediction, priority)
+    if query.options.evaluate:
+        subject = predicted(served, item, query, result.prediction, other.vector if other else None, priority)
+
+        async def attend(one: AttentionQuery) -> Sequence[AttentionMap]:
+            return (await explain(served, item, one, text, priority, other))[1].maps
+
+        evaluation = await evaluation_of(served, subject, query, result.maps, attend)
     axes: dict[str, Sequence[Token]] = {"source": item.tokens} if item.tokens else {}
     texts = {axis: [text.text, text.text_pair] if isinstance(text, Pair) else [text] for axis in axes}
     answer = AttentionAnswer(
@@ -73,13 +78,23 @@ async def explain_generated(
     """
     item = served.finished(source, target, query)
     axes, texts = _axes(served, source, text, target, query)
-    if not query.by_gradient:
+    if query.by_gradient:
+        work = explain_scores(served, item, query, served.targets_of(source, target, query), priority)
+        found, diagnostics = await _with_diagnostics(served, item, query, priority, work)
+        entries = [_entries(served, source, query, one, axes["target"]) for one in found]
+        maps: Sequence[AttentionMap] = maps_of_tokens(query, found, entries)
+    else:
         result = await served.attend(item, query, priority)
-        return AttentionAnswer(query, result.maps, source.picture, axes, texts, result.diagnostics)
-    work = explain_scores(served, item, query, served.targets_of(source, target, query), priority)
-    found, diagnostics = await _with_diagnostics(served, item, query, priority, work)
-    entries = [_entries(served, source, query, one, axes["target"]) for one in found]
-    return AttentionAnswer(query, maps_of_tokens(query, found, entries), source.picture, axes, texts, diagnostics)
+        maps, diagnostics = result.maps, result.diagnostics
+    evaluation = None
+    if query.options.evaluate:
+        subject = generated(served, source, target, query, priority)
+
+        async def attend(one: AttentionQuery) -> Sequence[AttentionMap]:
+            return (await explain_generated(served, source, text, target, one, priority)).maps
+
+        evaluation = await evaluation_of(served, subject, query, maps, attend)
+    return AttentionAnswer(query, maps, source.picture, axes, texts, diagnostics, evaluation)
 
 
 def _entries(
@@ -134,23 +149,6 @@ async def _with_diagnostics(
         return await working, attended.diagnostics if attended else None
     finally:
         working.cancel()
-
-
-async def _evaluate(
-    served: Predictor,
-    picture: Picture,
-    query: AttentionQuery,
-    maps: Sequence[AttentionMap],
-    prediction: Prediction,
-    priority: Priority,
-) -> dict[str, object]:
-    """Evaluate the one row that was asked for, without its prefix columns, for the class that it explains."""
-    (one,) = maps
-    target = one.entry.get("target")
-    index = target["index"] if isinstance(target, dict) else int(prediction.argmax())
-    scores = one.values[0, 0, one.kind.prefix :]
-    options = query.options
-    return await faithfulness.evaluate(served, picture, scores, index, options.evaluate, options.digits, priority)
 
 
 def _axes(

@@ -1,82 +1,156 @@
-"""Faithfulness of a map: the probability of a class as the patches that the map names are deleted or inserted.
+"""Faithfulness of a map: how the score that it explains changes as what the map names is taken away, or put back.
 
 Samek et al. 2017; Petsiuk et al. 2018 (RISE, section 4.2). Beside each curve stands that of one random order with a
 fixed seed: a map whose curve is no better explains nothing.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
-from service.arrays import Array, probabilities
-from service.batching.admission import Priority
+from contract.manifest import Kind, TextRule
+from service.arrays import Array
 from service.concurrency import together
-from service.inputs.image_inputs import ImageInputs
-from service.inputs.model_input import Picture
-from service.repository.predictor import Predictor
-from service.repository.served_model import Prediction
+from service.errors import Unacceptable
+from service.explanations.answer import AttentionMap
+from service.explanations.evaluation import RANDOM, SEED, STEPS, Curve, CurveName, Evaluation, Score
+from service.explanations.query import ONE_ROW, AttentionQuery
+from service.inputs.model_input import ModelInput
 
-STEPS = 10
-"""Steps of a curve after its beginning. Each deletes or inserts an equal share of the patches."""
-SEED = 0
-ORDERS = 2
-"""The map's order and the random one."""
+Measure = Callable[[ModelInput], Awaitable[float]]
+"""Returns the score of an input of which some parts were taken away."""
 
 
-def count_predictions(names: Sequence[str]) -> int:
-    """Return how many predictions an evaluation of these curves takes."""
-    return ORDERS * len(names) * (STEPS + 1)
+def count_scores(orders: int, names: Sequence[CurveName]) -> int:
+    """Return how many scores an evaluation of these curves takes at most, for so many orders and the random one.
+
+    All curves begin or end with the whole input, and with nothing of it.
+    """
+    return 2 + (orders + 1) * len(names) * (STEPS - 1)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An input whose parts are taken away, and what is measured of the rest."""
+
+    item: ModelInput
+    kind: Kind
+    """That of the maps, among whose columns the parts are."""
+    columns: Array
+    """The columns of the parts."""
+    take_away: Callable[[Array], ModelInput]
+    """Returns the input with those parts only that are True in an array of bool (part)."""
+    measure: Measure
+    score: Score
+    index: int | None = None
+    """The class, mask or position that is explained, as a request names it; None for an embedding."""
+    position: int | None = None
+    """Of a token: the position of the row that explains it. Of a whole answer, maps have one row."""
+
+    @property
+    def parts(self) -> Literal["patches", "tokens"]:
+        """What is taken away."""
+        return "patches" if self.kind.key == "image" else "tokens"
+
+    def values(self, maps: Sequence[AttentionMap], query: AttentionQuery) -> Array:
+        """Return what a map says of each part. The 1 that a row of relevance begins with is subtracted.
+
+        Raises Unacceptable for maps of which not exactly one row explains the score.
+        """
+        own = [one for one in maps if one.kind == self.kind]
+        if len(own) != 1 or len(own[0].values) != 1:
+            raise Unacceptable(ONE_ROW)
+        ((rows,), positions) = own[0].values, own[0].rows or ()
+        explaining = [row for row in range(len(rows)) if self.position is None or positions[row] == self.position]
+        if len(explaining) != 1:
+            raise Unacceptable(ONE_ROW)
+        (row,) = explaining
+        values = rows[row].astype(np.float64)
+        if query.method == "relevance" and positions and self.kind.query == self.kind.fed:
+            values[positions[row]] -= 1
+        found: Array = values[self.columns]
+        return found
 
 
 async def evaluate(
-    served: Predictor,
-    picture: Picture,
-    scores: Array,
-    target: int,
-    names: Sequence[str],
-    digits: int,
-    priority: Priority,
-) -> dict[str, object]:
-    """Return the curves of a map's scores (patch) and of a random order, for the probability of a class.
+    subject: Subject, found: Mapping[str, Array], names: Sequence[CurveName], digits: int, *, compared: bool
+) -> Evaluation:
+    """Return the curves of each method by what it `found` of the parts, and those of a random order.
 
-    Raises TypeError for a model that takes no images.
+    Parts go by their signed value: what speaks for the score most, first.
     """
-    inputs, grid = served.inputs, served.manifest.attention[0].grid
-    if not isinstance(inputs, ImageInputs) or grid is None:
-        raise TypeError(f"{served.manifest.name}: must take images")
-    orders = (np.argsort(-scores, kind="stable"), np.random.default_rng(SEED).permutation(len(scores)))
-    found: list[Prediction] = []
-    for name in names:
-        for order in orders:
-            curve = await asyncio.to_thread(perturbed, picture.pixels, grid, order, name)
-            found += await together(served.predict(inputs.image_input(picture, pixels), priority) for pixels in curve)
-    chances = np.array([probabilities(logits, served.manifest.scores)[target] for logits in found])
-    curves = chances.reshape(len(names), ORDERS, STEPS + 1)
-    areas = ((curves[..., 1:] + curves[..., :-1]) / 2).mean(-1).round(digits)
-    return {
-        "target": target,
-        "fractions": (np.arange(STEPS + 1) / STEPS).round(3),
-        "curves": [
-            {
-                "name": name,
-                "probabilities": own.round(digits),
-                "area": float(area),
-                "random": {"seed": SEED, "probabilities": chance.round(digits), "area": float(least)},
-            }
-            for name, (own, chance), (area, least) in zip(names, curves, areas, strict=True)
-        ],
-    }
+    orders = {method: np.argsort(-values, kind="stable") for method, values in found.items()}
+    orders[RANDOM] = np.random.default_rng(SEED).permutation(len(subject.columns))
+    scores: dict[bytes, float] = {}
+    curves: dict[str, dict[CurveName, Curve]] = {}
+    for method, order in orders.items():
+        curves[method] = {}
+        for name in names:
+            points = [kept(order, step, name) for step in range(STEPS + 1)]
+            missing = {one.tobytes(): one for one in points if one.tobytes() not in scores}
+            values = await together(_score(subject, one) for one in missing.values())
+            scores |= zip(missing, values, strict=True)
+            curves[method][name] = np.array([scores[one.tobytes()] for one in points])
+    return Evaluation(subject.score, subject.parts, curves, compared, digits)
 
 
-def perturbed(pixels: Array, grid: tuple[int, int], order: Array, name: str) -> list[Array]:
-    """Return the image with more and more of its patches black, or black with more and more of its patches."""
-    images = []
-    for step in range(STEPS + 1):
-        chosen = np.zeros(grid[0] * grid[1], np.bool_)
-        chosen[order[: round(step / STEPS * len(order))]] = True
-        mask = chosen.reshape(grid)
-        for axis in (0, 1):
-            mask = mask.repeat(pixels.shape[axis] // grid[axis], axis)
-        images.append(np.where(mask[..., None] == (name == "insertion"), pixels, 0).astype(np.uint8))
-    return images
+def kept(order: Array, step: int, name: CurveName) -> Array:
+    """Return which parts there are at a step of a curve, an array of bool (part)."""
+    first = np.zeros(len(order), np.bool_)
+    first[order[: round(step / STEPS * len(order))]] = True
+    return first if name == "insertion" else ~first
+
+
+async def _score(subject: Subject, parts: Array) -> float:
+    return await subject.measure(await asyncio.to_thread(subject.take_away, parts))
+
+
+def patches(item: ModelInput, kind: Kind) -> tuple[Array, Callable[[Array], ModelInput]]:
+    """Return the columns of an image's patches, and what makes all but some of them black."""
+    grid = kind.grid or (1, 1)
+    pixels = item.arrays["pixels"]
+    # the pixels behind the last whole patch go with it
+    row, column = (np.arange(side) // (side // count) for side, count in zip(pixels.shape, grid, strict=False))
+    of_pixel = row.clip(max=grid[0] - 1)[:, None] * grid[1] + column.clip(max=grid[1] - 1)  # (height, width)
+
+    def take_away(parts: Array) -> ModelInput:
+        shown = np.where(parts[of_pixel][..., None], pixels, 0).astype(pixels.dtype)
+        return replace(item, arrays={**item.arrays, "pixels": shown})
+
+    return kind.prefix + np.arange(grid[0] * grid[1]), take_away
+
+
+def tokens(item: ModelInput, rule: TextRule) -> tuple[Array, Callable[[Array], ModelInput]]:
+    """Return the columns of a text's tokens, and what masks all but some of them.
+
+    A masked token becomes the mask token or, where the model has none, the token that fills a batch. Where there is
+    neither, it is dropped, and the last token stays if no special one does, so that something is left. Special tokens
+    and the masks that are to be filled are not among the parts. Raises Unacceptable for a text without others.
+    """
+    source, stand_in = item.arrays["source"], rule.padding if rule.mask is None else rule.mask
+    free = ~item.special["source"]
+    free[item.arrays.get("masked", [])] = False
+    if stand_in is None and free.all():
+        free[-1] = False
+    columns = np.flatnonzero(free)
+    if not len(columns):
+        raise Unacceptable("evaluate: needs a token that may be taken away, given none")
+
+    def take_away(parts: Array) -> ModelInput:
+        gone = columns[~parts]
+        if stand_in is not None:
+            masked = source.copy()
+            masked[gone] = stand_in
+            return replace(item, arrays={**item.arrays, "source": masked})
+        stays = np.delete(np.arange(len(source)), gone)
+        return ModelInput(
+            {name: array[stays] for name, array in item.arrays.items()},
+            {**item.lengths, "source": len(stays)},
+            {"source": item.special["source"][stays]},
+            [item.tokens[index] for index in stays.tolist()] if item.tokens else (),
+        )
+
+    return columns, take_away

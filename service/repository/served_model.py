@@ -235,6 +235,8 @@ class ServedModel:
         stacks = {}
         for one in controls.kinds:
             name, queries, keys = one.kind.kind, item.lengths[one.kind.query], item.lengths[one.kind.fed]
+            if not len(out[name]):  # no map is asked for, and the graph only predicts
+                continue
             rows = queries if one.rows is None else None
             stacks[str(name)] = out[name][row, :, :, :rows, :keys]
             if controls.diagnose:

@@ -471,7 +471,7 @@ def test_the_size_of_relevance_is_known_with_all_its_rows(artifacts):
     ("form", "options"),
     [
         ("json", {"dtype": "uint8"}), ("json", {"colormap": "magma"}), ("json", {"opacity": 0.5}),
-        ("npz", {"opacity": 0.5}), ("png", {"diagnostics": True}), ("png", {"evaluate": "deletion"}),
+        ("npz", {"opacity": 0.5}), ("png", {"diagnostics": True}),
         ("png", {"dtype": "uint8"}), ("npz", {"encoding": "base64"}), ("png", {"encoding": "list"}),
     ],
 )  # fmt: skip

@@ -372,6 +372,26 @@ def test_the_document_knows_images_to_generate_from_and_its_examples_are_answere
     assert result(answer)["attention"]["tokens"]["grid"] == {"rows": 4, "columns": 4}
 
 
+@pytest.mark.parametrize(("index", "word"), [(0, 1), (1, 0), (2, 2)])
+def test_curves_of_a_word_are_those_of_images_with_black_patches(client, definition, greedy, index, word):
+    tokens, _ = greedy[index]
+    shown = attention(client, content=SENT[index], queries=word, evaluate="deletion,insertion", digits=9)
+    assert (shown["evaluation"]["target"], shown["evaluation"]["position"]) == (tokens[word], word)
+    hottest = np.argsort(-values(shown)[0], kind="stable")
+
+    def chance(gone):
+        there = np.ones(CONFIG.grid)
+        there.flat[gone] = 0
+        pixels = IMAGES[index] * np.kron(there, np.ones((CONFIG.cell, CONFIG.cell)))
+        logits, _ = definition(pixels, [START, *tokens[:word]])
+        return np.exp(log_softmax(logits[-1])[tokens[word]])
+
+    deletion, insertion = (curve["probabilities"] for curve in shown["evaluation"]["curves"])
+    counts = [round(step / 10 * len(hottest)) for step in range(11)]
+    assert deletion == pytest.approx([chance(hottest[:count]) for count in counts], abs=1e-4)
+    assert insertion == pytest.approx([chance(hottest[count:]) for count in counts], abs=1e-4)
+
+
 # refusals
 
 
@@ -385,7 +405,10 @@ def test_the_document_knows_images_to_generate_from_and_its_examples_are_answere
         ({"queries": "cls"}, "queries: cls needs a class token"),
         ({"queries": 6}, "queries: must be from -4 to 3, given 6"),
         ({"heads": 1}, "heads: must be from -1 to 0, given 1"),
-        ({"evaluate": "deletion"}, "evaluate: is for image-classification, this model's task is image-to-text"),
+        (
+            {"evaluate": "deletion"},
+            "evaluate: needs one map of one row; ask for one layer, fused heads, one query and target",
+        ),
         ({"target": 1}, "target: is for relevance"),
         ({"steps": True}, "steps: is for stream"),
         ({"max_new_tokens": 6}, "max_new_tokens: at most 4, given 6"),

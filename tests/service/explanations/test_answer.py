@@ -12,6 +12,8 @@ from PIL import Image
 from contract.manifest import Recommendation
 from service.explanations import drawing
 from service.explanations.answer import AttentionAnswer, AttentionMap, npz, quantized
+from service.explanations.curves import draw
+from service.explanations.evaluation import Evaluation, Score
 from service.inputs.model_input import Picture, Token
 from tests.samples.attention_queries import TOKENS, embedder, query_of, read, vit
 
@@ -149,3 +151,47 @@ def test_signed_values_come_back_from_base64_and_from_npz():
     in_npz = arrays[entry["array"]].ravel() * entry["scale"] + entry["offset"]
     for found in (in_json, in_npz):
         assert np.abs(found - stack.ravel()).max() <= shown["scale"] / 2 + 1e-9
+
+
+def picture_of(values, *, signed=True, **options):
+    """Return the colours of a map of 2 x 2 patches, whose values are below and above zero, over black."""
+    manifest = vit("raw", "rollout", "libra")
+    (kind,) = manifest.attention
+    made = manifest.model_copy(update={"attention": (kind.model_copy(update={"normalized": not signed}),)})
+    query = query_of(made, **options)
+    sent = np.zeros((4, 4, 1), np.uint8)
+    found = AttentionMap(
+        query.kinds[0].kind, {"heads": "mean", "layer": 0}, np.array([[[9.0, *values]]], np.float32), (0,)
+    )
+    answer = AttentionAnswer(query, [found], Picture(sent, (0, 0, 4, 4), 4, 4))
+    return np.asarray(Image.open(io.BytesIO(answer.png(sent, 10**6)))).astype(int)
+
+
+@pytest.mark.parametrize("options", [{"method": "libra"}, {"method": "raw"}, {"method": "raw", "opacity": 0.9}])
+def test_signed_maps_are_drawn_in_two_colours(options):
+    drawn = picture_of([-1.0, 0.0, 0.0, 1.0], **options)
+    red, blue = drawn[..., 0], drawn[..., 2]
+    assert blue[0, 0] > red[0, 0] + 30, "against"
+    assert red[3, 3] > blue[3, 3] + 30, "for"
+    assert drawn[0, 3].max() == 0, "where it is zero the image is unchanged"
+
+
+@pytest.mark.parametrize("options", [{"method": "rollout"}, {"method": "raw", "signed": False}])
+def test_maps_without_signs_are_not(options):
+    assert picture_of([0.0, 0.5, 0.5, 1.0], **options)[0, 3].max() > 0
+
+
+@pytest.mark.parametrize("method", ["libra", "raw"])
+def test_a_colormap_that_is_asked_for_is_used_for_signed_maps_too(method):
+    drawn = picture_of([-1.0, 0.0, 0.0, 1.0], method=method, colormap="gray", opacity=1.0)
+    assert (drawn[..., 0] == drawn[..., 2]).all()
+    assert drawn[0, 0].max() == 0
+    assert drawn[3, 3].min() == 255
+
+
+def test_curves_are_drawn_in_place_of_the_map():
+    curves = {order: {"deletion": np.linspace(1, end, 11)} for order, end in (("raw", 0.0), ("random", 0.5))}
+    evaluation = Evaluation(Score("probability", "3", {"target": 2}), "patches", curves, compared=False, digits=5)
+    query = query_of(evaluate="deletion", format="png")
+    png = AttentionAnswer(query, [], evaluation=evaluation).png(None, 10**7)
+    assert png == draw(evaluation, 10**7)

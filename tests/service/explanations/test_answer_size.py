@@ -1,12 +1,17 @@
 """The size of an answer, known before anything runs, and its limits."""
 
+from typing import get_args
+
 import numpy as np
 import orjson
 import pytest
 
+from contract.manifest import Method
 from service.errors import TooLarge
 from service.explanations.answer import AttentionAnswer, AttentionMap, npz
 from service.explanations.answer_size import answer_bytes, check_picture, check_size
+from service.explanations.curves import picture_size
+from service.explanations.evaluation import CURVE_NAMES, Evaluation, Score
 from service.inputs.model_input import Picture
 from tests.samples.attention_queries import HEADS, LAYERS, TOKENS, continuer, query_of, read, translator, vit
 
@@ -102,3 +107,28 @@ def test_an_answer_past_the_limit_is_refused_with_both_sizes():
         TooLarge, match=r"attention: at most 1000 bytes an answer, this one would have \d+; ask for fewer"
     ):
         check_size(query, [{"image": TOKENS}], [1], 1000)
+
+
+@pytest.mark.parametrize("digits", [1, 9])
+@pytest.mark.parametrize("evaluate", ["deletion", "deletion,insertion", "compare"])
+def test_the_estimated_size_counts_the_curves_of_an_evaluation(digits, evaluate):
+    compared = evaluate == "compare"
+    names = CURVE_NAMES if compared else evaluate.split(",")
+    orders = [*get_args(Method), "random"] if compared else ["raw", "random"]
+    curves = {order: {name: np.full(11, -1234.123456789) for name in names} for order in orders}
+    evaluation = Evaluation(Score("cosine", "", {"target": None, "position": 12}), "tokens", curves, compared, digits)
+    query, without = query_of(evaluate=evaluate, digits=digits), query_of(digits=digits)
+    shown = orjson.dumps(evaluation.json(), option=orjson.OPT_SERIALIZE_NUMPY)
+    added = answer_bytes(query, {"image": TOKENS}) - answer_bytes(without, {"image": TOKENS})
+    assert len(shown) <= added <= 8 * len(shown)
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "size"), [("insertion", (1, 2)), ("deletion,insertion", (2, 2)), ("compare", (2, 7))]
+)
+def test_curves_are_as_large_as_they_are_drawn_whatever_the_maps_are(evaluate, size):
+    query = query_of(translator(), evaluate=evaluate, format="png", target=0, layers=0)
+    width, height = picture_size(*size)
+    check_picture(query, {"source": 5, "target": 3, "target_input": 3}, None, 1, width * height)
+    with pytest.raises(TooLarge, match=rf"^png: at most {width * height - 1} pixels, curves have {width} x {height}; "):
+        check_picture(query, {"source": 5, "target": 3, "target_input": 3}, None, 1, width * height - 1)

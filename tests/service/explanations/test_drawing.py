@@ -9,21 +9,18 @@ from PIL import Image, ImageDraw, ImageFont
 
 from service.errors import TooLarge
 from service.explanations import drawing
+from service.explanations.colormaps import AGAINST_AND_FOR, COLORMAPS, SIGNED, Colormap
 from service.explanations.drawing import (
-    COLORMAPS,
-    GLYPHS,
-    LONGEST_LABEL,
-    Colormap,
     Panel,
     Style,
     cell_side,
-    label,
     lay_out,
     matrix,
     matrix_pixels,
     overlay,
     overlay_pixels,
 )
+from service.explanations.lettering import GLYPHS, LONGEST_LABEL, MISSING_GLYPH, font_of, label
 
 LIMIT = 10**8
 OPAQUE = Style("gray", 1.0)
@@ -355,13 +352,13 @@ def test_tokens_are_drawn_as_their_labels(kind):
 
 @pytest.mark.parametrize("size", [9, 12, 17, 28, 143])
 def test_the_font_has_every_glyph_and_a_box_for_others_none_wider_than_it_is_high(size):
-    font = drawing._font(size)
-    missing = bytes(font.getmask(drawing.MISSING_GLYPH))
+    font = font_of(size)
+    missing = bytes(font.getmask(MISSING_GLYPH))
     assert any(missing)
     for glyph in GLYPHS:
         assert bytes(font.getmask(glyph)) != missing, glyph
         assert any(font.getmask(glyph)), glyph
-    for text in [*GLYPHS, drawing.MISSING_GLYPH, *(a + b for a in "AWm…" for b in "AWm…")]:
+    for text in [*GLYPHS, MISSING_GLYPH, *(a + b for a in "AWm…" for b in "AWm…")]:
         assert font.getlength(text) <= size * len(text), text
 
 
@@ -471,3 +468,107 @@ def test_a_matrix_without_cells_is_drawn(shape):
 def test_labels_that_are_not_as_many_as_values_are_refused():
     with pytest.raises(ValueError, match=r"labels: as many as values, \(2, 3\), given \(3, 2\)"):
         matrix([Panel("", np.ones((2, 3)))], "abc", "ab", Style(), LIMIT)
+
+
+# signed maps
+
+
+def signed(image, values, box=(0, 0, 60, 40), style=OPAQUE):
+    return pixels(overlay(image, box, [Panel("", values, signed=True)], style, LIMIT))
+
+
+def redder(picture, image):
+    """Return how much more red than blue was added to each pixel."""
+    added = picture - np.asarray(image.convert("RGB"))
+    return added[:, :, 0] - added[:, :, 2]
+
+
+@pytest.mark.parametrize("picture", [grain(), black(60, 40), Image.new("RGB", (60, 40), "white")])
+def test_what_speaks_for_the_answer_is_red_what_speaks_against_it_is_blue_and_zero_is_the_image(picture):
+    values = np.zeros((1, 6))
+    values[0, [1, 4]] = 0.5, -1.0
+    found = signed(picture, values)
+    added = redder(found, picture)
+    assert added[:, 10:20].mean() > 30, "for"
+    assert added[:, 40:50].mean() < -30, "against"
+    unchanged = (found == np.asarray(picture.convert("RGB"))).all(axis=2)
+    assert unchanged[:, :4].all(), "beside zeros alone"
+    assert unchanged[:, 55:].all()
+    assert not unchanged[:, 11:19].any()
+
+
+@pytest.mark.parametrize("opacity", [0.25, 1.0])
+def test_opacity_grows_with_the_size_of_a_value_whatever_its_sign(opacity):
+    values = np.array([[-1.0, 0.5]])
+    share = -1 + 1.5 * np.clip((np.arange(60) + 0.5 - 15) / 30, 0, 1)
+    ends = [np.array(list(bytes.fromhex(one)), float) for one in ("1f77d0", "e03c28")]
+    colour = np.where(share[:, None] < 0, *ends)
+    heat = opacity * np.abs(share)[:, None]
+    found = signed(Image.new("RGB", (60, 40), "#808080"), values, style=Style(opacity=opacity))
+    assert np.abs(found - (128 * (1 - heat) + colour * heat)).max() < 2.5, "of rounding to levels"
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e-6, 1e6])
+@pytest.mark.parametrize("least", [-1.0, -0.1, 0.0, 1.0])
+def test_the_range_of_a_signed_map_is_as_far_below_zero_as_above(factor, least):
+    """The largest size has all of the opacity, and a value of the other sign has its share of that, not all."""
+    values = factor * np.array([[least, 1.0]])
+    found = signed(black(60, 40), values)
+    assert tuple(found[0, -1]) == (0xE0, 0x3C, 0x28)
+    assert found[0, 0].max() == pytest.approx(abs(least) * (0xD0 if least < 0 else 0xE0), abs=1.5)
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, np.nan])
+def test_a_signed_map_of_zeros_leaves_the_image_as_it_is_and_a_matrix_white(value):
+    assert (signed(grain(), np.full((7, 7), value)) == np.asarray(grain())).all()
+    png = matrix([Panel("", np.full((2, 2), value), signed=True)], "ab", "cd", Style(), LIMIT)
+    assert (pixels(png)[lay_out("ab", "cd", 1).centre(0, 1, 1)[::-1]] == 255).all()
+
+
+def test_one_panel_may_be_signed_and_the_next_not():
+    values = np.random.default_rng(3).normal(size=(2, 3, 5))
+    both = [Panel("one", values[0], signed=True), Panel("two", values[1])]
+    picture = pixels(overlay(grain(150, 100), (0, 0, 150, 100), both, Style(), LIMIT))
+    for index, panel in enumerate(both):
+        left, top = drawing._tiles(150, 100, 2).corner(index)
+        alone = pixels(overlay(grain(150, 100), (0, 0, 150, 100), [panel], Style(), LIMIT))
+        assert (picture[top : top + 100, left : left + 150] == alone).all()
+
+
+def test_cells_of_a_signed_matrix_are_white_at_zero_and_the_darker_the_further_from_it():
+    values = np.array([[-1.0, -0.6, -0.2, 0.0, 0.2, 0.6, 1.0]]) * 3e-5
+    layout = lay_out("q", "abcdefg", 1)
+    picture = pixels(matrix([Panel("", values, signed=True)], "q", "abcdefg", Style("magma"), LIMIT))
+    cells = np.array([picture[layout.centre(0, 0, key)[::-1]] for key in range(7)])
+    assert [cells[0].tolist(), cells[3].tolist(), cells[6].tolist()] == [[5, 48, 97], [255] * 3, [103, 0, 31]]
+    brightness = cells.sum(axis=1)
+    assert (np.diff(brightness[:4]) > 0).all()
+    assert (np.diff(brightness[3:]) < 0).all()
+    assert (cells[:3, 0] < cells[:3, 2]).all(), "blue below zero"
+    assert (cells[4:, 0] > cells[4:, 2]).all(), "red above"
+
+
+@pytest.mark.parametrize("most", [2.25e-05, 0.5, 123456.0])
+def test_the_colour_bar_of_a_signed_matrix_stands_between_both_of_its_numbers(most):
+    def legend(values):
+        picture = pixels(matrix([Panel("", np.array([values]), signed=True)], "q", "kl", Style(), LIMIT))
+        layout = lay_out("q", "kl", 1)
+        return picture[layout.corner(0)[1] + layout.cell + 1 :]
+
+    shown = legend([-most, most / 3])
+    assert (shown == legend([most, 0.0])).all()
+    assert (shown != legend([most * 2, 0.0])).any()
+    assert (shown[:, -drawing.Layout(1, 2, 1, 0, 0, upright=True).text // 2 :] == 255).all(), "the number is whole"
+    level = {tuple(colour): index for index, colour in enumerate(SIGNED.tolist())}
+    found = [[level[tuple(p)] for p in row if tuple(p) in level and level[tuple(p)] != 127] for row in shown.tolist()]
+    bar = max(found, key=len)
+    assert (bar[0], bar[-1]) == (0, 254)
+    assert bar == sorted(bar)
+
+
+def test_the_colours_of_signed_maps_have_zero_in_the_middle():
+    assert SIGNED.shape == AGAINST_AND_FOR.shape == (255, 3)
+    assert SIGNED[127].tolist() == [255, 255, 255]
+    assert len(np.unique(AGAINST_AND_FOR[:127], axis=0)) == len(np.unique(AGAINST_AND_FOR[127:], axis=0)) == 1
+    assert not SIGNED.flags.writeable
+    assert not AGAINST_AND_FOR.flags.writeable

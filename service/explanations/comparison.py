@@ -1,0 +1,48 @@
+"""A comparison of all methods of a model on one input: the query of each."""
+
+from collections.abc import Callable
+from typing import get_args
+
+from contract.manifest import Method
+from service.errors import Unacceptable
+from service.explanations.evaluation import COMPARE, CURVE_NAMES, CurveName
+from service.explanations.query import AttentionQuery, evaluated_kind, has_one_row
+from service.explanations.score import GRADIENT_METHODS
+from service.options import AttentionOptions
+
+
+def is_comparison(query: AttentionQuery) -> bool:
+    """Return whether a request asks for all methods side by side."""
+    return COMPARE in query.options.evaluate
+
+
+def curve_names(query: AttentionQuery) -> tuple[CurveName, ...]:
+    """Return the curves that a request asks for; all for a comparison."""
+    asked: tuple[CurveName, ...] = query.options.evaluate
+    return CURVE_NAMES if is_comparison(query) else asked
+
+
+def compared(
+    query: AttentionQuery, resolve: Callable[[AttentionOptions], AttentionQuery], target: int | None = None
+) -> dict[Method, AttentionQuery]:
+    """Return the query of each method that a comparison is of: those with one row, by their defaults.
+
+    `target` is the class, mask or position that is explained, once it is known. Raises Unacceptable for a target, or
+    for something to explain it against, that the model has not, and if no method has one row.
+    """
+    kind = evaluated_kind(query.model_kinds)
+    found: dict[Method, AttentionQuery] = {}
+    order: tuple[Method, ...] = get_args(Method)
+    for method in (one for one in order if one in kind.methods):
+        options = AttentionOptions(method=method, kind=kind.kind)
+        if method in GRADIENT_METHODS:
+            asked = query.options.target if target is None else (target,)
+            options = options.model_copy(update={"target": asked, "against": query.options.against})
+        elif query.explains == "token":  # whose own row is among them
+            options = options.model_copy(update={"queries": "all"})
+        resolved = resolve(options)
+        if has_one_row(resolved, resolved.kinds[0]):
+            found[method] = resolved
+    if not found:
+        raise Unacceptable(f"evaluate: {COMPARE} needs a method whose map has one row, and this model has none")
+    return found
