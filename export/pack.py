@@ -107,6 +107,7 @@ def write_manifest(
         scores=source.scores,
         attention=source.attention,
         generation=source.generation,
+        best=source.best if source.best and source.has(source.best.method) else None,
         made_by=source.made_by,
         verified={
             **{what: float(f"{worst:.3g}") for what, worst in sorted(verified.items())},

@@ -19,6 +19,7 @@ from contract.manifest import (
     Kind,
     Method,
     Port,
+    Recommendation,
     Role,
     Scores,
     Task,
@@ -154,6 +155,8 @@ class Source:
     generation: Generation | None = None
     tokenizer: str | None = None
     """The content of `tokenizer.json`."""
+    best: Recommendation | None = None
+    """The method that explains the model best, where that was measured."""
     target_tokenizer: str | None = None
     """The content of `target_tokenizer.json`, if targets have a tokenizer of their own."""
 

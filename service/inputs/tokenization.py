@@ -72,6 +72,10 @@ class TextTokenizer:
             )
         ]
 
+    def holds(self, index: int) -> bool:
+        """Return whether there is a token of this index."""
+        return index >= 0 and self._tokenizer.id_to_token(index) is not None
+
     def estimated_tokens(self, text: Text) -> int:
         """Return how many tokens a text probably has, without special ones, judging by the texts so far."""
         characters = len(text.text) + len(text.text_pair) if isinstance(text, Pair) else len(text)

@@ -34,7 +34,7 @@ def _faults(manifest: Manifest) -> Iterator[str]:
         yield from _faults_of_kind(kind, port, manifest.image)
         if ("rollout" in kind.methods) != (f"{kind.kind}.discard" in {one.name for one in attention.inputs}):
             yield f"must have rollout of {kind.kind} exactly if the graph computes it"
-    if manifest.text and manifest.text.mask is not None:
+    if manifest.task == "fill-mask" and manifest.text and manifest.text.mask is not None:
         yield from _faults_of_tokens({"mask": manifest.text.mask}, width)
     if manifest.generation:
         yield from _faults_of_tokens(_tokens(manifest.generation), manifest.graphs["decode"].outputs[0].axes[-1])
@@ -86,7 +86,7 @@ def _faults_of_caches(generation: Generation, graphs: Mapping[Role, Graph]) -> I
 
 def _tokens(generation: Generation) -> dict[str, int]:
     """Return the tokens that a manifest names for generation, by what they are for."""
-    single = {name: getattr(generation, name) for name in ("start", "end", "forced_first", "forced_last")}
+    single = {name: getattr(generation, name) for name in ("start", "end", "forced_first", "forced_last", "padding")}
     several = {name: max(getattr(generation, name), default=None) for name in ("suppressed", "suppressed_first")}
     return {name: token for name, token in (single | several).items() if token is not None}
 

@@ -80,6 +80,37 @@ def test_methods_to_leave_out_are_handed_on(monkeypatch, capsys):
     assert "argument --without: invalid choice: 'raw'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("kept", "left_out"),
+    [
+        ("raw,rollout,libra", ["norm", "relevance", "integrated"]),
+        ("norm", ["rollout", "relevance", "libra", "integrated"]),
+        ("raw, relevance", ["rollout", "norm", "libra", "integrated"]),
+    ],
+)
+def test_methods_that_are_not_listed_are_left_out_and_raw_never_is(monkeypatch, kept, left_out):
+    asked = []
+    monkeypatch.setattr("export.pipeline.export", lambda *_, without, **__: asked.append(without))
+    monkeypatch.setitem(SOURCES, "small", classifier)
+    assert export_command("small", "--methods", kept) == 0
+    assert asked == [left_out]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--methods", "raw,lime"], "argument --methods: must be of raw, rollout, norm, relevance, libra, integrated, "
+         "separated by commas, given 'lime'"),
+        (["--methods", ""], "separated by commas, given ''"),
+        (["--methods", "raw", "--without", "norm"], "--methods and --without: give one of them"),
+    ],
+)  # fmt: skip
+def test_methods_are_named_in_one_way_and_by_their_names(monkeypatch, capsys, options, words):
+    monkeypatch.setitem(SOURCES, "small", classifier)
+    assert export_command("small", *options) == 2
+    assert words in capsys.readouterr().err
+
+
 def run(capsys, tmp_path, folder, *options):
     """Run the command; return its exit status and what it said on stderr, having checked that nothing is left."""
     status = export_command(folder, "--to", tmp_path / "out", *options)
