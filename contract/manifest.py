@@ -23,6 +23,8 @@ GradientMethod = Literal["relevance", "libra", "integrated"]
 Dtype = Literal["float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool"]
 GRAPH_METHODS = ("raw", "rollout", "norm")
 """The methods of the attention graph. Its input `method` is an index into them."""
+BASELINE = "baseline."
+"""The prefix of the names of an integrated graph's inputs that hold the baseline."""
 FUSIONS = ("each", "mean", "max", "min")
 """Heads by index, or how all heads are fused. The attention graph's input `fusion` is an index into them."""
 FIGURES = ("entropy", "special", "distance")

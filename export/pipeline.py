@@ -5,7 +5,7 @@ import dataclasses
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
@@ -13,7 +13,7 @@ import onnx
 import onnxruntime as ort
 from torch import nn
 
-from contract.manifest import Method, Role
+from contract.manifest import GradientMethod, Method, Role
 from export.checks.int8_loss import MAX_LOSSES, check_losses, draw_samples, measure_losses, read_samples
 from export.checks.verify import FACTOR, verify
 from export.errors import CheckpointError, ExportError, MethodError
@@ -23,12 +23,15 @@ from export.graphs.cleanup import clean, extract
 from export.graphs.float16 import in_half_precision
 from export.graphs.fusion import FUSION_OPSET, fuse_attention
 from export.graphs.int8 import quantize
+from export.graphs.integrated import integrated_graph
+from export.graphs.libra import libra_graph
 from export.graphs.relevance import relevance_graph
 from export.graphs.top_k import with_top_k, without_top_k
 from export.graphs.torch_export import DEFAULT_OPSET, trace
 from export.pack import GraphWriter, write_manifest
 from export.plan import HALF_DTYPES, Plan, Precision, Source
 from export.tasks.generation import TARGET_TOKENIZER
+from export.traced import Traced
 
 BYTES_PER_PARAMETER = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 4}
 """In 8 bits, only the matrices of linear layers are smaller: a byte per parameter."""
@@ -41,6 +44,12 @@ BF16_NOT_VERIFIED = (
 )
 
 NO_GRADIENT = "8-bit weights have no gradient"
+
+GRADIENT_GRAPHS: Mapping[GradientMethod, Callable[[onnx.ModelProto, Plan, Traced], onnx.ModelProto]] = {
+    "relevance": relevance_graph,
+    "libra": libra_graph,
+    "integrated": integrated_graph,
+}
 
 received_signals: list[int] = []
 """Numbers of the signals received. A library may swallow an interrupt; it is then raised at the end of the step."""
@@ -66,7 +75,7 @@ def export(
     disk or the samples will not do.
     """
     source = dataclasses.replace(source, made_by={**source.made_by, "opset": opset})
-    reasons: dict[Method, str] = {"relevance": NO_GRADIENT} if precision == "int8" else {}
+    reasons: dict[Method, str] = dict.fromkeys(GRADIENT_GRAPHS, NO_GRADIENT) if precision == "int8" else {}
     reasons |= dict.fromkeys(without, "as the export was asked to")
     left_out = {method: reason for method, reason in reasons.items() if source.has(method)}
     for method in left_out:
@@ -139,17 +148,18 @@ def _make_graph(plan: Plan, base: onnx.ModelProto, source: Source, precision: Pr
         elif plan.role == "attention":
             graph = attention_graph(base, plan, source.traced, source.image)
         else:
-            graph = _relevance_graph(base, plan, source)
+            graph = _gradient_graph(base, plan, source)
         details.append(f"{len(graph.graph.node):>5} nodes")
     return _fuse_if_half_precision(graph, plan, precision, opset) if plan.role == "predict" else graph
 
 
-def _relevance_graph(base: onnx.ModelProto, plan: Plan, source: Source) -> onnx.ModelProto:
-    """Make the relevance graph. Raises MethodError if there is no rule for the gradient of an operator."""
+def _gradient_graph(base: onnx.ModelProto, plan: Plan, source: Source) -> onnx.ModelProto:
+    """Make a graph that explains a score. Raises MethodError if there is no rule for the gradient of an operator."""
+    method = cast(GradientMethod, plan.role)
     try:
-        return relevance_graph(base, plan, source.traced)
+        return GRADIENT_GRAPHS[method](base, plan, source.traced)
     except ExportError as error:
-        raise MethodError("relevance", str(error)) from error
+        raise MethodError(method, str(error)) from error
 
 
 def _trace_graph(plan: Plan, source: Source, precision: Precision, opset: int, name: str) -> onnx.ModelProto:

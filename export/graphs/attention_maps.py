@@ -22,8 +22,8 @@ from export.traced import Traced
 
 def attention_graph(base: onnx.ModelProto, plan: Plan, traced: Traced, image: ImageRule | None) -> onnx.ModelProto:
     """Extend the base graph to the attention graph: the answer, and the maps that its controls ask for."""
-    graph, b = copy_base(base, plan, "read.")
-    b.output(plan.outputs[0].name, f"{plan.outputs[0].name}.seen", FLOAT, plan.outputs[0].axes)
+    graph, b, answer = copy_base(base, plan, "read.")
+    b.output(plan.outputs[0].name, answer, FLOAT, plan.outputs[0].axes)
     axes = {port.name: port.axes for port in plan.outputs}
     selected = _copy_maps_if_selected(graph, b, traced.kinds)
     for kind in traced.kinds:

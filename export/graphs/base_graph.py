@@ -1,4 +1,4 @@
-"""What the attention and the relevance graph share: both begin as a copy of the base graph."""
+"""What the graphs of attention and explanations share: all begin as a copy of the base graph."""
 
 import functools
 from collections.abc import Sequence
@@ -10,17 +10,17 @@ from contract.manifest import Kind
 from export.graphs.builder import BOOL, FLOAT, INT64, Builder
 from export.plan import Plan
 
-ONNX_DTYPES = {"int64": INT64, "bool": BOOL, "float32": FLOAT}
+ONNX_DTYPES = {"int64": INT64, "bool": BOOL, "float32": FLOAT, "uint8": onnx.TensorProto.UINT8}
 
 
-def copy_base(base: onnx.ModelProto, plan: Plan, prefix: str) -> tuple[onnx.ModelProto, Builder]:
-    """Return a copy of the base graph and a builder that extends it.
+def copy_base(base: onnx.ModelProto, plan: Plan, prefix: str) -> tuple[onnx.ModelProto, Builder, str]:
+    """Return a copy of the base graph, a builder that extends it, and the name of the tensor that holds its answer.
 
-    The copy has the inputs of the plan, no outputs yet, and its answer is the tensor `<name>.seen`.
+    The copy has the inputs of the plan, and no outputs yet.
     """
     graph = onnx.ModelProto()
     graph.CopyFrom(base)
-    answer = plan.outputs[0].name
+    answer = base.graph.output[0].name
     for node in graph.graph.node:
         for names in (node.input, node.output):
             for index, name in enumerate(names):
@@ -32,7 +32,7 @@ def copy_base(base: onnx.ModelProto, plan: Plan, prefix: str) -> tuple[onnx.Mode
     for port in plan.inputs:
         if port.name not in given:
             b.input(port.name, ONNX_DTYPES[port.dtype], port.axes)
-    return graph, b
+    return graph, b, f"{answer}.seen"
 
 
 def selected_layers(b: Builder, kind: Kind) -> str:

@@ -13,30 +13,22 @@ from export.graphs.base_graph import copy_base, sum_parallel
 from export.graphs.builder import FLOAT, Builder
 from export.graphs.cleanup import prune
 from export.graphs.gradient import differentiate
+from export.graphs.score import gradient_scale, score_of, unscaled
 from export.plan import Plan
 from export.traced import Traced
 from model.explanations import LEAST_EVIDENCE
 
-GRADIENT_SCALE = 1024.0
-"""Loss scaling for half floats: this multiple of the logit is differentiated, so that small gradients do not vanish.
-
-The gradients are divided by it in float32.
-"""
-
 
 def relevance_graph(base: onnx.ModelProto, plan: Plan, traced: Traced) -> onnx.ModelProto:
     """Extend the base graph to the relevance graph: the answer, and the relevance of the rows asked for."""
-    graph, b = copy_base(base, plan, "relevance.")
-    answer = plan.outputs[0].name
-    b.output(answer, f"{answer}.seen", FLOAT, plan.outputs[0].axes)
+    graph, b, answer = copy_base(base, plan, "relevance.")
+    b.output(plan.outputs[0].name, answer, FLOAT, plan.outputs[0].axes)
     names = [name for kind in traced.kinds for name in kind.maps]
-    half = next(value for value in base.graph.output if value.name == names[0]).type.tensor_type.elem_type != FLOAT
-    gradients = differentiate(
-        graph, f"{answer}.seen", _output_gradient(b, plan, f"{answer}.seen", GRADIENT_SCALE if half else 1), names
-    )
+    scale = gradient_scale(base, names[0])
+    score = score_of(b, plan, answer).scaled(b, scale)
+    gradients = differentiate(graph, score.output, score.seed, names)
     layers = {
-        kind.kind: [_layer_relevance(b, name, gradients[name], half=half) for name in kind.maps]
-        for kind in traced.kinds
+        kind.kind: [_layer_relevance(b, name, gradients[name], scale) for name in kind.maps] for kind in traced.kinds
     }
     if "cross" in layers:
         _bimodal_relevance(b, plan, layers)
@@ -49,31 +41,9 @@ def relevance_graph(base: onnx.ModelProto, plan: Plan, traced: Traced) -> onnx.M
     return prune(graph, plan)
 
 
-def _output_gradient(b: Builder, plan: Plan, answer: str, scale: float) -> str:
-    """Return the gradient at the answer: `scale` at each row's target, 0 elsewhere.
-
-    A negative target stands for the most probable class.
-    """
-    sequence = any(port.name == "position" for port in plan.inputs)
-    row = answer
-    if sequence:  # (batch, position, class)
-        row = b.op("GatherND", answer, b.op("Unsqueeze", "position", b.constant([1])), batch_dims=1)
-    likeliest = b.op("ArgMax", row, axis=1, keepdims=0)
-    target = b.op("Where", b.op("Less", "explained", b.constant(0)), likeliest, "explained")
-    seed = b.op("Mul", b.one_hot(target, b.length(row, 1)), b.constant(scale, np.float32))
-    if not sequence:
-        return seed
-    at = b.op("Unsqueeze", b.one_hot("position", b.length(answer, 1)), b.constant([2]))
-    return b.op("Mul", at, b.op("Unsqueeze", seed, b.constant([1])))
-
-
-def _layer_relevance(b: Builder, weights: str, gradient: str, *, half: bool) -> str:
+def _layer_relevance(b: Builder, weights: str, gradient: str, scale: float) -> str:
     """Compute `explanations.relevance_of` of one layer: (batch, query, key)."""
-    if half:
-        weights, gradient = (
-            b.as_float32(weights),
-            b.op("Div", b.as_float32(gradient), b.constant(GRADIENT_SCALE, np.float32)),
-        )
+    weights, gradient = unscaled(b, weights, gradient, scale)
     return b.reduce("ReduceMean", b.op("Relu", b.op("Mul", weights, gradient)), 1, keep=False)
 
 

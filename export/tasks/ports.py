@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from contract.manifest import GradientMethod, Kind, KindName, Method, Port, Task
+from contract.manifest import BASELINE, GradientMethod, Kind, KindName, Method, Port, Task
 from export.plan import Plan, UpperBounds
 from export.traced import Traced
 from model.text_encoder import TextEncoder
@@ -15,9 +15,6 @@ MAX_VERIFIED_TOKENS = 64
 
 EMBEDDINGS = "embeddings"
 """The name of an answer that is a vector, without classes."""
-
-BASELINE = "baseline."
-"""The prefix of the inputs of a baseline."""
 
 EMBEDDED = ("pixels", "source", "target")
 """The inputs that are embedded: those that a baseline has in a form of its own."""

@@ -380,7 +380,7 @@ def refused(nodes, inputs, wanted, constants=None):
 
 def test_an_operator_without_a_rule_is_refused():
     nodes = [helper.make_node("Sin", ["x"], ["s"]), helper.make_node("Relu", ["s"], ["y"])]
-    assert refused(nodes, {"x": ("n", 4)}, ["x"]) == "relevance: Sin has no gradient here"
+    assert refused(nodes, {"x": ("n", 4)}, ["x"]) == "gradient: Sin has no gradient here"
 
 
 @pytest.mark.parametrize(
@@ -395,19 +395,19 @@ def test_an_operator_without_a_rule_is_refused():
 def test_an_operand_that_was_broadcast_is_refused(op, shapes, index, own, out):
     inputs = {f"x{place}": shape for place, shape in enumerate(shapes)}
     said = refused([helper.make_node(op, list(inputs), ["y"])], inputs, [f"x{index}"])
-    assert said == f"relevance: {op} broadcasts {own} to {out}, which has no gradient here"
+    assert said == f"gradient: {op} broadcasts {own} to {out}, which has no gradient here"
 
 
 def test_a_branch_of_where_that_was_broadcast_is_refused():
     node = helper.make_node("Where", ["mask", "x", "z"], ["y"])
     said = refused([node], {"x": ("n", 4), "z": (4,)}, ["z"], {"mask": MASK})
-    assert re.fullmatch(r"relevance: Where broadcasts \[4\] to \[.*, 4\], which has no gradient here", said)
+    assert re.fullmatch(r"gradient: Where broadcasts \[4\] to \[.*, 4\], which has no gradient here", said)
 
 
 def test_an_output_that_does_not_depend_on_what_is_wanted_is_refused():
     nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Tanh", ["x"], ["other"])]
     inputs = {"x": ("n", 4), "z": ("n", 4)}
-    assert refused(nodes, inputs, ["x", "z", "other"]) == "relevance: y does not depend on z, other"
+    assert refused(nodes, inputs, ["x", "z", "other"]) == "gradient: y does not depend on z, other"
 
 
 @pytest.mark.parametrize(
@@ -421,7 +421,7 @@ def test_an_output_that_does_not_depend_on_what_is_wanted_is_refused():
 )
 def test_of_gemm_only_the_first_factor_as_it_is_has_a_gradient(inputs, wanted, attributes):
     said = refused([helper.make_node("Gemm", list(inputs), ["y"], **attributes)], inputs, [wanted])
-    assert said == "relevance: Gemm has a gradient here only of its first factor, as it is"
+    assert said == "gradient: Gemm has a gradient here only of its first factor, as it is"
 
 
 @pytest.mark.parametrize(
@@ -434,13 +434,13 @@ def test_of_gemm_only_the_first_factor_as_it_is_has_a_gradient(inputs, wanted, a
 )
 def test_of_layer_normalization_only_the_input_has_a_gradient_and_over_the_last_axis(inputs, wanted, axis):
     said = refused([helper.make_node("LayerNormalization", list(inputs), ["y"], axis=axis)], inputs, [wanted])
-    assert said == "relevance: LayerNormalization has a gradient here of its input, over the last axis"
+    assert said == "gradient: LayerNormalization has a gradient here of its input, over the last axis"
 
 
 def test_a_gather_of_several_places_is_refused():
     node = helper.make_node("Gather", ["x", "places"], ["y"], axis=1)
     said = refused([node], {"x": ("n", 4)}, ["x"], {"places": ints(1, 2)})
-    assert said == "relevance: Gather has a gradient here of one place"
+    assert said == "gradient: Gather has a gradient here of one place"
 
 
 def test_an_index_that_is_computed_is_refused():
@@ -449,7 +449,7 @@ def test_an_index_that_is_computed_is_refused():
         helper.make_node("Gather", ["x", "place"], ["y"], axis=1),
     ]
     said = refused(nodes, {"x": ("n", 4), "z": ()}, ["x"])
-    assert said == "relevance: an index that is not constant has no gradient here"
+    assert said == "gradient: an index that is not constant has no gradient here"
 
 
 @pytest.mark.parametrize(
@@ -464,10 +464,10 @@ def test_an_index_that_is_computed_is_refused():
 def test_a_slice_whose_place_is_not_known_is_refused(start, end, step, said):
     given = {"start": ints(start), "end": ints(end), "axis": ints(1), "step": ints(step)}
     node = helper.make_node("Slice", ["x", *given], ["y"])
-    assert refused([node], {"x": ("n", "m", 4)}, ["x"], given) == f"relevance: Slice has a gradient here {said}"
+    assert refused([node], {"x": ("n", "m", 4)}, ["x"], given) == f"gradient: Slice has a gradient here {said}"
 
 
 def test_a_concatenation_along_an_open_axis_is_refused():
     inputs = {"x": ("n", "m", 4), "z": ("n", 2, 4)}
     said = refused([helper.make_node("Concat", list(inputs), ["y"], axis=1)], inputs, ["z"])
-    assert said == "relevance: Concat has a gradient here along a fixed axis"
+    assert said == "gradient: Concat has a gradient here along a fixed axis"

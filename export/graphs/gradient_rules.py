@@ -1,0 +1,326 @@
+"""The rules of differentiation: for each operator the vector-Jacobian product of its definition (ONNX specification).
+
+An operator without a rule, or a shape that its rule does not cover, is an error.
+"""
+
+import math
+
+import numpy as np
+import onnx
+
+from export.errors import ExportError
+from export.graphs.tape import Rule, Tape, attributes_of
+
+
+def _axes(tape: Tape, node: onnx.NodeProto, x: str) -> list[int]:
+    given = attributes_of(node).get("axes") or (
+        tape.constant_value(node.input[1]).tolist() if len(node.input) > 1 else None
+    )
+    rank = len(tape.shapes[x])
+    return [axis % rank for axis in (given or range(rank))]
+
+
+def sum_broadcast(tape: Tape, node: onnx.NodeProto, gradient: str, index: int, axes: slice = slice(None)) -> str:
+    """Sum a gradient over the axes along which an input was broadcast, among those that `axes` selects."""
+    own, out = tape.shapes[node.input[index]], tape.shapes[node.output[0]]
+    if len(own) != len(out):
+        raise ExportError(f"gradient: {node.op_type} broadcasts {list(own)} to {list(out)}, which has no gradient here")
+    spread = [at for at in range(len(own))[axes] if own[at] == 1 != out[at]]
+    for axis in spread:
+        gradient = tape.reduce("ReduceSum", gradient, axis)
+    return gradient
+
+
+def _other(node: onnx.NodeProto, index: int) -> str:
+    return str(node.input[1 - index])
+
+
+def _identity(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    return gradient
+
+
+def _cast(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    return tape.op("Cast", gradient, to=tape.types[node.input[0]])
+
+
+def _add(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    return sum_broadcast(tape, node, gradient, index)
+
+
+def _subtract(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    return sum_broadcast(tape, node, tape.op("Neg", gradient) if index else gradient, index)
+
+
+def _multiply(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    return sum_broadcast(tape, node, tape.op("Mul", gradient, _other(node, index)), index)
+
+
+def _divide(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    share = tape.op("Div", gradient, node.input[1])
+    share = tape.op("Neg", tape.op("Mul", share, node.output[0])) if index else share
+    return sum_broadcast(tape, node, share, index)
+
+
+def _matmul(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    first, second = node.input
+    if index == 0 and second in tape.weights:  # this needs no transposed copy of the weights
+        product = tape.op("FusedMatMul", gradient, second, transB=1, domain="com.microsoft")
+    elif index == 0:
+        product = tape.op("MatMul", gradient, tape.transposed(second))
+    else:
+        product = tape.op("MatMul", tape.transposed(first), gradient)
+    return sum_broadcast(tape, node, product, index, slice(-2))
+
+
+def _gemm(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    given = attributes_of(node)
+    if index or given.get("transA") or given.get("alpha", 1.0) != 1:
+        raise ExportError("gradient: Gemm has a gradient here only of its first factor, as it is")
+    return tape.op("Gemm", gradient, node.input[1], transB=1 - given.get("transB", 0))
+
+
+def _softmax(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    share = tape.op("Mul", gradient, node.output[0])
+    total = tape.reduce("ReduceSum", share, attributes_of(node).get("axis", -1))
+    return tape.op("Sub", share, tape.op("Mul", node.output[0], total))
+
+
+def _layer_norm(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    if index or attributes_of(node).get("axis", -1) not in (-1, len(tape.shapes[node.input[0]]) - 1):
+        raise ExportError("gradient: LayerNormalization has a gradient here of its input, over the last axis")
+    names = [str(name) for name in node.output] + [f"{node.output[0]}.{what}" for what in ("mean", "inverse")]
+    if len(node.output) == 1:
+        node.output.extend(names[1:])
+    mean, inverse = node.output[1], node.output[2]  # floats, whatever x is
+    x, gradient, scale = (tape.as_float32(name) for name in (node.input[0], gradient, node.input[1]))
+    g = tape.op("Mul", gradient, scale)
+    normal = tape.op("Mul", tape.op("Sub", x, mean), inverse)
+    along = tape.op("Mul", normal, tape.reduce("ReduceMean", tape.op("Mul", g, normal), -1))
+    rest = tape.op("Sub", tape.op("Sub", g, tape.reduce("ReduceMean", g, -1)), along)
+    return tape.op("Cast", tape.op("Mul", rest, inverse), to=tape.types[node.input[0]])
+
+
+def _batch_norm(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    x, scale, _, _, variance = node.input
+    if index:
+        raise ExportError("gradient: BatchNormalization has a gradient here of its input")
+    spread = tape.op("Sqrt", tape.op("Add", variance, tape.number(attributes_of(node).get("epsilon", 1e-5), variance)))
+    shape = tape.constant([-1, *[1] * (len(tape.shapes[x]) - 2)])  # a factor a channel, the second axis
+    return tape.op("Mul", gradient, tape.op("Reshape", tape.op("Div", scale, spread), shape))
+
+
+def _convolution(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    """Differentiate by the input: a transposed convolution."""
+    given = attributes_of(node)
+    if index or set(given.get("strides", [1])) != {1} or given.get("auto_pad", b"NOTSET") != b"NOTSET":
+        raise ExportError("gradient: Conv has a gradient here of its input, step 1")
+    kept = {name: given[name] for name in ("pads", "group", "dilations", "kernel_shape") if name in given}
+    return tape.op("ConvTranspose", gradient, node.input[1], **kept)
+
+
+def _transpose(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    given = attributes_of(node).get("perm") or list(reversed(range(len(tape.shapes[node.input[0]]))))
+    return tape.op("Transpose", gradient, perm=[int(axis) for axis in np.argsort(given)])
+
+
+def _reshape(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    return tape.op("Reshape", gradient, tape.op("Shape", node.input[0]))
+
+
+def gelu_share(tape: Tape, node: onnx.NodeProto) -> str:
+    """Return g of x g(x): Φ(x), or its approximation ½ (1 + tanh u), u = √(2/π) (x + 0.044715 x³)."""
+    x = node.input[0]
+
+    def number(value: float) -> str:
+        return tape.number(value, x)
+
+    if attributes_of(node).get("approximate", b"none") == b"none":
+        bent = tape.op("Erf", tape.op("Mul", x, number(0.5**0.5)))
+    else:
+        scale, square = (2 / math.pi) ** 0.5, tape.op("Mul", x, x)
+        bent = tape.op("Tanh", tape.op("Mul", x, tape.op(
+            "Add", tape.op("Mul", square, number(0.044715 * scale)), number(scale))))  # fmt: skip
+    return tape.op("Mul", tape.op("Add", bent, number(1)), number(0.5))
+
+
+def _gelu(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    """Differentiate x g(x): g + x g'."""
+    x, share = node.input[0], gelu_share(tape, node)
+
+    def number(value: float) -> str:
+        return tape.number(value, x)
+
+    if attributes_of(node).get("approximate", b"none") == b"none":  # g' is the normal density
+        bell = tape.op("Exp", tape.op("Mul", tape.op("Mul", x, x), number(-0.5)))
+        more = tape.op("Mul", tape.op("Mul", bell, x), number((2 * math.pi) ** -0.5))
+    else:  # g' = ½ (1 - tanh² u) u' = 2 g (1 - g) u'
+        scale, square = (2 / math.pi) ** 0.5, tape.op("Mul", x, x)
+        along = tape.op(
+            "Mul", x, tape.op("Add", tape.op("Mul", square, number(6 * 0.044715 * scale)), number(2 * scale))
+        )
+        more = tape.op("Mul", tape.op("Mul", share, tape.op("Sub", number(1), share)), along)
+    return tape.op("Mul", gradient, tape.op("Add", share, more))
+
+
+def _erf(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    x = node.input[0]
+    bell = tape.op("Exp", tape.op("Neg", tape.op("Mul", x, x)))
+    return tape.op("Mul", gradient, tape.op("Mul", bell, tape.number(2 / math.pi**0.5, x)))
+
+
+def _power(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    if index:
+        raise ExportError("gradient: Pow has a gradient here of its base")
+    x, power = node.input[0], float(tape.constant_value(node.input[1]))
+    lower = tape.op("Pow", x, tape.number(power - 1, x))
+    return tape.op("Mul", gradient, tape.op("Mul", lower, tape.number(power, x)))
+
+
+def _relu(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    zero = tape.number(0, node.input[0])
+    return tape.op("Where", tape.op("Greater", node.output[0], zero), gradient, zero)
+
+
+def _tanh(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    y = node.output[0]
+    return tape.op("Mul", gradient, tape.op("Sub", tape.number(1, y), tape.op("Mul", y, y)))
+
+
+def _sigmoid(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    y = node.output[0]
+    return tape.op("Mul", gradient, tape.op("Mul", y, tape.op("Sub", tape.number(1, y), y)))
+
+
+def _root(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    y = node.output[0]
+    return tape.op("Div", gradient, tape.op("Add", y, y))
+
+
+def _clip(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    x = node.input[0]
+    return tape.op("Where", tape.op("Equal", node.output[0], x), gradient, tape.number(0, x))
+
+
+def _where(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    zero = tape.number(0, node.input[index])
+    chosen = tape.op("Where", node.input[0], *((gradient, zero) if index == 1 else (zero, gradient)))
+    return sum_broadcast(tape, node, chosen, index)
+
+
+def _gather(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    x, axis = node.input[0], attributes_of(node).get("axis", 0) % len(tape.shapes[node.input[0]])
+    place = tape.constant_value(node.input[1])
+    if place.ndim:
+        raise ExportError("gradient: Gather has a gradient here of one place")
+    length = tape.length(x, axis)
+    places = tape.op("Range", tape.constant(0), length, tape.constant(1))
+    found = tape.op("Equal", places, tape.constant(int(place)) if place >= 0 else tape.op("Add", length, node.input[1]))
+    shape = tape.constant([-1, *[1] * (len(tape.shapes[x]) - axis - 1)])
+    spread = tape.op("Unsqueeze", gradient, tape.constant([axis]))
+    return tape.op("Where", tape.op("Reshape", found, shape), spread, tape.number(0, x))
+
+
+def _slice(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    x, shape = node.input[0], tape.shapes[node.input[0]]
+    starts, ends = (tape.constant_value(name).tolist() for name in node.input[1:3])
+    axes = tape.constant_value(node.input[3]).tolist() if len(node.input) > 3 else list(range(len(starts)))
+    before, after = [0] * len(shape), [0] * len(shape)
+    for start, end, axis in zip(starts, ends, axes, strict=True):
+        length = shape[axis]
+        if start < 0 or (len(node.input) > 4 and set(tape.constant_value(node.input[4]).tolist()) != {1}):
+            raise ExportError("gradient: Slice has a gradient here from a place counted from the front, step 1")
+        before[axis] = start
+        if end < 2**31 - 1:
+            if not isinstance(length, int):
+                raise ExportError("gradient: Slice has a gradient here to the end, or of a fixed length")
+            after[axis] = max(0, length - end) if end >= 0 else -end
+    return tape.op("Pad", gradient, tape.constant(before + after), tape.number(0, x))
+
+
+def _concat(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    axis = attributes_of(node)["axis"]
+    lengths = [tape.shapes[name][axis] for name in node.input[: index + 1]]
+    if not all(isinstance(length, int) for length in lengths):
+        raise ExportError("gradient: Concat has a gradient here along a fixed axis")
+    *before, own = (int(length or 0) for length in lengths)
+    start = sum(before)
+    return tape.op("Slice", gradient, *(tape.constant([value]) for value in (start, start + own, axis)))
+
+
+def _reduce(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    x = node.input[0]
+    axes = _axes(tape, node, x)
+    if not attributes_of(node).get("keepdims", 1):
+        gradient = tape.op("Unsqueeze", gradient, tape.constant(axes))
+    shape = tape.op("Shape", x)
+    spread = tape.op("Expand", gradient, shape)
+    if node.op_type == "ReduceSum":
+        return spread
+    lengths = tape.op("Gather", shape, tape.constant(axes))
+    count = tape.op("ReduceProd", lengths, keepdims=0)
+    return tape.op("Div", spread, tape.op("Cast", count, to=tape.types[x]))
+
+
+def _largest(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    """Differentiate a maximum: where several are the largest, each gets an equal share."""
+    x, y = node.input[0], node.output[0]
+    axes = _axes(tape, node, x)
+    if not attributes_of(node).get("keepdims", 1):
+        gradient, y = (tape.op("Unsqueeze", name, tape.constant(axes)) for name in (gradient, y))
+    found = tape.op("Cast", tape.op("Equal", x, y), to=tape.types[x])
+    count = tape.op("ReduceSum", found, tape.constant(axes))
+    return tape.op("Mul", found, tape.op("Div", gradient, count))
+
+
+def _length(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    """Differentiate the length of vectors: x / ‖x‖."""
+    x, y = node.input[0], node.output[0]
+    if not attributes_of(node).get("keepdims", 1):
+        axes = tape.constant(_axes(tape, node, x))
+        gradient, y = (tape.op("Unsqueeze", name, axes) for name in (gradient, y))
+    return tape.op("Mul", x, tape.op("Div", gradient, y))
+
+
+def _gather_elements(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    x, axis = node.input[0], attributes_of(node).get("axis", 0)
+    zeros = tape.zeros(tape.op("Shape", x))  # single floats: half ones are not added up everywhere
+    scattered = tape.op("ScatterElements", zeros, node.input[1], tape.as_float32(gradient), axis=axis, reduction="add")
+    return tape.op("Cast", scattered, to=tape.types[x])
+
+
+RULES: dict[str, Rule] = {
+    "Identity": _identity,
+    "Cast": _cast,
+    "Add": _add,
+    "Sub": _subtract,
+    "Mul": _multiply,
+    "Div": _divide,
+    "MatMul": _matmul,
+    "Gemm": _gemm,
+    "Softmax": _softmax,
+    "LayerNormalization": _layer_norm,
+    "BatchNormalization": _batch_norm,
+    "Conv": _convolution,
+    "Transpose": _transpose,
+    "Reshape": _reshape,
+    "Squeeze": _reshape,
+    "Unsqueeze": _reshape,
+    "Flatten": _reshape,
+    "Gelu": _gelu,
+    "Erf": _erf,
+    "Pow": _power,
+    "Relu": _relu,
+    "Tanh": _tanh,
+    "Sigmoid": _sigmoid,
+    "Sqrt": _root,
+    "Clip": _clip,
+    "Where": _where,
+    "Gather": _gather,
+    "Slice": _slice,
+    "Concat": _concat,
+    "ReduceMean": _reduce,
+    "ReduceSum": _reduce,
+    "ReduceMax": _largest,
+    "ReduceL2": _length,
+    "GatherElements": _gather_elements,
+}

@@ -1,0 +1,84 @@
+"""The integrated graph: one point of the path from a baseline to the input, for integrated gradients.
+
+At x' = b + point (x - b) it returns Σ_channels (x - b) ⊙ ∂score/∂x' for each token; the mean over the midpoints of n
+equal steps is `attribution.integrated`, against which it is verified. x are the states that enter the first block of
+each stack, b those of the baseline, times `blank`.
+"""
+
+import onnx
+
+from contract.manifest import BASELINE
+from export.graphs.base_graph import copy_base
+from export.graphs.builder import FLOAT, Builder
+from export.graphs.cleanup import prune
+from export.graphs.gradient import differentiate
+from export.graphs.libra import stack_of
+from export.graphs.score import gradient_scale, score_of, unscaled
+from export.plan import Plan
+from export.traced import Traced
+
+
+def integrated_graph(base: onnx.ModelProto, plan: Plan, traced: Traced) -> onnx.ModelProto:
+    """Extend the base graph to the integrated graph: gradient times difference of each token, and the score."""
+    graph, b, answer = copy_base(base, plan, "integrated.")
+    *kinds, score = plan.outputs
+    states = {stack: traced.state(stack, 0) for stack in traced.stacks}
+    blanks = {port.name for port in plan.inputs if port.name.startswith(BASELINE)}
+    between = _interpolate(graph, b, list(states.values()), blanks)
+    scale = gradient_scale(base, states[traced.stacks[0]])
+    explained = score_of(b, plan, answer)
+    seeded = explained.scaled(b, scale)
+    wanted = [state for state, _ in between.values()]
+    gradients = differentiate(graph, seeded.output, seeded.seed, wanted)
+    for port in kinds:
+        state, difference = between[states[stack_of(port.name)]]
+        product = b.op("Mul", *unscaled(b, difference, gradients[state], scale))
+        b.output(port.name, b.reduce("ReduceSum", product, -1, keep=False), FLOAT, port.axes)
+    b.output(score.name, explained.value, FLOAT, score.axes)
+    return prune(graph, plan)
+
+
+def _interpolate(graph: onnx.ModelProto, b: Builder, states: list[str], blanks: set[str]) -> dict[str, tuple[str, str]]:
+    """Let all that reads a state read a point between it and that of the baseline instead.
+
+    Returns for each state the names of that point, and of the difference of state and baseline.
+    """
+    nodes = list(graph.graph.node)
+    embedding = _ancestors(nodes, states)
+    rest = [node for node in nodes if not any(node is one for one in embedding)]
+    del graph.graph.node[:]
+    graph.graph.node.extend(embedding)
+    names = {name.removeprefix(BASELINE): name for name in blanks}
+    for node in embedding:
+        copied = onnx.NodeProto()
+        copied.CopyFrom(node)
+        copied.name = ""
+        for index, name in enumerate(node.input):
+            copied.input[index] = names.get(name, name)
+        for index, name in enumerate(node.output):
+            copied.output[index] = names[name] = f"{BASELINE}{name}"
+        graph.graph.node.append(copied)
+    found = {}
+    for state in states:
+        blank, point = (
+            b.op("CastLike", b.op("Unsqueeze", name, b.constant([1, 2])), state) for name in ("blank", "point")
+        )
+        start = b.op("Mul", names[state], blank)
+        difference = b.op("Sub", state, start)
+        found[state] = (b.op("Add", start, b.op("Mul", point, difference)), difference)
+    for node in rest:
+        for index, name in enumerate(node.input):
+            if name in found:
+                node.input[index] = found[name][0]
+    graph.graph.node.extend(rest)
+    return found
+
+
+def _ancestors(nodes: list[onnx.NodeProto], states: list[str]) -> list[onnx.NodeProto]:
+    """Return the nodes that compute states, in order."""
+    wanted, found = set(states), []
+    for node in reversed(nodes):
+        if wanted.intersection(node.output):
+            wanted.update(node.input)
+            found.append(node)
+    return found[::-1]
