@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from contract.manifest import NAME, Method, Task
+from contract.manifest import NAME, GradientMethod, Method, Task
 from export.bundled import SOURCES
 from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
@@ -47,6 +47,7 @@ def main() -> int:
             export(
                 source, arguments.version, arguments.to, arguments.precision, arguments.opset,
                 samples=arguments.samples, force=arguments.force, without=without,
+                explain_in_float=bool(arguments.explain),
             )  # fmt: skip
     except KeyboardInterrupt:
         print(f"{name}: not exported: interrupted", file=sys.stderr)
@@ -104,6 +105,11 @@ def _arguments() -> argparse.Namespace:
         type=Path,
         help="a folder of images, or a file with one text per line, on which int8 is compared (default: random inputs)",
     )
+    parser.add_argument(
+        "--explain",
+        choices=("float",),
+        help=f"with int8: keep {', '.join(get_args(GradientMethod))}, computed in single floats (default: leave them out)",
+    )
     parser.add_argument("--force", action="store_true", help="export int8 even if it loses more than is allowed")
     parser.add_argument("--revision", help="branch, tag or commit on the hub")
     parser.add_argument(
@@ -121,8 +127,8 @@ def _arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     if not arguments.names and not arguments.list:
         parser.error(f"NAME: one or more, such as {', '.join(SOURCES)} or a checkpoint's folder")
-    if (arguments.samples or arguments.force) and arguments.precision != "int8":
-        parser.error("--samples and --force: are for --precision int8")
+    if (arguments.samples or arguments.force or arguments.explain) and arguments.precision != "int8":
+        parser.error("--samples, --force and --explain: are for --precision int8")
     if arguments.methods is not None and arguments.without:
         parser.error("--methods and --without: give one of them, since each says which methods an artifact has")
     if arguments.name and len(arguments.names) > 1:
