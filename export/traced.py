@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from contract.manifest import Kind
+from contract.manifest import Kind, Method
 from model.attention import KeyValue, Maps
 from model.attribution import entering
 from model.cache import recording
@@ -90,6 +90,14 @@ class Traced(nn.Module):
         if len(self.stacks) > 1:
             return [self.state(stack, 0) for stack in self.stacks]
         return [self.state(path, layer) for path in self.stacks for layer in range(self.layers)]
+
+    def explained(self, method: Method) -> list[Kind]:
+        """Return the kinds that have a method."""
+        return [kind for kind in self.kinds if method in kind.methods]
+
+    def stack_of(self, kind: Kind) -> int:
+        """Return the number of the stack whose tokens are the keys of a kind: cross-attention reads the encoder's."""
+        return self.stacks.index("encoder" if kind.kind == "cross" else kind.kind)
 
     @property
     def layers(self) -> int:

@@ -186,22 +186,41 @@ def integrated(
     x are the states that enter the first block of each stack, b those of the baseline, on which `explain_baseline` runs
     the model; without it they are zeros. `explain` runs the model and returns the score (batch) of each row.
     """
-    given, blank = (first_states(stacks, run) for run in (explain, explain_baseline or explain))
-    if explain_baseline is None:
-        blank = [torch.zeros_like(x) for x in blank]
-    total = [torch.zeros_like(x) for x in given]
+    given = first_states(stacks, explain)
+    blank = first_states(stacks, explain_baseline) if explain_baseline else [torch.zeros_like(x) for x in given]
+    points = [at_point(stacks, explain, given, blank, (step + 0.5) / steps).tokens for step in range(steps)]
+    tokens = [torch.stack(of_stack).mean(0) for of_stack in zip(*points, strict=True)]
+    score, baseline = (at_point(stacks, explain, given, blank, point).score for point in (1.0, 0.0))
+    return Integrated(score, baseline, tokens)
 
-    def at(share: float) -> tuple[list[Tensor], Tensor]:
-        between = [(b + share * (x - b)).requires_grad_() for x, b in zip(given, blank, strict=True)]
-        with entering(stacks, lambda stack, layer, x: x if layer else between[stack]), torch.enable_grad():
-            return between, explain()
 
-    for step in range(steps):
-        between, score = at((step + 0.5) / steps)
-        for sum_, gradient in zip(total, torch.autograd.grad(score.sum(), between), strict=True):
-            sum_ += gradient / steps
-    tokens = [((x - b) * mean).sum(-1) for x, b, mean in zip(given, blank, total, strict=True)]
-    return Integrated(at(1.0)[1].detach(), at(0.0)[1].detach(), tokens)
+class Point(NamedTuple):
+    """One point of the path from a baseline to the input."""
+
+    score: Tensor
+    """What is explained, (batch)."""
+    tokens: list[Tensor]
+    """For each stack, (batch, token): gradient times difference."""
+
+
+def at_point(
+    stacks: Sequence[nn.Module],
+    explain: Callable[[], Tensor],
+    given: Sequence[Tensor],
+    blank: Sequence[Tensor],
+    point: float | Tensor,
+) -> Point:
+    """Return Σ_channels (x - b) ⊙ ∂score/∂(b + point (x - b)), x the first states of each stack, b a baseline's.
+
+    `point` is a number, or (batch, 1, 1).
+    """
+    with torch.enable_grad():
+        between = [(b + point * (x - b)).detach().requires_grad_() for x, b in zip(given, blank, strict=True)]
+        with entering(stacks, lambda stack, layer, x: x if layer else between[stack]):
+            score = explain()
+        gradients = torch.autograd.grad(score.sum(), between)
+    tokens = [((x - b) * own).sum(-1) for x, b, own in zip(given, blank, gradients, strict=True)]
+    return Point(score.detach(), tokens)
 
 
 def first_states(stacks: Sequence[nn.Module], run: Callable[[], Tensor]) -> list[Tensor]:

@@ -1,6 +1,6 @@
-"""The reference for attention and relevance graphs: `model/explanations.py` on a definition's maps, in float64."""
+"""The reference for attention graphs: `model/explanations.py` on a definition's maps, in float64."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -110,61 +110,3 @@ def _diagnostics(kind: Kind, weights: list[Tensor], special: Tensor, image: Imag
             figures["distance"] = explanations.distance(layer, centres, kind.prefix)
         layers.append(torch.stack([figures[name] for name in FIGURES if name in figures], dim=-1))
     return torch.stack(layers, dim=1)
-
-
-def draw_targets(kinds: Sequence[Kind], answer: Tensor, sizes: Sizes, seed: int) -> Controls:
-    """Return controls of a relevance graph: random targets, of which the first is the row's most probable class.
-
-    For a model of a single kind, also all layers and two rows: the one that the answer is computed from (the first
-    token, or that at the target's position) and a random one.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    batch = answer.shape[0]
-    controls = {"explained": torch.randint(answer.shape[-1], (batch,), generator=generator)}
-    controls["explained"][0] = -1
-    if answer.dim() > 2:
-        controls["position"] = torch.randint((answer.shape[1] + 1) // 2, (batch,), generator=generator)
-    if len(kinds) == 1:
-        query = (sizes[kinds[0].query] + 1) // 2
-        controls["rows"] = torch.randint(query, (batch, 2), generator=generator)
-        controls["rows"][:, 0] = controls["position"] if kinds[0].kind == "decoder" else 0
-        controls[f"{kinds[0].kind}.layers"] = torch.arange(len(kinds[0].maps))
-    return controls
-
-
-def identity_keys(kinds: Sequence[Kind], controls: Mapping[str, Tensor]) -> list[Tensor | None]:
-    """Return for each kind with relevance the keys (batch, row) at which its rows start as 1; None for cross."""
-    rows = controls["rows"] if "rows" in controls else controls["position"][:, None]
-    return [None if kind.kind == "cross" else rows for kind in kinds if "relevance" in kind.methods]
-
-
-def relevance(traced: Traced, inputs: Sequence[Tensor], controls: Mapping[str, Tensor]) -> list[Tensor]:
-    """Return what the relevance graph must return, its gradients by autograd, one input at a time."""
-    one_by_one = []
-    for row in range(len(inputs[0])):
-        own = {name: tensor if name.endswith(".layers") else tensor[row : row + 1] for name, tensor in controls.items()}
-        one_by_one.append(_relevance(traced, [tensor[row : row + 1] for tensor in inputs], own))
-    return [torch.cat(rows) for rows in zip(*one_by_one, strict=True)]
-
-
-def _relevance(traced: Traced, inputs: Sequence[Tensor], controls: Mapping[str, Tensor]) -> list[Tensor]:
-    with torch.enable_grad():
-        observed = traced.observe(*inputs)
-        row = observed.answer
-        if "position" in controls:
-            row = row[torch.arange(len(row)), controls["position"]]
-        target = torch.where(controls["explained"] < 0, row.argmax(-1), controls["explained"])
-        maps = [layer for kind in observed.weights for layer in kind]
-        gradients = iter(torch.autograd.grad(row.gather(1, target[:, None]).sum(), maps))
-    layers = [
-        [explanations.relevance_of(layer, next(gradients)).detach() for layer in kind] for kind in observed.weights
-    ]
-    if len(layers) == 1:
-        (kind,) = traced.kinds
-        included = torch.isin(torch.arange(len(layers[0])), controls[f"{kind.kind}.layers"])
-        return [
-            explanations.relevance(*explanations.add_parallel(layers[0], included, kind.parallel), controls["rows"])
-        ]
-    encoder, decoder, cross = layers
-    at = torch.arange(len(target)), controls["position"]
-    return [found[at][:, None] for found in explanations.bimodal_relevance(encoder, decoder, cross)]

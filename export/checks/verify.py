@@ -1,15 +1,17 @@
 """Verify an artifact: compare its graphs with the definition in float64, at sizes other than the traced ones."""
 
 import copy
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
+from typing import cast, get_args
 
 import numpy as np
 import onnxruntime as ort
 import torch
 from torch import Tensor
 
-from contract.manifest import Role
+from contract.manifest import GradientMethod, Role
 from export.checks.comparison import (
     INPUT_SEEDS,
     TOLERANCE,
@@ -26,11 +28,9 @@ from export.checks.reference import (
     Case,
     Controls,
     attention_outputs,
-    draw_targets,
-    identity_keys,
-    relevance,
     with_image_axis,
 )
+from export.checks.score_reference import draw_targets, explain, identity_keys
 from export.checks.verify_generation import compare_cached_with_uncached, verify_traced_graph
 from export.errors import ExportError, MethodError
 from export.plan import Plan, Precision, Sizes, Source, format_sizes
@@ -43,6 +43,8 @@ MAX_FACTOR = 100
 """A model whose error in single floats would need limits larger than this multiple is not exported."""
 
 FACTOR = "limits multiplied by"
+
+GRADIENT_GRAPHS = set(get_args(GradientMethod))
 
 LEAST_SIZES = 3
 """Graphs are verified at no fewer sizes than this."""
@@ -98,7 +100,7 @@ def _verify(source: Source, open_session: OpenSession, ledger: Ledger) -> dict[s
 
 
 def _verify_derived_graphs(source: Source, open_session: OpenSession, ledger: Ledger) -> None:
-    """Compare the predict, attention and relevance graphs with one definition in float64."""
+    """Compare the graphs that are derived from one base graph with one definition in float64."""
     exact = copy.deepcopy(source.traced).double()
     plans: dict[Role, Plan] = {plan.role: plan for plan in source.plans if plan.module is source.traced}
     if source.verified_longest:  # first, while no other session is open
@@ -117,8 +119,9 @@ def _verify_derived_graphs(source: Source, open_session: OpenSession, ledger: Le
             graphs.compare(sizes, seed, cases) for seed, cases in zip(INPUT_SEEDS, (CASES, CASES[:1]), strict=True)
         )
         require_difference(plans["attention"], one[0], other[0], sizes)
-        if "relevance" in plans:
-            require_difference(plans["relevance"], one[1], other[1], sizes)
+        for role in GRADIENT_GRAPHS & plans.keys():
+            explaining = plans[role].without_ports((), {source.base.outputs[0].name})
+            require_difference(explaining, one[1][role], other[1][role], sizes)
     _compare_alone_with_batch(source, exact, plans, sessions, ledger)
 
 
@@ -135,13 +138,18 @@ def _compare_alone_with_batch(
         "predict": lambda _: {},
         "attention": lambda sizes: CASES[0].controls(exact.kinds, with_image_axis(source, sizes), INPUT_SEEDS[0]),
     }
-    if "relevance" in plans:
-        with torch.no_grad():
-            answer = exact.observe(*plans["predict"].example(sizes, INPUT_SEEDS[0])).answer
-        targets = draw_targets(exact.kinds, answer, with_image_axis(source, sizes), INPUT_SEEDS[0])
-        controls["relevance"] = lambda _: targets
+    with torch.no_grad():
+        answer = exact.observe(*plans["predict"].example(sizes, INPUT_SEEDS[0])).answer
+    for role in GRADIENT_GRAPHS & plans.keys():
+        axes = with_image_axis(source, sizes)
+        targets = draw_targets(plans[role], exact.kinds, answer, axes, INPUT_SEEDS[0])
+        controls[role] = functools.partial(_same, targets)
     for role, plan in plans.items():
         compare_alone_with_batch(plan, sessions[role], sizes, ledger, controls[role])
+
+
+def _same(targets: Controls, _: Sizes) -> Controls:
+    return targets
 
 
 class _DerivedGraphs:
@@ -161,11 +169,11 @@ class _DerivedGraphs:
         self.sessions = sessions
         self.ledger = ledger
 
-    def compare(self, sizes: Sizes, seed: int, cases: Sequence[Case]) -> tuple[list[Array], list[Array]]:
+    def compare(self, sizes: Sizes, seed: int, cases: Sequence[Case]) -> tuple[list[Array], dict[Role, list[Array]]]:
         """Compare every graph on one random input, in each of the cases.
 
-        Returns the outputs of the attention graph in the first case, and those of the relevance graph without the
-        identity that relevance starts from.
+        Returns the outputs of the attention graph in the first case, and those of the graphs that explain a score, of
+        relevance without the identity that it starts from.
         """
         plan, where = self.plans["predict"], format_sizes(sizes)
         given = plan.example(sizes, seed)
@@ -173,12 +181,15 @@ class _DerivedGraphs:
             observed = self.exact.observe(*given)
         (answer,) = compare_outputs(plan, self.sessions["predict"], given, [observed.answer], sizes, self.ledger)
         maps = self._compare_maps(given, observed, answer, sizes, seed, cases)
-        found = self._compare_relevance(given, observed, answer, sizes, seed) if "relevance" in self.plans else []
+        found = {
+            role: self._compare_explanation(role, observed, answer, sizes, seed)
+            for role in GRADIENT_GRAPHS & self.plans.keys()
+        }
         for kind, weights in zip(self.exact.kinds, maps[1::2], strict=True):
             if kind.normalized:
                 sums = weights.sum(-1)
                 self.ledger.compare("row sums", sums, np.ones(sums.shape), where, maps=True)
-        return maps, [answer, *found]
+        return maps, found
 
     def _compare_maps(
         self, given: list[Tensor], observed: Observed, answer: Array, sizes: Sizes, seed: int, cases: Sequence[Case]
@@ -200,26 +211,31 @@ class _DerivedGraphs:
         self.ledger.compare("predict = attention's, asked nothing", answer, idle[0], where)
         return first
 
-    def _compare_relevance(
-        self, given: list[Tensor], observed: Observed, answer: Array, sizes: Sizes, seed: int
+    def _compare_explanation(
+        self, role: Role, observed: Observed, answer: Array, sizes: Sizes, seed: int
     ) -> list[Array]:
-        """Compare the relevance graph; return its relevance without the identity that it starts from."""
-        plan, kinds, where = self.plans["relevance"], self.exact.kinds, format_sizes(sizes)
-        controls = draw_targets(kinds, observed.answer, with_image_axis(self.source, sizes), INPUT_SEEDS[0])
-        arrays = [tensor.numpy() for tensor in plan.example(sizes, seed, controls)]
-        logits, *found = run(plan, self.sessions["relevance"], arrays)
-        self.ledger.compare("relevance: logits", logits, observed.answer.numpy(), where)
-        self.ledger.compare("predict = relevance's prediction", answer, logits, where)
-        theirs = relevance(self.exact, given, controls)
-        rest: list[Array] = []
-        for port, keys, ours, defined in zip(
-            plan.outputs[1:], identity_keys(kinds, controls), found, theirs, strict=True
-        ):
-            # next to the ones of the identity, a small difference would not show
-            rest.append(_without_identity(ours, keys))
-            exactly = _without_identity(defined.numpy(), keys)
-            self.ledger.compare(f"relevance: {port.name}", rest[-1], exactly, where, least=0.01)
-        return rest
+        """Compare a graph that explains a score; return what it returns beside the answer.
+
+        The relevance that is compared and returned is without the identity that it starts from.
+        """
+        plan, kinds, where = self.plans[role], self.exact.kinds, format_sizes(sizes)
+        controls = draw_targets(plan, kinds, observed.answer, with_image_axis(self.source, sizes), INPUT_SEEDS[0])
+        # inputs are drawn in their order, so that these are the same as those of the prediction
+        tensors = dict(zip((port.name for port in plan.inputs), plan.example(sizes, seed, controls), strict=True))
+        found = run(plan, self.sessions[role], [tensor.numpy() for tensor in tensors.values()])
+        ports = list(plan.outputs)
+        if ports[0].name == self.source.base.outputs[0].name:
+            self.ledger.compare(f"{role}: {ports.pop(0).name}", found[0], observed.answer.numpy(), where)
+            self.ledger.compare(f"predict = {role}'s prediction", answer, found.pop(0), where)
+        given = {name: tensor for name, tensor in tensors.items() if name not in controls}
+        method = cast(GradientMethod, role)
+        wanted = [tensor.numpy() for tensor in explain(method, self.exact, given, controls)]
+        if role == "relevance":  # next to the ones of the identity, a small difference would not show
+            keys = identity_keys(kinds, controls)
+            found, wanted = (list(map(_without_identity, arrays, keys)) for arrays in (found, wanted))
+        for port, ours, defined in zip(ports, found, wanted, strict=True):
+            self.ledger.compare(f"{role}: {port.name}", ours, defined, where, least=0.01)
+        return found
 
 
 def _with_controls_off(plan: Plan, given: Sequence[Tensor]) -> list[Array]:

@@ -12,7 +12,6 @@ from export.graphs.base_graph import copy_base
 from export.graphs.builder import FLOAT, Builder
 from export.graphs.cleanup import prune
 from export.graphs.gradient import differentiate
-from export.graphs.libra import stack_of
 from export.graphs.score import gradient_scale, score_of, unscaled
 from export.plan import Plan
 from export.traced import Traced
@@ -21,17 +20,17 @@ from export.traced import Traced
 def integrated_graph(base: onnx.ModelProto, plan: Plan, traced: Traced) -> onnx.ModelProto:
     """Extend the base graph to the integrated graph: gradient times difference of each token, and the score."""
     graph, b, answer = copy_base(base, plan, "integrated.")
-    *kinds, score = plan.outputs
-    states = {stack: traced.state(stack, 0) for stack in traced.stacks}
+    *ports, score = plan.outputs
+    states = [traced.state(stack, 0) for stack in traced.stacks]
     blanks = {port.name for port in plan.inputs if port.name.startswith(BASELINE)}
-    between = _interpolate(graph, b, list(states.values()), blanks)
-    scale = gradient_scale(base, states[traced.stacks[0]])
+    between = _interpolate(graph, b, states, blanks)
+    scale = gradient_scale(base, states[0])
     explained = score_of(b, plan, answer)
     seeded = explained.scaled(b, scale)
     wanted = [state for state, _ in between.values()]
     gradients = differentiate(graph, seeded.output, seeded.seed, wanted)
-    for port in kinds:
-        state, difference = between[states[stack_of(port.name)]]
+    for kind, port in zip(traced.explained("integrated"), ports, strict=True):
+        state, difference = between[states[traced.stack_of(kind)]]
         product = b.op("Mul", *unscaled(b, difference, gradients[state], scale))
         b.output(port.name, b.reduce("ReduceSum", product, -1, keep=False), FLOAT, port.axes)
     b.output(score.name, explained.value, FLOAT, score.axes)

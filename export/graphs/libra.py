@@ -20,7 +20,7 @@ from export.traced import Traced
 def libra_graph(base: onnx.ModelProto, plan: Plan, traced: Traced) -> onnx.ModelProto:
     """Extend the base graph to the libra graph: the answer, tokens and biases of every layer, and the score."""
     graph, b, answer = copy_base(base, plan, "libra.")
-    answered, *kinds, biases, score = plan.outputs
+    answered, *ports, biases, score = plan.outputs
     b.output(answered.name, answer, FLOAT, answered.axes)
     states = traced.states
     scale = gradient_scale(base, states[0])
@@ -29,17 +29,12 @@ def libra_graph(base: onnx.ModelProto, plan: Plan, traced: Traced) -> onnx.Model
     gradients, added = balanced_gradients(graph, seeded.output, seeded.seed, states)
     shares = [_share(b, *unscaled(b, state, gradients[state], scale)) for state in states]  # (batch, 1, token) each
     layers = traced.layers
-    for port in kinds:
-        of_kind = shares if len(traced.stacks) == 1 else [shares[traced.stacks.index(stack_of(port.name))]]
+    for kind, port in zip(traced.explained("libra"), ports, strict=True):
+        of_kind = shares if len(traced.stacks) == 1 else [shares[traced.stack_of(kind)]]
         b.output(port.name, b.op("Concat", *of_kind, axis=1), FLOAT, port.axes)
     b.output(biases.name, _behind(b, added, layers, scale), FLOAT, biases.axes)
     b.output(score.name, explained.value, FLOAT, score.axes)
     return prune(graph, plan)
-
-
-def stack_of(kind: str) -> str:
-    """Return the stack whose tokens are the keys of a kind: cross-attention reads the encoder's."""
-    return "encoder" if kind == "cross" else kind
 
 
 def _share(b: Builder, x: str, gradient: str) -> str:

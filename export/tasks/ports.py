@@ -1,6 +1,7 @@
 """The parts that the plans of all tasks share: ports, kinds of attention, the base graph and those derived from it."""
 
-from typing import get_args
+from collections.abc import Callable
+from typing import TypeAlias, get_args
 
 from contract.manifest import BASELINE, GradientMethod, Kind, KindName, Method, Port, Task
 from export.plan import Plan, UpperBounds
@@ -15,6 +16,9 @@ MAX_VERIFIED_TOKENS = 64
 
 EMBEDDINGS = "embeddings"
 """The name of an answer that is a vector, without classes."""
+
+PlanMaker: TypeAlias = Callable[[Traced, Plan, list[Kind], dict[str, int]], Plan]
+"""Plans a graph of the kinds that it explains; the last argument gives the lengths of the axes that never vary."""
 
 EMBEDDED = ("pixels", "source", "target")
 """The inputs that are embedded: those that a baseline has in a form of its own."""
@@ -53,10 +57,13 @@ def derived_plans(traced: Traced, base: Plan, sizes: dict[str, int]) -> tuple[Pl
         _attention_plan(traced, base, sizes),
         Plan("predict", traced, base.inputs, base.outputs[:1], base.attentions, base.upper_bounds),
     ]
-    makers = {"relevance": _relevance_plan, "libra": _libra_plan, "integrated": _integrated_plan}
+    makers: dict[GradientMethod, PlanMaker] = {
+        "relevance": _relevance_plan,
+        "libra": _libra_plan,
+        "integrated": _integrated_plan,
+    }
     for method, plan in makers.items():
-        explained = [kind for kind in traced.kinds if method in kind.methods]
-        if explained:
+        if explained := traced.explained(method):
             plans.append(plan(traced, base, explained, sizes))
     return tuple(plans)
 

@@ -1,0 +1,126 @@
+"""The reference for graphs that explain a score: autograd on a definition, by `model/`, in float64."""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from contract.manifest import BASELINE, GradientMethod, Kind
+from export.checks.reference import Controls
+from export.plan import Plan, Sizes
+from export.traced import Traced
+from model import attribution, explanations
+
+
+def draw_targets(plan: Plan, kinds: Sequence[Kind], answer: Tensor, sizes: Sizes, seed: int) -> Controls:
+    """Return controls of a graph that explains a score, as far as the plan has them.
+
+    Targets are random, of which the first is the row's most probable class, unless the method needs a number; every
+    other row is explained against another class. For relevance of a single kind, also all layers and two rows: the one
+    that the answer is computed from (the first token, or that at the target's position) and a random one. Of the points
+    of a path, the first is its end.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    batch, classes = answer.shape[0], answer.shape[-1]
+    query = (sizes[kinds[0].query] + 1) // 2
+    controls = {
+        "explained": torch.randint(classes, (batch,), generator=generator),
+        "other": torch.randn(batch, classes, generator=generator),
+        "position": torch.randint((answer.shape[1] + 1) // 2 if answer.dim() > 2 else 1, (batch,), generator=generator),
+        "rows": torch.randint(query, (batch, 2), generator=generator),
+        "blank": (torch.rand(batch, generator=generator) < 0.7).float(),
+        "point": torch.rand(batch, generator=generator),
+        **{f"{kind.kind}.layers": torch.arange(len(kind.maps)) for kind in kinds},
+    }
+    controls["point"][0] = controls["blank"][0] = 1
+    controls["against"] = torch.where(torch.arange(batch) % 2 == 1, (controls["explained"] + 1) % classes, -1)
+    if plan.role != "integrated":
+        controls["explained"][0] = -1
+    controls["rows"][:, 0] = controls["position"] if kinds[0].kind == "decoder" else 0
+    named = {port.name for port in plan.inputs}
+    return {name: tensor for name, tensor in controls.items() if name in named}
+
+
+def score_of(answer: Tensor, controls: Mapping[str, Tensor]) -> Tensor:
+    """Return what is explained of each row: a logit, a difference of two, or a cosine, (batch)."""
+    if "other" in controls:
+        return torch.nn.functional.cosine_similarity(answer, controls["other"].to(answer), dim=1)
+    row = answer
+    if "position" in controls:
+        row = row[torch.arange(len(row)), controls["position"]]
+    target = torch.where(controls["explained"] < 0, row.argmax(-1), controls["explained"])
+    against = controls["against"].clamp(min=0)
+    less = row.gather(1, against[:, None])[:, 0]
+    return row.gather(1, target[:, None])[:, 0] - torch.where(controls["against"] < 0, 0, less)
+
+
+def explain(
+    method: GradientMethod, traced: Traced, given: Mapping[str, Tensor], controls: Mapping[str, Tensor]
+) -> list[Tensor]:
+    """Return what a graph must return beside the answer, one input at a time; `given` are all its other inputs."""
+    one_by_one = []
+    for row in range(len(next(iter(given.values())))):
+        own = {name: tensor if name.endswith(".layers") else tensor[row : row + 1] for name, tensor in controls.items()}
+        one_by_one.append(REFERENCES[method](traced, {name: one[row : row + 1] for name, one in given.items()}, own))
+    return [torch.cat(rows) for rows in zip(*one_by_one, strict=True)]
+
+
+def _run(traced: Traced, given: Mapping[str, Tensor], controls: Mapping[str, Tensor], prefix: str = "") -> Tensor:
+    """Return the score of inputs, or of a baseline: the inputs with that prefix, where there are any."""
+    inputs = [given.get(f"{prefix}{name}", one) for name, one in given.items() if not name.startswith(BASELINE)]
+    return score_of(traced.observe(*inputs).answer, controls)
+
+
+def _relevance(traced: Traced, given: Mapping[str, Tensor], controls: Mapping[str, Tensor]) -> list[Tensor]:
+    with torch.enable_grad():
+        observed = traced.observe(*given.values())
+        maps = [layer for kind in observed.weights for layer in kind]
+        gradients = iter(torch.autograd.grad(score_of(observed.answer, controls).sum(), maps))
+    layers = [
+        [explanations.relevance_of(layer, next(gradients)).detach() for layer in kind] for kind in observed.weights
+    ]
+    if len(layers) == 1:
+        (kind,) = traced.kinds
+        included = torch.isin(torch.arange(len(layers[0])), controls[f"{kind.kind}.layers"])
+        return [
+            explanations.relevance(*explanations.add_parallel(layers[0], included, kind.parallel), controls["rows"])
+        ]
+    encoder, decoder, cross = layers
+    at = torch.arange(len(controls["position"])), controls["position"]
+    return [found[at][:, None] for found in explanations.bimodal_relevance(encoder, decoder, cross)]
+
+
+def _libra(traced: Traced, given: Mapping[str, Tensor], controls: Mapping[str, Tensor]) -> list[Tensor]:
+    run = functools.partial(_run, traced, given, controls)
+    found = attribution.libra(traced.model, traced.parts(), run)
+    tokens = [torch.stack(of_stack[: traced.layers], dim=1) for of_stack in found.tokens]
+    biases = torch.stack(found.biases[: traced.layers])[None]
+    return [*_by_kind(traced, "libra", tokens), biases, found.score]
+
+
+def _integrated(traced: Traced, given: Mapping[str, Tensor], controls: Mapping[str, Tensor]) -> list[Tensor]:
+    run = functools.partial(_run, traced, given, controls)
+    states = attribution.first_states(traced.parts(), run)
+    blank = attribution.first_states(traced.parts(), functools.partial(run, BASELINE))
+    share, point = (controls[name][:, None, None].double() for name in ("blank", "point"))
+    found = attribution.at_point(traced.parts(), run, states, [share * one for one in blank], point)
+    return [*_by_kind(traced, "integrated", found.tokens), found.score]
+
+
+def _by_kind(traced: Traced, method: GradientMethod, tokens: Sequence[Tensor]) -> list[Tensor]:
+    """Return the tokens of the stacks in the order of the kinds that have the method."""
+    return [tokens[traced.stack_of(kind)] for kind in traced.explained(method)]
+
+
+REFERENCES: Mapping[GradientMethod, Callable[[Traced, Mapping[str, Tensor], Mapping[str, Tensor]], list[Tensor]]] = {
+    "relevance": _relevance,
+    "libra": _libra,
+    "integrated": _integrated,
+}
+
+
+def identity_keys(kinds: Sequence[Kind], controls: Mapping[str, Tensor]) -> list[Tensor | None]:
+    """Return for each kind with relevance the keys (batch, row) at which its rows start as 1; None for cross."""
+    rows = controls["rows"] if "rows" in controls else controls["position"][:, None]
+    return [None if kind.kind == "cross" else rows for kind in kinds if "relevance" in kind.methods]
