@@ -108,7 +108,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--explain",
         choices=("float",),
-        help=f"with int8: keep {', '.join(get_args(GradientMethod))}, computed in single floats (default: leave them out)",
+        help=f"with int8: make {', '.join(get_args(GradientMethod))} in single floats (default: leave them out)",
     )
     parser.add_argument("--force", action="store_true", help="export int8 even if it loses more than is allowed")
     parser.add_argument("--revision", help="branch, tag or commit on the hub")

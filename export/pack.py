@@ -11,7 +11,7 @@ from typing import get_args
 import onnx
 
 from contract.artifact import MANIFEST, describe
-from contract.manifest import LEFT_OUT, Graph, GradientMethod, Manifest, Method, Role
+from contract.manifest import LEFT_OUT, GradientMethod, Graph, Manifest, Method, Role
 from export.plan import Precision, Source, format_sizes, ports_in_precision
 
 WEIGHTS = "weights.bin"

@@ -71,10 +71,10 @@ def export(
 
     It is written to a temporary folder and moved to its place when every check has passed. The methods in `without` are
     left out. A method that fails is left out too, if an artifact can be made without it; then everything is made again.
-    The manifest's `verified` says why. Of 8 bits, the graphs that explain a score are left out or, with
-    `explain_in_float`, they are made of the same weights in single floats. The losses of 8 bits are measured on `samples`, by default on random inputs, and
-    must be within their bounds unless `force` is set. Raises ExportError if another check fails, CheckpointError if the
-    disk or the samples will not do.
+    The manifest's `verified` says why. In 8 bits, the methods that need gradients are left out, or with
+    `explain_in_float` their graphs are made of the same weights in single floats. The losses of 8 bits are measured on
+    `samples`, by default on random inputs, and must be within their bounds unless `force` is set. Raises ExportError if
+    another check fails, CheckpointError if the disk or the samples will not do.
     """
     source = dataclasses.replace(source, made_by={**source.made_by, "opset": opset})
     reasons: dict[Method, str] = {}

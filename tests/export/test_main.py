@@ -70,6 +70,20 @@ def test_fast_jpeg_is_for_images(capsys):
     assert capsys.readouterr().err == "dates: not exported: --fast-jpeg: is for models that take images\n"
 
 
+@pytest.mark.parametrize("options", [[], ["--explain", "float"]])
+def test_an_export_in_8_bits_may_explain_in_single_floats(monkeypatch, options):
+    asked = []
+    monkeypatch.setattr("export.pipeline.export", lambda *_, explain_in_float, **__: asked.append(explain_in_float))
+    monkeypatch.setitem(SOURCES, "small", classifier)
+    assert export_command("small", "--precision", "int8", *options) == 0
+    assert asked == [bool(options)]
+
+
+def test_single_floats_are_named_for_8_bits_only(capsys):
+    assert export_command("digits", "--explain", "float") == 2
+    assert "--samples, --force and --explain: are for --precision int8" in capsys.readouterr().err
+
+
 def test_methods_to_leave_out_are_handed_on(monkeypatch, capsys):
     asked = []
     monkeypatch.setattr("export.pipeline.export", lambda *_, without, **__: asked.append(without))
