@@ -14,7 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 from torch.nn import functional
 
 from export.errors import ExportError
-from export.graphs.gradient import RULES, differentiate
+from export.graphs.gradient import differentiate
+from export.graphs.gradient_rules import RULES
 
 OPSETS = (18, 20, 23)
 SIZES = {"n": 3, "m": 5}
@@ -39,6 +40,8 @@ class Case:
     """It is computed in single floats, here or in the runtime."""
     opset: int = 18
     """The first that has it."""
+    positive: bool = False
+    """It is drawn from positive numbers."""
 
 
 def ints(*values):
@@ -186,6 +189,14 @@ CASES = {
     "Erf": Case("Erf", (("n", 4),), torch.erf, single=True),
     "Pow": Case("Pow", (("n", 4), np.array(3.0)), lambda x: x**3, single=True),
     "Pow, of a square": Case("Pow", (("n", 4), np.array(2.0)), torch.square, single=True),
+    "Sqrt": Case("Sqrt", (("n", 4),), torch.sqrt, positive=True),
+    "Clip": Case("Clip", (("n", 4), np.array(-0.6)), lambda x: x.clamp(min=-0.6), single=True),
+    "ReduceMax": Case("ReduceMax", (("n", "m", 4), ints(1)), lambda x: x.amax(1, keepdim=True), single=True),
+    "ReduceMax, dropped": Case(
+        "ReduceMax", (("n", "m", 4), ints(-1)), lambda x: x.amax(-1), {"keepdims": 0}, single=True
+    ),
+    "ReduceL2": Case("ReduceL2", (("n", "m", 4), ints(-1)), lambda x: x.norm(dim=-1, keepdim=True), single=True),
+    "ReduceL2, dropped": Case("ReduceL2", (("n", 4), ints(1)), lambda x: x.norm(dim=1), {"keepdims": 0}, single=True),
 }
 
 
@@ -257,6 +268,7 @@ def compare(case, dtype, opset):
     constants = {name: one for name, one in given.items() if not isinstance(one, tuple)}
     constants = {name: one.astype(dtype) if one.dtype == np.float64 else one for name, one in constants.items()}
     arrays = {name: drawn(shape, seed, dtype) for seed, (name, shape) in enumerate(shapes.items())}
+    arrays = {name: np.abs(array) if case.positive else array for name, array in arrays.items()}
     wanted = [list(shapes)[index] for index in case.wanted or range(len(shapes))]
     outputs = ["y", "mean", "inverse"][: case.outputs]
     model = graph([helper.make_node(case.op, names, outputs, **case.attributes)], shapes, constants, opset, dtype)
@@ -290,6 +302,13 @@ def test_far_from_zero_the_slope_of_gelu_is_zero_or_one():
         seed, found = differentiated(graph([node], {"x": x.shape}, dtype=np.float32), {"x": x}, ["x"])
         exact = by_autograd(lambda x, name=name: functional.gelu(x, approximate=name), {"x": x}, ["x"], seed)
         assert_gradients(found, exact, np.float32)
+
+
+def test_equally_large_entries_share_the_gradient_of_their_maximum():
+    x = np.array([[1.0, 3.0, 3.0, -2.0]], np.float32)
+    node = helper.make_node("ReduceMax", ["x"], ["y"], axes=None, keepdims=1)
+    seed, found = differentiated(graph([node], {"x": x.shape}, dtype=np.float32), {"x": x}, ["x"])
+    assert_gradients(found, by_autograd(lambda x: x.amax(), {"x": x}, ["x"], seed), np.float32)
 
 
 def test_gradients_of_a_tensor_used_twice_add_up():

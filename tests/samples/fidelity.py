@@ -1,0 +1,303 @@
+"""Artifacts beside what they must see: our definitions in float64, and the reference library for checkpoints."""
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnxruntime as ort
+import torch
+
+from contract.artifact import read_artifact
+from contract.manifest import FUSIONS, GRAPH_METHODS
+from export.bundled import SOURCES
+from model.vocabularies import START, encode
+from tests.samples.checkpoints import reference
+
+BUNDLED = ("digits", "dates")
+TOLERANCE = 1e-5
+LENGTHS = np.array([11, 3, 7, 1, 9, 5, 10, 2])
+WRITTEN = (
+    "Wednesday, 23 September 1998", "3/4/21", "12th of May 2007", "jan 9", "2020-02-29", "the 1st of July, '76",
+    "31.12.1999", "may 2003",
+)  # fmt: skip
+TARGET = 7
+
+POOLING = {"bert-features": "mean_sqrt_length", "distilbert-features": "max"}
+"""Of folders that declare one, and a normalisation with it; the others take the mean."""
+
+PROJECTIONS = {
+    "vit": {"encoder": (r"layers\.\d+\.attention", "v_proj", "o_proj")},
+    "dinov2": {"encoder": (r"layer\.\d+\.attention", "v_proj", "o_proj")},
+    "bert": {"encoder": (r"layer\.\d+\.attention", "self.value", "output.dense")},
+    "distilbert": {"encoder": (r"layer\.\d+\.attention", "v_lin", "out_lin")},
+    "gpt2": {"decoder": (r"h\.\d+\.attn", "c_attn", "c_proj")},
+    "bart": {
+        "encoder": (r"encoder\.layers\.\d+\.self_attn", "v_proj", "out_proj"),
+        "decoder": (r"decoder\.layers\.\d+\.self_attn", "v_proj", "out_proj"),
+        "cross": (r"decoder\.layers\.\d+\.encoder_attn", "v_proj", "out_proj"),
+    },
+}
+"""Where the reference library keeps its attentions, and in each the projection of values and the one that joins."""
+PROJECTIONS |= {
+    "deit": PROJECTIONS["vit"],
+    "dinov2_with_registers": PROJECTIONS["dinov2"],
+    "roberta": PROJECTIONS["bert"],
+    "marian": PROJECTIONS["bart"],
+}
+
+
+@dataclass(repr=False)
+class Seen:
+    """What a model saw of one batch, in float64: its answer and weights as autograd knows them, and the values."""
+
+    feed: dict[str, np.ndarray]
+    answer: torch.Tensor
+    weights: dict[str, list[torch.Tensor]]
+    """Of each kind, (batch, heads, query, key) a layer."""
+    values: dict[str, list[np.ndarray]]
+    """The same, (batch, heads, key, width of a head)."""
+    joining: dict[str, list[np.ndarray]]
+    """The same, (heads x width of a head, width)."""
+
+    def maps(self, kind):
+        return [layer.detach().numpy() for layer in self.weights[kind]]
+
+
+@dataclass(repr=False)
+class Model:
+    """An artifact, and what it must see."""
+
+    artifact: object
+    see: object
+    """Takes what the graphs are fed; returns what was seen."""
+    sessions: dict = field(default_factory=dict)
+    known: dict = field(default_factory=dict)
+
+    @property
+    def manifest(self):
+        return self.artifact.manifest
+
+    def run(self, role, feed):
+        """Return a graph's outputs by name."""
+        graph = self.manifest.graphs[role]
+        if role not in self.sessions:
+            options = ort.SessionOptions()
+            options.intra_op_num_threads = 1
+            self.sessions[role] = ort.InferenceSession(self.artifact.path(graph.file), options)
+        given = {port.name: feed[port.name] for port in graph.inputs}
+        return dict(zip((port.name for port in graph.outputs), self.sessions[role].run(None, given), strict=True))
+
+    def seen(self, batch, *, whole=False):
+        """Return what is seen of a batch, its texts of mixed lengths, or all of one."""
+        if (batch, whole) not in self.known:
+            self.known[batch, whole] = self.see(self.feed(batch, whole))
+        return self.known[batch, whole]
+
+    def feed(self, batch, whole):
+        """Draw what the graph of predictions takes."""
+        manifest, rng = self.manifest, np.random.default_rng(batch)
+        if manifest.image:
+            rule = manifest.image
+            shape = (batch, rule.height, rule.width, rule.channels)
+            return {"pixels": rng.integers(0, 256, shape, dtype=np.uint8) * (rng.random(shape) < 0.4).astype(np.uint8)}
+        if manifest.name == "dates":
+            texts = WRITTEN[:1] * batch if whole else WRITTEN[:batch]
+            lengths = np.array([len(text) for text in texts])
+            source = np.zeros((batch, lengths.max()), np.int64)
+            for row, text in zip(source, texts, strict=True):
+                row[: len(text)] = encode(text)
+            if whole:
+                source[:, 2:8] = rng.integers(4, 75, (batch, 6))
+            dates = (f"{year}-0{year % 9 + 1}-17" for year in range(1990, 1990 + batch))
+            target = np.array([[START, *encode(date)] for date in dates])
+        else:
+            lengths = np.full(batch, LENGTHS[0]) if whole else LENGTHS[:batch]
+            vocabulary = int(manifest.made_by.get("target_vocabulary", manifest.made_by["vocabulary"]))
+            source = rng.integers(6, int(manifest.made_by["vocabulary"]), (batch, lengths.max()))
+            target = rng.integers(6, vocabulary, (batch, TARGET))
+        ports = {port.name for port in manifest.graphs["predict"].inputs}
+        shown = np.arange(lengths.max()) < lengths[:, None]
+        feed = {
+            "source": source,
+            "source_visible": shown,
+            "source_types": rng.integers(0, int(manifest.made_by.get("types", 0)) or 1, source.shape),
+            "masked": np.stack((np.zeros(batch, np.int64), lengths - 1), 1),
+            "target": target,
+        }
+        return {name: array for name, array in feed.items() if name in ports}
+
+    def lengths(self, kind, seen):
+        """Return how many of a kind's queries each row of a batch has, and no padding after them."""
+        if kind.query == "source":
+            return seen.feed["source_visible"].sum(1)
+        layer = seen.weights[kind.kind][0]
+        return np.full(layer.shape[0], layer.shape[2])
+
+    def ask(self, seen, method="raw", fusion="each", *, discard=0, diagnose=False, special=None, **asked):
+        """Return what the attention graph returns; `asked` are (layers, rows, heads) of kinds, or None for nothing."""
+        controls = {"method": GRAPH_METHODS.index(method), "fusion": FUSIONS.index(fusion)}
+        feed = {
+            **seen.feed,
+            **{name: np.array(value) for name, value in controls.items()},
+            "diagnose": np.array(diagnose),
+        }
+        for kind in self.manifest.attention:
+            batch, _, _, keys = seen.weights[kind.kind][0].shape
+            for name, indices in zip(("layers", "rows", "heads"), asked.get(kind.kind, ([0], [], [])), strict=True):
+                feed[f"{kind.kind}.{name}"] = np.array(indices, np.int64)
+            none = np.zeros((batch, keys), bool)
+            feed[f"{kind.kind}.discard"] = np.array(discard)
+            feed[f"{kind.kind}.special"] = none if special is None else special[kind.kind]
+        return self.run("attention", feed)
+
+
+# What is seen
+
+
+def of_bundled(name):
+    """Our definition, its parameters read by their names."""
+    traced = SOURCES[name]().traced.double()
+    parameters = dict(traced.model.named_parameters())
+
+    def see(feed):
+        answer, weights, values = traced.observe(*(torch.from_numpy(array) for array in feed.values()))
+        kinds = [kind.kind for kind in traced.kinds]
+        joining = {
+            kind.kind: [parameters[f"{path}.output.weight"].detach().numpy().T for path in kind.maps]
+            for kind in traced.kinds
+        }
+        arrays = [[value.detach().numpy() for value in layers] for layers in values]
+        return Seen(
+            feed, answer, dict(zip(kinds, weights, strict=True)), dict(zip(kinds, arrays, strict=True)), joining
+        )
+
+    return see
+
+
+def of_checkpoint(name, folder, manifest):
+    """The reference library, its values caught as they are projected."""
+    theirs = reference(folder / "checkpoints" / name)
+    heads = {kind.kind: kind.heads for kind in manifest.attention}
+    modules = dict(theirs.named_modules())
+    caught, joining = {}, {}
+
+    def catch(kind, layer):
+        def hook(module, given, value):
+            width = joining[kind][layer].shape[0]  # of gpt2, query, key and value lie side by side
+            split = value[..., -width:].detach().unflatten(-1, (heads[kind], -1))
+            caught[kind, layer] = split.transpose(1, 2).numpy()
+
+        return hook
+
+    for kind, (path, value, joined) in PROJECTIONS[manifest.family].items():
+        found = [name for name in modules if re.search(rf"(^|\.){path}$", name)]
+        outputs = [modules[f"{attention}.{joined}"].weight.detach().numpy() for attention in found]
+        joining[kind] = [weight if manifest.family == "gpt2" else weight.T for weight in outputs]
+        for layer, attention in enumerate(found):
+            modules[f"{attention}.{value}"].register_forward_hook(catch(kind, layer))
+
+    def see(feed):
+        out = _asked(name, theirs, manifest, {port: torch.from_numpy(array) for port, array in feed.items()})
+        if "encoder" in heads and "decoder" in heads:
+            stacks = (out.encoder_attentions, out.decoder_attentions, out.cross_attentions)
+        else:
+            stacks = (out.attentions,)
+        weights = {kind: list(stack) for kind, stack in zip(heads, stacks, strict=True)}
+        values = {kind: [caught[kind, layer] for layer in range(len(stack))] for kind, stack in weights.items()}
+        return Seen(feed, _answer(name, manifest, out, feed), weights, values, joining)
+
+    see.model = theirs
+    return see
+
+
+def _asked(name, model, manifest, given):
+    if manifest.image:
+        rule = manifest.image
+        normal = (given["pixels"].double() / 255 - torch.tensor(rule.mean)) / torch.tensor(rule.std)
+        more = {"interpolate_pos_encoding": True} if name == "vit-larger" else {}
+        return model(normal.permute(0, 3, 1, 2), output_attentions=True, **more)
+    if manifest.task == "text-generation":
+        return model(given["target"], output_attentions=True)
+    shown = given["source_visible"]
+    if manifest.task == "text2text-generation":
+        more = {"decoder_input_ids": given["target"]}
+        return model(given["source"], attention_mask=shown.long(), output_attentions=True, **more)
+    padded = given["source"].where(shown, model.config.pad_token_id or 0)
+    more = {"token_type_ids": given["source_types"]} if "source_types" in given else {}
+    return model(padded, attention_mask=shown.long(), output_attentions=True, **more)
+
+
+def _answer(name, manifest, out, feed):
+    if manifest.task == "feature-extraction":
+        if manifest.image:
+            return out.pooler_output
+        found = pooled(out.last_hidden_state, feed["source_visible"], POOLING.get(name, "mean"))
+        return found / found.norm(dim=1, keepdim=True) if name in POOLING else found
+    logits = out.prediction_logits if hasattr(out, "prediction_logits") else out.logits
+    if manifest.task == "fill-mask":
+        return torch.stack([row[places] for row, places in zip(logits, torch.from_numpy(feed["masked"]), strict=True)])
+    return logits
+
+
+def pooled(states, visible, pooling):
+    """Each pooling by its definition, of rows of different length."""
+    rows = [state[torch.from_numpy(shown)] for state, shown in zip(states, visible, strict=True)]
+    pool = {
+        "mean": lambda row: row.mean(0),
+        "max": lambda row: row.amax(0),
+        "mean_sqrt_length": lambda row: row.sum(0) / len(row) ** 0.5,
+    }[pooling]
+    return torch.stack([pool(row) for row in rows])
+
+
+def open_model(name, request):
+    """Return a bundled model or a checkpoint of `CASES`, exported once a session."""
+    root = request.getfixturevalue("artifacts" if name in BUNDLED else "families")
+    artifact = read_artifact((root if name in BUNDLED else root / "artifacts") / name / "1")
+    see = of_bundled(name) if name in BUNDLED else of_checkpoint(name, root, artifact.manifest)
+    return Model(artifact, see)
+
+
+def close(ours, theirs, what, tolerance=TOLERANCE):
+    assert ours.shape == theirs.shape, what
+    limit = tolerance * max(1.0, np.abs(theirs).max(initial=0))
+    assert np.abs(ours - theirs).max(initial=0) <= limit, what
+
+
+def targets(model, seen):
+    """Return what is explained in every row, and rows to read of each.
+
+    A class or token of its own, the likeliest in the last; every other one against another; at positions. Of embeddings
+    it is the cosine with drawn vectors.
+    """
+    batch, *middle, classes = seen.answer.shape
+    rng = np.random.default_rng(batch)
+    if model.manifest.task == "feature-extraction":
+        feed = {"other": rng.normal(size=(batch, classes)).astype(np.float32)}
+    else:
+        feed = {"explained": (np.arange(batch) * 7 + 1) % classes}
+        feed["against"] = np.where(np.arange(batch) % 2, (feed["explained"] + 1) % classes, -1)
+        feed["explained"][-1] = -1
+    if middle:
+        feed["position"] = rng.permutation(np.arange(batch) % middle[0])
+    if len(model.manifest.attention) == 1:
+        (kind,) = model.manifest.attention
+        feed["rows"] = rng.integers(0, model.lengths(kind, seen)[:, None], (batch, 4))
+        feed["rows"][:, 0] = 0
+        if middle and kind.kind == "decoder":
+            feed["rows"][:, 1] = feed["position"]
+        feed[f"{kind.kind}.layers"] = np.arange(len(kind.maps))
+    return feed
+
+
+def score(answer, asked):
+    """Return what is explained of each row: a logit, one less another, or a cosine."""
+    if "other" in asked:
+        other = torch.from_numpy(asked["other"]).double()
+        return (answer / answer.norm(dim=1, keepdim=True) * (other / other.norm(dim=1, keepdim=True))).sum(1)
+    scores = []
+    for row, logits in enumerate(answer):
+        own = logits[asked["position"][row]] if "position" in asked else logits
+        target, against = asked["explained"][row], asked["against"][row]
+        scores.append((own.max() if target < 0 else own[target]) - (own[against] if against >= 0 else 0))
+    return torch.stack(scores)
