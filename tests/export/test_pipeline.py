@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from contract.artifact import read_artifact
-from contract.manifest import GradientMethod, was_left_out
+from contract.manifest import COUNT, GradientMethod, was_left_out
 from export.checks.comparison import Ledger, failure, run
+from export.checks.reference import CASES, with_image_axis
 from export.errors import ExportError
 from export.pipeline import GRADIENT_GRAPHS, _open_session, export
 from export.plan import OPTIONAL_METHODS as METHODS
@@ -124,6 +125,22 @@ def test_only_a_method_that_the_model_has_is_named_as_left_out(tmp_path):
     assert manifest.explained is None
 
 
+def inputs_of(source, role):
+    """Return inputs of a graph: all raw maps, or a class and what speaks against it at a quarter of the path."""
+    sizes, kinds = source.verified_at[1], source.traced.kinds
+    batch = sizes["batch"]
+    given = {
+        **CASES[0].controls(kinds, with_image_axis(source, sizes), 5),
+        "explained": torch.full((batch,), 2),
+        "against": torch.zeros(batch, dtype=torch.int64),
+        "rows": torch.zeros(batch, 2, dtype=torch.int64),
+        "point": torch.full((batch,), 0.25),
+        "blank": torch.ones(batch),
+        COUNT: torch.tensor([3]),
+    }
+    return [tensor.numpy() for tensor in source.plan(role).example(sizes, 5, given)]
+
+
 @pytest.mark.parametrize("make", [classifier, translator])
 def test_an_int8_artifact_explains_by_the_float_graphs_of_the_same_weights(tmp_path, make):
     """The graphs that explain a score are those of an fp32 artifact, and all others those of an int8 one."""
@@ -135,16 +152,9 @@ def test_an_int8_artifact_explains_by_the_float_graphs_of_the_same_weights(tmp_p
     assert {name: one.explained for name, one in manifests.items()} == {"fp32": None, "int8": None, "both": "fp32"}
     assert {name: one.precision for name, one in manifests.items()} == {"fp32": "fp32", "int8": "int8", "both": "int8"}
     assert manifests["both"].graphs.keys() == manifests["fp32"].graphs.keys()
-    generator = torch.Generator().manual_seed(1)
     for role in manifests["both"].graphs:
         same, other = ("fp32", "int8") if role in EXPLAINING else ("int8", "fp32")
-        plan, sizes = make().plan(role), make().verified_at[1]
-        given = {port.name: torch.randint(1, 3, (sizes["batch"],), generator=generator) for port in plan.inputs
-                 if port.name in ("explained", "against")}  # fmt: skip
-        given |= {"rows": torch.zeros(sizes["batch"], 2, dtype=torch.int64), "encoder.layers": torch.arange(2),
-                  "point": torch.full((sizes["batch"],), 0.25), "blank": torch.ones(sizes["batch"])}  # fmt: skip
-        sized = {port.name: 1 for port in plan.inputs} | {str(axis): 1 for port in plan.inputs for axis in port.axes}
-        inputs = [tensor.numpy() for tensor in plan.example(sized | sizes, 5, given)]
+        plan, inputs = make().plan(role), inputs_of(make(), role)
         found = {name: run(plan, _open_session(folders[name], role), inputs) for name in (same, other, "both")
                  if role in manifests[name].graphs}  # fmt: skip
         for ours, theirs in zip(found["both"], found[same], strict=True):
