@@ -92,6 +92,29 @@ def _arguments() -> argparse.Namespace:
         action="store_true",
         help="let the service decode large JPEGs at a reduced scale: quicker, but pixels differ by a few levels",
     )
+    parser.add_argument("--revision", help="branch, tag or commit on the hub")
+    parser.add_argument(
+        "--ignore", action="append", default=[], metavar="KEY", help="a key of a configuration to ignore; repeatable"
+    )
+    _add_graph_options(parser)
+    parser.add_argument("--list", action="store_true", help="list what can be exported")
+    arguments = parser.parse_args()
+    if not arguments.names and not arguments.list:
+        parser.error(f"NAME: one or more, such as {', '.join(SOURCES)} or a checkpoint's folder")
+    if (arguments.samples or arguments.force or arguments.explain) and arguments.precision != "int8":
+        parser.error("--samples, --force and --explain: are for --precision int8")
+    if arguments.methods is not None and arguments.without:
+        parser.error("--methods and --without: give one of them, since each says which methods an artifact has")
+    if arguments.name and len(arguments.names) > 1:
+        parser.error("--name: is for one NAME at a time")
+    for option in ("version", "name"):
+        if (given := getattr(arguments, option)) is not None and not re.fullmatch(NAME, given):
+            parser.error(f"--{option}: must be letters, digits, '.', '_' and '-', beginning with a letter or digit")
+    return arguments
+
+
+def _add_graph_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which graphs an artifact has, and in which precision."""
     parser.add_argument("--precision", choices=get_args(Precision), default="fp32", help="(default: fp32)")
     parser.add_argument(
         "--opset",
@@ -111,10 +134,6 @@ def _arguments() -> argparse.Namespace:
         help=f"with int8: make {', '.join(get_args(GradientMethod))} in single floats (default: leave them out)",
     )
     parser.add_argument("--force", action="store_true", help="export int8 even if it loses more than is allowed")
-    parser.add_argument("--revision", help="branch, tag or commit on the hub")
-    parser.add_argument(
-        "--ignore", action="append", default=[], metavar="KEY", help="a key of a configuration to ignore; repeatable"
-    )
     parser.add_argument(
         "--without", action="append", default=[], choices=OPTIONAL_METHODS, metavar="METHOD",
         help=f"a method of attention to leave out, one of {', '.join(OPTIONAL_METHODS)}; repeatable",
@@ -123,20 +142,6 @@ def _arguments() -> argparse.Namespace:
         "--methods", type=_methods, metavar="METHOD,METHOD",
         help="the methods of attention to keep, such as raw,rollout,libra; raw is always kept (default: all)",
     )  # fmt: skip
-    parser.add_argument("--list", action="store_true", help="list what can be exported")
-    arguments = parser.parse_args()
-    if not arguments.names and not arguments.list:
-        parser.error(f"NAME: one or more, such as {', '.join(SOURCES)} or a checkpoint's folder")
-    if (arguments.samples or arguments.force or arguments.explain) and arguments.precision != "int8":
-        parser.error("--samples, --force and --explain: are for --precision int8")
-    if arguments.methods is not None and arguments.without:
-        parser.error("--methods and --without: give one of them, since each says which methods an artifact has")
-    if arguments.name and len(arguments.names) > 1:
-        parser.error("--name: is for one NAME at a time")
-    for option in ("version", "name"):
-        if (given := getattr(arguments, option)) is not None and not re.fullmatch(NAME, given):
-            parser.error(f"--{option}: must be letters, digits, '.', '_' and '-', beginning with a letter or digit")
-    return arguments
 
 
 def _methods(text: str) -> set[Method]:

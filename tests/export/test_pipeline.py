@@ -144,17 +144,18 @@ def inputs_of(source, role):
 @pytest.mark.parametrize("make", [classifier, translator])
 def test_an_int8_artifact_explains_by_the_float_graphs_of_the_same_weights(tmp_path, make):
     """The graphs that explain a score are those of an fp32 artifact, and all others those of an int8 one."""
+    source = make()
     folders, ways = {}, {"fp32": {}, "int8": {}, "both": {"explain_in_float": True}}
     for name, more in ways.items():
         precision = "fp32" if name == "fp32" else "int8"
-        folders[name] = export(make(), "1", tmp_path / name, precision, force=True, without=["norm"], **more)
+        folders[name] = export(source, "1", tmp_path / name, precision, force=True, without=["norm"], **more)
     manifests = {name: read_artifact(folder).manifest for name, folder in folders.items()}
     assert {name: one.explained for name, one in manifests.items()} == {"fp32": None, "int8": None, "both": "fp32"}
     assert {name: one.precision for name, one in manifests.items()} == {"fp32": "fp32", "int8": "int8", "both": "int8"}
     assert manifests["both"].graphs.keys() == manifests["fp32"].graphs.keys()
     for role in manifests["both"].graphs:
         same, other = ("fp32", "int8") if role in EXPLAINING else ("int8", "fp32")
-        plan, inputs = make().plan(role), inputs_of(make(), role)
+        plan, inputs = source.plan(role), inputs_of(source, role)
         found = {name: run(plan, _open_session(folders[name], role), inputs) for name in (same, other, "both")
                  if role in manifests[name].graphs}  # fmt: skip
         for ours, theirs in zip(found["both"], found[same], strict=True):
