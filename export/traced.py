@@ -73,7 +73,8 @@ class Traced(nn.Module):
 
         with entering(self.parts(), watch):
             observed = self.observe(*inputs)
-        return observed.answer, *chain(*observed.weights), *chain(*observed.values), *map(states.get, self.states)
+        named = (states[name] for name in self.states)
+        return observed.answer, *chain(*observed.weights), *chain(*observed.values), *named
 
     def parts(self) -> list[nn.Module]:
         """Return the modules of `stacks`."""

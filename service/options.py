@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, WithJsonSchema
+from pydantic_core import PydanticCustomError, from_json
 
 from contract.manifest import KindName, Method, Sampling
 from service.errors import TooLarge, Unacceptable
@@ -13,10 +14,16 @@ from service.errors import TooLarge, Unacceptable
 Indices: TypeAlias = tuple[int, ...] | slice | Literal["all"]
 """Some indices, a range of them, or all. Negative indices count from the end."""
 
+Baseline: TypeAlias = Literal["empty", "mask", "padding", "zero"]
+"""What integrated gradients start from: a black picture, mask tokens, padding tokens, or states of zeros."""
+
 CANDIDATE_BYTES = 80  # of an answer, for each candidate with its text
 MOST_INDICES = 4096
 """A longer list of indices is refused before it is read."""
 MOST_TARGETS = 256
+MOST_STEPS = 256
+"""Of integrated gradients."""
+DEFAULT_STEPS = 16
 MOST_OPTIONS = 64
 """Of one request. No endpoint has as many."""
 MOST_OPTION_CHARACTERS = 1 << 16
@@ -60,6 +67,76 @@ def _targets() -> PlainValidator:
         )
 
     return PlainValidator(parse, json_schema_input_type=int | str | list[int | str])
+
+
+@dataclass(frozen=True)
+class Against:
+    """What a target is explained against: exactly one of a class, a token, or another input."""
+
+    name: Literal["label", "index", "token", "text", "image", "id"]
+    """`image` is base64; `id` is that of an earlier request."""
+    value: str | int
+
+
+_AGAINST: dict[str, tuple[type, str]] = {
+    "label": (str, "of a class"),
+    "index": (int, "of a class"),
+    "token": (int, "its number, for fill-mask and generated tokens"),
+    "text": (str, "of one token; for embeddings, another text"),
+    "image": (str, "for embeddings: another image in base64"),
+    "id": (str, "for embeddings: that of an earlier request to this model, whose first input is meant"),
+}
+"""The type and the description of each name that `against` may hold."""
+_AGAINST_SCHEMA = {
+    "type": "object",
+    "properties": {
+        name: {"type": "string" if type_ is str else "integer", "description": what}
+        for name, (type_, what) in _AGAINST.items()
+    },
+    "minProperties": 1,
+    "maxProperties": 1,
+    "additionalProperties": False,
+}
+
+
+def _against() -> PlainValidator:
+    """Accept an object with one name and value, or the text of one in JSON, as a query has it."""
+    rule = f'must be an object with one of {", ".join(_AGAINST)}, such as {{"label": "7"}}'
+
+    def parse(value: object) -> Against:
+        found: Any = value
+        if isinstance(value, str):
+            try:
+                found = from_json(value)
+            except (TypeError, ValueError) as error:  # TypeError for a lone surrogate
+                raise PydanticCustomError("against", "{rule}", {"rule": rule}) from error
+        if isinstance(found, dict) and len(found) == 1:
+            ((name, given),) = found.items()
+            known: Any = _AGAINST.get(name, (None, ""))[0]
+            if type(given) is known and (known is str or 0 <= given < 10**9):
+                return Against(name, given)
+        raise PydanticCustomError("against", "{rule}", {"rule": rule})
+
+    return PlainValidator(parse)
+
+
+def _steps() -> PlainValidator:
+    """Accept a boolean or a number. A query has strings: digits are a number."""
+    words = {
+        **dict.fromkeys(("true", "t", "yes", "y", "on"), True),
+        **dict.fromkeys(("false", "f", "no", "n", "off"), False),
+    }
+
+    def parse(value: object) -> bool | int:
+        if isinstance(value, str):
+            value = int(value) if re.fullmatch(r"[0-9]{1,9}", value) else words.get(value.lower())
+        if isinstance(value, bool) or type(value) is int:
+            return value
+        raise PydanticCustomError(
+            "steps", "must be true or false, or for integrated a number from 1 to {most}", {"most": MOST_STEPS}
+        )
+
+    return PlainValidator(parse, json_schema_input_type=bool | int)
 
 
 def _listed(*words: str) -> PlainValidator:
@@ -150,17 +227,33 @@ class GenerateOptions(RequestOptions):
 class AttentionOptions(Options):
     """Options of attention, for any request."""
 
-    method: Method = Field("raw", description="how maps are computed")
+    method: Literal[Method, "best"] = Field(
+        "raw",
+        description="how maps are computed; best is the one that explained this model best, where one was measured",
+    )
     kind: KindName | None = Field(None, description="all that the model has, by default")
-    layers: Annotated[Any, _indices("all")] = Field(None, description="-1 for raw and norm, else all, by default")
+    layers: Annotated[Any, _indices("all")] = Field(
+        None, description="by default -1 for raw and norm, 0 for libra (the states that enter the layer), else all"
+    )
     heads: Annotated[Any, _indices("all", "mean", "max", "min")] = Field(
         None, description="which, or how fused; mean by default"
     )
     queries: Annotated[Any, _indices("all", "cls")] = Field(None, description="rows; cls where there is one, else all")
     target: Annotated[Any, _targets()] = Field(
         None,
-        description="for relevance: classes by index or label, or positions of a sequence; "
+        description="for relevance, libra and integrated: classes by index or label, or positions of a sequence; "
         "what was predicted, or every token, by default. Digits are an index, whatever the labels are",
+    )
+    against: Annotated[Against | None, _against(), WithJsonSchema(_AGAINST_SCHEMA)] = Field(
+        None,
+        description="for relevance, libra and integrated: what speaks for the target rather than for this class or "
+        "token; for embeddings, the other text or image. In a query, the same object as JSON",
+    )
+    sides: Literal["own", "both"] = Field(
+        "own", description="for embeddings: explain the other input too, in the answer's `against`"
+    )
+    baseline: Baseline | None = Field(
+        None, description="of integrated: where the path begins; the first of these that the model has, by default"
     )
     fusion: Literal["mean", "max", "min"] | None = Field(None, description="of rollout, the same as heads")
     discard: Number = Field(0.0, ge=0, lt=1, description="for rollout: share of a layer's smallest weights set to 0")
@@ -171,10 +264,14 @@ class AttentionOptions(Options):
     hard: bool = Field(False, description="also the source token that each row of cross looks at most")
     merge: Literal["words"] | None = Field(None, description="columns of a word's tokens summed, rows averaged")
     diagnostics: bool = Field(False, description="also entropy, mass on special tokens, distance, by layer and head")
-    evaluate: Annotated[Any, _listed("deletion", "insertion")] = Field(
+    evaluate: Annotated[Any, _listed("deletion", "insertion", "compare")] = Field(
         (), description="for images: the probability as patches are deleted or inserted in the map's order"
     )
-    steps: bool = Field(False, description="with stream: each token's event holds its row of cross")
+    steps: Annotated[bool | int, _steps()] = Field(
+        False,
+        description=f"of integrated: points of the path, 1 to {MOST_STEPS}, by default {DEFAULT_STEPS}; "
+        "or with stream, true: each token's event holds its row of cross",
+    )
     format: Literal["json", "npz", "png"] | None = Field(None, description="by Accept, by default; else json")
     digits: int = Field(5, ge=1, le=9, description="decimals of a number in JSON")
     encoding: Literal["list", "base64"] = Field(

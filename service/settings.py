@@ -92,7 +92,7 @@ class Settings(BaseSettings):
     batch_tokens: Count = Field(4096, description="padded tokens (patches, for an image) of one batch of predictions")
     queue_tokens: Count = Field(65536, description="tokens waiting or running before predictions are refused with 429")
     batch_map_bytes: Count = Field(
-        32 << 20, description="bytes of attention maps that one batch may compute; of relevance an eighth"
+        32 << 20, description="bytes of attention maps that one batch may compute; of gradient methods an eighth"
     )
     queue_map_bytes: Count = Field(256 << 20, description="bytes of maps waiting before attention is refused with 429")
     unread_bytes: Count = Field(

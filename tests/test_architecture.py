@@ -56,7 +56,7 @@ MAY_KNOW = {
     "export.checks": "errors plan traced",
     "export.checkpoints": "errors plan tasks",
     "export.bundled": "checkpoints errors plan tasks",
-    "export.pipeline": "checks errors graphs pack plan tasks",
+    "export.pipeline": "checks errors graphs pack plan tasks traced",
     "export.__main__": "bundled checkpoints errors graphs pipeline plan",
 }
 """Rooms, and modules beside them: each may import these of its package, and nothing else of it."""

@@ -45,7 +45,9 @@ def draw_targets(plan: Plan, kinds: Sequence[Kind], answer: Tensor, sizes: Sizes
 def score_of(answer: Tensor, controls: Mapping[str, Tensor]) -> Tensor:
     """Return what is explained of each row: a logit, a difference of two, or a cosine, (batch)."""
     if "other" in controls:
-        return torch.nn.functional.cosine_similarity(answer, controls["other"].to(answer), dim=1)
+        # not cosine_similarity, whose norms a balanced backward pass cannot take as constants
+        own, other = (one / one.norm(dim=1, keepdim=True) for one in (answer, controls["other"].to(answer)))
+        return (own * other).sum(1)
     row = answer
     if "position" in controls:
         row = row[torch.arange(len(row)), controls["position"]]

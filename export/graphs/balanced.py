@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
+from export.errors import ExportError
 from export.graphs.gradient import descendants, differentiate
 from export.graphs.gradient_rules import RULES, gelu_share, sum_broadcast
 from export.graphs.tape import Rule, Tape
@@ -77,7 +78,10 @@ def _summed(tape: Tape, gradient: str, bias: str) -> str:
     gradient, wide = tape.as_float32(gradient), tape.as_float32(bias)
     if len(tape.shapes[bias]) != 1:
         return _total(tape, tape.op("Mul", gradient, wide))
-    rows = tape.op("Reshape", gradient, tape.constant([0, -1, tape.shapes[bias][0]]))  # (batch, token, channel)
+    (channels,) = tape.shapes[bias]
+    if not isinstance(channels, int):
+        raise ExportError("gradient: a bias has a fixed length")
+    rows = tape.op("Reshape", gradient, tape.constant([0, -1, channels]))  # (batch, token, channel)
     return tape.op("MatMul", tape.reduce("ReduceSum", rows, 1, keep=False), wide)
 
 

@@ -46,7 +46,7 @@ def base_plan(
         for name in kind.maps:
             weights.append(float_port(name, "batch", kind.heads, query, key))
             values.append(float_port(f"{name}.value", "batch", kind.heads, key, width // kind.heads))
-    axes = {kind.kind: sizes.get(kind.fed, kind.fed) for kind in traced.kinds}
+    axes = {str(kind.kind): sizes.get(kind.fed, kind.fed) for kind in traced.kinds}
     states = [float_port(name, "batch", axes[name.partition(".")[0]], width) for name in traced.states]
     return Plan("attention", traced, inputs, (answer, *weights, *values, *states), len(weights), upper_bounds or {})
 

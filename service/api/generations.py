@@ -101,7 +101,7 @@ def _check_stream(
         raise Unacceptable("stream: is for generate; attention is answered whole")
     if options.stream and len(parsed.inputs) > 1:
         raise Unacceptable(f"stream: takes one input, given {len(parsed.inputs)}")
-    if query and query.options.steps and not options.stream:
+    if query and query.streams_steps and not options.stream:
         raise Unacceptable("steps: is for stream")
 
 
@@ -135,7 +135,8 @@ def _costs(state: State, served: Generator, prompts: Sequence[Prompt], query: At
     lengths = [served.lengths(prompt.size, prompt.most) for prompt in prompts]
     targets = [query.count_targets(prompt.most) for prompt in prompts]
     check_size(query, lengths, targets, state.settings.max_answer_bytes)
-    return tokens, sum(served.map_bytes(one) * count for one, count in zip(lengths, targets, strict=True))
+    runs = [count * query.runs for count in targets]
+    return tokens, sum(served.map_bytes(one) * count for one, count in zip(lengths, runs, strict=True))
 
 
 async def _decode(state: State, served: Generator, prompt: Prompt, query: AttentionQuery | None) -> ModelInput:
@@ -218,7 +219,7 @@ class _Generation:
                 if token == served.generation.end:
                     continue
                 body: dict[str, object] = {"index": index, "token": token, "text": growing.add(token)}
-                if query and query.options.steps:
+                if query and query.streams_steps:
                     body["attention"] = await explain_step(
                         served, self.item, hypothesis.tokens, query, options.priority
                     )

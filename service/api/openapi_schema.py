@@ -64,6 +64,19 @@ class Map(BaseModel):
     layer: int | None = Field(description="null where layers are joined")
     heads: str | list[int]
     normalized: bool = Field(description="true if each row sums to one")
+    signed: bool | None = Field(None, description="true of libra and integrated: values are shares of a score")
+    target: Json | None = Field(None, description="the class or mask that is explained")
+    targets: list[Json] | None = Field(None, description="the generated token that each row explains, and its figures")
+    against: Json | None = Field(None, description="the class or token that the target is explained against")
+    conserved: Json | None = Field(
+        None, description="of libra: the sum over tokens, the sum over biases, and the score, which both make"
+    )
+    completeness: Json | None = Field(
+        None,
+        description="of integrated: the sum over tokens, the score, that of the baseline, and the error of the sum",
+    )
+    steps: int | None = Field(None, description="of integrated: points of the path")
+    baseline: str | None = Field(None, description="of integrated: where the path begins")
     shape: list[int] = Field(description="heads, queries, keys")
     dtype: Literal["float32", "uint8"] | None = Field(None, description="of values in base64")
     scale: float | None = Field(None, description="of uint8: a value is byte x scale + offset")
@@ -78,6 +91,8 @@ class Attention(BaseModel):
     method: str
     maps: list[Map]
     diagnostics: list[Json] | None = Field(None, description="entropy and other figures, a layer and head each")
+    best: Json | None = Field(None, description="by which measure the method is the best, where that was asked for")
+    against: Json | None = Field(None, description="attention of the other input, where both sides were asked for")
     evaluation: Json | None = Field(None, description="curves of deletion and insertion, beside a random order's")
     tokens: Json = Field(description="tokens of each axis of text with their spans; of images the grid and the prefix")
     image: Json | None = Field(None, description="the image's size and the rectangle of it that the grid covers")
@@ -248,7 +263,11 @@ def _either(images: type[Options], *texts: Json) -> Json:
 def _query(*kinds: type[Options]) -> list[Json]:
     """Return the options of an image in a raw body or form as parameters of the query."""
     properties = {name: schema for kind in kinds for name, schema in _schema(kind).get("properties", {}).items()}
-    method = {"type": "string", "enum": list(get_args(Method)), "description": "ask for attention too, by this method"}
+    method = {
+        "type": "string",
+        "enum": [*get_args(Method), "best"],
+        "description": "ask for attention too, by this method",
+    }
     return [
         {"name": name, "in": "query", "required": False, "schema": schema}
         for name, schema in {"attention": method, **properties}.items()

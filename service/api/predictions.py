@@ -13,7 +13,7 @@ from service.concurrency import together
 from service.errors import Unacceptable
 from service.explanations.answer import AttentionAnswer, npz
 from service.explanations.answer_size import check_picture, check_size
-from service.explanations.query import AttentionQuery, resolve
+from service.explanations.query import AttentionQuery
 from service.http.exchange import exchange_of
 from service.options import FillMaskOptions, RequestOptions, TextOptions
 from service.repository import faithfulness
@@ -70,7 +70,8 @@ async def predict(
 
     curves = faithfulness.count_predictions(query.options.evaluate) if query and query.options.evaluate else 0
     with contextlib.ExitStack() as permits:
-        queue, cost = served.cost(lengths, attention=query is not None, targets=max(targets))
+        runs = max(targets) * (query.runs if query else 1)
+        queue, cost = served.cost(lengths, attention=query is not None, runs=runs)
         permits.enter_context(queue.permit(cost, options.priority))
         if curves:
             queue, cost = served.cost(lengths * curves, attention=False)
@@ -89,7 +90,7 @@ def attention_query(
     options = parsed.attention(required=required)
     if options is None:
         return None
-    query = resolve(options, served.manifest)
+    query = served.query(options)
     if not required and options.format not in (None, "json"):
         raise Unacceptable(f"format: a prediction is answered in json; for {options.format}, ask .../attention")
     form = options.format or (negotiate(request.headers.getlist("accept")) if required else "json")

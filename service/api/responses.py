@@ -12,6 +12,7 @@ from service.api.modalities import modality_of
 from service.arrays import probabilities, softmax
 from service.explanations.answer import AttentionAnswer
 from service.explanations.query import methods_of
+from service.explanations.score import baselines_of
 from service.generation.token_selection import Hypothesis, likeliest
 from service.repository.generator import Generator
 from service.repository.predictor import MaskFiller, Predictor
@@ -120,6 +121,8 @@ def describe(served: ServedModel) -> dict[str, object]:
         "labels": list(manifest.labels) if len(manifest.labels) <= 100 else len(manifest.labels),
         "attention": {
             "methods": methods_of(manifest),
+            "best": manifest.best.model_dump() if manifest.best else None,
+            "baselines": baselines_of(manifest),
             "kinds": {
                 kind.kind: {
                     "layers": len(kind.maps),

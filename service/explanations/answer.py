@@ -18,6 +18,8 @@ from service.explanations.query import AttentionQuery, image_kind
 from service.inputs.model_input import Picture, Pixels, Token
 
 Values: TypeAlias = npt.NDArray[np.float32]
+Diagnostics: TypeAlias = list[dict[str, object]]
+"""Entropy and other figures of each kind's layers and heads."""
 
 SMALLEST_RANGE = 1e-30
 """Bytes of a map whose values differ by less are scaled as if they differed by this, so that no scale is 0."""
@@ -30,8 +32,8 @@ class AttentionMap:
     kind: Kind
     entry: dict[str, object]
     values: Values
-    rows: tuple[int, ...]
-    """Positions of the rows on their axis."""
+    rows: tuple[int, ...] | None
+    """Positions of the rows on their axis; None where one row stands for the whole answer."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,10 @@ class AttentionAnswer:
     """The tokens of each axis that is a text."""
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The texts that the spans of each axis' tokens lie in."""
-    diagnostics: list[dict[str, object]] | None = None
+    diagnostics: Diagnostics | None = None
     evaluation: dict[str, object] | None = None
+    opposite: "AttentionAnswer | None" = None
+    """That of the other input, where an embedding is explained by another and both sides are asked for."""
 
     def merged(self) -> "AttentionAnswer":
         """Return the same with words in place of tokens, if the request asks for that."""
@@ -62,14 +66,14 @@ class AttentionAnswer:
         for one in self.maps:
             key = one.kind.key
             values = token_merging.sum_columns(one.values, groups[key]) if key in groups else one.values
-            own = groups[one.kind.query]
-            if self.query.method == "relevance":  # whose rows are single tokens, each in a word
-                rows = [next(index for index, group in enumerate(own) if row in group) for row in one.rows]
-            else:
+            own, rows = groups[one.kind.query], one.rows
+            if not self.query.by_gradient:
                 values = token_merging.average_rows(values, own)
-                rows = asked[one.kind.kind].rows(values.shape[1])
+                rows = tuple(asked[one.kind.kind].rows(values.shape[1]))
                 values = values[:, rows]
-            maps.append(replace(one, values=values, rows=tuple(rows)))
+            elif rows is not None:  # single tokens, each in a word
+                rows = tuple(next(index for index, group in enumerate(own) if row in group) for row in rows)
+            maps.append(replace(one, values=values, rows=rows))
         return replace(self, axes=axes, maps=maps)
 
     def without_identity(self) -> "AttentionAnswer":
@@ -79,7 +83,7 @@ class AttentionAnswer:
         maps = []
         for one in self.maps:
             values = one.values.copy()
-            if one.kind.query == one.kind.fed:
+            if one.kind.query == one.kind.fed and one.rows is not None:
                 for index, row in enumerate(one.rows):
                     values[:, index, row] -= 1
             maps.append(replace(one, values=values.clip(min=0)))
@@ -88,7 +92,9 @@ class AttentionAnswer:
     def json(self) -> dict[str, object]:
         """Return the answer for JSON; numbers are rounded, except in base64."""
         shown = self.merged()
-        return {**shown._frame(), "maps": [{**shown._entry(one), **shown._values(one)} for one in shown.maps]}
+        maps = [{**shown._entry(one), **shown._values(one)} for one in shown.maps]
+        opposite = {"against": self.opposite.json()} if self.opposite else {}
+        return {**shown._frame(), "maps": maps, **opposite}
 
     def arrays(self, prefix: str) -> tuple[dict[str, object], dict[str, Array]]:
         """Return the answer with the names of arrays in place of values, and the arrays."""
@@ -99,7 +105,11 @@ class AttentionAnswer:
             name = f"{prefix}/maps/{index}"
             arrays[name], scale = shown._packed(one)
             maps.append({**shown._entry(one), "array": name, **scale})
-        return {**shown._frame(), "maps": maps}, arrays
+        frame = {**shown._frame(), "maps": maps}
+        if self.opposite:
+            frame["against"], others = self.opposite.arrays(f"{prefix}/against")
+            arrays |= others
+        return frame, arrays
 
     def png(self, sent: Pixels | None, max_pixels: int) -> bytes:
         """Draw the maps over the image as it was sent, upright, or as a matrix of tokens. Raises TooLarge."""
@@ -111,44 +121,50 @@ class AttentionAnswer:
                 drawing.Panel(
                     shown._row_title(one, head, position),
                     one.values[head, row, kind.prefix :].reshape(kind.grid or (1, -1)),
+                    self.query.signed,
                 )
                 for one in shown.maps
                 for head in range(one.values.shape[0])
-                for row, position in enumerate(one.rows)
+                for row, position in enumerate(one.rows or (None,))
             ]
             image = Image.fromarray(sent[:, :, 0] if sent.shape[2] == 1 else sent)
             return drawing.overlay(image, self.picture.box, panels, style, max_pixels)
-        targets = first.entry.get("targets")  # tokens, whatever words they are in
-        queries = (
-            [str(target["text"]) for target in targets]
-            if isinstance(targets, list)
-            else [shown.axes[kind.query][row].text for row in first.rows]
-        )
+        queries = shown._row_labels(first)
         keys = [token.text for token in shown.axes[kind.key]]
         panels = [
-            drawing.Panel(self._title(one, head), one.values[head])
+            drawing.Panel(self._title(one, head), one.values[head], self.query.signed)
             for one in shown.maps
             for head in range(one.values.shape[0])
         ]
         return drawing.matrix(panels, queries, keys, style, max_pixels)
 
-    def _row_title(self, one: AttentionMap, head: int, position: int) -> str:
+    def _row_labels(self, one: AttentionMap) -> list[str]:
+        """Return the labels of the rows of a matrix: tokens, whatever words they are in, or what is explained."""
+        if isinstance(targets := one.entry.get("targets"), list):
+            return [str(target["text"]) for target in targets]
+        if one.rows is None:
+            target = one.entry.get("target")
+            return [str(target["label"]) if isinstance(target, dict) else "all"]
+        return [self.axes[one.kind.query][row].text for row in one.rows]
+
+    def _row_title(self, one: AttentionMap, head: int, position: int | None) -> str:
         """Return the title of one row over an image: its word, and what distinguishes it from the other rows."""
         title = self._title(one, head)
-        if one.kind.query not in self.axes:
+        if one.kind.query not in self.axes or position is None:
             return title + (f", row {position}" if position else "")
         word = self.axes[one.kind.query][position].text
         return word if len(self.maps) == len(one.values) == 1 else f"{word.strip()}, {title}"
 
-    @staticmethod
-    def _title(one: AttentionMap, head: int) -> str:
+    def _title(self, one: AttentionMap, head: int) -> str:
         heads, layer = one.entry["heads"], one.entry["layer"]
-        if isinstance(target := one.entry.get("target"), dict):
-            return f"relevance of {target['label']}"
-        if "targets" in one.entry:
-            return f"relevance, {one.kind.kind}"
-        which = f"head {heads[head]}" if isinstance(heads, list) else f"{heads} of heads"
-        return f"{one.kind.kind}: " + (which if layer is None else f"layer {layer}, {which}")
+        if not self.query.by_gradient:
+            which = f"head {heads[head]}" if isinstance(heads, list) else f"{heads} of heads"
+            return f"{one.kind.kind}: " + (which if layer is None else f"layer {layer}, {which}")
+        title = self.query.method + (f", layer {layer}" if layer else "")
+        target, against = one.entry.get("target"), one.entry.get("against")
+        if not isinstance(target, dict):
+            return f"{title}, {one.kind.kind}"
+        return f"{title} of {target['label']}" + (f" against {against['label']}" if isinstance(against, dict) else "")
 
     def _entry(self, one: AttentionMap) -> dict[str, object]:
         entry = {**one.entry, "shape": list(one.values.shape)}
@@ -173,6 +189,8 @@ class AttentionAnswer:
         """Return all of the answer but the maps."""
         tokens: dict[str, object] = {axis: [token.json() for token in tokens] for axis, tokens in self.axes.items()}
         frame: dict[str, object] = {"method": self.query.method, "maps": [], "tokens": tokens}
+        if self.query.best:
+            frame["best"] = self.query.best.model_dump(include={"measure", "values"})
         if self.picture:
             kind = image_kind(self.query.model_kinds)
             rows, columns = kind.grid or (0, 0)

@@ -9,6 +9,7 @@ from service.explanations.query import AttentionQuery
 from service.inputs.model_input import Picture
 
 MAP_BYTES = 384  # of a map's entry, without its values
+FIGURES_BYTES = 640  # of how the values of a signed map add up: its parts, what it is against, four numbers
 ROW_BYTES = 2  # brackets
 ARRAY_HEADER_BYTES = 384  # of an array in an npz
 TOKEN_BYTES = 64  # a token with its span
@@ -38,15 +39,11 @@ def answer_bytes(query: AttentionQuery, lengths: Mapping[str, int], targets: int
     total = TOKEN_BYTES * sum(length for name, length in lengths.items() if name != "image")
     for one in query.kinds:
         maps = query.count_maps(one, targets)
-        rows = (
-            query.rows_per_target(one, lengths)
-            if query.method == "relevance"
-            else len(one.rows(lengths[one.kind.query]))
-        )
+        rows = query.count_rows(one, lengths)
         if options.hard:
             total += maps * one.maps_of_heads * rows * ALIGNED_BYTES
         values = _values_bytes(query, one.maps_of_heads * rows, lengths[one.kind.key], normalized=one.kind.normalized)
-        total += maps * (MAP_BYTES + values)
+        total += maps * (MAP_BYTES + values + (FIGURES_BYTES if query.signed else 0))
     if options.diagnostics:
         total += sum(len(kind.maps) * kind.heads * len(FIGURES) * (options.digits + 6) for kind in query.model_kinds)
     return total + CURVE_BYTES * len(options.evaluate)
@@ -63,6 +60,8 @@ def _values_bytes(query: AttentionQuery, rows: int, keys: int, *, normalized: bo
     number = options.digits + 3  # "0.", the digits and a comma
     if query.method in ("norm", "relevance") or not normalized:
         number += 3  # larger than one, or negative
+    if query.signed:
+        number += 5  # a logit may be in the thousands
     return rows * (ROW_BYTES + keys * number)
 
 
@@ -82,12 +81,9 @@ def check_picture(
     image = (picture.width, picture.height) if picture and query.kinds[0].kind.key == "image" else None
     panels = rows = 0
     for one in query.kinds:
-        maps = query.count_maps(one, targets)
-        rows = len(one.rows(lengths[one.kind.query]))
-        if query.method == "relevance":
-            rows = query.rows_per_target(one, lengths)
-            if not one.kind.prefix:  # of generated tokens, rows of one map
-                maps, rows = 1, targets
+        maps, rows = query.count_maps(one, targets), query.count_rows(one, lengths)
+        if query.by_gradient and one.kind.query == "target":  # of generated tokens, rows of one map
+            maps, rows = query.count_maps(one, 1), targets
         panels += one.maps_of_heads * maps * (rows if image else 1)
     if panels > MOST_PANELS:
         raise TooLarge(f"png: at most {MOST_PANELS} panels, given {panels}; ask for fewer layers, heads or queries")

@@ -52,6 +52,8 @@ class Panel:
 
     title: str
     values: Values
+    signed: bool = False
+    """True if values are below zero where they speak against something."""
 
 
 @dataclass(frozen=True)

@@ -2,48 +2,60 @@
 
 `raw` picks weights; `rollout` follows attention through the layers (Abnar & Zuidema 2020, arXiv 2005.00928); `norm`
 weighs it by the vectors that it multiplies (Kobayashi et al. 2020, arXiv 2004.10102); `relevance` weighs it by the
-gradient of one class or token (Chefer et al. 2021, arXiv 2103.15679). The graphs compute all of it.
+gradient of one class or token (Chefer et al. 2021, arXiv 2103.15679). `libra` and `integrated` give each token a
+signed share of a score, by a balanced gradient (Mehri et al., CVPR 2025), or by one that is integrated along a path
+from a baseline (Sundararajan et al. 2017, arXiv 1703.01365). The graphs compute all of it.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
-from contract.manifest import FUSIONS, Kind, Manifest, Method, was_left_out
+from contract.manifest import FUSIONS, Kind, Manifest, Method, Recommendation, was_left_out
 from service.errors import Unacceptable
-from service.options import MOST_TARGETS, AttentionOptions, Indices
+from service.explanations.score import (
+    GRADIENT_METHODS,
+    SIGNED_METHODS,
+    Explains,
+    TokenOf,
+    against_of,
+    baselines_of,
+    check_score,
+    explains,
+    points_of,
+    targets_of,
+)
+from service.options import AttentionOptions, Baseline, Indices
 
 Fusion: TypeAlias = Literal["mean", "max", "min", "sum"]
 Form: TypeAlias = Literal["json", "npz", "png"]
 
-CLASSIFICATION_TASKS = ("image-classification", "text-classification")
-"""Tasks that answer with classes. For these, relevance explains a class; for all other tasks, a token."""
 REASONS: dict[Method, str] = {
     "rollout": "needs maps of tokens onto themselves whose rows sum to one, as self-attention has",
     "norm": "needs values that are joined by one projection and added, not fed to what recurs",
-    "relevance": "needs a class or token to explain, a gradient, which 8-bit weights and hard choices have not, "
+    "relevance": "needs a gradient through attention, which hard choices have not, "
     "and layers that attend, none that recur or convolve",
+    "libra": "needs states that enter layers that attend, none that recur or convolve",
+    "integrated": "needs a gradient, which hard choices have not, and layers that attend, none that recur or convolve",
 }
 """Why a model may not serve a method."""
+NOT_IN_INT8 = "needs the graph in floats, which 8-bit weights have where the export was told --explain float"
 WITHOUT_EFFECT: dict[Form, set[str]] = {
     "json": {"dtype", "colormap", "opacity"},
     "npz": {"encoding", "colormap", "opacity"},
-    "png": {"encoding", "dtype", "diagnostics", "evaluate", "hard"},
+    "png": {"encoding", "dtype", "diagnostics", "evaluate", "hard", "sides"},
 }
 """Options that an answer in that form does not show; base64 in JSON shows its dtype."""
 
 
-DIGITS = re.compile(r"[0-9]{1,9}")
-
-
 @dataclass(frozen=True)
 class Target:
-    """What one relevance explains: a class, or the token at a position of the answer; and the rows to read."""
+    """What a gradient method explains: a class, or the token at a position of the answer; and the rows to read."""
 
     token: int
     """Class or token; a negative number stands for the likeliest."""
     rows: tuple[int, ...]
+    """Of relevance; or the row that a token is at."""
     position: int = 0
     index: int = 0
     """Which mask or generated token it is, counted as the client counts."""
@@ -78,14 +90,54 @@ class AttentionQuery:
     kinds: tuple[KindQuery, ...]
     model_kinds: tuple[Kind, ...]
     """All kinds of the model, asked for or not."""
+    method: Method
+    explains: Explains
     targets: tuple[int, ...] | None = None
-    """Classes, masks or positions that relevance explains; None for the model's own choice."""
+    """Classes, masks or positions that are explained; None for the model's own choice."""
+    against: int | None = None
+    """The class or token that they are explained against."""
+    baseline: Baseline | None = None
+    """Of integrated gradients."""
+    best: Recommendation | None = None
+    """Why it is this method, if the request asked for the best one."""
     form: Form = "json"
 
     @property
-    def method(self) -> Method:
-        """What is computed."""
-        return self.options.method
+    def by_gradient(self) -> bool:
+        """True if the method explains a score, by a graph of its own."""
+        return self.method in GRADIENT_METHODS
+
+    @property
+    def signed(self) -> bool:
+        """True if values are signed shares of a score."""
+        return self.method in SIGNED_METHODS
+
+    @property
+    def points(self) -> int:
+        """Points of the path of integrated gradients."""
+        return points_of(self.options)
+
+    @property
+    def runs(self) -> int:
+        """How often a graph runs for each target: at each point of a path and at its ends, or once."""
+        return self.points + 2 if self.method == "integrated" else 1
+
+    @property
+    def streams_steps(self) -> bool:
+        """True if each token of a stream brings its row of cross."""
+        return self.method == "raw" and bool(self.options.steps)
+
+    @property
+    def summarized(self) -> bool:
+        """True if a map has one row that stands for the whole answer, not for a token.
+
+        That is so of signed shares of a class or an embedding, and of relevance where an embedding is the mean of all
+        rows and the request names none.
+        """
+        if not self.by_gradient or self.explains == "token":
+            return False
+        mean = self.explains == "embedding" and self.kinds[0].kind.pooled == "all" and self.options.queries is None
+        return self.signed or mean
 
     def shift(self, kind: Kind) -> int:
         """Return the offset of a token's row: 1 if the row that is fed the token is read (`align=input`), else 0."""
@@ -99,17 +151,20 @@ class AttentionQuery:
         length = lengths[one.kind.query] - self.shift(one.kind)
         return list(range(length)) if self.options.merge else one.rows(length)
 
-    def rows_per_target(self, one: KindQuery, lengths: Mapping[str, int]) -> int:
-        """Return how many rows one relevance has: those asked for, or its target's own where the target is a token."""
-        return len(one.rows(lengths[one.kind.query])) if one.kind.prefix else 1
+    def count_rows(self, one: KindQuery, lengths: Mapping[str, int]) -> int:
+        """Return how many rows a map has: those asked for, or one for a token or a whole answer that is explained."""
+        explained = self.by_gradient and (self.explains == "token" or self.summarized)
+        return 1 if explained else len(one.rows(lengths[one.kind.query]))
 
     def count_maps(self, one: KindQuery, targets: int) -> int:
-        """Return the number of maps of one kind, each with its heads: one for each layer, or for each target."""
-        return len(one.layers) if self.method in ("raw", "norm") else targets
+        """Return the number of maps of one kind, each with its heads: for each layer, for each target, or for both."""
+        if self.method in ("raw", "norm"):
+            return len(one.layers)
+        return targets * (len(one.layers) if self.method == "libra" else 1)
 
     def count_targets(self, available: int) -> int:
-        """Return how many relevances are computed of an input with so many masks or tokens to explain."""
-        if self.method != "relevance":
+        """Return how many scores are explained of an input with so many masks or tokens to explain."""
+        if not self.by_gradient:
             return 1
         return available if self.targets is None else len(self.targets)
 
@@ -122,27 +177,60 @@ class AttentionQuery:
         return replace(self, form=form)
 
 
-def resolve(options: AttentionOptions, manifest: Manifest) -> AttentionQuery:
-    """Check options against the model. Raises Unacceptable, with the reason, for what it cannot serve."""
-    method = options.method
+def resolve(options: AttentionOptions, manifest: Manifest, token_of: TokenOf = lambda text: None) -> AttentionQuery:
+    """Check options against the model. Raises Unacceptable, with the reason, for what it cannot serve.
+
+    `token_of` finds the token that `against` names by its text.
+    """
+    method, best = _method(options, manifest)
     kinds = [kind for kind in manifest.attention if options.kind in (None, kind.kind)]
     if not kinds:
         has = ", ".join(kind.kind for kind in manifest.attention)
         raise Unacceptable(f"kind: this model has {has}, given {options.kind}")
     kinds = [kind for kind in kinds if method in kind.methods]
     if not kinds:
-        served = [name for name in methods_of(manifest) if options.kind is None]
-        other = f"; this model serves {', '.join(served)}" if served else f", not {options.kind} of this model"
-        unserved = REASONS.get(method, "is not served")
-        reason = "was left out when this model was exported" if was_left_out(manifest, method) else unserved
-        raise Unacceptable(f"method {method}: {reason}{other}")
-    heads = _heads(options)
-    _check(options, manifest, kinds)
-    asked = tuple(_kind_query(kind, options, heads) for kind in kinds)
-    query = AttentionQuery(options, asked, manifest.attention, _targets(options, manifest))
+        raise Unacceptable(_unserved(method, options, manifest))
+    check_score(options, method, manifest)
+    heads = _heads(options, method)
+    _check(options, method, manifest, kinds)
+    asked = tuple(_kind_query(kind, options, method, heads, manifest) for kind in kinds)
+    targets = targets_of(options, manifest)
+    query = AttentionQuery(
+        options,
+        asked,
+        manifest.attention,
+        method,
+        explains(manifest),
+        targets,
+        against_of(options, manifest, targets, token_of),
+        options.baseline or baselines_of(manifest)[0] if method == "integrated" else None,
+        best,
+    )
     if options.evaluate:
         _check_one_row(query)
     return query
+
+
+def _method(options: AttentionOptions, manifest: Manifest) -> tuple[Method, Recommendation | None]:
+    """Return the method asked for, and why it is that one if the best one is."""
+    if options.method != "best":
+        return options.method, None
+    if manifest.best is None:
+        methods = ", ".join(methods_of(manifest))
+        raise Unacceptable(f"method best: no method was measured on this model; it serves {methods}")
+    return manifest.best.method, manifest.best
+
+
+def _unserved(method: Method, options: AttentionOptions, manifest: Manifest) -> str:
+    """Return why a model, or the kind of its maps that is asked for, does not serve a method."""
+    served = [name for name in methods_of(manifest) if options.kind is None]
+    other = f"; this model serves {', '.join(served)}" if served else f", not {options.kind} of this model"
+    reason = REASONS.get(method, "is not served")
+    if method in GRADIENT_METHODS and manifest.precision == "int8" and manifest.explained is None:
+        reason = NOT_IN_INT8
+    elif was_left_out(manifest, method):
+        reason = "was left out when this model was exported"
+    return f"method {method}: {reason}{other}"
 
 
 def image_kind(kinds: Sequence[Kind]) -> Kind:
@@ -160,42 +248,13 @@ def _check_one_row(query: AttentionQuery) -> None:
     """Refuse an evaluation of more than one map of one row."""
     (one,) = query.kinds
     maps = query.count_maps(one, len(query.targets or (-1,)))
-    if maps * one.maps_of_heads * len(one.rows(one.kind.length)) != 1:
+    if maps * one.maps_of_heads * query.count_rows(one, {one.kind.query: one.kind.length}) != 1:
         raise Unacceptable("evaluate: needs one map of one row; ask for one layer, fused heads, one query and target")
 
 
-def _targets(options: AttentionOptions, manifest: Manifest) -> tuple[int, ...] | None:
-    """Return targets as numbers. A string is an index, a label, or some of both with commas between.
-
-    Digits are an index, in a query, a form and JSON alike. A query has no types, so they cannot mean a label there and
-    an index in JSON. A label of digits is asked for by its index.
-    """
-    if options.target is None:
-        return None
-    classes = manifest.task in CLASSIFICATION_TASKS
-    labels = {label: index for index, label in enumerate(manifest.labels)} if classes else {}
-    most = int(manifest.graphs["attention"].outputs[0].axes[-1]) - 1
-    rule = f"target: must be from 0 to {most} or a label" if classes else "target: must be numbers, such as 0 or 0,3"
-    found: list[int] = []
-    for one in options.target:
-        whole = isinstance(one, int) or one in labels
-        for part in [one] if whole else [part.strip() for part in one.split(",")]:
-            if isinstance(part, int) or DIGITS.fullmatch(part):
-                found.append(int(part))
-            elif part in labels:
-                found.append(labels[part])
-            else:
-                raise Unacceptable(f"{rule}, given another")
-    if classes and not all(0 <= index <= most for index in found):
-        raise Unacceptable(f"{rule}, given another")
-    if len(found) > MOST_TARGETS or len(set(found)) < len(found):
-        raise Unacceptable(f"target: must be at most {MOST_TARGETS}, each once, given {len(found)}")
-    return tuple(found)
-
-
-def _heads(options: AttentionOptions) -> Indices | Fusion:
+def _heads(options: AttentionOptions, method: Method) -> Indices | Fusion:
     """Return the heads asked for, or how they are fused."""
-    method, heads = options.method, options.heads
+    heads = options.heads
     if options.fusion is not None:
         if method != "rollout":
             raise Unacceptable("fusion: is for rollout; heads fuses those of raw")
@@ -204,9 +263,9 @@ def _heads(options: AttentionOptions) -> Indices | Fusion:
         heads = options.fusion
     if method == "rollout" and not _is_fusion(heads or "mean"):
         raise Unacceptable("heads: rollout fuses them, by mean, max or min")
-    if method == "norm":
+    if method in ("norm", *SIGNED_METHODS):
         if heads is not None:
-            raise Unacceptable("heads: norm is of the sum over all heads, leave it out")
+            raise Unacceptable(f"heads: {method} is of the sum over all heads, leave it out")
         return "sum"
     if method == "relevance" and heads not in (None, "mean"):
         raise Unacceptable("heads: relevance is the mean over heads, leave it out")
@@ -214,26 +273,30 @@ def _heads(options: AttentionOptions) -> Indices | Fusion:
     return resolved
 
 
-def _check(options: AttentionOptions, manifest: Manifest, kinds: Sequence[Kind]) -> None:
+def _check(options: AttentionOptions, method: Method, manifest: Manifest, kinds: Sequence[Kind]) -> None:
     """Refuse options that the method, or the model, has no use for."""
-    if options.method != "rollout" and (options.discard or options.start_layer is not None):
+    if method != "rollout" and (options.discard or options.start_layer is not None):
         raise Unacceptable(f"{'discard' if options.discard else 'start_layer'}: is for rollout")
     if options.start_layer is not None and options.layers is not None:
         raise Unacceptable("start_layer: says what layers does, give one of them")
-    if options.target is not None and options.method != "relevance":
-        raise Unacceptable("target: is for relevance, the other methods explain no class")
-    if options.method == "relevance" and options.layers is not None and len(manifest.attention) > 1:
-        raise Unacceptable("layers: relevance of an encoder-decoder is through all of them")
-    if options.method == "relevance" and options.queries is not None and manifest.task not in CLASSIFICATION_TASKS:
-        raise Unacceptable("queries: are the targets' own; choose them by target")
+    if options.layers is not None and method in GRADIENT_METHODS:
+        if method == "integrated":
+            raise Unacceptable("layers: integrated gradients are of the input, leave it out")
+        if len(manifest.attention) > 1:
+            what = "is through all of them" if method == "relevance" else "is of the input"
+            raise Unacceptable(f"layers: {method} of an encoder-decoder {what}")
+    if options.queries is not None and method in GRADIENT_METHODS:
+        if explains(manifest) == "token":
+            raise Unacceptable("queries: are the targets' own; choose them by target")
+        if method != "relevance":
+            raise Unacceptable(f"queries: {method} has one row, the answer's, leave it out")
     crossed = any(kind.kind == "cross" for kind in kinds)
-    if (options.hard or options.steps) and not crossed:
+    streams = bool(options.steps) and method != "integrated"
+    if (options.hard or streams) and not crossed:
         raise Unacceptable(f"{'hard' if options.hard else 'steps'}: is read off cross, which is not asked for")
-    if options.steps and (options.method != "raw" or options.merge):
+    if streams and (method != "raw" or options.merge):
         raise Unacceptable("steps: needs method raw, and tokens rather than words")
-    if options.align == "input" and (
-        options.method == "relevance" or not any(kind.query == "target" for kind in kinds)
-    ):
+    if options.align == "input" and (method in GRADIENT_METHODS or not any(kind.query == "target" for kind in kinds)):
         raise Unacceptable("align: is for raw, rollout and norm of generated tokens")
     if options.merge and manifest.image and not manifest.generation:
         raise Unacceptable("merge: is for texts, this model takes images")
@@ -241,23 +304,32 @@ def _check(options: AttentionOptions, manifest: Manifest, kinds: Sequence[Kind])
         raise Unacceptable(f"evaluate: is for image-classification, this model's task is {manifest.task}")
 
 
-def _kind_query(kind: Kind, options: AttentionOptions, heads: Indices | Fusion) -> KindQuery:
+def _kind_query(
+    kind: Kind, options: AttentionOptions, method: Method, heads: Indices | Fusion, manifest: Manifest
+) -> KindQuery:
     """Return the layers, heads and rows that the options ask for, or their defaults."""
+    count = count_states(manifest) if method == "libra" else len(kind.maps)
     layers: Indices = options.layers
     if layers is None:
-        layers = "all" if options.method in ("rollout", "relevance") else (-1,)
+        layers = {"raw": (-1,), "norm": (-1,), "libra": (0,)}.get(method, "all")
     if options.start_layer is not None:
-        (start,) = select("start_layer", (options.start_layer,), len(kind.maps))
+        (start,) = select("start_layer", (options.start_layer,), count)
         layers = slice(start, None)
     if options.queries == "cls" and not kind.prefix:
         raise Unacceptable("queries: cls needs a class token, and this model has none; ask for all or for indices")
-    chosen = tuple(select("layers", layers, len(kind.maps)))
+    chosen = tuple(select("layers", layers, count))
     return KindQuery(
         kind,
-        tuple(sorted(chosen)) if options.method in ("rollout", "relevance") else chosen,
+        tuple(sorted(chosen)) if method in ("rollout", "relevance") else chosen,
         heads if isinstance(heads, str) and heads != "all" else tuple(select("heads", heads, kind.heads)),
         options.queries if options.queries is not None else "cls" if kind.prefix else "all",
     )
+
+
+def count_states(manifest: Manifest) -> int:
+    """Return how many layers' states libra can explain: those of the port of its biases (batch, layer)."""
+    ports = manifest.graphs["libra"].outputs
+    return next(int(port.axes[-1]) for port in ports if port.name == "biases")
 
 
 def _is_fusion(heads: object) -> bool:

@@ -56,7 +56,7 @@ class TextTokenizer:
         return [
             Token(
                 index,
-                self._text(index, piece),
+                self.text_of(index, piece),
                 None if special else (start, stop),
                 type_,
                 sequence if len(texts) > 1 else None,
@@ -76,14 +76,25 @@ class TextTokenizer:
         """Return whether there is a token of this index."""
         return index >= 0 and self._tokenizer.id_to_token(index) is not None
 
+    def single(self, text: str) -> int | None:
+        """Return the token that a text is, or the entry of the vocabulary of that name; None if there is none."""
+        if len(text) > MAX_CHARACTERS_PER_TOKEN:
+            return None
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        entry: int | None = self._tokenizer.token_to_id(text)
+        unknown = getattr(self._tokenizer.model, "unk_token", None)  # models of other kinds have none
+        return ids[0] if len(ids) == 1 and self.piece(ids[0]) != unknown else entry
+
     def estimated_tokens(self, text: Text) -> int:
         """Return how many tokens a text probably has, without special ones, judging by the texts so far."""
         characters = len(text.text) + len(text.text_pair) if isinstance(text, Pair) else len(text)
         return min(int(characters * self._tokens / self._characters), self._limit) if self._characters else 0
 
-    def _text(self, index: int, piece: str) -> str:
+    def text_of(self, index: int, piece: str = "") -> str:
+        """Return the text of one token, special ones included; for a token without a text, a piece of it."""
         if index not in self._texts:
-            self._texts[index] = self._tokenizer.decode([index], skip_special_tokens=False) or piece
+            decoded = self._tokenizer.decode([index], skip_special_tokens=False)
+            self._texts[index] = decoded or piece or self.piece(index)
         return self._texts[index]
 
     def decode(self, indices: Sequence[int]) -> str:

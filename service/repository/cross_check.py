@@ -3,9 +3,24 @@
 from collections.abc import Iterator, Mapping
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
-from contract.manifest import LIKELIEST, TOKENS, Generation, Graph, ImageRule, Kind, Manifest, Port, Role
-from service.explanations.query import CLASSIFICATION_TASKS
+from contract.manifest import (
+    BASELINE,
+    LIKELIEST,
+    TOKENS,
+    Generation,
+    GradientMethod,
+    Graph,
+    ImageRule,
+    Kind,
+    Manifest,
+    Port,
+    Role,
+)
+from service.explanations.score import CLASSIFICATION_TASKS, GRADIENT_METHODS, baselines_of, explains
 from service.runtime.session import Session
+
+SINGLE_TOKENS = ("start", "end", "forced_first", "forced_last", "padding")
+"""The fields of `Generation` that are one token."""
 
 
 def check_manifest(artifact: Artifact, sessions: Mapping[Role, Session]) -> None:
@@ -34,11 +49,41 @@ def _faults(manifest: Manifest) -> Iterator[str]:
         yield from _faults_of_kind(kind, port, manifest.image)
         if ("rollout" in kind.methods) != (f"{kind.kind}.discard" in {one.name for one in attention.inputs}):
             yield f"must have rollout of {kind.kind} exactly if the graph computes it"
-    if manifest.task == "fill-mask" and manifest.text and manifest.text.mask is not None:
-        yield from _faults_of_tokens({"mask": manifest.text.mask}, width)
+    for method in GRADIENT_METHODS:
+        yield from _faults_of_method(manifest, method)
+    yield from _faults_of_tokens(_tokens_of_sources(manifest), width)
     if manifest.generation:
         yield from _faults_of_tokens(_tokens(manifest.generation), manifest.graphs["decode"].outputs[0].axes[-1])
         yield from _faults_of_caches(manifest.generation, manifest.graphs)
+
+
+def _faults_of_method(manifest: Manifest, method: GradientMethod) -> Iterator[str]:
+    """A gradient method has a graph exactly if a kind lists it, which takes what a score has and returns each kind."""
+    kinds = {str(kind.kind) for kind in manifest.attention if method in kind.methods}
+    if bool(kinds) != (method in manifest.graphs):
+        yield f"must have a graph of {method} exactly if some kind has the method"
+        return
+    if not kinds:
+        return
+    graph = manifest.graphs[method]
+    answer = {manifest.graphs["attention"].outputs[0].name}
+    beside = {"relevance": answer, "libra": answer | {"biases", "score"}, "integrated": {"score"}}[method]
+    if {port.name for port in graph.outputs} != kinds | beside:
+        yield f"must have {method} of the kinds that its graph returns, given others"
+    taken = {port.name for port in graph.inputs}
+    score = {"other"} if explains(manifest) == "embedding" else {"explained", "against"}
+    if not score <= taken:
+        yield f"must have a task whose scores the graph of {method} explains, given {manifest.task}"
+    if method == "integrated" and not any(name.startswith(BASELINE) for name in taken):
+        yield f"must have one of the baselines {', '.join(baselines_of(manifest))} in the graph of integrated"
+
+
+def _tokens_of_sources(manifest: Manifest) -> dict[str, int]:
+    """Return the mask and padding tokens of sources, where answers are of the same vocabulary."""
+    text, generation = manifest.text, manifest.generation
+    if text is None or explains(manifest) != "token" or (generation and generation.tokenizer):
+        return {}
+    return {name: token for name in ("mask", "padding") if (token := getattr(text, name)) is not None}
 
 
 def _faults_of_image(rule: ImageRule, inputs: tuple[Port, ...]) -> Iterator[str]:
@@ -86,7 +131,7 @@ def _faults_of_caches(generation: Generation, graphs: Mapping[Role, Graph]) -> I
 
 def _tokens(generation: Generation) -> dict[str, int]:
     """Return the tokens that a manifest names for generation, by what they are for."""
-    single = {name: getattr(generation, name) for name in ("start", "end", "forced_first", "forced_last", "padding")}
+    single = {name: getattr(generation, name) for name in SINGLE_TOKENS}
     several = {name: max(getattr(generation, name), default=None) for name in ("suppressed", "suppressed_first")}
     return {name: token for name, token in (single | several).items() if token is not None}
 

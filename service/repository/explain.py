@@ -1,38 +1,60 @@
 """Answers an attention query: runs the graphs that it needs and gathers the maps of one input."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import replace
-
-import numpy as np
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from service.batching.admission import Priority
-from service.explanations.answer import AttentionAnswer, AttentionMap
-from service.explanations.query import AttentionQuery, Target
+from service.explanations.answer import AttentionAnswer, AttentionMap, Diagnostics
+from service.explanations.query import AttentionQuery
 from service.inputs.model_input import ModelInput, Pair, Picture, Text, Token
 from service.repository import faithfulness
 from service.repository.generator import Generator
-from service.repository.graph_controls import relevance_map
+from service.repository.gradients import Explained, Figures, explain_scores, maps_of, maps_of_tokens, parts_of
 from service.repository.predictor import Predictor
 from service.repository.served_model import AttentionResult, Prediction, ServedModel
 
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Other:
+    """The input whose embedding another one is compared with, and the text that the spans of its tokens lie in."""
+
+    item: ModelInput
+    text: Text
+
 
 async def explain(
-    served: Predictor, item: ModelInput, query: AttentionQuery, text: Text, priority: Priority
+    served: Predictor,
+    item: ModelInput,
+    query: AttentionQuery,
+    text: Text,
+    priority: Priority,
+    other: Other | None = None,
 ) -> tuple[Prediction, AttentionAnswer]:
-    """Return the prediction of an input and its attention answer; the spans of its tokens lie in `text`."""
-    targets = served.targets(item, query) if query.method == "relevance" else []
-    result = await _attend(served, item, query, targets, priority)
-    maps = result.maps
-    if targets:
-        entries = [served.target_entry(one, result.prediction) for one in targets]
-        maps = [replace(one, entry={**one.entry, "target": entry}) for one, entry in zip(maps, entries, strict=True)]
+    """Return the prediction of an input and its attention answer; the spans of its tokens lie in `text`.
+
+    A gradient method explains the embedding of an input by that of the `other`.
+    """
+    if query.by_gradient:
+        work = _explain_prediction(served, item, query, priority, other)
+        (prediction, maps), diagnostics = await _with_diagnostics(served, item, query, priority, work)
+        result = AttentionResult(prediction, maps, diagnostics)
+    else:
+        result = await served.attend(item, query, priority)
     evaluation = None
     if query.options.evaluate and item.picture:
-        evaluation = await _evaluate(served, item.picture, query, maps, result.prediction, priority)
+        evaluation = await _evaluate(served, item.picture, query, result.maps, result.prediction, priority)
     axes: dict[str, Sequence[Token]] = {"source": item.tokens} if item.tokens else {}
     texts = {axis: [text.text, text.text_pair] if isinstance(text, Pair) else [text] for axis in axes}
-    answer = AttentionAnswer(query, maps, item.picture, axes, texts, result.diagnostics, evaluation)
+    answer = AttentionAnswer(query, result.maps, item.picture, axes, texts, result.diagnostics, evaluation)
+    if other and query.options.sides == "both":
+        own_side = query.options.model_copy(update={"sides": "own", "evaluate": (), "diagnostics": False})
+        swapped = replace(query, options=own_side)
+        _, opposite = await explain(served, other.item, swapped, other.text, priority, Other(item, text))
+        answer = replace(answer, opposite=opposite)
     return result.prediction, answer
 
 
@@ -44,16 +66,27 @@ async def explain_generated(
     The spans of its source's tokens lie in `text`.
     """
     item = served.finished(source, target, query)
-    targets = served.targets_of(source, target, query) if query.method == "relevance" else []
-    result = await _attend(served, item, query, targets, priority)
-    maps = result.maps
     axes, texts = _axes(served, source, text, target, query)
-    if targets:
-        entries: list[dict[str, object]] = [
-            {"position": one.index, "token": one.token, "text": axes["target"][one.position].text} for one in targets
-        ]
-        maps = [_join_rows([own for own in maps if own.kind == one.kind], entries) for one in query.kinds]
-    return AttentionAnswer(query, maps, source.picture, axes, texts, result.diagnostics)
+    if not query.by_gradient:
+        result = await served.attend(item, query, priority)
+        return AttentionAnswer(query, result.maps, source.picture, axes, texts, result.diagnostics)
+    work = explain_scores(served, item, query, served.targets_of(source, target, query), priority)
+    found, diagnostics = await _with_diagnostics(served, item, query, priority, work)
+    entries = [_entries(served, source, query, one, axes["target"]) for one in found]
+    return AttentionAnswer(query, maps_of_tokens(query, found, entries), source.picture, axes, texts, diagnostics)
+
+
+def _entries(
+    served: Generator, source: ModelInput, query: AttentionQuery, one: Explained, tokens: Sequence[Token]
+) -> list[Figures]:
+    """Return what an answer says of a generated token, for each layer."""
+    target = one.target
+    named: Figures = {"position": target.index, "token": target.token, "text": tokens[target.position].text}
+    named |= served.against_entry(query)
+    if not query.signed:
+        return [named]
+    parts = parts_of(one, served.parts(source))
+    return [named | figures | {"parts": own} for figures, own in zip(one.figures, parts, strict=True)]
 
 
 async def explain_step(
@@ -66,31 +99,37 @@ async def explain_step(
     return AttentionAnswer(step, result.maps).json()["maps"]
 
 
-async def _attend(
-    served: ServedModel, item: ModelInput, query: AttentionQuery, targets: Sequence[Target], priority: Priority
-) -> AttentionResult:
-    """Run the graphs that a query needs. Relevance is one map for each kind and target, sorted by kind."""
-    if query.method != "relevance":
-        return await served.attend(item, query, priority)
-    explaining = asyncio.ensure_future(served.relevance(item, query, targets, priority))
+async def _explain_prediction(
+    served: Predictor, item: ModelInput, query: AttentionQuery, priority: Priority, other: Other | None
+) -> tuple[Prediction, list[AttentionMap]]:
+    """Return the prediction of an input, and the maps of each of its scores.
+
+    The prediction comes first where the graph returns none, or where it would choose targets in another precision.
+    """
+    prediction = vector = None
+    if other is not None:
+        vector = await served.predict(other.item, priority)
+    targets = served.targets(item, query)
+    if query.method == "integrated" or served.manifest.explained:
+        prediction = await served.predict(item, priority)
+        targets = [served.chosen(one, prediction) for one in targets]
+    found = await explain_scores(served, item, query, targets, priority, vector)
+    answers = [answer for answer in (prediction, *(one.answer for one in found)) if answer is not None]
+    against = served.against_entry(query)
+    maps = [own for one in found for own in maps_of(query, one, served.score_entry(one.target, answers[0]) | against)]
+    return answers[0], maps
+
+
+async def _with_diagnostics(
+    served: ServedModel, item: ModelInput, query: AttentionQuery, priority: Priority, work: Coroutine[Any, Any, T]
+) -> tuple[T, Diagnostics | None]:
+    """Return the result of some work, and the diagnostics of an input if they are asked for."""
+    working = asyncio.ensure_future(work)
     try:
         attended = await served.attend(item, query, priority) if query.options.diagnostics else None
-        prediction, found = await explaining
+        return await working, attended.diagnostics if attended else None
     finally:
-        explaining.cancel()
-    maps = [
-        relevance_map(one, values, target.rows)
-        for one in query.kinds
-        for target, values in zip(targets, found[one.kind.kind], strict=True)
-    ]
-    return AttentionResult(prediction, maps, attended.diagnostics if attended else None)
-
-
-def _join_rows(maps: Sequence[AttentionMap], targets: Sequence[dict[str, object]]) -> AttentionMap:
-    """Return the relevance of several tokens as one map with a row for each."""
-    rows = tuple(row for one in maps for row in one.rows)
-    values = np.concatenate([one.values for one in maps], axis=1)
-    return replace(maps[0], entry={**maps[0].entry, "targets": list(targets)}, values=values, rows=rows)
+        working.cancel()
 
 
 async def _evaluate(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
+from contract.manifest import KindName
 from service.batching.admission import Backlog, Budget
 from service.errors import Unacceptable
 from service.explanations.query import AttentionQuery, Target, select
@@ -67,7 +68,7 @@ class Generator(ServedModel):
         return 0 < len(target) <= self.generation.max_new_tokens and all(0 <= token < vocabulary for token in target)
 
     def start(self, device: Device, backlog: Backlog, metrics: Metrics, tracer: Tracer) -> None:
-        """Make the lanes of attention and relevance, and the decode loop."""
+        """Make the lanes of attention and gradient methods, and the decode loop."""
         super().start(device, backlog, metrics, tracer)
         self.decode_loop = DecodeLoop(
             self.sessions["encode"], self.sessions["decode"], self.generation, device, self.settings,
@@ -166,10 +167,37 @@ class Generator(ServedModel):
         )
 
     def targets_of(self, source: ModelInput, target: Sequence[int], query: AttentionQuery) -> list[Target]:
-        """Return what relevance explains of a finished target. Raises Unacceptable for a token that is not there."""
+        """Return which tokens of a finished target are explained. Raises Unacceptable for one that is not there."""
         positions = range(len(target)) if query.targets is None else select("target", query.targets, len(target))
         first = source.lengths["source"] - 1 if self.continues else 0
         return [Target(target[index], (first + index,), first + index, index) for index in positions]
+
+    def token_of(self, text: str) -> int | None:
+        """Return the token of targets that a text is, or None."""
+        return self.target_tokenizer.single(text)
+
+    def against_entry(self, query: AttentionQuery) -> dict[str, object]:
+        """Return what an answer says of the token that targets are explained against; nothing without one."""
+        token = query.against
+        return {} if token is None else {"against": {"token": token, "text": self.target_tokenizer.text_of(token)}}
+
+    def parts(self, source: ModelInput) -> dict[str, tuple[KindName, slice]]:
+        """Return which columns of which kind are the source, the tokens generated so far, and the start token.
+
+        Where targets continue their source, its first token is a start token only if the tokenizer put it there.
+        """
+        if not self.continues:
+            return {
+                "source": ("cross", slice(None)),
+                "prefix": ("decoder", slice(1, None)),
+                "start": ("decoder", slice(1)),
+            }
+        length, started = source.lengths["source"], bool(source.special["source"][0])
+        parts: dict[str, tuple[KindName, slice]] = {
+            "source": ("decoder", slice(int(started), length)),
+            "prefix": ("decoder", slice(length, None)),
+        }
+        return parts | {"start": ("decoder", slice(1))} if started else parts
 
     def lengths(self, source: int, target: int) -> dict[str, int]:
         """Return the lengths of the axes for a source of so many tokens or patches, and a target."""

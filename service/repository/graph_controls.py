@@ -1,13 +1,13 @@
 """The controls of an attention graph: made of an attention query and fed to the graph; and reading its outputs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from contract.manifest import FIGURES, FUSIONS, GRAPH_METHODS, Kind
 from service.arrays import Array
-from service.explanations.answer import AttentionMap, Values
+from service.explanations.answer import AttentionMap
 from service.explanations.query import AttentionQuery, KindQuery
 
 
@@ -55,11 +55,11 @@ def controls_of(query: AttentionQuery, lengths: Mapping[str, int]) -> GraphContr
 
     Raises Unacceptable for rows that it does not have.
     """
-    asked = {one.kind.kind: one for one in query.kinds if query.method != "relevance"}
+    asked = {one.kind.kind: one for one in query.kinds if not query.by_gradient}
     heads = query.kinds[0].heads
     fused = isinstance(heads, str)
     return GraphControls(
-        method="raw" if query.method == "relevance" else query.method,
+        method="raw" if query.by_gradient else query.method,
         fusion={"sum": "mean"}.get(str(heads), str(heads)) if fused else "each",
         diagnose=query.options.diagnostics,
         kinds=tuple(_kind_controls(query, kind, asked.get(kind.kind), lengths) for kind in query.model_kinds),
@@ -100,19 +100,6 @@ def read_maps(
             named = {"name": one.kind.maps[layer], "layer": layer, "heads": heads, "normalized": normalized}
             maps.append(AttentionMap(one.kind, entry | named, values, rows))
     return maps
-
-
-def relevance_map(one: KindQuery, values: Values, rows: Sequence[int]) -> AttentionMap:
-    """Return the relevance of a target (rows, keys) as a map."""
-    entry: dict[str, object] = {
-        "name": one.kind.kind,
-        "kind": one.kind.kind,
-        "layer": None,
-        "layers": list(one.layers),
-        "heads": "mean",
-        "normalized": False,
-    }
-    return AttentionMap(one.kind, entry, values[None], tuple(rows))
 
 
 def read_diagnostics(query: AttentionQuery, stacks: Mapping[str, Array]) -> list[dict[str, object]]:

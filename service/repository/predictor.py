@@ -12,6 +12,7 @@ from service.batching.admission import Backlog, Budget, Priority
 from service.batching.batcher import Lane, bucket_of
 from service.errors import NOT_FINITE, Broken, Refusal, Unacceptable
 from service.explanations.query import AttentionQuery, Target, select
+from service.explanations.score import explains
 from service.inputs.model_input import ModelInput, cost_of
 from service.inputs.text_inputs import TextInputs
 from service.repository.served_model import Prediction, ServedModel
@@ -43,7 +44,7 @@ class Predictor(ServedModel):
         self.endpoints = (self.own_endpoint[self.manifest.task], "attention")
 
     def start(self, device: Device, backlog: Backlog, metrics: Metrics, tracer: Tracer) -> None:
-        """Make the lanes of predictions, attention and relevance."""
+        """Make the lanes of predictions, attention and gradient methods."""
         super().start(device, backlog, metrics, tracer)
         self.prediction_lane = Lane(
             f"{self.manifest.name}/predict", device, self._run_predictions, self.settings.batch_tokens,
@@ -51,22 +52,49 @@ class Predictor(ServedModel):
         )  # fmt: skip
         self.lanes.append(self.prediction_lane)
 
-    def cost(self, lengths: Sequence[Mapping[str, int]], *, attention: bool, targets: int = 1) -> tuple[Budget, int]:
-        """Return the queue that inputs with these lengths wait in, and what they cost there."""
+    def cost(self, lengths: Sequence[Mapping[str, int]], *, attention: bool, runs: int = 1) -> tuple[Budget, int]:
+        """Return the queue that inputs with these lengths wait in, and what they cost there.
+
+        `runs` is how often a graph of attention runs for each of them.
+        """
         if attention:
-            return self.attention_budget, sum(self.map_bytes(one) for one in lengths) * max(targets, 1)
+            return self.attention_budget, sum(self.map_bytes(one) for one in lengths) * max(runs, 1)
         return self.prediction_budget, sum(cost_of(one) for one in lengths)
 
     def targets(self, item: ModelInput, query: AttentionQuery) -> list[Target]:
-        """Return what relevance explains of an input."""
-        rows = tuple(query.kinds[0].rows(item.lengths[query.kinds[0].kind.query]))
-        return [Target(index, rows) for index in query.targets or (-1,)]
+        """Return what a gradient method explains of an input."""
+        one = query.kinds[0]
+        length = item.lengths[one.kind.query]
+        rows = range(length) if query.summarized else one.rows(length)
+        return [Target(index, tuple(rows)) for index in query.targets or (-1,)]
+
+    def chosen(self, target: Target, prediction: Prediction) -> Target:
+        """Return a target that stands for the likeliest class or token as that one. Embeddings have none."""
+        if target.token >= 0 or not self.answers_classes:
+            return target
+        return replace(target, token=int(prediction.argmax()))
+
+    @property
+    def answers_classes(self) -> bool:
+        """True if the prediction is a logit for each of some classes or tokens."""
+        return explains(self.manifest) != "embedding"
+
+    def score_entry(self, target: Target, prediction: Prediction) -> dict[str, object]:
+        """Return what an answer says of an explained target; nothing of an embedding."""
+        return {"target": self.target_entry(target, prediction)} if self.answers_classes else {}
 
     def target_entry(self, target: Target, prediction: Prediction) -> dict[str, object]:
         """Return what an answer says of a target: a class by index and label."""
-        index = int(prediction.argmax()) if target.token < 0 else target.token
+        return self.class_entry(self.chosen(target, prediction).token)
+
+    def class_entry(self, index: int) -> dict[str, object]:
+        """Return what an answer says of a class: its index and label."""
         names = self.manifest.labels
         return {"index": index, "label": names[index] if names else str(index)}
+
+    def against_entry(self, query: AttentionQuery) -> dict[str, object]:
+        """Return what an answer says of the class that targets are explained against; nothing without one."""
+        return {} if query.against is None else {"against": self.class_entry(query.against)}
 
     async def predict(self, item: ModelInput, priority: Priority) -> Prediction:
         """Return what the head returns for an input."""
@@ -100,15 +128,26 @@ class MaskFiller(Predictor):
         return replace(item, arrays={**item.arrays, "masked": masked}, lengths={**item.lengths, "masked": len(masked)})
 
     def targets(self, item: ModelInput, query: AttentionQuery) -> list[Target]:
-        """Return what relevance explains of an input. Raises Unacceptable for a mask that it does not have."""
+        """Return the masks that a gradient method explains. Raises Unacceptable for a mask that it does not have."""
         positions = item.arrays["masked"].tolist()
         masks = range(len(positions)) if query.targets is None else select("target", query.targets, len(positions))
         return [Target(-1, (positions[mask],), mask, mask) for mask in masks]
 
+    def chosen(self, target: Target, prediction: Prediction) -> Target:
+        """Return the target of a mask with the likeliest token for it."""
+        return replace(target, token=int(prediction[target.position].argmax()))
+
     def target_entry(self, target: Target, prediction: Prediction) -> dict[str, object]:
         """Return what an answer says of a target: a mask and the likeliest token for it."""
-        token = int(prediction[target.position].argmax())
-        return {"mask": target.index, "token": token, "label": self.text_of(token)}
+        return {"mask": target.index, **self.class_entry(self.chosen(target, prediction).token)}
+
+    def class_entry(self, index: int) -> dict[str, object]:
+        """Return what an answer says of a token: its number and text."""
+        return {"token": index, "label": self.text_of(index)}
+
+    def token_of(self, text: str) -> int | None:
+        """Return the token that a text is, or None."""
+        return self.tokenizer.single(text)
 
     def text_of(self, token: int) -> str:
         """Return the text of one token."""

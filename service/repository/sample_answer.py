@@ -4,6 +4,7 @@ What a manifest says of preprocessing, tokens, layers or heads may not fit the g
 """
 
 import asyncio
+import functools
 import io
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,19 +13,21 @@ from typing import Any, Generic, TypeVar
 import orjson
 from PIL import Image
 
+from contract.manifest import Manifest, Method
 from service.arrays import Array
 from service.batching.admission import Priority
 from service.errors import Refusal, Unacceptable
 from service.explanations.answer import AttentionAnswer
 from service.explanations.query import AttentionQuery, methods_of, resolve
+from service.explanations.score import GRADIENT_METHODS, baselines_of, explains
 from service.generation.decode_loop import DecodeLoop, Job
 from service.generation.token_selection import Hypothesis, Search
 from service.inputs.image_inputs import ImageInputs
 from service.inputs.image_preprocessing import decode_image
 from service.inputs.model_input import ModelInput
 from service.inputs.text_inputs import TextInputs
-from service.options import AttentionOptions, GenerateOptions
-from service.repository.explain import explain, explain_generated
+from service.options import Against, AttentionOptions, GenerateOptions
+from service.repository.explain import Other, explain, explain_generated
 from service.repository.generator import Generator
 from service.repository.graph_controls import controls_of
 from service.repository.predictor import Predictor
@@ -52,8 +55,11 @@ def answer_sample(served: ServedModel) -> None:
 
 async def _answer(served: ServedModel, enough: float) -> None:
     lanes: Any = served
-    lanes.attention_lane, lanes.relevance_lane = _Direct(served._run_attention), _Direct(served._run_relevance)
-    queries = [resolve(AttentionOptions(method=one), served.manifest) for one in methods_of(served.manifest)]
+    lanes.attention_lane = _Direct(served._run_attention)
+    lanes.gradient_lanes = {
+        method: _Direct(functools.partial(served.run_gradient, method)) for method in served.gradient_methods
+    }
+    queries = [query for method in methods_of(served.manifest) for query in _queries(served.manifest, method)]
     text, item = _sample(served)
     if isinstance(served, Predictor):
         lanes.prediction_lane = _Direct(served._run_predictions)
@@ -64,7 +70,8 @@ async def _answer(served: ServedModel, enough: float) -> None:
             served.sessions["predict"].warm_up(served.longest())
         for query in queries:
             if time.monotonic() < enough:
-                _show((await explain(served, item, query, text, PRIORITY))[1])
+                other = Other(item, text) if query.explains == "embedding" else None
+                _show((await explain(served, item, query, text, PRIORITY, other))[1])
     elif isinstance(served, Generator):
         lanes.decode_loop = _DirectLoop(served)
         options = GenerateOptions(max_new_tokens=min(2, served.limit(GenerateOptions(), _size(served, item))))
@@ -76,6 +83,17 @@ async def _answer(served: ServedModel, enough: float) -> None:
         for query in queries:
             if time.monotonic() < enough:
                 _show(await explain_generated(served, item, text, target, query, PRIORITY))
+
+
+def _queries(manifest: Manifest, method: Method) -> list[AttentionQuery]:
+    """Return queries of a method: one, or one for each baseline, at a single point of the path."""
+    options = AttentionOptions(method=method)
+    if method in GRADIENT_METHODS and explains(manifest) == "embedding":
+        options = options.model_copy(update={"against": Against("image" if manifest.image else "text", "")})
+    if method != "integrated":
+        return [resolve(options, manifest)]
+    paths = [options.model_copy(update={"baseline": one, "steps": 1}) for one in baselines_of(manifest)]
+    return [resolve(one, manifest) for one in paths]
 
 
 def _sample(served: ServedModel) -> tuple[str, ModelInput]:

@@ -1,8 +1,9 @@
-"""A loaded artifact: its sessions, and the lanes in which its attention and relevance graphs run."""
+"""A loaded artifact: its sessions, and the lanes in which the graphs of attention and of gradient methods run."""
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -10,19 +11,22 @@ import numpy as np
 import numpy.typing as npt
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
-from contract.manifest import Manifest, Role
+from contract.manifest import GradientMethod, Manifest, Role
 from service.arrays import Array, crop, padded
 from service.batching.admission import Backlog, Budget, Priority
 from service.batching.batcher import Lane, bucket_of
 from service.concurrency import together
 from service.errors import NOT_FINITE, Broken, Refusal, Unacceptable
 from service.explanations.answer import AttentionMap
-from service.explanations.query import AttentionQuery, Target, image_kind
+from service.explanations.query import AttentionQuery, image_kind, resolve
+from service.explanations.score import GRADIENT_METHODS
 from service.generation.decode_loop import DecodeLoop
 from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import ModelInput, Pair, Text
 from service.inputs.text_inputs import TextInputs
+from service.options import AttentionOptions
 from service.repository.cross_check import check_manifest
+from service.repository.gradient_jobs import Found, GradientJob, split, stacked
 from service.repository.graph_controls import GraphControls, controls_of, read_diagnostics, read_maps
 from service.runtime.device import Device
 from service.runtime.session import open_sessions
@@ -35,9 +39,9 @@ Prediction: TypeAlias = npt.NDArray[np.float32]
 RawMaps: TypeAlias = tuple[Prediction, dict[str, Array]]
 """The prediction of one input, and what a graph computed of its attention."""
 
-RELEVANCE_SHARE = 8
-"""A batch of relevance may compute this share of the maps of another: it holds the activations of all layers, and their
-gradients, which take 10 to 17 times the bytes of the maps in the bundled models."""
+GRADIENT_SHARE = 8
+"""A batch of a gradient method may compute this share of the maps of another: it holds the activations of all layers,
+and their gradients, which take 10 to 17 times the bytes of the maps in the bundled models."""
 MOST_FAILURES = 3
 """Failed runs in a row, after which a model is warmed up again to see whether it can run at all."""
 
@@ -48,15 +52,6 @@ class AttentionJob:
 
     item: ModelInput
     controls: GraphControls
-
-
-@dataclass(frozen=True)
-class RelevanceJob:
-    """An item of a relevance lane: an input, what is explained, and through which layers."""
-
-    item: ModelInput
-    target: Target
-    layers: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -77,14 +72,14 @@ class ServedModel:
     endpoints: tuple[str, ...]
     roles: ClassVar[tuple[Role, ...]]
     attention_lane: Lane[AttentionJob, RawMaps]
-    relevance_lane: Lane[RelevanceJob, RawMaps]
+    gradient_lanes: Mapping[GradientMethod, Lane[GradientJob, Found]]
 
     def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
         self.artifact = artifact
         self.settings = settings
         _check_graphs(artifact, self.roles)
-        explains: tuple[Role, ...] = ("relevance",) if "relevance" in artifact.manifest.graphs else ()
-        self.sessions = open_sessions(artifact, (*self.roles, *explains), device, settings)
+        self.gradient_methods = [method for method in GRADIENT_METHODS if method in artifact.manifest.graphs]
+        self.sessions = open_sessions(artifact, (*self.roles, *self.gradient_methods), device, settings)
         check_manifest(artifact, self.sessions)
         self.inputs = open_inputs(artifact)
         self.ready = False
@@ -139,13 +134,14 @@ class ServedModel:
             f"{name}/attention", device, self._run_attention, limit, self.attention_budget, metrics,
             self.sessions["attention"].stop, tracer,
         )  # fmt: skip
-        self.lanes = [self.attention_lane]
-        if "relevance" in self.sessions:
-            self.relevance_lane = Lane(
-                f"{name}/relevance", device, self._run_relevance, limit // RELEVANCE_SHARE, self.attention_budget,
-                metrics, self.sessions["relevance"].stop, tracer,
-            )  # fmt: skip
-            self.lanes.append(self.relevance_lane)
+        self.gradient_lanes = {
+            method: Lane(
+                f"{name}/{method}", device, functools.partial(self.run_gradient, method), limit // GRADIENT_SHARE,
+                self.attention_budget, metrics, self.sessions[method].stop, tracer,
+            )
+            for method in self.gradient_methods
+        }  # fmt: skip
+        self.lanes = [self.attention_lane, *self.gradient_lanes.values()]
 
     def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """Return the coroutine functions that serve the lanes until they are cancelled."""
@@ -189,6 +185,14 @@ class ServedModel:
         """Return the tokens of a text with what else the task takes. Raises Unacceptable for what it cannot take."""
         return item
 
+    def query(self, options: AttentionOptions) -> AttentionQuery:
+        """Return the attention that options ask for. Raises Unacceptable for what the model cannot serve."""
+        return resolve(options, self.manifest, self.token_of)
+
+    def token_of(self, text: str) -> int | None:
+        """Return the token of its answers that a text is, or None."""
+        return None
+
     def map_bytes(self, lengths: Mapping[str, int]) -> int:
         """Return the bytes of all maps that the attention graph computes for one input."""
         return sum(
@@ -208,23 +212,15 @@ class ServedModel:
         prediction, stacks = await self.attention_lane.submit(
             AttentionJob(item, controls), size, (bucket_of(longest), controls, alone), priority
         )
-        maps = [] if query.method == "relevance" else read_maps(query, controls, item.lengths, stacks)
+        maps = [] if query.by_gradient else read_maps(query, controls, item.lengths, stacks)
         return AttentionResult(prediction, maps, read_diagnostics(query, stacks) if query.options.diagnostics else None)
 
-    async def relevance(
-        self, item: ModelInput, query: AttentionQuery, targets: Sequence[Target], priority: Priority
-    ) -> tuple[Prediction, dict[str, list[Array]]]:
-        """Return the prediction of one input, and for each kind the relevance (rows, keys) of every target."""
-        layers = query.kinds[0].layers
-        size, longest = self.map_bytes(item.lengths), max(item.lengths.values())
-        found = await together(
-            self.relevance_lane.submit(
-                RelevanceJob(item, one, layers), size, (bucket_of(longest), len(one.rows), layers), priority
-            )
-            for one in targets
-        )
-        kinds = [one.kind.kind for one in query.kinds]
-        return found[0][0], {kind: [maps[kind] for _, maps in found] for kind in kinds}
+    async def explain_scores(
+        self, method: GradientMethod, jobs: Sequence[GradientJob], priority: Priority
+    ) -> list[Found]:
+        """Return what the graph of a method finds for each job."""
+        lane = self.gradient_lanes[method]
+        return await together(lane.submit(job, self.map_bytes(job.item.lengths), job.bucket, priority) for job in jobs)
 
     def _run_attention(self, jobs: Sequence[AttentionJob]) -> list[RawMaps | Refusal]:
         items, controls = [job.item for job in jobs], jobs[0].controls
@@ -245,25 +241,11 @@ class ServedModel:
                 stacks[f"{name}.diagnostics"] = out[f"{name}.diagnostics"][row, :, :, :queries]
         return crop(out[answer.name][row], answer, item.lengths), stacks
 
-    def _run_relevance(self, jobs: Sequence[RelevanceJob]) -> list[RawMaps | Refusal]:
-        items = [job.item for job in jobs]
-        controls: dict[str, Array] = {
-            "explained": np.array([job.target.token for job in jobs]),
-            "position": np.array([job.target.position for job in jobs]),
-            "rows": np.array([job.target.rows for job in jobs]),
-            **{f"{kind.kind}.layers": np.array(jobs[0].layers) for kind in self.manifest.attention},
-        }
-        out = self.run("relevance", items, controls)
-        answer, *maps = self.manifest.graphs["relevance"].outputs
-        return [
-            _finite(
-                (
-                    crop(out[answer.name][row], answer, item.lengths),
-                    {port.name: crop(out[port.name][row], port, item.lengths) for port in maps},
-                )
-            )
-            for row, item in enumerate(items)
-        ]
+    def run_gradient(self, method: GradientMethod, jobs: Sequence[GradientJob]) -> list[Found | Refusal]:
+        """Run the graph of a method on a batch."""
+        graph = self.manifest.graphs[method]
+        out = self.run(method, [job.item for job in jobs], stacked(jobs, graph))
+        return [one if is_finite(one.values()) else Broken(NOT_FINITE) for one in split(jobs, graph, out)]
 
     def run(
         self, role: Role, items: Sequence[ModelInput], controls: Mapping[str, Array] | None = None
@@ -300,12 +282,14 @@ def _check_graphs(artifact: Artifact, roles: Sequence[Role]) -> None:
     for kind in manifest.attention:
         if not {kind.kind, f"{kind.kind}.diagnostics"} <= returned:
             raise ArtifactError(path, f"the attention graph must return maps of {kind.kind}")
-        if "relevance" in kind.methods and "relevance" not in manifest.graphs:
-            raise ArtifactError(path, f"relevance of {kind.kind} needs a graph, given none")
 
 
 def _finite(maps: RawMaps) -> RawMaps | Refusal:
     """Return the same, or a refusal if some number is not finite."""
     prediction, stacks = maps
-    finite = all(np.isfinite(array).all() for array in (prediction, *stacks.values()))
-    return maps if finite else Broken(NOT_FINITE)
+    return maps if is_finite((prediction, *stacks.values())) else Broken(NOT_FINITE)
+
+
+def is_finite(arrays: Iterable[Array]) -> bool:
+    """Return whether all numbers are finite."""
+    return all(np.isfinite(array).all() for array in arrays)

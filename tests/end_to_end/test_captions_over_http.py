@@ -380,7 +380,7 @@ def test_the_document_knows_images_to_generate_from_and_its_examples_are_answere
     [
         ({"method": "rollout"}, "method rollout: needs maps of tokens onto themselves"),
         ({"method": "norm"}, "method norm: needs values that are joined by one projection and added"),
-        ({"method": "relevance"}, "method relevance: needs a class or token to explain"),
+        ({"method": "relevance"}, "method relevance: needs a gradient through attention"),
         ({"kind": "encoder"}, "kind: this model has cross, given encoder"),
         ({"queries": "cls"}, "queries: cls needs a class token"),
         ({"queries": 6}, "queries: must be from -4 to 3, given 6"),

@@ -135,6 +135,9 @@ MAKERS: Mapping[str, Callable[[], bytes]] = {
     "samples": lambda: mixes.document(mixes.DATES + "/generate", inputs=[TEXT] * 32, temperature=1.0, top_p=0.9),
     "maps of generated": lambda: _generated(8, layers="all", heads="all", format="npz"),
     "maps of generated, json": lambda: _generated(8, layers="all", heads="all", digits=3),
+    "libra": lambda: form("/attention", _scans(32), method="libra", layers="all", target="0,1,2,3,4,5,6,7,8,9"),
+    "integrated": lambda: form("/attention", _scans(32), method="integrated", target="0,1,2,3"),
+    "integrated of generated": lambda: _generated(32, method="integrated"),
     "relevance of generated": lambda: _generated(32, method="relevance"),
     "matrix": lambda: _generated(1, kind="cross", format="png", layers="all"),
 }

@@ -24,8 +24,17 @@ JSON = "application/json"
 MARK = "kestrel7c1f"
 """A word that hostile requests hold, and that no refusal may repeat."""
 
-GOOD = {"classify": 40.0, "generate": 20, "rollout": 10, "stream": 8, "several": 6, "beams": 4, "relevance": 2}
-ATTENTION = {"rollout": 3.0, "relevance": 1, "maps": 1, "generated maps": 1}
+GOOD = {
+    "classify": 40.0,
+    "generate": 20,
+    "rollout": 10,
+    "stream": 8,
+    "several": 6,
+    "beams": 4,
+    "relevance": 2,
+    "libra": 2,
+}
+ATTENTION = {"rollout": 3.0, "relevance": 1, "libra": 1, "integrated": 0.5, "maps": 1, "generated maps": 1}
 MIXED = {
     **{name: weight * 0.75 for name, weight in GOOD.items()},
     **{name: 5 * weight / 6 for name, weight in ATTENTION.items()},
@@ -98,6 +107,8 @@ HOSTILE = [
     document(DATES + "/generate", inputs=[MARK] * 33),
     document(DATES + "/generate", inputs={MARK: MARK}),
     document(DATES + "/attention", inputs="x", attention={"layers": list(range(5000))}),
+    document(DATES + "/attention", inputs="x", attention={"method": "integrated", "steps": 10**9}),
+    document(DATES + "/attention", inputs="x", attention={"method": "libra", "against": {"text": MARK}}),
     document(DIGITS + "/classify", images=[MARK]),
     document(f"/v1/models/{MARK}/generate", inputs="x"),
     request("GET", f"/{MARK}"),
@@ -112,7 +123,18 @@ def _hostile(chance: random.Random) -> Case:
 
 
 def _cancelled(chance: random.Random) -> Case:
-    kinds = ("classify", "several", "generate", "beams", "stream", "maps", "relevance", "hostile")
+    kinds = (
+        "classify",
+        "several",
+        "generate",
+        "beams",
+        "stream",
+        "maps",
+        "relevance",
+        "libra",
+        "integrated",
+        "hostile",
+    )
     return Case("cancelled", MAKERS[chance.choice(kinds)](chance).request, leaves=chance.expovariate(200))
 
 
@@ -138,6 +160,8 @@ MAKERS = {
     "several": _several,
     "rollout": lambda chance: Case("rollout", image("/classify?attention=rollout", scan(chance))),
     "relevance": lambda chance: Case("relevance", image("/attention?method=relevance", scan(chance))),
+    "libra": lambda chance: Case("libra", image("/classify?attention=libra", scan(chance))),
+    "integrated": lambda chance: Case("integrated", image("/attention?method=integrated&steps=4", scan(chance))),
     "maps": lambda chance: Case("maps", image("/attention?layers=all&heads=all&queries=all&digits=3", scan(chance))),
     "generate": lambda chance: Case("generate", document(DATES + "/generate", inputs=text(chance))),
     "beams": lambda chance: Case("beams", document(DATES + "/generate", inputs=text(chance), num_beams=4)),

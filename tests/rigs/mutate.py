@@ -106,6 +106,8 @@ DOCUMENTS = [
         {"inputs": ["3/23/21", MARK], "temperature": 0.5, "top_k": 3, "top_p": 0.9, "seed": 1},
         {"inputs": MARK, "attention": {"method": "raw", "layers": "all", "heads": [0, 1], "queries": "0:2"}},
         {"inputs": "1", "attention": {"method": "relevance", "kind": "cross", "target": 0, "digits": 3}},
+        {"inputs": "1", "attention": {"method": "libra", "against": {"text": "1"}, "target": [0]}},
+        {"inputs": "1", "attention": {"method": "integrated", "steps": 2, "baseline": "zero", "target": [0]}},
         {"inputs": "1", "stream": True},
     )
 ]
@@ -114,6 +116,7 @@ NAMES = sorted(
     | GenerateOptions.model_fields.keys()
     | ClassifyOptions.model_fields.keys()
     | AttentionOptions.model_fields.keys()
+    | {"label", "index", "token", "text", "id"}
 )
 WORDS = [
     "all",
@@ -123,6 +126,9 @@ WORDS = [
     "rollout",
     "norm",
     "relevance",
+    "libra",
+    "integrated",
+    "best",
     "cross",
     "encoder",
     "json",

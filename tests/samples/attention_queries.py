@@ -2,37 +2,103 @@
 
 from dataclasses import replace
 
-from contract.manifest import Kind, Port
+from contract.manifest import BASELINE, GRAPH_METHODS, File, Generation, Graph, Kind, Port, TextRule
 from service.explanations.query import resolve
 from service.options import AttentionOptions, parse
 from service.repository.graph_controls import controls_of, read_maps
 from tests.samples.small_manifest import manifest_of
 
 LAYERS, HEADS, TOKENS = 3, 2, 5
+GRADIENTS = ("relevance", "libra", "integrated")
 
 
 def vit(*methods):
     """Return the manifest of a Vision Transformer of 2 x 2 patches and a class token, with these methods or all."""
     kind = Kind(
         kind="encoder", maps=("a.0", "a.1", "a.2"), heads=HEADS, query="image", key="image", normalized=True,
-        methods=methods or ("raw", "rollout", "norm", "relevance"), prefix=1, grid=(2, 2),
+        methods=methods or (*GRAPH_METHODS, *GRADIENTS), prefix=1, grid=(2, 2),
     )  # fmt: skip
-    manifest = manifest_of(attention=(kind,))
-    logits = Port(name="logits", dtype="float32", axes=("batch", 3))
-    graph = manifest.graphs["attention"].model_copy(update={"outputs": (logits,)})
-    return manifest.model_copy(update={"graphs": {**manifest.graphs, "attention": graph}})
+    manifest = manifest_of(attention=(kind,), labels=("cat", "cow", "3"))
+    return manifest.model_copy(update={"graphs": graphs("logits", 3, "pixels", LAYERS, ["encoder"])})
 
 
-def translator():
-    """Return the manifest of an encoder and decoder of two layers."""
-    axes = {"encoder": ("source", "source"), "decoder": ("target", "target_input"), "cross": ("target", "source")}
+def embedder(pooled="all", prefix=1):
+    """Return the manifest of a model that embeds texts by the mean of all rows, or by the first one."""
+    kind = (
+        vit()
+        .attention[0]
+        .model_copy(update={"query": "source", "key": "source", "grid": None, "pooled": pooled, "prefix": prefix})
+    )
     return manifest_of(
+        task="feature-extraction",
+        image=None,
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=8, mask=1, padding=0),
+        files=(TOKENIZER,),
+        attention=(kind,),
+        graphs=graphs("embeddings", 4, "source", LAYERS, ["encoder"]),
+    )
+
+
+def continuer():
+    """Return the manifest of a decoder alone, of three layers, with a vocabulary of ten tokens and one for padding."""
+    kind = (
+        vit()
+        .attention[0]
+        .model_copy(update={"kind": "decoder", "query": "target", "key": "target_input", "grid": None, "prefix": 0})
+    )
+    made = graphs("logits", 10, "target", LAYERS, ["decoder"], "target")
+    return manifest_of(
+        task="text-generation",
+        image=None,
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=8, padding=9),
+        files=(TOKENIZER,),
+        attention=(kind,),
+        generation=Generation(start=None, end=2, max_new_tokens=6, caches=(), memory=()),
+        graphs=made
+        | {role: made["predict"].model_copy(update={"file": f"{role}.onnx"}) for role in ("encode", "decode")},
+    )
+
+
+TOKENIZER = File(file="tokenizer.json", sha256="0" * 64, bytes=1)
+
+
+def graphs(answer, width, given, layers, kinds, *axes):
+    """Return the graphs of every role that explains, with the outputs and inputs that queries look at."""
+    port = Port(name=answer, dtype="float32", axes=("batch", *axes, width))
+    biases = Port(name="biases", dtype="float32", axes=("batch", layers))
+    score = Port(name="score", dtype="float32", axes=("batch",))
+    found = tuple(Port(name=kind, dtype="float32", axes=("batch", "key")) for kind in kinds)
+    blank = Port(name=f"{BASELINE}{given}", dtype="int64", axes=("batch", given))
+    outputs = {
+        "predict": (port,), "attention": (port,), "relevance": (port, *found),
+        "libra": (port, *found, biases, score), "integrated": (*found, score),
+    }  # fmt: skip
+    return {
+        role: Graph(file=f"{role}.onnx", sha256="0" * 64, bytes=1, inputs=(blank,), outputs=ports)
+        for role, ports in outputs.items()
+    }
+
+
+def translator(**changes):
+    """Return the manifest of an encoder and decoder of two layers, with a vocabulary of ten tokens."""
+    axes = {"encoder": ("source", "source"), "decoder": ("target", "target_input"), "cross": ("target", "source")}
+    own = {
+        "encoder": ("raw", "rollout", "norm"),
+        "decoder": ("raw", "rollout", "norm", *GRADIENTS),
+        "cross": ("raw", "norm", *GRADIENTS),
+    }
+    return manifest_of(
+        graphs=graphs("logits", 10, "source", 1, ["cross", "decoder"], "target"),
         task="text2text-generation",
+        image=None,
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=8),
+        files=(TOKENIZER,),
         attention=tuple(
             Kind(kind=kind, maps=("a.0", "a.1"), heads=HEADS, query=query, key=key, normalized=True,
-                 methods=("raw", "norm") if kind == "cross" else ("raw", "rollout", "norm"))
+                 methods=own[kind])
             for kind, (query, key) in axes.items()
         ),
+        **changes,
     )  # fmt: skip
 
 

@@ -43,6 +43,14 @@ DIGITS = {
     ),
     "prefix": (put("attention.0.prefix", 2), "must have prefix and grid of 50 tokens together, given 51"),
     "negative prefix": (put("attention.0.prefix", -1), "must have a prefix of 0 or more, given -1"),
+    "a graph without its method": (
+        put("attention.0.methods", ["raw", "rollout", "norm", "relevance", "integrated"]),
+        "must have a graph of libra exactly if some kind has the method",
+    ),
+    "task of a score": (
+        all_of(put("task", "feature-extraction"), put("labels", [])),
+        "must have a task whose scores the graph of relevance explains, given feature-extraction",
+    ),
     "port": (put("graphs.predict.inputs.0.axes", ["batch", 28, 28, 3]), "has a port pixels of predict that is not"),
     "type of a port": (put("graphs.predict.outputs.0.dtype", "int64"), "has a port logits of predict that is not"),
 }
@@ -50,11 +58,15 @@ DATES = {
     "start token": (put("generation.start", 75), "must have tokens from 0 to 74, given 75 for start"),
     "end token": (put("generation.end", 99), "must have tokens from 0 to 74, given 99 for end"),
     "type of a token": (put("generation.end", "2"), "is no manifest of this version: generation.end"),
-    "padding of sources": (put("text.padding", 75), "must name a padding token that tokenizer.json holds, given 75"),
-    "mask of sources": (put("text.mask", -1), "must name a mask token that tokenizer.json holds, given -1"),
-    "padding of targets": (put("generation.padding", 75), "must have tokens from 0 to 74, given 75 for padding"),
     "forced token": (put("generation.forced_last", 75), "must have tokens from 0 to 74, given 75 for forced_last"),
     "suppressed token": (put("generation.suppressed", [3, 75]), "must have tokens from 0 to 74, given 75 for supp"),
+    "padding": (put("text.padding", 75), "must have tokens from 0 to 74, given 75 for padding"),
+    "padding of targets": (put("generation.padding", 80), "must have tokens from 0 to 74, given 80 for padding"),
+    "mask": (put("text.mask", 75), "must have tokens from 0 to 74, given 75 for mask"),
+    "kind of a method": (
+        put("attention.2.methods", ["raw", "norm", "relevance", "integrated"]),
+        "must have libra of the kinds that its graph returns, given others",
+    ),
     "length of targets": (put("generation.max_new_tokens", 2000), "cannot answer: SessionError"),
     "length of sources": (put("text.max_tokens", 5000), "cannot answer: SessionError"),
     "caches": (put("generation.caches", lambda caches: caches[:1]), CACHES),

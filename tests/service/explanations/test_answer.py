@@ -2,13 +2,18 @@
 
 import base64
 import io
+from dataclasses import replace
 
 import numpy as np
 import orjson
 import pytest
+from PIL import Image
 
-from service.explanations.answer import AttentionAnswer, npz, quantized
-from tests.samples.attention_queries import TOKENS, query_of, read
+from contract.manifest import Recommendation
+from service.explanations import drawing
+from service.explanations.answer import AttentionAnswer, AttentionMap, npz, quantized
+from service.inputs.model_input import Picture, Token
+from tests.samples.attention_queries import TOKENS, embedder, query_of, read, vit
 
 
 def drawn(low, high, seed=0):
@@ -49,6 +54,84 @@ def test_bytes_of_values_that_are_not_negative_have_a_scale_alone(low, high):
     assert given.keys() == {"scale"}
     assert given["scale"] == max(float(values.max()), 1e-30) / 255
     assert np.array_equal(packed, (values / given["scale"]).round())
+
+
+def signed_map(query, values=(0.5, -1.25, 0.0, 2.0, -0.125), **entry):
+    """A signed map with one row for the whole answer."""
+    given = {"heads": "sum", "layer": 0, "signed": True, "target": {"index": 1, "label": "cow"}, **entry}
+    return AttentionMap(query.kinds[0].kind, given, np.array([[values]], np.float32), None)
+
+
+def test_a_row_that_stands_for_the_answer_is_shown_in_every_form():
+    query = query_of(method="libra")
+    shown = signed_map(query)
+    answer = AttentionAnswer(query, [shown], Picture(np.zeros((4, 4, 1), np.uint8), (0, 0, 4, 4), 4, 4))
+    assert answer.json()["maps"][0]["values"].tolist() == shown.values.tolist()
+    packed = replace(query, options=query.options.model_copy(update={"dtype": "uint8"}), form="npz")
+    arrays = np.load(io.BytesIO(npz({}, [replace(answer, query=packed)])))
+    (entry,) = orjson.loads(bytes(arrays["meta"]))["results"][0]["attention"]["maps"]
+    found = arrays[entry["array"]] * entry["scale"] + entry["offset"]
+    assert np.abs(found - shown.values).max() <= entry["scale"] / 2
+    assert found[0, 0, 2] == 0
+    assert Image.open(io.BytesIO(answer.png(np.zeros((4, 4, 3), np.uint8), 10**6))).size == (4, 4)
+
+
+def test_signed_maps_are_drawn_as_such_under_a_title_that_says_what_is_explained(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(drawing, "overlay", lambda image, box, panels, *rest: drawn.extend(panels) or b"")
+    monkeypatch.setattr(drawing, "matrix", lambda panels, queries, keys, *rest: drawn.extend([*panels, queries]) or b"")
+    query = query_of(method="libra")
+    picture = Picture(np.zeros((4, 4, 1), np.uint8), (0, 0, 4, 4), 4, 4)
+    maps = [signed_map(query), signed_map(query, layer=2, against={"index": 2, "label": "3"})]
+    AttentionAnswer(query, maps, picture).png(np.zeros((4, 4, 3), np.uint8), 10**6)
+    assert [panel.title for panel in drawn] == ["libra of cow", "libra, layer 2 of cow against 3"]
+    assert all(panel.signed for panel in drawn)
+    assert drawn[0].values.tolist() == [[-1.25, 0.0], [2.0, -0.125]]
+    drawn.clear()
+    query = query_of(embedder(), method="libra", against={"text": "a"})
+    tokens = [Token(index, f"t{index}", (index, index + 1)) for index in range(5)]
+    one = signed_map(query)
+    named = {name: value for name, value in one.entry.items() if name != "target"}
+    AttentionAnswer(query, [replace(one, entry=named)], axes={"source": tokens}).png(None, 10**6)
+    (panel, queries) = drawn
+    assert (panel.title, panel.signed, queries) == ("libra, encoder", True, ["all"])
+
+
+def test_words_get_the_signed_sum_of_their_tokens_and_a_row_for_the_answer_stays():
+    query = query_of(embedder(), method="libra", against={"text": "a"}, merge="words")
+    spans = [None, (0, 2), (2, 4), (5, 6), None]
+    tokens = [Token(index, "t", span) for index, span in enumerate(spans)]
+    answer = AttentionAnswer(query, [signed_map(query)], axes={"source": tokens}, texts={"source": ["abcd e"]})
+    (shown,) = answer.json()["maps"]
+    assert shown["values"].tolist() == [[[0.5, -1.25, 2.0, -0.125]]]
+    assert shown["shape"] == [1, 1, 4]
+
+
+def test_the_other_side_of_two_embeddings_is_an_answer_of_the_same_frame():
+    query = query_of(embedder(), method="libra", against={"text": "a"}, sides="both")
+    tokens = [[Token(0, text, (0, 1))] for text in "ab"]
+    own, other = (
+        AttentionAnswer(query, [signed_map(query, [value])], axes={"source": one})
+        for value, one in zip((0.5, -0.25), tokens, strict=True)
+    )
+    shown = replace(own, opposite=other).json()
+    assert shown["against"].keys() == shown.keys() - {"against"}
+    assert shown["against"]["maps"][0]["values"].tolist() == [[[-0.25]]]
+    assert shown["against"]["tokens"]["source"][0]["text"] == "b"
+    arrays = np.load(io.BytesIO(npz({}, [replace(own, opposite=other)])))
+    meta = orjson.loads(bytes(arrays["meta"]))["results"][0]["attention"]
+    assert arrays[meta["against"]["maps"][0]["array"]].tolist() == [[[-0.25]]]
+    assert arrays[meta["maps"][0]["array"]].tolist() == [[[0.5]]]
+
+
+def test_an_answer_by_the_best_method_says_which_and_by_what_measure():
+    best = Recommendation(method="libra", measure="deletion area", values={"libra": 0.1, "raw": 0.4})
+    query = query_of(vit().model_copy(update={"best": best}), method="best")
+    shown = AttentionAnswer(query, [signed_map(query)]).json()
+    assert (shown["method"], shown["best"]["measure"], shown["best"]["values"]) == (
+        "libra", "deletion area", {"libra": 0.1, "raw": 0.4},
+    )  # fmt: skip
+    assert "best" not in AttentionAnswer(query_of(method="libra"), [signed_map(query)]).json()
 
 
 def test_signed_values_come_back_from_base64_and_from_npz():

@@ -5,9 +5,10 @@ import orjson
 import pytest
 
 from service.errors import TooLarge
-from service.explanations.answer import AttentionAnswer, npz
-from service.explanations.answer_size import answer_bytes, check_size
-from tests.samples.attention_queries import HEADS, LAYERS, TOKENS, query_of, read, vit
+from service.explanations.answer import AttentionAnswer, AttentionMap, npz
+from service.explanations.answer_size import answer_bytes, check_picture, check_size
+from service.inputs.model_input import Picture
+from tests.samples.attention_queries import HEADS, LAYERS, TOKENS, continuer, query_of, read, translator, vit
 
 
 @pytest.mark.parametrize("options", [{}, {"layers": "all", "heads": "all", "queries": "all"}, {"method": "rollout"}])
@@ -60,6 +61,39 @@ def test_the_estimated_size_of_an_npz_is_that_of_its_bytes(dtype, tokens):
     stack = np.random.default_rng(0).random((HEADS, LAYERS, tokens, tokens), np.float32)
     size = len(npz({}, [AttentionAnswer(query, read(stack, query, image=tokens), axes={})]))
     assert size <= answer_bytes(query, {"image": tokens}) <= size + LAYERS * 384
+
+
+@pytest.mark.parametrize("method", ["libra", "integrated"])
+@pytest.mark.parametrize("digits", [1, 9])
+def test_the_estimated_size_counts_how_signed_values_add_up(method, digits):
+    query = query_of(translator(), method=method, digits=digits, kind="decoder", against={"token": 3})
+    number = -1234.567890123456
+    figures = {
+        "position": 10, "token": 99999, "text": "a" * 20, "against": {"token": 99999, "text": "b" * 20},
+        "conserved": {"tokens": number, "biases": number, "score": number, "precision": "fp32"},
+        "completeness": {"tokens": number, "score": number, "baseline": number, "error": number},
+        "parts": {name: {"sum": number, "share": 0.12345678901234567} for name in ("source", "prefix", "start")},
+    }  # fmt: skip
+    count, keys = 11, 11
+    entry = {"name": "decoder", "kind": "decoder", "heads": "sum", "signed": True, "targets": [figures] * count}
+    values = np.full((1, count, keys), -999.123456789, np.float32)
+    answer = AttentionAnswer(query, [AttentionMap(query.kinds[0].kind, entry, values, tuple(range(count)))])
+    size = len(orjson.dumps(answer.json(), option=orjson.OPT_SERIALIZE_NUMPY))
+    lengths = {"source": 4, "target": count, "target_input": keys}
+    assert size <= answer_bytes(query, lengths, query.count_targets(count)) <= 2.5 * size
+
+
+def test_a_picture_of_generated_tokens_has_a_panel_a_layer_and_one_of_classes_a_panel_a_target():
+    lengths = {"target": 12, "target_input": 12, "image": TOKENS}
+    layers = query_of(continuer(), method="libra", layers="all").in_form("png")
+    check_picture(layers, lengths, None, 12, 10**7)
+    with pytest.raises(TooLarge, match="png: at most 100 pixels"):
+        check_picture(layers, lengths, None, 12, 100)
+    picture = Picture(np.zeros((4, 4, 1), np.uint8), (0, 0, 4, 4), 4, 4)
+    several = query_of(method="libra", target="0,1,2", layers="all").in_form("png")
+    check_picture(several, lengths, picture, 3, 10**7)
+    with pytest.raises(TooLarge, match="png: at most 144 panels, given 150"):
+        check_picture(several, lengths, picture, 50, 10**7)
 
 
 def test_an_answer_past_the_limit_is_refused_with_both_sizes():

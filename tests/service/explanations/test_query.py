@@ -2,10 +2,11 @@
 
 import pytest
 
+from contract.manifest import Recommendation
 from service.errors import Unacceptable
 from service.explanations.query import resolve, select
 from service.options import AttentionOptions, parse
-from tests.samples.attention_queries import query_of, translator, vit
+from tests.samples.attention_queries import LAYERS, TOKENS, embedder, graphs, query_of, translator, vit
 
 
 @pytest.mark.parametrize(
@@ -16,6 +17,13 @@ from tests.samples.attention_queries import query_of, translator, vit
         ({"layers": "3:9"}, "layers: a range must hold some of the 3"),
         ({"queries": "banana"}, "queries: must be 'all', 'cls', an index"),
         ({"queries": []}, "queries: must be"),
+        ({"method": "libra", "layers": 3}, "layers: must be from -3 to 2, given 3"),
+        ({"method": "integrated", "layers": 0}, "layers: integrated gradients are of the input, leave it out"),
+        ({"method": "libra", "queries": "all"}, "queries: libra has one row, the answer's, leave it out"),
+        ({"method": "integrated", "queries": 0}, "queries: integrated has one row"),
+        ({"method": "libra", "heads": "mean"}, "heads: libra is of the sum over all heads, leave it out"),
+        ({"method": "libra", "steps": True}, "steps: is read off cross"),
+        ({"method": "best"}, "method best: no method was measured on this model; it serves raw, rollout, norm, relev"),
         ({"heads": "median"}, "heads: must be 'all', 'mean', 'max', 'min'"),
         ({"layers": [0, 1, 0]}, "layers: each may be given once"),
         ({"layers": [0, -3]}, "layers: each may be given once"),
@@ -27,7 +35,7 @@ from tests.samples.attention_queries import query_of, translator, vit
         ({"digits": 10}, "digits: Input should be less than or equal to 9, given 10"),
         ({"kind": "cross"}, "kind: this model has encoder, given cross"),
         ({"method": "guess"}, "method: Input should be 'raw', 'rollout'"),
-        ({"target": 3}, "target: is for relevance"),
+        ({"target": 3}, "target: is for relevance, libra and integrated"),
         ({"method": "relevance", "target": [1.5]}, "target: must be 1 to 256 indices or labels"),
         ({"method": "relevance", "target": 5}, "target: must be from 0 to 2 or a label, given another"),
         ({"method": "relevance", "target": "-1"}, "target: must be from 0 to 2 or a label"),
@@ -55,12 +63,12 @@ from tests.samples.attention_queries import query_of, translator, vit
         ({"steps": True}, "steps: is read off cross"),
         ({"align": "input"}, "align: is for raw, rollout and norm of generated tokens"),
         ({"merge": "words"}, "merge: is for texts"),
-        ({"evaluate": "erosion"}, "evaluate: must be some of deletion, insertion"),
+        ({"evaluate": "erosion"}, "evaluate: must be some of deletion, insertion, compare"),
         ({"evaluate": "deletion,deletion"}, "evaluate: must be some of"),
         ({"format": "bmp"}, "format: Input should be 'json', 'npz' or 'png'"),
         ({"opacity": 1.5}, "opacity: Input should be less than or equal to 1"),
         ({"colormap": "jet"}, "colormap: Input should be 'viridis'"),
-        ({"colour": "red"}, "options: unknown option; known are align, colormap"),
+        ({"colour": "red"}, "options: unknown option; known are against, align, baseline, colormap"),
     ],
 )
 def test_what_the_model_cannot_show_is_refused_with_the_reason(options, words):
@@ -73,7 +81,9 @@ def test_what_the_model_cannot_show_is_refused_with_the_reason(options, words):
     [
         ("rollout", "needs maps of tokens onto themselves whose rows sum to one"),
         ("norm", "needs values that are joined by one projection"),
-        ("relevance", "needs a class or token to explain"),
+        ("relevance", "needs a gradient through attention, which hard choices have not"),
+        ("libra", "needs states that enter layers that attend"),
+        ("integrated", "needs a gradient, which hard choices have not"),
     ],
 )
 def test_a_method_that_the_model_cannot_serve_is_refused_with_the_reason_and_those_it_serves(method, reason):
@@ -108,6 +118,86 @@ def test_digits_are_an_index_wherever_they_are_written_and_another_string_is_a_l
 def test_the_class_token_is_refused_where_there_is_none():
     with pytest.raises(Unacceptable, match="queries: cls needs a class token"):
         query_of(translator(), queries="cls")
+
+
+def test_the_best_method_is_the_one_that_was_measured_and_its_options_are_those_it_has():
+    found = Recommendation(method="libra", measure="deletion area", values={"libra": 0.1, "raw": 0.4})
+    model = vit().model_copy(update={"best": found})
+    query = query_of(model, method="best", target="cow", layers=1)
+    assert (query.method, query.best, query.targets, query.kinds[0].layers) == ("libra", found, (1,), (1,))
+    assert query_of(model, method="libra").best is None
+    with pytest.raises(Unacceptable, match="heads: libra is of the sum"):
+        query_of(model, method="best", heads="max")
+
+
+def test_libra_is_at_the_first_of_the_states_that_its_graph_has_unless_others_are_asked_for():
+    model = vit()
+    assert query_of(model, method="libra").kinds[0].layers == (0,)
+    assert query_of(model, method="libra", layers=[2, 0]).kinds[0].layers == (2, 0)
+    fewer = model.model_copy(update={"graphs": graphs("logits", 3, "pixels", 2, ["encoder"])})
+    assert query_of(fewer, method="libra", layers="all").kinds[0].layers == (0, 1)
+    with pytest.raises(Unacceptable, match="layers: must be from -2 to 1, given 2"):
+        query_of(fewer, method="libra", layers=2)
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [("relevance", "is through all of them"), ("libra", "is of the input"), ("integrated", "are of the input")],
+)
+def test_an_encoder_decoder_has_no_layers_to_choose_for_what_explains_a_score(method, words):
+    with pytest.raises(Unacceptable, match=f"layers: .*{words}"):
+        query_of(translator(), method=method, layers=0)
+    with pytest.raises(Unacceptable, match="queries: are the targets' own"):
+        query_of(translator(), method=method, queries=0)
+
+
+def test_eight_bit_weights_are_told_of_the_export_that_explains_them():
+    left_out = {"libra": "left out: 8-bit weights have no gradient"}
+    eight = vit("raw").model_copy(update={"precision": "int8", "verified": left_out})
+    with pytest.raises(Unacceptable, match=r"method libra: needs the graph in floats, .* --explain float; this model"):
+        query_of(eight, method="libra")
+    explained = vit().model_copy(update={"precision": "int8", "explained": "fp32"})
+    assert query_of(explained, method="libra").method == "libra"
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "summarized"),
+    [
+        (vit(), {"method": "libra"}, True),
+        (vit(), {"method": "relevance"}, False),
+        (vit(), {}, False),
+        (translator(), {"method": "libra"}, False),
+        (embedder(), {"method": "relevance", "against": {"text": "a"}}, True),
+        (embedder(), {"method": "relevance", "against": {"text": "a"}, "queries": [1, 2]}, False),
+        (embedder("first"), {"method": "relevance", "against": {"text": "a"}}, False),
+        (embedder("first"), {"method": "libra", "against": {"text": "a"}}, True),
+        (embedder(), {"method": "rollout"}, False),
+    ],
+)
+def test_one_row_stands_for_the_answer_where_no_token_is_explained_and_no_row_is_asked_for(model, options, summarized):
+    query = query_of(model, **options)
+    assert query.summarized == summarized
+    if summarized:
+        assert query.count_rows(query.kinds[0], {"source": 7, "image": 7}) == 1
+
+
+def test_maps_rows_and_runs_are_counted_by_method():
+    lengths = {"image": TOKENS, "source": 4, "target": 3, "target_input": 3}
+    libra = query_of(method="libra", layers="all", target="0,1")
+    assert libra.count_maps(libra.kinds[0], libra.count_targets(1)) == 2 * LAYERS
+    path = query_of(method="integrated", steps=5)
+    assert (path.points, path.runs, query_of(method="integrated").runs, libra.runs) == (5, 7, 18, 1)
+    several = query_of(method="relevance", queries="all")
+    assert several.count_rows(several.kinds[0], lengths) == TOKENS
+    tokens = query_of(translator(), method="libra", kind="cross")
+    assert (tokens.count_targets(3), tokens.count_rows(tokens.kinds[0], lengths)) == (3, 1)
+
+
+def test_steps_of_a_stream_are_not_the_points_of_a_path():
+    for options, streams in (({"steps": True}, True), ({"steps": "1"}, True), ({"steps": "0"}, False), ({}, False)):
+        assert query_of(translator(), kind="cross", **options).streams_steps == streams
+    path = query_of(translator(), method="integrated", steps="1")
+    assert (path.streams_steps, path.points) == (False, 1)
 
 
 def test_select_counts_negative_indices_from_the_end():

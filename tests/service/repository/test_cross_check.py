@@ -3,8 +3,10 @@
 import json
 import shutil
 
-from service.repository.cross_check import _is_quotient
+from service.explanations.score import GRADIENT_METHODS
+from service.repository.cross_check import _faults_of_method, _is_quotient
 from tests.conftest import start
+from tests.samples.attention_queries import vit
 from tests.samples.changed_artifacts import edit
 from tests.samples.wrong_manifests import DATES, DIGITS, all_of, put
 
@@ -31,3 +33,14 @@ def test_a_grid_is_as_many_whole_patches_of_some_size_as_fit():
     for pixels in range(1, 120):
         counts = {pixels // side for side in range(1, pixels + 1)}
         assert {count for count in range(-2, pixels + 3) if _is_quotient(count, pixels)} == counts
+
+
+def test_a_method_needs_its_graph_and_a_graph_its_method():
+    whole = vit()
+    for method in GRADIENT_METHODS:
+        without = {role: graph for role, graph in whole.graphs.items() if role != method}
+        unlisted = vit(*(one for one in GRADIENT_METHODS if one != method))
+        for manifest in (whole.model_copy(update={"graphs": without}), unlisted):
+            faults = list(_faults_of_method(manifest, method))
+            assert faults == [f"must have a graph of {method} exactly if some kind has the method"]
+        assert not list(_faults_of_method(vit("raw").model_copy(update={"graphs": without}), method))

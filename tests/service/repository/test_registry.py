@@ -12,8 +12,9 @@ from service.explanations.query import Target, resolve
 from service.inputs.model_input import Picture
 from service.options import AttentionOptions, parse
 from service.repository import registry
+from service.repository.gradients import explain_scores
 from service.repository.registry import Registry, load
-from service.repository.served_model import RELEVANCE_SHARE
+from service.repository.served_model import GRADIENT_SHARE
 from service.runtime.device import Device
 from service.runtime.memory import Growth
 from service.runtime.session import Session
@@ -81,7 +82,7 @@ async def test_a_batch_of_relevance_is_smaller_than_one_of_other_maps(artifacts)
     served = models["digits"]
     item = served.inputs.image_input(Picture(np.zeros((28, 28, 1), np.uint8), (0, 0, 28, 28), 28, 28))
     query = resolve(parse(AttentionOptions, {"method": "relevance"}, strings=False), served.manifest)
-    most = settings.batch_map_bytes // RELEVANCE_SHARE // served.map_bytes(item.lengths)
+    most = settings.batch_map_bytes // GRADIENT_SHARE // served.map_bytes(item.lengths)
     sizes, run = [], served.sessions["relevance"].run
 
     def noted(feed):
@@ -89,7 +90,7 @@ async def test_a_batch_of_relevance_is_smaller_than_one_of_other_maps(artifacts)
         return run(feed)
 
     served.sessions["relevance"].run = noted
-    await served.relevance(item, query, [Target(0, (0,))] * 2 * most, "interactive")
+    await explain_scores(served, item, query, [Target(0, (0,))] * 2 * most, "interactive")
     assert max(sizes) == most
     await models.close()
     device.close()

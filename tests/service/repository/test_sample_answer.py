@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from contract.artifact import read_artifact
+from service.explanations.score import baselines_of
 from service.repository import sample_answer
 from service.repository.sample_answer import answer_sample
 from service.repository.tasks import TASKS
@@ -31,8 +32,8 @@ def test_a_sound_model_runs_every_role_and_shows_every_method(served, monkeypatc
             monkeypatch.setattr(session, function.__name__, noted)
     answer_sample(served)
     assert ran == served.sessions.keys()
-    methods = {method for kind in served.manifest.attention for method in kind.methods}
-    assert sorted(shown) == sorted(methods)
+    assert set(shown) == {method for kind in served.manifest.attention for method in kind.methods}
+    assert shown.count("integrated") == len(baselines_of(served.manifest))
 
 
 def test_methods_are_left_out_once_it_took_long_enough(served, monkeypatch):

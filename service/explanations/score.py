@@ -1,0 +1,172 @@
+"""The score that a gradient method explains, and from which baseline: what a request may ask of which model.
+
+A score is the logit of a class or token, that logit less another's, or the cosine of two embeddings.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias, get_args
+
+from contract.manifest import GradientMethod, Manifest, Method
+from service.errors import Unacceptable
+from service.options import DEFAULT_STEPS, MOST_STEPS, MOST_TARGETS, Against, AttentionOptions, Baseline
+
+Explains: TypeAlias = Literal["class", "token", "embedding"]
+"""What an answer is made of, and so what a score is of."""
+TokenOf: TypeAlias = Callable[[str], int | None]
+"""Returns the token of a text, or None for a text that is not exactly one."""
+
+CLASSIFICATION_TASKS = ("image-classification", "text-classification")
+"""Tasks that answer with classes."""
+GRADIENT_METHODS: tuple[GradientMethod, ...] = get_args(GradientMethod)
+SIGNED_METHODS: tuple[Method, ...] = ("libra", "integrated")
+"""Methods that give a token a signed share of a score."""
+EXPLAINING = "relevance, libra and integrated"
+AGAINST: dict[Explains, tuple[str, ...]] = {"class": ("label", "index"), "token": ("token", "text")}
+"""What `against` may hold; for embeddings that depends on what the model takes."""
+DIGITS = re.compile(r"[0-9]{1,9}")
+
+
+def explains(manifest: Manifest) -> Explains:
+    """Return what a score of a model is of."""
+    if manifest.task in CLASSIFICATION_TASKS:
+        return "class"
+    return "embedding" if manifest.task == "feature-extraction" else "token"
+
+
+def baselines_of(manifest: Manifest) -> list[Baseline]:
+    """Return the baselines that integrated gradients of a model can start from, the default first; none without them.
+
+    Tokens are replaced on both sides of an encoder-decoder. Targets with a tokenizer of their own need a padding token.
+    """
+    if not any("integrated" in kind.methods for kind in manifest.attention):
+        return []
+    text, generation = manifest.text, manifest.generation
+    replaceable = not (generation and generation.tokenizer) or generation.padding is not None
+    has: dict[Baseline, bool] = {
+        "empty": manifest.image is not None and replaceable,
+        "mask": text is not None and text.mask is not None and replaceable,
+        "padding": text is not None and text.padding is not None and replaceable,
+        "zero": True,
+    }
+    return [name for name, there in has.items() if there]
+
+
+def targets_of(options: AttentionOptions, manifest: Manifest) -> tuple[int, ...] | None:
+    """Return targets as numbers. A string is an index, a label, or some of both with commas between.
+
+    Digits are an index, in a query, a form and JSON alike. A query has no types, so they cannot mean a label there and
+    an index in JSON. A label of digits is asked for by its index.
+    """
+    if options.target is None:
+        return None
+    classes = explains(manifest) == "class"
+    labels = {label: index for index, label in enumerate(manifest.labels)} if classes else {}
+    most = answer_width(manifest) - 1
+    rule = f"target: must be from 0 to {most} or a label" if classes else "target: must be numbers, such as 0 or 0,3"
+    found: list[int] = []
+    for one in options.target:
+        whole = isinstance(one, int) or one in labels
+        for part in [one] if whole else [part.strip() for part in one.split(",")]:
+            if isinstance(part, int) or DIGITS.fullmatch(part):
+                found.append(int(part))
+            elif part in labels:
+                found.append(labels[part])
+            else:
+                raise Unacceptable(f"{rule}, given another")
+    if classes and not all(0 <= index <= most for index in found):
+        raise Unacceptable(f"{rule}, given another")
+    if len(found) > MOST_TARGETS or len(set(found)) < len(found):
+        raise Unacceptable(f"target: must be at most {MOST_TARGETS}, each once, given {len(found)}")
+    return tuple(found)
+
+
+def against_of(
+    options: AttentionOptions, manifest: Manifest, targets: Sequence[int] | None, token_of: TokenOf
+) -> int | None:
+    """Return the class or token that targets are explained against; None without one, and for embeddings."""
+    against, what = options.against, explains(manifest)
+    if against is None or what == "embedding":
+        return None
+    found = _number(against, manifest, token_of)
+    if what == "class" and targets is not None and found in targets:
+        raise Unacceptable(f"against: must be another class than the target, given {found} as both")
+    return found
+
+
+def _number(against: Against, manifest: Manifest, token_of: TokenOf) -> int:
+    """Return the number of a class or token."""
+    most = answer_width(manifest) - 1
+    if isinstance(against.value, int):
+        if against.value > most:
+            raise Unacceptable(f"against: must be from 0 to {most}, given {against.value}")
+        return against.value
+    if against.name == "label":
+        if against.value not in manifest.labels:
+            raise Unacceptable("against: must be a label of this model, given another")
+        return manifest.labels.index(against.value)
+    token = token_of(against.value)
+    if token is None or token > most:
+        raise Unacceptable("against: must be a text that is exactly one token of this model's answers, given another")
+    return token
+
+
+def answer_width(manifest: Manifest) -> int:
+    """Return the number of classes or tokens that a model tells apart, or of the numbers of its embeddings."""
+    return int(manifest.graphs["attention"].outputs[0].axes[-1])
+
+
+def check_score(options: AttentionOptions, method: Method, manifest: Manifest) -> None:
+    """Refuse what the method cannot explain, and options of a score that it does not have.
+
+    Raises Unacceptable with the reason.
+    """
+    if method not in GRADIENT_METHODS:
+        if options.target is not None:
+            raise Unacceptable(f"target: is for {EXPLAINING}, the other methods explain no class")
+        if options.against is not None:
+            raise Unacceptable(f"against: is for {EXPLAINING}, the other methods explain no class")
+    what = explains(manifest)
+    if what == "embedding" and method in GRADIENT_METHODS:
+        _check_embedding(options, method, manifest)
+    elif options.sides != "own":
+        raise Unacceptable(f"sides: is for embeddings, explained by {EXPLAINING}")
+    if options.against is not None and options.against.name not in (names := _names(manifest)):
+        raise Unacceptable(f"against: must be {' or '.join(names)} for {manifest.task}, given {options.against.name}")
+    _check_path(options, method, manifest)
+
+
+def _names(manifest: Manifest) -> tuple[str, ...]:
+    """Return what `against` may hold."""
+    return AGAINST.get(explains(manifest), ("image" if manifest.image else "text", "id"))
+
+
+def _check_embedding(options: AttentionOptions, method: Method, manifest: Manifest) -> None:
+    if options.target is not None:
+        raise Unacceptable("target: an embedding has no class or token; against names what it is compared with")
+    if options.against is None:
+        raise Unacceptable(
+            f"against: {method} explains what makes two embeddings alike, so it must be {' or '.join(_names(manifest))}"
+            " of another input, given none"
+        )
+
+
+def _check_path(options: AttentionOptions, method: Method, manifest: Manifest) -> None:
+    """Refuse a baseline or a number of steps that integrated gradients do not have."""
+    steps = options.steps
+    if method != "integrated":
+        if options.baseline is not None:
+            raise Unacceptable("baseline: is for integrated")
+        if steps not in (False, True):
+            raise Unacceptable(f"steps: a number is for integrated, given {steps}")
+        return
+    if options.baseline is not None and options.baseline not in (has := baselines_of(manifest)):
+        raise Unacceptable(f"baseline: this model has {', '.join(has)}, given {options.baseline}")
+    if steps is True or (steps is not False and not 1 <= steps <= MOST_STEPS):
+        given = "true" if steps is True else steps
+        raise Unacceptable(f"steps: must be from 1 to {MOST_STEPS} for integrated, given {given}")
+
+
+def points_of(options: AttentionOptions) -> int:
+    """Return how many points of its path integrated gradients are read at."""
+    return options.steps if type(options.steps) is int else DEFAULT_STEPS
