@@ -15,13 +15,14 @@ import torch
 
 from benchmarks.service import heading
 from contract.artifact import read_artifact
-from contract.manifest import ImageRule
+from contract.manifest import BASELINE, ImageRule
 from export.pipeline import export
 from export.tasks.image import image_model
 from model.vit import VIT_SIZES, vit
 from service.explanations.query import resolve
 from service.options import AttentionOptions, parse
 from service.repository.graph_controls import controls_of
+from service.repository.served_model import GRADIENT_SHARE
 from service.runtime.session import Session, choose_device, open_sessions
 from service.settings import Settings
 
@@ -34,7 +35,11 @@ TARGETS = {
     "norm, all layers": ({"method": "norm", "layers": "all", "queries": "all"}, 1.35),
     "raw and diagnostics": ({"diagnostics": True}, None),
     "relevance": ({"method": "relevance"}, 2.5),
+    "libra": ({"method": "libra"}, 2.2),
+    "integrated, 16 steps": ({"method": "integrated"}, 40),
 }
+STEPS = 16
+"""The points of integrated gradients between the baseline and the input; both ends are computed too."""
 
 
 def drawn(config):
@@ -67,6 +72,27 @@ def seconds(run):
     return time.perf_counter() - start
 
 
+def explaining(manifest, pixels, settings):
+    """Return the inputs of each graph that explains a score, one after the other as the service runs them."""
+    kind, batch = manifest.attention[0], len(pixels)
+    given = {"pixels": pixels, "explained": np.zeros(batch, np.int64), "against": np.full(batch, -1)}
+    rows = {"rows": np.zeros((batch, 1), np.int64), f"{kind.kind}.layers": np.arange(len(kind.maps))}
+    points = np.array([*((np.arange(STEPS) + 0.5) / STEPS), 1, 0], np.float32)
+    path = {name: np.repeat(array, len(points), axis=0) for name, array in given.items()} | {
+        "point": np.tile(points, batch),
+        "blank": np.ones(batch * len(points), np.float32),
+        f"{BASELINE}pixels": np.zeros((batch * len(points), *pixels.shape[1:]), np.uint8),
+    }
+    map_bytes = 4 * len(kind.maps) * kind.heads * kind.length**2
+    at_once = max(settings.batch_map_bytes // GRADIENT_SHARE // map_bytes, 1)
+    starts = range(0, batch * len(points), at_once)
+    return {
+        "relevance": [given | rows],
+        "libra": [given],
+        "integrated": [{name: array[start : start + at_once] for name, array in path.items()} for start in starts],
+    }
+
+
 def measure(artifact, batch, rounds, device, settings):
     """Print a row a method."""
     manifest = artifact.manifest
@@ -74,28 +100,23 @@ def measure(artifact, batch, rounds, device, settings):
     tokens = kind.length
     pixels = np.random.default_rng(0).integers(0, 256, (batch, rule.height, rule.width, rule.channels), np.uint8)
     special = {"image": np.zeros((batch, tokens), bool)}
-    sessions = open_sessions(artifact, ("predict", "attention", "relevance"), device, settings)
+    explained = explaining(manifest, pixels, settings)
+    sessions = open_sessions(artifact, ("predict", "attention", *explained), device, settings)
     sessions["predict"] = Session(artifact, "predict", device, settings)  # on a graph that knows of nothing else
 
     def controls(options):
         query, lengths = resolve(parse(AttentionOptions, options, strings=False), manifest), {"image": tokens}
         return {"pixels": pixels, **controls_of(query, lengths).feed(lengths, special)}
 
-    explained = {
-        "pixels": pixels,
-        "explained": np.full(batch, -1),
-        "rows": np.zeros((batch, 1), np.int64),
-        f"{kind.kind}.layers": np.arange(len(kind.maps)),
-    }
     nothing = controls({}) | {f"{kind.kind}.rows": np.zeros(0, np.int64)}
     for name, (options, target) in TARGETS.items():
-        role = "relevance" if options.get("method") == "relevance" else "attention"
-        feed = explained if role == "relevance" else controls(options)
+        role = options["method"] if options.get("method") in explained else "attention"
+        feeds = explained.get(role) or [controls(options)]
         plain, same = [], []
         for _ in range(rounds + 1):
             alone = seconds(lambda: sessions["predict"].run({"pixels": pixels}))
             idle = seconds(lambda: sessions["attention"].run(nothing))
-            asked = seconds(lambda: sessions[role].run(feed))  # noqa: B023 # called at once
+            asked = seconds(lambda: [sessions[role].run(feed) for feed in feeds])  # noqa: B023 # called at once
             plain.append((alone, asked / alone))
             same.append(asked / idle)
         base = statistics.median(time for time, _ in plain[1:])

@@ -17,6 +17,7 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import httpx
 import numpy as np
@@ -30,7 +31,7 @@ from benchmarks.peers import log
 from benchmarks.running_service import served
 from benchmarks.service import heading
 from contract.artifact import read_artifact
-from contract.manifest import ImageRule
+from contract.manifest import GradientMethod, ImageRule
 from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
 from export.checkpoints.family import ExportOptions
@@ -258,7 +259,8 @@ def generation(sizes, folder):
         source = FAMILIES["marian"].source(
             open_checkpoint(str(checkpoint), None), ExportOptions("marian", None, None, ())
         )
-        made = export(replace(source.without("relevance"), longest=None), "1", folder / "fp16", "fp16", 24)
+        source = replace(source, verified_longest=None)
+        made = export(source, "1", folder / "fp16", "fp16", 24, without=get_args(GradientMethod))
         ctranslate2.converters.TransformersConverter(str(checkpoint)).convert(folder / "ct2", quantization="float16")
     mine = Ours(read_artifact(made), sizes.device)
     theirs = ctranslate2.Translator(str(folder / "ct2"), device=sizes.device, compute_type="float16")

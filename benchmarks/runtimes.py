@@ -16,6 +16,7 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import skimage
@@ -27,6 +28,7 @@ from benchmarks.attention import seconds
 from benchmarks.peers import ROOT, Peer, log, python
 from benchmarks.service import heading
 from contract.artifact import read_artifact
+from contract.manifest import GradientMethod
 from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
 from export.checkpoints.family import ExportOptions
@@ -128,9 +130,9 @@ def artifacts(name, folder):
             with contextlib.redirect_stdout(sys.stderr):
                 opened = open_checkpoint(str(folder / "checkpoint"), None)
                 wish = ExportOptions(name, None, None, ())
-                source = FAMILIES[opened.config["model_type"]].source(opened, wish).without("relevance")
-                quick = dataclasses.replace(source, longest=None)
-                export(quick, "1", folder / precision, precision)
+                source = FAMILIES[opened.config["model_type"]].source(opened, wish)
+                quick = dataclasses.replace(source, verified_longest=None)
+                export(quick, "1", folder / precision, precision, without=get_args(GradientMethod))
 
 
 class Ours:

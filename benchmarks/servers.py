@@ -29,6 +29,7 @@ import venv
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import httpx
 import numpy as np
@@ -42,7 +43,7 @@ from benchmarks.peers import ROOT, log
 from benchmarks.running_service import served
 from benchmarks.service import heading
 from contract.artifact import read_artifact
-from contract.manifest import ImageRule
+from contract.manifest import GradientMethod, ImageRule
 from export.pipeline import export
 from export.tasks.image import image_model
 from model.vit import ViTConfig
@@ -169,7 +170,7 @@ def make(folder, name, config):
     )
     source = image_model(name, model, config, family="vit", task="image-classification", rule=rule, made_by={})
     with contextlib.redirect_stdout(sys.stderr):
-        return read_artifact(export(source.without("relevance"), "1", Path(folder)))
+        return read_artifact(export(source, "1", Path(folder), without=get_args(GradientMethod)))
 
 
 def jpegs(size):

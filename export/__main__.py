@@ -14,9 +14,9 @@ import sys
 import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
-from contract.manifest import NAME, Task
+from contract.manifest import NAME, GradientMethod, Method, Task
 from export.bundled import SOURCES
 from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
@@ -37,6 +37,8 @@ def main() -> int:
     if arguments.list:
         print(_list())
         return 0
+    kept = arguments.methods
+    without = arguments.without if kept is None else [one for one in OPTIONAL_METHODS if one not in kept]
     try:
         for name in arguments.names:
             source = _source(name, arguments)
@@ -44,7 +46,8 @@ def main() -> int:
                 source = _with_fast_jpeg(source)
             export(
                 source, arguments.version, arguments.to, arguments.precision, arguments.opset,
-                samples=arguments.samples, force=arguments.force, without=arguments.without,
+                samples=arguments.samples, force=arguments.force, without=without,
+                explain_in_float=bool(arguments.explain),
             )  # fmt: skip
     except KeyboardInterrupt:
         print(f"{name}: not exported: interrupted", file=sys.stderr)
@@ -89,6 +92,29 @@ def _arguments() -> argparse.Namespace:
         action="store_true",
         help="let the service decode large JPEGs at a reduced scale: quicker, but pixels differ by a few levels",
     )
+    parser.add_argument("--revision", help="branch, tag or commit on the hub")
+    parser.add_argument(
+        "--ignore", action="append", default=[], metavar="KEY", help="a key of a configuration to ignore; repeatable"
+    )
+    _add_graph_options(parser)
+    parser.add_argument("--list", action="store_true", help="list what can be exported")
+    arguments = parser.parse_args()
+    if not arguments.names and not arguments.list:
+        parser.error(f"NAME: one or more, such as {', '.join(SOURCES)} or a checkpoint's folder")
+    if (arguments.samples or arguments.force or arguments.explain) and arguments.precision != "int8":
+        parser.error("--samples, --force and --explain: are for --precision int8")
+    if arguments.methods is not None and arguments.without:
+        parser.error("--methods and --without: give one of them, since each says which methods an artifact has")
+    if arguments.name and len(arguments.names) > 1:
+        parser.error("--name: is for one NAME at a time")
+    for option in ("version", "name"):
+        if (given := getattr(arguments, option)) is not None and not re.fullmatch(NAME, given):
+            parser.error(f"--{option}: must be letters, digits, '.', '_' and '-', beginning with a letter or digit")
+    return arguments
+
+
+def _add_graph_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which graphs an artifact has, and in which precision."""
     parser.add_argument("--precision", choices=get_args(Precision), default="fp32", help="(default: fp32)")
     parser.add_argument(
         "--opset",
@@ -102,27 +128,32 @@ def _arguments() -> argparse.Namespace:
         type=Path,
         help="a folder of images, or a file with one text per line, on which int8 is compared (default: random inputs)",
     )
-    parser.add_argument("--force", action="store_true", help="export int8 even if it loses more than is allowed")
-    parser.add_argument("--revision", help="branch, tag or commit on the hub")
     parser.add_argument(
-        "--ignore", action="append", default=[], metavar="KEY", help="a key of a configuration to ignore; repeatable"
+        "--explain",
+        choices=("float",),
+        help=f"with int8: make {', '.join(get_args(GradientMethod))} in single floats (default: leave them out)",
     )
+    parser.add_argument("--force", action="store_true", help="export int8 even if it loses more than is allowed")
     parser.add_argument(
         "--without", action="append", default=[], choices=OPTIONAL_METHODS, metavar="METHOD",
         help=f"a method of attention to leave out, one of {', '.join(OPTIONAL_METHODS)}; repeatable",
     )  # fmt: skip
-    parser.add_argument("--list", action="store_true", help="list what can be exported")
-    arguments = parser.parse_args()
-    if not arguments.names and not arguments.list:
-        parser.error(f"NAME: one or more, such as {', '.join(SOURCES)} or a checkpoint's folder")
-    if (arguments.samples or arguments.force) and arguments.precision != "int8":
-        parser.error("--samples and --force: are for --precision int8")
-    if arguments.name and len(arguments.names) > 1:
-        parser.error("--name: is for one NAME at a time")
-    for option in ("version", "name"):
-        if (given := getattr(arguments, option)) is not None and not re.fullmatch(NAME, given):
-            parser.error(f"--{option}: must be letters, digits, '.', '_' and '-', beginning with a letter or digit")
-    return arguments
+    parser.add_argument(
+        "--methods", type=_methods, metavar="METHOD,METHOD",
+        help="the methods of attention to keep, such as raw,rollout,libra; raw is always kept (default: all)",
+    )  # fmt: skip
+
+
+def _methods(text: str) -> set[Method]:
+    """Return the methods that are listed, with `raw`."""
+    found: set[Method] = {"raw"}
+    for name in text.split(","):
+        if name.strip() not in get_args(Method):
+            raise argparse.ArgumentTypeError(
+                f"must be of {', '.join(get_args(Method))}, separated by commas, given {name.strip()[:64]!r}"
+            )
+        found.add(cast(Method, name.strip()))
+    return found
 
 
 def _image_size(text: str) -> tuple[int, int]:
@@ -146,8 +177,9 @@ def _list() -> str:
     for name, family in FAMILIES.items():
         options = f"  ({family.command_options})" if family.command_options else ""
         lines.append(f"  {name:<22}{', '.join(family.tasks)}{options}")
-    lines.append("of every checkpoint: --name --task --precision --opset --revision --ignore --without")
+    lines.append("of every checkpoint: --name --task --precision --opset --revision --ignore --methods --without")
     lines.append("of those that take images: --fast-jpeg")
+    lines.append(f"methods of attention: {', '.join(get_args(Method))}")
     return "\n".join(lines)
 
 

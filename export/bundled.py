@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from contract.artifact import sha256
-from contract.manifest import Generation, ImageRule, Task, TextRule
+from contract.manifest import Generation, ImageRule, Recommendation, Task, TextRule
 from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
 from export.checkpoints.family import ExportOptions, flatten_sizes, library_versions
@@ -28,7 +28,7 @@ from model.text_encoder import TEXT_ENCODER_SIZES, TextEncoder
 from model.transformer import TRANSFORMER_SIZES, Transformer
 from model.vit import DIGITS_BOX, DIGITS_MEAN, DIGITS_STD, VIT_SIZES, ViT, ViTConfig
 from model.vit_variants import VARIANTS
-from model.vocabularies import ALPHABET, END, MASK, MASK_TOKEN, SPECIALS, START, WORD_SPECIALS, WORDS
+from model.vocabularies import ALPHABET, END, MASK, MASK_TOKEN, PAD, SPECIALS, START, WORD_SPECIALS, WORDS
 
 
 def digits() -> Source:
@@ -84,7 +84,7 @@ def _written_dates(name: str) -> Source:
         config,
         family="transformer",
         tokenizer=character_tokenizer(SPECIALS, ALPHABET),
-        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length),
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length, padding=PAD),
         rules=ISO_RULES,
         made_by=_made_by(name, config),
     )
@@ -112,7 +112,7 @@ def dates_recurrent() -> Source:
         model,
         decoder,
         family="recurrent",
-        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length),
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length, padding=PAD),
         tokenizer=character_tokenizer(SPECIALS, ALPHABET),
         rules=ISO_RULES,
         made_by=_made_by(name, config),
@@ -136,7 +136,7 @@ def dates_convolutional() -> Source:
         model,
         decoder,
         family="convolutional",
-        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length),
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length, padding=PAD),
         tokenizer=character_tokenizer(SPECIALS, ALPHABET),
         rules=ISO_RULES,
         made_by=_made_by(name, config),
@@ -170,7 +170,9 @@ def captions(name: str) -> Source:
             std=(CAPTIONS_STD,),
         ),
         tokenizer=word_tokenizer(WORD_SPECIALS, WORDS),
-        rules=Generation(start=START, end=END, max_new_tokens=config.decoder.target_length, caches=(), memory=()),
+        rules=Generation(
+            start=START, end=END, padding=PAD, max_new_tokens=config.decoder.target_length, caches=(), memory=()
+        ),
         made_by=_made_by(name, config),
     )
 
@@ -178,7 +180,7 @@ def captions(name: str) -> Source:
 DECODER_ATTENTION = "decoder.attention"
 """The path of a recurrent decoder's attention."""
 
-ISO_RULES = Generation(start=START, end=END, max_new_tokens=16, caches=(), memory=())
+ISO_RULES = Generation(start=START, end=END, padding=PAD, max_new_tokens=16, caches=(), memory=())
 """The rules by which ISO dates are generated."""
 
 
@@ -200,7 +202,7 @@ def dates_mlm() -> Source:
         config,
         family="bert",
         task="fill-mask",
-        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length, mask=MASK),
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length, mask=MASK, padding=PAD),
         tokenizer=character_tokenizer(SPECIALS, ALPHABET, around="[START] $A [END]", mask=MASK_TOKEN),
         made_by=_made_by("dates-mlm", config),
     )
@@ -215,7 +217,7 @@ def dates_clm() -> Source:
         model,
         config,
         family="gpt2",
-        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length),
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length, padding=PAD),
         tokenizer=character_tokenizer(SPECIALS, ALPHABET, around="[START] $A"),
         rules=Generation(start=None, end=END, max_new_tokens=config.length, caches=(), memory=()),
         made_by=_made_by("dates-clm", config),
@@ -237,7 +239,21 @@ def minilm() -> Source:
     return FAMILIES["bert"].source(checkpoint, ExportOptions("minilm"))
 
 
-SOURCES: dict[str, Callable[[], Source]] = {
+def with_best(name: str, make: Callable[[], Source]) -> Source:
+    """Return a bundled source with the method that `best.json` beside its weights recommends, if there is one.
+
+    Raises CheckpointError if the file cannot be read.
+    """
+    source, file = make(), BUNDLED / name / "best.json"
+    if not file.is_file():
+        return source
+    try:
+        return dataclasses.replace(source, best=Recommendation.model_validate_json(file.read_bytes()))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{file}: recommends no method: {' '.join(str(error).split())}") from error
+
+
+_MAKERS: dict[str, Callable[[], Source]] = {
     "digits": digits,
     "digits-dino": digits_dino,
     "dates": dates,
@@ -250,6 +266,11 @@ SOURCES: dict[str, Callable[[], Source]] = {
     **{name: functools.partial(variant, name) for name in VARIANTS},
     "minilm": minilm,
 }
+
+SOURCES: dict[str, Callable[[], Source]] = {
+    name: functools.partial(with_best, name, make) for name, make in _MAKERS.items()
+}
+"""What makes the source of each bundled model, by name."""
 
 
 def _made_by(name: str, sizes: object) -> dict[str, Any]:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from io import BufferedWriter
 from pathlib import Path
 from types import TracebackType
+from typing import get_args
 
 import onnx
 
 from contract.artifact import MANIFEST, describe
-from contract.manifest import LEFT_OUT, Graph, Manifest, Method, Role
+from contract.manifest import LEFT_OUT, GradientMethod, Graph, Manifest, Method, Role
 from export.plan import Precision, Source, format_sizes, ports_in_precision
 
 WEIGHTS = "weights.bin"
@@ -107,6 +108,8 @@ def write_manifest(
         scores=source.scores,
         attention=source.attention,
         generation=source.generation,
+        explained=source.explained if graphs.keys() & get_args(GradientMethod) else None,
+        best=source.best if source.best and source.has(source.best.method) else None,
         made_by=source.made_by,
         verified={
             **{what: float(f"{worst:.3g}") for what, worst in sorted(verified.items())},

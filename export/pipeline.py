@@ -43,7 +43,7 @@ BF16_NOT_VERIFIED = (
     "not verified: rounding of what bf16 computes, which no CPU does here; graphs ran in fp32, weights in bf16"
 )
 
-NO_GRADIENT = "8-bit weights have no gradient"
+NO_GRADIENT = "8-bit weights have no gradient; with --explain float it is exported in fp32"
 
 GRADIENT_GRAPHS: Mapping[GradientMethod, Callable[[onnx.ModelProto, Plan, Traced], onnx.ModelProto]] = {
     "relevance": relevance_graph,
@@ -65,17 +65,23 @@ def export(
     samples: Path | None = None,
     force: bool = False,
     without: Collection[Method] = (),
+    explain_in_float: bool = False,
 ) -> Path:
     """Make the artifact `<root>/<name>/<version>/` and return its path.
 
     It is written to a temporary folder and moved to its place when every check has passed. The methods in `without` are
     left out. A method that fails is left out too, if an artifact can be made without it; then everything is made again.
-    The manifest's `verified` says why. The losses of 8 bits are measured on `samples`, by default on random inputs, and
-    must be within their bounds unless `force` is set. Raises ExportError if another check fails, CheckpointError if the
-    disk or the samples will not do.
+    The manifest's `verified` says why. In 8 bits, the methods that need gradients are left out, or with
+    `explain_in_float` their graphs are made of the same weights in single floats. The losses of 8 bits are measured on
+    `samples`, by default on random inputs, and must be within their bounds unless `force` is set. Raises ExportError if
+    another check fails, CheckpointError if the disk or the samples will not do.
     """
     source = dataclasses.replace(source, made_by={**source.made_by, "opset": opset})
-    reasons: dict[Method, str] = dict.fromkeys(GRADIENT_GRAPHS, NO_GRADIENT) if precision == "int8" else {}
+    reasons: dict[Method, str] = {}
+    if precision == "int8" and explain_in_float:
+        source = dataclasses.replace(source, explained="fp32")
+    elif precision == "int8":
+        reasons |= dict.fromkeys(GRADIENT_GRAPHS, NO_GRADIENT)
     reasons |= dict.fromkeys(without, "as the export was asked to")
     left_out = {method: reason for method, reason in reasons.items() if source.has(method)}
     for method in left_out:
@@ -124,11 +130,14 @@ def _make(
 def write_graphs(
     source: Source, graphs: GraphWriter, precision: Precision = "fp32", opset: int = DEFAULT_OPSET
 ) -> None:
-    """Trace the base graph of a source, and write the graph of each of its roles."""
-    base = _trace_graph(source.base, source, precision, opset, "base")
-    graphs.store(base)
+    """Trace the base graph of a source, in each of its precisions, and write the graph of each of its roles."""
+    bases: dict[Precision, onnx.ModelProto] = {}
     for plan in source.plans:
-        graph = _make_graph(plan, base, source, precision, opset)
+        own = source.precision_of(plan.role, precision)
+        if own not in bases:
+            bases[own] = _trace_graph(source.base, source, own, opset, f"base in {own}" if bases else "base")
+            graphs.store(bases[own])
+        graph = _make_graph(plan, bases[own], source, own, opset)
         graphs.write(plan.role, with_casts_for_missing_kernels(graph) if precision == "bf16" else graph)
 
 
@@ -257,7 +266,8 @@ def _check_disk_space(source: Source, precision: Precision, folder: Path) -> Non
         linear = [layer.weight for layer in plan.module.modules() if isinstance(layer, nn.Linear)]
         matrices |= {id(weight): weight.numel() for weight in linear}
     count, quantized = sum(counts.values()), sum(matrices.values()) if precision == "int8" else 0
-    size = BYTES_PER_PARAMETER[precision] * (count - quantized) + quantized
+    kept = quantized if source.explained else 0
+    size = BYTES_PER_PARAMETER[precision] * (count - quantized + kept) + quantized
     say(f"{source.name}: {count / 1e6:.2f} million parameters, {len(source.plans)} graphs, about {size / 1e6:.0f} MB")
     needed, free = size * DISK_MARGIN, shutil.disk_usage(folder).free
     if needed > free:

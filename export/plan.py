@@ -19,6 +19,7 @@ from contract.manifest import (
     Kind,
     Method,
     Port,
+    Recommendation,
     Role,
     Scores,
     Task,
@@ -154,8 +155,16 @@ class Source:
     generation: Generation | None = None
     tokenizer: str | None = None
     """The content of `tokenizer.json`."""
+    explained: Literal["fp32"] | None = None
+    """The precision of the graphs that explain a score, if it is not that of the artifact."""
+    best: Recommendation | None = None
+    """The method that explains the model best, where that was measured."""
     target_tokenizer: str | None = None
     """The content of `target_tokenizer.json`, if targets have a tokenizer of their own."""
+
+    def precision_of(self, role: Role, precision: Precision) -> Precision:
+        """Return the precision of a role's graph in an artifact of that precision."""
+        return self.explained if self.explained and role in get_args(GradientMethod) else precision
 
     def plan(self, role: Role) -> Plan:
         """Return the plan of one role."""

@@ -69,7 +69,6 @@ TESTED_ELSEWHERE = {
     "service/http/problems.py": "tests/end_to_end/test_bad_input.py",
     "service/inputs/image_inputs.py": "tests/end_to_end/test_http_interface.py",
     "service/inputs/model_input.py": "tests/end_to_end/test_http_interface.py",
-    "service/inputs/text_inputs.py": "tests/service/generation/test_decode_loop.py",
     "service/inputs/tokenization.py": "tests/end_to_end/test_families_over_http.py",
     "service/keys.py": "tests/service/http/test_api_keys.py",
     "service/options.py": "tests/service/explanations/test_query.py",

@@ -4,15 +4,16 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from contract.manifest import Task, TextRule
+from contract.manifest import Task
 from export.checkpoints import family
 from export.checkpoints.checkpoint import Checkpoint
 from export.checkpoints.family import Activation, ExportOptions, Family, Size, made_by
 from export.checkpoints.generation_config import read_generation
 from export.checkpoints.tensor_names import Names, copy_of
-from export.checkpoints.tokenizers.tokenizer import max_text_tokens, read_tokenizer
+from export.checkpoints.tokenizers.tokenizer import read_tokenizer, special_token, text_rule
 from export.plan import Source
 from export.tasks.generation import text_to_text
 from model.transformer import POST_NORM, PRE_NORM, StackSizes, Transformer, TransformerConfig, Wiring, bart
@@ -116,16 +117,18 @@ class SequenceFamily(Family[C]):
             positions=sizes.length,
             ignored=options.ignored,
         )
+        own = Tokenizer.from_str(target_tokenizer or tokenizer)
+        padding = special_token(checkpoint, own, "pad_token")
         module, unused = self.fill(module, checkpoint, config, task)
         return text_to_text(
             options.name,
             module,
             sizes,
             family=self.model_type,
-            text=TextRule(tokenizer="tokenizer.json", max_tokens=max_text_tokens(checkpoint, sizes.length)),
+            text=text_rule(checkpoint, Tokenizer.from_str(tokenizer), sizes.length),
             tokenizer=tokenizer,
             target_tokenizer=target_tokenizer,
-            rules=rules,
+            rules=rules.model_copy(update={"padding": padding}),
             made_by=made_by(self.model_type, sizes, checkpoint, unused),
         )
 

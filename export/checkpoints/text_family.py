@@ -7,12 +7,13 @@ from typing import Any, Literal, TypeVar
 from tokenizers import Tokenizer
 from torch import nn
 
-from contract.manifest import Scores, Task, TextRule
+from contract.manifest import Scores, Task
 from export.checkpoints.checkpoint import CONFIG, Checkpoint
 from export.checkpoints.family import Config, ExportOptions, Family, Index, Size, made_by
 from export.checkpoints.sentence_transformers import DECLARATION_FILE, SentenceSettings, read_sentence_settings
 from export.checkpoints.tensor_names import Names, copy_of, spare
-from export.checkpoints.tokenizers.tokenizer import max_text_tokens, read_tokenizer, special_token
+from export.checkpoints.tokenizers.tokenizer import TOKENIZER_FILE, read_tokenizer, text_rule
+from export.checkpoints.tokenizers.vocabulary_files import SETTINGS_FILE
 from export.errors import CheckpointError
 from export.plan import Source
 from export.tasks.text import text_model
@@ -31,9 +32,6 @@ class TextConfig(Config):
     sentence_transformers: dict[str, Any] | None = None
     sbert_ce_default_activation_function: str | None = None
 
-
-USUAL_MASKS = ("[MASK]", "<mask>")
-"""Names of mask tokens to try if the checkpoint declares none."""
 
 CROSS_ENCODER_ACTIVATIONS: dict[str, Scores] = {
     "torch.nn.modules.activation.Sigmoid": "sigmoid",
@@ -83,6 +81,9 @@ class TextFamily(Family[C]):
             module.head.output.weight = module.embed.tokens.weight
         if task == "text-classification":
             _check_pairs(tokenizer, sizes)
+        text = text_rule(checkpoint, tokenizer, sizes.length, declared.max_tokens)
+        if task == "fill-mask" and text.mask is None:
+            raise CheckpointError(f"{SETTINGS_FILE}: must name a mask_token that {TOKENIZER_FILE} holds")
         module, unused = self.fill(module, checkpoint, config, task)
         return text_model(
             options.name,
@@ -90,11 +91,7 @@ class TextFamily(Family[C]):
             sizes,
             family=self.model_type,
             task=task,
-            text=TextRule(
-                tokenizer="tokenizer.json",
-                max_tokens=max_text_tokens(checkpoint, sizes.length, declared.max_tokens),
-                mask=special_token(checkpoint, tokenizer, "mask_token", USUAL_MASKS) if task == "fill-mask" else None,
-            ),
+            text=text,
             tokenizer=tokenizer.to_str(pretty=True),
             labels=config.labels if task == "text-classification" else (),
             scores=_scores(checkpoint, config) if task == "text-classification" else "softmax",

@@ -1,7 +1,7 @@
 """Compare what a graph returns with what it should: differences within a tolerance, rows alone and in a batch."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import get_args
 
 import numpy as np
@@ -57,6 +57,10 @@ class Ledger:
     factor: float = 1.0
     """Multiplies every limit: of a definition that single floats compute less exactly than others."""
     worst: dict[str, float] = field(default_factory=dict)
+
+    def in_precision(self, precision: Precision) -> "Ledger":
+        """Return the same ledger with the limits of a precision."""
+        return replace(self, precision=precision)
 
     def compare(
         self, what: str, got: Array, wanted: Array, where: str, *, maps: bool = False, least: float = 1.0

@@ -145,7 +145,8 @@ def _compare_alone_with_batch(
         targets = draw_targets(plans[role], exact.kinds, answer, axes, INPUT_SEEDS[0])
         controls[role] = functools.partial(_same, targets)
     for role, plan in plans.items():
-        compare_alone_with_batch(plan, sessions[role], sizes, ledger, controls[role])
+        own = ledger.in_precision(source.precision_of(role, ledger.precision))
+        compare_alone_with_batch(plan, sessions[role], sizes, own, controls[role])
 
 
 def _same(targets: Controls, _: Sizes) -> Controls:
@@ -223,10 +224,13 @@ class _DerivedGraphs:
         # inputs are drawn in their order, so that these are the same as those of the prediction
         tensors = dict(zip((port.name for port in plan.inputs), plan.example(sizes, seed, controls), strict=True))
         found = run(plan, self.sessions[role], [tensor.numpy() for tensor in tensors.values()])
-        ports = list(plan.outputs)
+        ports, ledger = list(plan.outputs), self.ledger
+        ledger = ledger.in_precision(self.source.precision_of(role, ledger.precision))
         if ports[0].name == self.source.base.outputs[0].name:
-            self.ledger.compare(f"{role}: {ports.pop(0).name}", found[0], observed.answer.numpy(), where)
-            self.ledger.compare(f"predict = {role}'s prediction", answer, found.pop(0), where)
+            ledger.compare(f"{role}: {ports.pop(0).name}", found[0], observed.answer.numpy(), where)
+            predicted = found.pop(0)
+            if ledger.precision == self.ledger.precision:
+                ledger.compare(f"predict = {role}'s prediction", answer, predicted, where)
         given = {name: tensor for name, tensor in tensors.items() if name not in controls}
         method = cast(GradientMethod, role)
         wanted = [tensor.numpy() for tensor in explain(method, self.exact, given, controls)]
@@ -234,7 +238,7 @@ class _DerivedGraphs:
             keys = identity_keys(kinds, controls)
             found, wanted = (list(map(_without_identity, arrays, keys)) for arrays in (found, wanted))
         for port, ours, defined in zip(ports, found, wanted, strict=True):
-            self.ledger.compare(f"{role}: {port.name}", ours, defined, where, least=0.01)
+            ledger.compare(f"{role}: {port.name}", ours, defined, where, least=0.01)
         return found
 
 

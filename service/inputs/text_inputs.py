@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from contract.artifact import Artifact
+from contract.artifact import MANIFEST, Artifact, ArtifactError
 from contract.manifest import TextRule
 from service.inputs.model_input import ModelInput, Text
 from service.inputs.tokenization import TextTokenizer
@@ -20,6 +20,11 @@ class TextInputs:
     def __init__(self, artifact: Artifact, rule: TextRule) -> None:
         self.rule = rule
         self.tokenizer = TextTokenizer(artifact, rule.tokenizer, rule.max_tokens)
+        for name, token in (("mask", rule.mask), ("padding", rule.padding)):
+            if token is not None and not self.tokenizer.holds(token):
+                raise ArtifactError(
+                    artifact.path(MANIFEST), f"must name a {name} token that {rule.tokenizer} holds, given {token}"
+                )
         self.lengths: Mapping[str, int] = {}
         """Lengths of the axes that are the same for every input."""
         self.longest: Mapping[str, int] = {self.axis: rule.max_tokens}

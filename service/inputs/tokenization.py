@@ -72,6 +72,10 @@ class TextTokenizer:
             )
         ]
 
+    def holds(self, index: int) -> bool:
+        """Return whether there is a token of this index."""
+        return index >= 0 and self._tokenizer.id_to_token(index) is not None
+
     def single(self, text: str) -> int | None:
         """Return the token that a text is, or the entry of the vocabulary of that name; None if there is none."""
         if len(text) > MAX_CHARACTERS_PER_TOKEN:

@@ -148,11 +148,14 @@ class Session:
         if device == "cpu":
             share_arena()
             given.add_session_config_entry("session.use_env_allocators", "1")
+            if not packed:
+                # which would keep a transposed copy of an embedding that is also the output's matrix
+                given.add_session_config_entry("optimization.disable_specified_optimizers", "ConstantFolding")
             # weights must not pin the arena's regions, and go when the session does
             given.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
             # a pattern takes all memory of a run as one block, for which the pieces of other shapes are of no use;
             # small runs are quicker with one
-            given.enable_mem_pattern = role not in ("attention", "relevance")
+            given.enable_mem_pattern = role in ("predict", "encode", "decode")
         given.log_severity_level = 4  # errors are raised, and we log them as one line
         if device == "openvino":
             given.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL  # OpenVINO optimizes itself

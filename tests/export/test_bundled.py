@@ -1,5 +1,6 @@
 """What is bundled: each is worth what its card says, and becomes an artifact by the command that users type."""
 
+import json
 import random
 import re
 import subprocess
@@ -9,10 +10,14 @@ import pytest
 import torch
 
 from contract.artifact import read_artifact
-from export.bundled import SOURCES
+from contract.manifest import Recommendation
+from export.bundled import SOURCES, with_best
+from export.errors import CheckpointError
+from export.pipeline import export
 from model.catalogue import BUNDLED, bundled
 from model.vit_variants import VARIANTS
 from tests.conftest import ROOT
+from tests.samples.export_models import classifier
 from train.__main__ import RECIPES
 from train.data.handwritten_digits import scans
 from train.data.written_dates.examples import example
@@ -54,6 +59,37 @@ def test_a_variant_reads_as_its_card_says(name):
     _, _, held, labels = scans()
     (said,) = re.findall(r"\((\d+) of 360 held-out scans\)", (BUNDLED / name / "README.md").read_text())
     assert abs(read_right(bundled(name), held, labels) - int(said)) <= 1
+
+
+def test_the_best_method_is_read_from_beside_the_weights(tmp_path, monkeypatch):
+    monkeypatch.setattr("export.bundled.BUNDLED", tmp_path)
+    assert with_best("small", classifier).best is None
+    best = {"method": "rollout", "measure": "deletion area", "values": {"rollout": 0.19, "raw": 0.3}}
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "best.json").write_text(json.dumps(best))
+    source = with_best("small", classifier)
+    assert source.best == Recommendation(**best)
+    assert SOURCES["digits"].func is with_best  # as of every bundled model
+    monkeypatch.setattr("export.bundled.BUNDLED", BUNDLED)
+    for name, without, wanted in (("whole", [], source.best), ("less", ["rollout"], None)):
+        assert read_artifact(export(source, "1", tmp_path / name, without=without)).manifest.best == wanted
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"method": "lime", "measure": "area", "values": {}}', '{"method": "raw"}']
+)
+def test_a_recommendation_that_is_none_is_an_error_that_names_its_file(tmp_path, monkeypatch, content):
+    monkeypatch.setattr("export.bundled.BUNDLED", tmp_path)
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "best.json").write_text(content)
+    with pytest.raises(CheckpointError, match=r"small/best\.json: recommends no method: .*\S$"):
+        with_best("small", classifier)
+
+
+def test_what_is_recommended_for_bundled_models_can_be_read():
+    for file in BUNDLED.glob("*/best.json"):
+        best = Recommendation.model_validate_json(file.read_bytes())
+        assert best.method in best.values, file
 
 
 LARGEST_WEIGHT = {"digits-re-attention": 17}

@@ -70,6 +70,20 @@ def test_fast_jpeg_is_for_images(capsys):
     assert capsys.readouterr().err == "dates: not exported: --fast-jpeg: is for models that take images\n"
 
 
+@pytest.mark.parametrize("options", [[], ["--explain", "float"]])
+def test_an_export_in_8_bits_may_explain_in_single_floats(monkeypatch, options):
+    asked = []
+    monkeypatch.setattr("export.pipeline.export", lambda *_, explain_in_float, **__: asked.append(explain_in_float))
+    monkeypatch.setitem(SOURCES, "small", classifier)
+    assert export_command("small", "--precision", "int8", *options) == 0
+    assert asked == [bool(options)]
+
+
+def test_single_floats_are_named_for_8_bits_only(capsys):
+    assert export_command("digits", "--explain", "float") == 2
+    assert "--samples, --force and --explain: are for --precision int8" in capsys.readouterr().err
+
+
 def test_methods_to_leave_out_are_handed_on(monkeypatch, capsys):
     asked = []
     monkeypatch.setattr("export.pipeline.export", lambda *_, without, **__: asked.append(without))
@@ -78,6 +92,37 @@ def test_methods_to_leave_out_are_handed_on(monkeypatch, capsys):
     assert asked == [["relevance", "norm"]]
     assert export_command("small", "--without", "raw") == 2
     assert "argument --without: invalid choice: 'raw'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kept", "left_out"),
+    [
+        ("raw,rollout,libra", ["norm", "relevance", "integrated"]),
+        ("norm", ["rollout", "relevance", "libra", "integrated"]),
+        ("raw, relevance", ["rollout", "norm", "libra", "integrated"]),
+    ],
+)
+def test_methods_that_are_not_listed_are_left_out_and_raw_never_is(monkeypatch, kept, left_out):
+    asked = []
+    monkeypatch.setattr("export.pipeline.export", lambda *_, without, **__: asked.append(without))
+    monkeypatch.setitem(SOURCES, "small", classifier)
+    assert export_command("small", "--methods", kept) == 0
+    assert asked == [left_out]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--methods", "raw,lime"], "argument --methods: must be of raw, rollout, norm, relevance, libra, integrated, "
+         "separated by commas, given 'lime'"),
+        (["--methods", ""], "separated by commas, given ''"),
+        (["--methods", "raw", "--without", "norm"], "--methods and --without: give one of them"),
+    ],
+)  # fmt: skip
+def test_methods_are_named_in_one_way_and_by_their_names(monkeypatch, capsys, options, words):
+    monkeypatch.setitem(SOURCES, "small", classifier)
+    assert export_command("small", *options) == 2
+    assert words in capsys.readouterr().err
 
 
 def run(capsys, tmp_path, folder, *options):

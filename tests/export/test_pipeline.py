@@ -1,16 +1,23 @@
 """Sources become artifacts: every check can fail, and a failure leaves nothing behind."""
 
+from typing import get_args
+
+import numpy as np
 import pytest
 import torch
 
 from contract.artifact import read_artifact
-from contract.manifest import was_left_out
-from export.checks.comparison import Ledger, failure
+from contract.manifest import COUNT, GradientMethod, was_left_out
+from export.checks.comparison import Ledger, failure, run
+from export.checks.reference import CASES, with_image_axis
 from export.errors import ExportError
-from export.pipeline import export
+from export.pipeline import GRADIENT_GRAPHS, _open_session, export
+from export.plan import OPTIONAL_METHODS as METHODS
 from model.vit import vit
 from tests.conftest import ROOT
 from tests.samples.export_models import VIT, classifier, sharpened, translator
+
+EXPLAINING = get_args(GradientMethod)
 
 
 def test_graphs_say_nothing_of_the_machine_they_were_made_on(graphs):
@@ -55,6 +62,8 @@ def test_an_artifact_is_whole_and_readable_and_nothing_is_left_beside_it(tmp_pat
             "predict.onnx",
             "attention.onnx",
             "relevance.onnx",
+            "libra.onnx",
+            "integrated.onnx",
             "encode.onnx",
             "decode.onnx",
             "tokenizer.json",
@@ -63,7 +72,7 @@ def test_an_artifact_is_whole_and_readable_and_nothing_is_left_beside_it(tmp_pat
     )
     assert [path.name for path in target.parent.iterdir()] == ["7"]
     manifest = read_artifact(target).manifest
-    assert manifest.graphs.keys() == {"predict", "attention", "relevance", "encode", "decode"}
+    assert manifest.graphs.keys() == {"predict", "attention", *EXPLAINING, "encode", "decode"}
     assert manifest.verified["cached = uncached"] < 1e-4
     said = capsys.readouterr().out
     for step in ("trace", "weights", "verify", "pack"):
@@ -86,10 +95,7 @@ def test_an_artifact_replaces_the_one_of_its_version(tmp_path):
     assert read_artifact(export(classifier(sharpened(vit(VIT))), "1", tmp_path)).manifest.version == "1"
 
 
-METHODS = {"rollout": "attention", "norm": "attention", "relevance": "relevance"}
-
-
-ONE_AND_THE_REST = ["relevance", *(pytest.param(name, marks=pytest.mark.slow) for name in ("rollout", "norm"))]
+ONE_AND_THE_REST = ["libra", *(pytest.param(name, marks=pytest.mark.slow) for name in METHODS if name != "libra")]
 
 
 @pytest.mark.parametrize("method", ONE_AND_THE_REST)
@@ -98,7 +104,7 @@ def test_a_method_is_left_out_if_asked_and_the_others_stay(tmp_path, method):
     manifest = read_artifact(folder).manifest
     wanted = {kind.kind: tuple(one for one in kind.methods if one != method) for kind in translator().attention}
     assert {kind.kind: kind.methods for kind in manifest.attention} == wanted
-    assert ("relevance" in manifest.graphs) == (method != "relevance")
+    assert manifest.graphs.keys() & set(EXPLAINING) == set(EXPLAINING) - {method}
     assert manifest.verified[method] == "left out: as the export was asked to"
     assert not any(name.startswith((f"{method}:", f"{method},")) for name in manifest.verified)
     assert any(port.name == "encoder.discard" for port in manifest.graphs["attention"].inputs) == (method != "rollout")
@@ -106,12 +112,85 @@ def test_a_method_is_left_out_if_asked_and_the_others_stay(tmp_path, method):
 
 def test_only_a_method_that_the_model_has_is_named_as_left_out(tmp_path):
     source = classifier().without("norm")
-    manifest = read_artifact(export(source, "1", tmp_path, "int8", force=True, without=["norm", "rollout"])).manifest
+    without = ["norm", "rollout", "libra"]
+    manifest = read_artifact(export(source, "1", tmp_path, "int8", force=True, without=without)).manifest
     left_out = {name: said for name, said in manifest.verified.items() if was_left_out(manifest, name)}
+    no_gradient = "left out: 8-bit weights have no gradient; with --explain float it is exported in fp32"
     assert left_out == {
-        "relevance": "left out: 8-bit weights have no gradient",
+        "relevance": no_gradient,
+        "integrated": no_gradient,
         "rollout": "left out: as the export was asked to",
+        "libra": "left out: as the export was asked to",
     }
+    assert manifest.explained is None
+
+
+def inputs_of(source, role):
+    """Return inputs of a graph: all raw maps, or a class and what speaks against it at a quarter of the path."""
+    sizes, kinds = source.verified_at[1], source.traced.kinds
+    batch = sizes["batch"]
+    given = {
+        **CASES[0].controls(kinds, with_image_axis(source, sizes), 5),
+        "explained": torch.full((batch,), 2),
+        "against": torch.zeros(batch, dtype=torch.int64),
+        "rows": torch.zeros(batch, 2, dtype=torch.int64),
+        "point": torch.full((batch,), 0.25),
+        "blank": torch.ones(batch),
+        COUNT: torch.tensor([3]),
+    }
+    return [tensor.numpy() for tensor in source.plan(role).example(sizes, 5, given)]
+
+
+@pytest.mark.parametrize("make", [classifier, translator])
+def test_an_int8_artifact_explains_by_the_float_graphs_of_the_same_weights(tmp_path, make):
+    """The graphs that explain a score are those of an fp32 artifact, and all others those of an int8 one."""
+    source = make()
+    folders, ways = {}, {"fp32": {}, "int8": {}, "both": {"explain_in_float": True}}
+    for name, more in ways.items():
+        precision = "fp32" if name == "fp32" else "int8"
+        folders[name] = export(source, "1", tmp_path / name, precision, force=True, without=["norm"], **more)
+    manifests = {name: read_artifact(folder).manifest for name, folder in folders.items()}
+    assert {name: one.explained for name, one in manifests.items()} == {"fp32": None, "int8": None, "both": "fp32"}
+    assert {name: one.precision for name, one in manifests.items()} == {"fp32": "fp32", "int8": "int8", "both": "int8"}
+    assert manifests["both"].graphs.keys() == manifests["fp32"].graphs.keys()
+    for role in manifests["both"].graphs:
+        same, other = ("fp32", "int8") if role in EXPLAINING else ("int8", "fp32")
+        plan, inputs = source.plan(role), inputs_of(source, role)
+        found = {name: run(plan, _open_session(folders[name], role), inputs) for name in (same, other, "both")
+                 if role in manifests[name].graphs}  # fmt: skip
+        for ours, theirs in zip(found["both"], found[same], strict=True):
+            np.testing.assert_array_equal(ours, theirs, err_msg=role)
+        if other in found:
+            assert not np.array_equal(found["both"][0], found[other][0]), role
+    for method in EXPLAINING:
+        kept = {what: value for what, value in manifests["both"].verified.items() if what.startswith(f"{method}:")}
+        assert kept
+        assert kept == {what: manifests["fp32"].verified[what] for what in kept}
+        assert f"predict = {method}'s prediction" not in manifests["both"].verified
+
+
+def test_float_graphs_of_an_int8_artifact_have_the_limits_of_floats(tmp_path, monkeypatch):
+    """An error that 8 bits may have is none that they may have."""
+    right = Ledger.compare
+
+    def compare(self, what, got, wanted, where, **more):
+        right(self, what, got + (0.01 if what == "libra: score" else 0), wanted, where, **more)
+
+    monkeypatch.setattr(Ledger, "compare", compare)
+    manifest = read_artifact(
+        export(classifier(), "1", tmp_path, "int8", force=True, without=["norm"], explain_in_float=True)
+    ).manifest
+    assert manifest.graphs.keys() == {"predict", "attention", "relevance", "integrated"}
+    assert str(manifest.verified["libra"]).startswith("left out: libra: score: must agree within 0.000")
+
+
+def test_nothing_is_said_of_float_graphs_where_there_are_none(tmp_path):
+    folder = export(classifier(), "1", tmp_path, "int8", force=True, without=EXPLAINING, explain_in_float=True)
+    manifest = read_artifact(folder).manifest
+    assert manifest.explained is None
+    assert manifest.graphs.keys() == {"predict", "attention"}
+    whole = export(classifier(), "1", tmp_path / "fp32", without=EXPLAINING)
+    assert (folder / "weights.bin").stat().st_size < (whole / "weights.bin").stat().st_size
 
 
 @pytest.mark.parametrize("method", ONE_AND_THE_REST)
@@ -127,7 +206,7 @@ def test_a_method_that_fails_is_left_out_with_its_reason_and_the_others_stay(tmp
     folder = export(classifier(), "1", tmp_path)
     manifest = read_artifact(folder).manifest
     (kind,) = manifest.attention
-    assert set(kind.methods) == {"raw", *METHODS} - {method}
+    assert set(kind.methods) == set(METHODS) - {method} | {"raw"}
     assert str(manifest.verified[method]).startswith(f"left out: {method}")
     assert "must agree within 1, differs by 2" in str(manifest.verified[method])
     assert f"LEFT OUT  {method}, which fails: {method}" in capsys.readouterr().out
@@ -135,12 +214,12 @@ def test_a_method_that_fails_is_left_out_with_its_reason_and_the_others_stay(tmp
 
 def test_a_method_without_a_graph_is_left_out(tmp_path, monkeypatch):
     def no_rule(*_):
-        raise ExportError("relevance: Sin has no gradient here")
+        raise ExportError("gradient: Sin has no gradient here")
 
-    monkeypatch.setattr("export.pipeline.relevance_graph", no_rule)
+    monkeypatch.setitem(GRADIENT_GRAPHS, "libra", no_rule)
     manifest = read_artifact(export(classifier(), "1", tmp_path)).manifest
-    assert manifest.verified["relevance"] == "left out: relevance: Sin has no gradient here"
-    assert manifest.graphs.keys() == {"predict", "attention"}
+    assert manifest.verified["libra"] == "left out: gradient: Sin has no gradient here"
+    assert manifest.graphs.keys() == {"predict", "attention", "relevance", "integrated"}
 
 
 def test_weights_and_predictions_cannot_be_left_out(tmp_path, monkeypatch):

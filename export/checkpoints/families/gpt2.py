@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from contract.manifest import Task, TextRule
+from contract.manifest import Task
 from export.checkpoints import family
 from export.checkpoints.checkpoint import Checkpoint
 from export.checkpoints.family import Activation, Epsilon, ExportOptions, Family, Size, made_by
 from export.checkpoints.generation_config import read_generation
 from export.checkpoints.tensor_names import Names, copy_of, cut
-from export.checkpoints.tokenizers.tokenizer import max_text_tokens, read_tokenizer
+from export.checkpoints.tokenizers.tokenizer import read_tokenizer, text_rule
 from export.plan import Source
 from export.tasks.generation import text_continuer
 from model.gpt import GPTConfig, gpt
@@ -60,7 +60,7 @@ class GPT2Family(Family[Config]):
             module,
             sizes,
             family=self.model_type,
-            text=TextRule(tokenizer="tokenizer.json", max_tokens=max_text_tokens(checkpoint, sizes.length)),
+            text=text_rule(checkpoint, tokenizer, sizes.length),
             tokenizer=tokenizer.to_str(pretty=True),
             rules=read_generation(
                 checkpoint,

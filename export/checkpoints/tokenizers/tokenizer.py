@@ -1,10 +1,12 @@
 """Tokenizers in the format of `tokenizer.json`, the only one that the service reads."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
+from contract.manifest import TextRule
 from export.checkpoints.checkpoint import Checkpoint
 from export.checkpoints.tokenizers.vocabulary_files import MERGES, PAIRS, SETTINGS_FILE, WORDS, build_tokenizer
 from export.errors import CheckpointError
@@ -17,6 +19,8 @@ BERT_NORMALIZER_SETTINGS = {
 }
 UNLIMITED_TOKENS = 10**9
 """Maximum lengths from here on mean that none was set."""
+USUAL_NAMES: Mapping[str, tuple[str, ...]] = {"mask_token": ("[MASK]", "<mask>"), "pad_token": ("[PAD]", "<pad>")}
+"""Names of special tokens to try if a checkpoint declares none."""
 
 
 def character_tokenizer(
@@ -131,12 +135,28 @@ def max_text_tokens(checkpoint: Checkpoint, *limits: int | None) -> int:
     )
 
 
-def special_token(checkpoint: Checkpoint, tokenizer: Tokenizer, name: str, usual: tuple[str, ...]) -> int:
-    """Return the index of a special token by its declared or usual names. Raises CheckpointError without any."""
-    named = [checkpoint.json(file).get(name) for file in (SETTINGS_FILE, "special_tokens_map.json")]
-    for token in (*named, *usual):
+def special_token(checkpoint: Checkpoint, tokenizer: Tokenizer, name: str) -> int | None:
+    """Return the index of a special token: by its declared name, as `config.json` has it, or by its usual names.
+
+    None if the tokenizer holds none of them.
+    """
+    files = [checkpoint.json(file) for file in (SETTINGS_FILE, "special_tokens_map.json")]
+    configured = checkpoint.config.get(f"{name}_id")
+    if type(configured) is int and configured >= 0:
+        files.append({name: tokenizer.id_to_token(configured)})
+    for token in (*(file.get(name) for file in files), *USUAL_NAMES[name]):
         text = token.get("content") if isinstance(token, dict) else token
         index = tokenizer.token_to_id(text) if isinstance(text, str) else None
         if index is not None:
             return int(index)
-    raise CheckpointError(f"{SETTINGS_FILE}: must name a {name} that {TOKENIZER_FILE} holds")
+    return None
+
+
+def text_rule(checkpoint: Checkpoint, tokenizer: Tokenizer, *limits: int | None) -> TextRule:
+    """Return how texts become tokens: at most as many as the limits allow, with the tokenizer's mask and padding."""
+    return TextRule(
+        tokenizer=TOKENIZER_FILE,
+        max_tokens=max_text_tokens(checkpoint, *limits),
+        mask=special_token(checkpoint, tokenizer, "mask_token"),
+        padding=special_token(checkpoint, tokenizer, "pad_token"),
+    )

@@ -1,16 +1,18 @@
 """Execution providers: their options, and which device runs which precision and graph."""
 
 import types
+from typing import get_args
 
 import onnxruntime as ort
 import pytest
 
+from contract.manifest import GradientMethod
 from service.runtime import providers
 from service.runtime.runtime_errors import ProviderError
 from service.runtime.session import Session
 from service.settings import Settings
 
-ROLES = ("predict", "attention", "relevance")
+ROLES = ("predict", "attention", *get_args(GradientMethod))
 
 
 def test_openvino_takes_artifacts_in_full_precision_only(digits):
@@ -61,7 +63,7 @@ def test_options_of_cuda_follow_the_settings(digits):
 def test_tensorrt_predicts_of_images_and_cuda_does_the_rest(digits, tmp_path):
     manifest, settings = digits.manifest, Settings(engine_cache=tmp_path, batch_tokens=200)
     where = {role: providers.device_of("tensorrt", role, manifest) for role in ROLES}
-    assert where == {"predict": "tensorrt", "attention": "cuda", "relevance": "cuda"}
+    assert where == {**dict.fromkeys(ROLES, "cuda"), "predict": "tensorrt"}
     assert providers.device_of("tensorrt", "predict", manifest.model_copy(update={"image": None})) == "cuda"
     (first, given), (second, _) = providers.options("tensorrt", "predict", manifest, settings, 1)
     assert (first, second) == ("TensorrtExecutionProvider", "CUDAExecutionProvider")

@@ -5,12 +5,16 @@ import subprocess
 import sys
 import threading
 import types
+from pathlib import Path
+from typing import get_args
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper
 
+from contract.manifest import GradientMethod
 from service.errors import DeviceFull
 from service.runtime import session as session_module
 from service.runtime import threads
@@ -19,23 +23,47 @@ from service.runtime.session import Session, choose_device, open_sessions
 from service.settings import Settings
 from tests.conftest import ROOT
 
-ROLES = ("predict", "attention", "relevance")
+EXPLAINING = get_args(GradientMethod)
+ROLES = ("predict", "attention", *EXPLAINING)
+TRANSPOSED_EMBEDDING = (128, 75)
+"""Width and vocabulary of `dates`."""
 
 
 def test_predictions_and_attention_share_a_session_unless_the_model_is_light(digits, monkeypatch):
     """Two would hold the weights twice."""
     pixels = np.random.default_rng(0).integers(0, 256, (3, 28, 28, 1), np.uint8)
     apart = open_sessions(digits, ROLES, "cpu", Settings())
-    assert len({id(session._session) for session in apart.values()}) == 3
+    assert len({id(session._session) for session in apart.values()}) == len(ROLES)
     monkeypatch.setattr(session_module, "LIGHT_BYTES", 0)
     merged = open_sessions(digits, ROLES, "cpu", Settings())
     assert list(merged) == list(ROLES)
     assert merged["predict"]._session is merged["attention"]._session
-    assert merged["relevance"]._session is not merged["attention"]._session
+    assert len({id(merged[role]._session) for role in ("attention", *EXPLAINING)}) == 1 + len(EXPLAINING)
     one, other = apart["predict"].run({"pixels": pixels}), merged["predict"].run({"pixels": pixels})
     assert list(one) == list(other) == [port.name for port in digits.manifest.graphs["predict"].outputs]
     np.testing.assert_array_equal(*one.values(), *other.values())
     merged["predict"].warm_up()
+
+
+@pytest.mark.parametrize("light", [True, False])
+def test_a_session_that_reads_the_mapped_weights_keeps_no_transposed_copy_of_one(dates, monkeypatch, tmp_path, light):
+    """The embedding of tokens, transposed, is the matrix of the output."""
+    monkeypatch.setattr(session_module, "LIGHT_BYTES", 1 << 40 if light else 0)
+    session = ort.InferenceSession
+
+    def opened(path, options, providers):
+        options.optimized_model_filepath = str(tmp_path / Path(path).name)
+        return session(path, options, providers)
+
+    monkeypatch.setattr(ort, "InferenceSession", opened)
+    open_sessions(dates, ("encode", "decode", "attention", *EXPLAINING), "cpu", Settings())
+    copies = {}
+    for role in ("decode", "attention", *EXPLAINING):
+        tensors = onnx.load(tmp_path / f"{role}.onnx", load_external_data=False).graph.initializer
+        shapes = [tuple(tensor.dims) for tensor in tensors]
+        copies[role] = shapes.count(TRANSPOSED_EMBEDDING)
+    assert copies["decode"] == 1, "the packed session has the copy, or nothing is tested"
+    assert [copies[role] for role in ("attention", *EXPLAINING)] == [1 if light else 0] * (1 + len(EXPLAINING))
 
 
 def test_a_light_model_runs_on_one_thread_unless_the_settings_say_otherwise(digits, monkeypatch):
@@ -205,8 +233,8 @@ sessions = load(Settings(artifacts=Path(sys.argv[1])))["digits"].sessions
 pixels = np.zeros((240, 28, 28, 1), np.uint8)
 rows = np.tile(np.arange(50), (240, 1))
 held = [resident_bytes()]
-explained, layers = np.zeros(240, np.int64), np.arange(4)
-given = {"pixels": pixels, "rows": rows, "explained": explained, "encoder.layers": layers}
+explained, against, layers = np.zeros(240, np.int64), np.full(240, -1), np.arange(4)
+given = {"pixels": pixels, "rows": rows, "explained": explained, "against": against, "encoder.layers": layers}
 for role in ("relevance", "predict"):
     sessions[role].run({port.name: given[port.name] for port in sessions[role].graph.inputs})
     held.append(resident_bytes())
