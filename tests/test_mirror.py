@@ -29,7 +29,6 @@ TESTED_ELSEWHERE = {
     "export/checkpoints/tensor_names.py": "tests/export/checkpoints/test_checkpoint.py",
     "export/checkpoints/text_family.py": "tests/end_to_end/test_families_over_http.py",
     "export/checks/reference.py": "tests/end_to_end/test_fidelity.py",
-    "export/checks/score_reference.py": "tests/end_to_end/test_fidelity_of_scores.py",
     "export/checks/verify_generation.py": "tests/export/checks/test_verify.py",
     "export/errors.py": "tests/export/test_main.py",
     "export/graphs/attention_maps.py": "tests/end_to_end/test_fidelity.py",
