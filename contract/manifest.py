@@ -124,7 +124,7 @@ class Kind(Part):
     layer), and the `score` (batch). The integrated graph runs at one point between a baseline and the input: it takes
     the tokens or pixels of the baseline as `baseline.<input>`, the weight of its states `blank` (batch), 0 for states
     of zeros, and the `point` (batch) from 0 to 1; it returns `<kind>` (batch, key): gradient times difference, summed
-    over channels; and the `score` (batch).
+    over channels, or 0 where every row's point is an end, 0 or 1; and the `score` (batch).
     """
 
     kind: KindName

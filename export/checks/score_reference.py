@@ -18,8 +18,7 @@ def draw_targets(plan: Plan, kinds: Sequence[Kind], answer: Tensor, sizes: Sizes
 
     Targets are random, of which the first is the row's most probable class, unless the method needs a number; every
     other row is explained against another class. For relevance of a single kind, also all layers and two rows: the one
-    that the answer is computed from (the first token, or that at the target's position) and a random one. Of the points
-    of a path, the first is its end.
+    that the answer is computed from (the first token, or that at the target's position) and a random one.
     """
     generator = torch.Generator().manual_seed(seed)
     batch, classes = answer.shape[0], answer.shape[-1]
@@ -33,8 +32,8 @@ def draw_targets(plan: Plan, kinds: Sequence[Kind], answer: Tensor, sizes: Sizes
         "point": torch.rand(batch, generator=generator),
         **{f"{kind.kind}.layers": torch.arange(len(kind.maps)) for kind in kinds},
     }
-    controls["point"][0] = controls["blank"][0] = 1
     controls["against"] = torch.where(torch.arange(batch) % 2 == 1, (controls["explained"] + 1) % classes, -1)
+    controls["blank"][0] = 1
     if plan.role != "integrated":
         controls["explained"][0] = -1
     controls["rows"][:, 0] = controls["position"] if kinds[0].kind == "decoder" else 0

@@ -1,6 +1,6 @@
 """A builder that appends nodes to an ONNX graph, branches included."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,10 @@ class Builder:
         """Run one of two parts of the graph. Both return the same number of float32 tensors."""
         bodies = {"then_branch": self._body(yes), "else_branch": self._body(no)}
         return self.ops("If", len(bodies["then_branch"].output), condition, **bodies)
+
+    def adopt(self, nodes: Iterable[onnx.NodeProto]) -> None:
+        """Add nodes that were made elsewhere, such as in the graph around a branch."""
+        self._nodes.extend(nodes)
 
     def output(self, name: str, x: str, dtype: int, axes: Sequence[int | str]) -> None:
         """Make a tensor an output of the graph, under a name."""

@@ -2,14 +2,19 @@
 
 At x' = b + point (x - b) it returns Σ_channels (x - b) ⊙ ∂score/∂x' for each token; the mean over the midpoints of n
 equal steps is `attribution.integrated`, against which it is verified. x are the states that enter the first block of
-each stack, b those of the baseline, times `blank`.
+each stack, b those of the baseline, times `blank`. If every row of a batch is at an end of the path, 0 or 1, only the
+score is computed, and the tokens are 0.
 """
 
+import functools
+from collections.abc import Sequence
+
+import numpy as np
 import onnx
 
 from contract.manifest import BASELINE
 from export.graphs.base_graph import copy_base
-from export.graphs.builder import FLOAT, Builder
+from export.graphs.builder import BOOL, FLOAT, INT64, Builder
 from export.graphs.cleanup import prune
 from export.graphs.gradient import differentiate
 from export.graphs.score import gradient_scale, score_of, unscaled
@@ -27,14 +32,41 @@ def integrated_graph(base: onnx.ModelProto, plan: Plan, traced: Traced) -> onnx.
     scale = gradient_scale(base, states[0])
     explained = score_of(b, plan, answer)
     seeded = explained.scaled(b, scale)
-    wanted = [state for state, _ in between.values()]
-    gradients = differentiate(graph, seeded.output, seeded.seed, wanted)
-    for kind, port in zip(traced.explained("integrated"), ports, strict=True):
-        state, difference = between[states[traced.stack_of(kind)]]
-        product = b.op("Mul", *unscaled(b, difference, gradients[state], scale))
-        b.output(port.name, b.reduce("ReduceSum", product, -1, keep=False), FLOAT, port.axes)
+    inside = _any_inside(b)
+    forward = len(graph.graph.node)
+    gradients = differentiate(graph, seeded.output, seeded.seed, [state for state, _ in between.values()])
+    backward = [onnx.NodeProto.FromString(node.SerializeToString()) for node in graph.graph.node[forward:]]
+    del graph.graph.node[forward:]
+    asked = [between[states[traced.stack_of(kind)]] for kind in traced.explained("integrated")]
+    tokens = [(difference, gradients[state]) for state, difference in asked]
+    found = b.branch(
+        inside, functools.partial(_products, b, backward, tokens, scale), functools.partial(_zeros, b, tokens)
+    )
+    for port, name in zip(ports, found, strict=True):
+        b.output(port.name, name, FLOAT, port.axes)
     b.output(score.name, explained.value, FLOAT, score.axes)
     return prune(graph, plan)
+
+
+def _any_inside(b: Builder) -> str:
+    """Return whether the point of any row lies between the ends of the path."""
+    ends = [b.op("Equal", "point", b.constant(end, np.float32)) for end in (0, 1)]
+    inside = b.op("Cast", b.op("Not", b.op("Or", *ends)), to=INT64)
+    return b.op("Cast", b.reduce("ReduceMax", inside, 0, keep=False), to=BOOL)
+
+
+def _products(
+    b: Builder, backward: Sequence[onnx.NodeProto], tokens: Sequence[tuple[str, str]], scale: float
+) -> list[str]:
+    """Compute gradients, and return Σ_channels difference ⊙ gradient for each pair of their names, (batch, token)."""
+    b.adopt(backward)
+    products = [b.op("Mul", *unscaled(b, difference, gradient, scale)) for difference, gradient in tokens]
+    return [b.reduce("ReduceSum", product, -1, keep=False) for product in products]
+
+
+def _zeros(b: Builder, tokens: Sequence[tuple[str, str]]) -> list[str]:
+    """Return zeros (batch, token) for each pair of names."""
+    return [b.zeros(b.op("Shape", difference, end=2)) for difference, _ in tokens]
 
 
 def _interpolate(graph: onnx.ModelProto, b: Builder, states: list[str], blanks: set[str]) -> dict[str, tuple[str, str]]:

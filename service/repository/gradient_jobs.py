@@ -29,9 +29,14 @@ class GradientJob:
 
     @property
     def bucket(self) -> tuple[object, ...]:
-        """What jobs of one batch have in common: about the same length and number of rows, and the layers."""
-        rows = self.controls.get(ROWS)
-        return bucket_of(max(self.item.lengths.values())), bucket_of(0 if rows is None else len(rows)), self.layers
+        """What jobs of one batch have in common.
+
+        About the same length and number of rows, the layers, and whether they are at an end of a path, where only the
+        score is computed.
+        """
+        rows, at_end = self.controls.get(ROWS), float(self.controls.get("point", 0.5)) in (0, 1)
+        length = bucket_of(max(self.item.lengths.values()))
+        return length, bucket_of(0 if rows is None else len(rows)), self.layers, at_end
 
 
 def stacked(jobs: Sequence[GradientJob], graph: Graph) -> dict[str, Array]:

@@ -176,3 +176,10 @@ def test_integrated_gradients_are_those_of_a_point_of_the_path(model, watched):
     for kind in explained(model, "integrated"):
         stack = stack_of(kind)
         relative(got[kind.kind], (apart[stack] * gradients[stack]).sum(-1).detach().numpy(), kind.kind)
+    for end in (0, 1):
+        point = np.full(BATCH, end, np.float32)
+        ends = model.run("integrated", {**seen.feed, **asked, **baseline, "blank": share, "point": point})
+        assert not any(ends[kind.kind].any() for kind in explained(model, "integrated")), "only the score is computed"
+        with torch.no_grad():
+            states = {stack: start[stack] + end * apart[stack] for stack in given}
+            close(ends["score"], score(watched.answer(seen.feed, states), asked).numpy(), f"score at {end}")

@@ -63,3 +63,8 @@ def test_a_method_without_rows_takes_none():
     })  # fmt: skip
     assert found["encoder"].shape == (1, 3)
     assert GradientJob(item, {}).bucket == GradientJob(item, {"explained": np.array(0)}).bucket
+
+
+def test_the_ends_of_a_path_run_apart_from_what_lies_between():
+    buckets = [job(3, point=np.float32(one)).bucket for one in (0, 0.25, 0.75, 1)]
+    assert buckets[0] == buckets[3] != buckets[1] == buckets[2] == job(3).bucket
