@@ -1,6 +1,6 @@
 """The manifest of an artifact: everything that the service needs to know, so that it guesses nothing when it loads."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -21,6 +21,7 @@ Method = Literal["raw", "rollout", "norm", "relevance", "libra", "integrated"]
 GradientMethod = Literal["relevance", "libra", "integrated"]
 """The methods that explain a score, each by a graph of its own, whose role has the name of the method."""
 Dtype = Literal["float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool"]
+GRADIENT_METHODS: tuple[GradientMethod, ...] = get_args(GradientMethod)
 GRAPH_METHODS = ("raw", "rollout", "norm")
 """The methods of the attention graph. Its input `method` is an index into them."""
 BASELINE = "baseline."
@@ -237,6 +238,7 @@ class Manifest(Part):
         description="logits to probabilities: one label, or each for itself; identity: logits are answered as they are",
     )
     attention: tuple[Kind, ...]
+    width: Size | None = Field(None, description="numbers in the state of a token, where states can be explained")
     generation: Generation | None = None
     explained: Literal["fp32"] | None = Field(
         None, description="precision of the graphs that explain a score, where it is not that of the others"

@@ -107,6 +107,7 @@ def write_manifest(
         labels=source.labels,
         scores=source.scores,
         attention=source.attention,
+        width=source.width,
         generation=source.generation,
         explained=source.explained if graphs.keys() & get_args(GradientMethod) else None,
         best=source.best if source.best and source.has(source.best.method) else None,

@@ -170,6 +170,12 @@ class Source:
         """Return the plan of one role."""
         return next(plan for plan in self.plans if plan.role == role)
 
+    @property
+    def width(self) -> int | None:
+        """Numbers in the state of a token, or None if no states are outputs of the base graph."""
+        axes = [port.axes for port in self.base.outputs if port.name in self.traced.states]
+        return int(axes[0][-1]) if axes else None
+
     def has(self, method: Method) -> bool:
         """Return whether a kind of attention has this method."""
         return any(method in kind.methods for kind in self.attention)

@@ -32,7 +32,7 @@ def _enter(watch: Watch, stack: int, layer: int, _: nn.Module, given: tuple[Any,
     return watch(stack, layer, given[0]), *given[1:]
 
 
-# Balanced gradients: what a factor is to a product, a constant is to a sum.
+# Balanced gradients
 
 
 def _constant(function: Callable[..., Any], given: Sequence[Any], options: Mapping[str, Any]) -> Tensor:
@@ -128,15 +128,18 @@ class Libra(NamedTuple):
     score: Tensor
     """What is explained, (batch)."""
     tokens: list[list[Tensor]]
-    """For each stack and layer, (batch, token). Of each stack and layer, tokens and biases add up to the score."""
+    """For each stack and layer, (batch, token)."""
     biases: list[Tensor]
-    """For each layer of the (first) stack, the share of all biases behind it, summed over the batch."""
+    """For each layer of the (first) stack, the share of all biases behind it, summed over the batch.
+
+    Of one stack, the tokens of each layer and the biases behind it add up to the score.
+    """
 
 
 def libra(model: nn.Module, stacks: Sequence[nn.Module], explain: Callable[[], Tensor]) -> Libra:
     """Return Σ_channels x ⊙ ∂score/∂x for the states x that enter each block, by the balanced backward pass.
 
-    `explain` runs the model and returns the score (batch) of each row. With several stacks, such as encoder and
+    `explain` runs the model once and returns the score (batch) of each row. With several stacks, such as encoder and
     decoder, the tokens of all of them and the biases behind both first states make the score: only layer 0 has a
     meaning then. The biases are the parameters called `bias`, each times its own gradient.
     """

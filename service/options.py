@@ -128,7 +128,7 @@ def _steps() -> PlainValidator:
     }
 
     def parse(value: object) -> bool | int:
-        if isinstance(value, str):
+        if isinstance(value, str):  # of a query; JSON has numbers and booleans
             value = int(value) if re.fullmatch(r"[0-9]{1,9}", value) else words.get(value.lower())
         if isinstance(value, bool) or type(value) is int:
             return value

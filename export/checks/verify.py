@@ -4,14 +4,14 @@ import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import cast, get_args
+from typing import cast
 
 import numpy as np
 import onnxruntime as ort
 import torch
 from torch import Tensor
 
-from contract.manifest import GradientMethod, Role
+from contract.manifest import GRADIENT_METHODS, GradientMethod, Role
 from export.checks.comparison import (
     INPUT_SEEDS,
     TOLERANCE,
@@ -44,7 +44,7 @@ MAX_FACTOR = 100
 
 FACTOR = "limits multiplied by"
 
-GRADIENT_GRAPHS = set(get_args(GradientMethod))
+GRADIENT_GRAPHS: set[Role] = set(GRADIENT_METHODS)
 
 LEAST_SIZES = 3
 """Graphs are verified at no fewer sizes than this."""

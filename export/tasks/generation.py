@@ -5,10 +5,9 @@ from typing import Any
 
 from torch import nn
 
-from contract.manifest import COUNT, LIKELIEST, TOKENS, Cache, Generation, Port, TextRule
+from contract.manifest import COUNT, GRADIENT_METHODS, LIKELIEST, TOKENS, Cache, Generation, Port, TextRule
 from export.plan import Plan, Source, UpperBounds
 from export.tasks.ports import (
-    GRADIENT_METHODS,
     MAX_VERIFIED_TOKENS,
     attention_kind,
     base_plan,

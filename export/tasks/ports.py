@@ -1,15 +1,13 @@
 """The parts that the plans of all tasks share: ports, kinds of attention, the base graph and those derived from it."""
 
 from collections.abc import Callable
-from typing import TypeAlias, get_args
+from typing import TypeAlias
 
-from contract.manifest import BASELINE, GradientMethod, Kind, KindName, Method, Port, Task
+from contract.manifest import BASELINE, GRADIENT_METHODS, GradientMethod, Kind, KindName, Method, Port, Task
 from export.plan import Plan, UpperBounds
 from export.traced import Traced
 from model.text_encoder import TextEncoder
 from model.vit import ViT
-
-GRADIENT_METHODS: tuple[GradientMethod, ...] = get_args(GradientMethod)
 
 MAX_VERIFIED_TOKENS = 64
 """The longest texts at which maps are verified. Predictions are also verified once at the longest that there are."""

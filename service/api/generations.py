@@ -16,7 +16,7 @@ from service.concurrency import together
 from service.errors import Unacceptable
 from service.explanations.answer import AttentionAnswer
 from service.explanations.answer_size import check_picture, check_size
-from service.explanations.query import AttentionQuery
+from service.explanations.query import AttentionQuery, check_runs
 from service.generation.token_selection import Hypothesis
 from service.http.exchange import exchange_of
 from service.http.server_sent_events import EventStream, event
@@ -137,8 +137,10 @@ def _costs(state: State, served: Generator, prompts: Sequence[Prompt], query: At
     targets = [query.count_targets(prompt.most) for prompt in prompts]
     check_size(query, lengths, targets, state.settings.max_answer_bytes)
     evaluation = sum(evaluation_cost(served, query))  # its scores are read off the attention graph too
-    runs = [count * query.runs + evaluation for count in targets]
-    return tokens, sum(served.map_bytes(one) * count for one, count in zip(lengths, runs, strict=True))
+    runs = [count * query.runs + query.diagnosed_apart + evaluation for count in targets]
+    check_runs(sum(runs))
+    size = served.gradient_bytes if query.by_gradient else served.map_bytes
+    return tokens, sum(size(one) * count for one, count in zip(lengths, runs, strict=True))
 
 
 async def _decode(state: State, served: Generator, prompt: Prompt, query: AttentionQuery | None) -> ModelInput:

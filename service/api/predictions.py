@@ -14,7 +14,7 @@ from service.concurrency import together
 from service.errors import Unacceptable
 from service.explanations.answer import AttentionAnswer, npz
 from service.explanations.answer_size import check_picture, check_size
-from service.explanations.query import AttentionQuery
+from service.explanations.query import AttentionQuery, check_runs
 from service.http.exchange import exchange_of
 from service.options import FillMaskOptions, RequestOptions, TextOptions
 from service.repository.explain import Other, explain
@@ -49,7 +49,7 @@ async def predict(
     if compared:
         given, cut = [*given, compared.given], [*cut, compared.truncate]
     likely = _shown(query, modality.likely_lengths(given), len(parsed.inputs))
-    queue, cost = served.cost(likely, attention=query is not None)
+    queue, cost = served.cost(likely, query)
     with queue.permit(cost, options.priority):  # without room, texts would be tokenized in vain
         pending = await modality.prepare(state, given, cut)
     lengths = _shown(query, [one.lengths for one in pending], len(parsed.inputs))
@@ -104,13 +104,17 @@ def _admitted(
     options: RequestOptions,
 ) -> Iterator[None]:
     """Hold what a request costs: its inputs, the one that they are compared with, and curves. Raises Busy."""
-    scores, comparison = evaluation_cost(served, query) if query else (0, 0)
-    runs = max(targets) * (query.runs if query else 1) + comparison
-    costs = [served.cost(lengths, attention=query is not None, runs=runs)]
-    if opposite:
-        costs.append(served.cost([opposite.lengths], attention=False))
-    if scores:
-        costs.append(served.cost([*lengths] * scores, attention=False))
+    runs = [1] * len(lengths)
+    predictions = [opposite.lengths] if opposite else []
+    if query:
+        scores, comparison = evaluation_cost(served, query)
+        runs = [count * query.runs + query.diagnosed_apart + comparison for count in targets]
+        check_runs(sum(runs))
+        scores += query.by_gradient and (query.method == "integrated" or served.manifest.explained is not None)
+        predictions += [*lengths] * scores
+    costs = [served.cost(lengths, query, runs)]
+    if predictions:
+        costs.append(served.cost(predictions))
     with contextlib.ExitStack() as permits:
         for queue, cost in costs:
             permits.enter_context(queue.permit(cost, options.priority))

@@ -126,7 +126,7 @@ class AttentionAnswer:
             return curves.draw(self.evaluation, max_pixels)
         style = drawing.Style(self.query.options.colormap, self.query.options.opacity)
         shown = self.without_identity().merged()
-        first, kind = shown.maps[0], shown.maps[0].kind
+        kind = shown.maps[0].kind
         if self.picture and sent is not None and kind.key == "image":
             panels = [
                 drawing.Panel(
@@ -140,7 +140,8 @@ class AttentionAnswer:
             ]
             image = Image.fromarray(sent[:, :, 0] if sent.shape[2] == 1 else sent)
             return drawing.overlay(image, self.picture.box, panels, style, max_pixels)
-        queries = shown._row_labels(first)
+        labels = [shown._row_labels(one) for one in shown.maps]
+        queries = labels[0] if all(own == labels[0] for own in labels) else ["all"]  # titles tell targets apart
         keys = [token.text for token in shown.axes[kind.key]]
         panels = [
             drawing.Panel(self._title(one, head), one.values[head], self._in_two_colours(one))

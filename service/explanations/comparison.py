@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from typing import get_args
 
-from contract.manifest import Method
+from contract.manifest import GRADIENT_METHODS, Method
 from service.errors import Unacceptable
 from service.explanations.evaluation import COMPARE, CURVE_NAMES, CurveName
 from service.explanations.query import AttentionQuery, evaluated_kind, has_one_row
-from service.explanations.score import GRADIENT_METHODS
 from service.options import AttentionOptions
 
 

@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
-from contract.manifest import FUSIONS, Kind, Manifest, Method, Recommendation, was_left_out
-from service.errors import Unacceptable
+from contract.manifest import FUSIONS, GRADIENT_METHODS, Kind, Manifest, Method, Recommendation, was_left_out
+from service.errors import TooLarge, Unacceptable
 from service.explanations.evaluation import COMPARE
 from service.explanations.score import (
-    GRADIENT_METHODS,
     SIGNED_METHODS,
     Explains,
     TokenOf,
@@ -40,6 +39,8 @@ REASONS: dict[Method, str] = {
     "integrated": "needs a gradient, which hard choices have not, and layers that attend, none that recur or convolve",
 }
 """Why a model may not serve a method."""
+MOST_RUNS = 4096
+"""Of graphs, to explain all that one request asks for."""
 NOT_IN_INT8 = "needs the graph in floats, which 8-bit weights have where the export was told --explain float"
 WITHOUT_EFFECT: dict[Form, set[str]] = {
     "json": {"dtype", "colormap", "opacity"},
@@ -59,7 +60,7 @@ class Target:
     token: int
     """Class or token; a negative number stands for the likeliest."""
     rows: tuple[int, ...]
-    """Of relevance; or the row that a token is at."""
+    """The rows that are read of relevance; of a token, the row that it is at."""
     position: int = 0
     index: int = 0
     """Which mask or generated token it is, counted as the client counts."""
@@ -125,6 +126,11 @@ class AttentionQuery:
     def runs(self) -> int:
         """How often a graph runs for each target: at each point of a path and at its ends, or once."""
         return self.points + 2 if self.method == "integrated" else 1
+
+    @property
+    def diagnosed_apart(self) -> int:
+        """1 if diagnostics take a run of the attention graph beside those of a gradient method, else 0."""
+        return int(self.by_gradient and self.options.diagnostics)
 
     @property
     def streams_steps(self) -> bool:
@@ -232,11 +238,21 @@ def _unserved(method: Method, options: AttentionOptions, manifest: Manifest) -> 
     served = [name for name in methods_of(manifest) if options.kind is None]
     other = f"; this model serves {', '.join(served)}" if served else f", not {options.kind} of this model"
     reason = REASONS.get(method, "is not served")
-    if method in GRADIENT_METHODS and manifest.precision == "int8" and manifest.explained is None:
-        reason = NOT_IN_INT8
-    elif was_left_out(manifest, method):
-        reason = "was left out when this model was exported"
+    if was_left_out(manifest, method):
+        in_8_bits = method in GRADIENT_METHODS and manifest.precision == "int8" and manifest.explained is None
+        reason = NOT_IN_INT8 if in_8_bits else "was left out when this model was exported"
+    elif options.kind == "encoder" and len(manifest.attention) > 1 and method in SIGNED_METHODS:
+        reason = "of an encoder-decoder is in decoder and cross"
     return f"method {method}: {reason}{other}"
+
+
+def check_runs(count: int) -> None:
+    """Raise TooLarge if a request would run graphs more often than `MOST_RUNS`."""
+    if count > MOST_RUNS:
+        raise TooLarge(
+            f"attention: at most {MOST_RUNS} runs a request, this one would have {count}; "
+            "ask for fewer targets, steps or inputs"
+        )
 
 
 def image_kind(kinds: Sequence[Kind]) -> Kind:

@@ -5,9 +5,9 @@ A score is the logit of a class or token, that logit less another's, or the cosi
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
-from contract.manifest import GradientMethod, Manifest, Method
+from contract.manifest import GRADIENT_METHODS, Manifest, Method
 from service.errors import Unacceptable
 from service.explanations.evaluation import COMPARE
 from service.options import DEFAULT_STEPS, MOST_STEPS, MOST_TARGETS, Against, AttentionOptions, Baseline
@@ -19,10 +19,9 @@ TokenOf: TypeAlias = Callable[[str], int | None]
 
 CLASSIFICATION_TASKS = ("image-classification", "text-classification")
 """Tasks that answer with classes."""
-GRADIENT_METHODS: tuple[GradientMethod, ...] = get_args(GradientMethod)
 SIGNED_METHODS: tuple[Method, ...] = ("libra", "integrated")
 """Methods that give a token a signed share of a score."""
-EXPLAINING = "relevance, libra and integrated"
+EXPLAINING = f"{', '.join(GRADIENT_METHODS[:-1])} and {GRADIENT_METHODS[-1]}"
 AGAINST: dict[Explains, tuple[str, ...]] = {"class": ("label", "index"), "token": ("token", "text")}
 """What `against` may hold; for embeddings that depends on what the model takes."""
 DIGITS = re.compile(r"[0-9]{1,9}")
@@ -160,7 +159,7 @@ def _check_path(options: AttentionOptions, method: Method, manifest: Manifest) -
     if method != "integrated":
         if options.baseline is not None:
             raise Unacceptable("baseline: is for integrated")
-        if steps not in (False, True):
+        if steps not in (False, True):  # a query has 1 and 0 for them
             raise Unacceptable(f"steps: a number is for integrated, given {steps}")
         return
     if options.baseline is not None and options.baseline not in (has := baselines_of(manifest)):

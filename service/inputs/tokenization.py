@@ -80,10 +80,15 @@ class TextTokenizer:
         """Return the token that a text is, or the entry of the vocabulary of that name; None if there is none."""
         if len(text) > MAX_CHARACTERS_PER_TOKEN:
             return None
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         entry: int | None = self._tokenizer.token_to_id(text)
-        unknown = getattr(self._tokenizer.model, "unk_token", None)  # models of other kinds have none
-        return ids[0] if len(ids) == 1 and self.piece(ids[0]) != unknown else entry
+        try:
+            ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        except BaseException as error:  # a panic of the library is no Exception
+            if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                raise
+            return entry
+        unknown = getattr(self._tokenizer.model, "unk_token", None)  # a Unigram model does not name its own
+        return ids[0] if len(ids) == 1 and self.piece(ids[0]) not in (unknown, "<unk>") else entry
 
     def estimated_tokens(self, text: Text) -> int:
         """Return how many tokens a text probably has, without special ones, judging by the texts so far."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contract.artifact import MANIFEST, Artifact, ArtifactError
 from contract.manifest import (
     BASELINE,
+    GRADIENT_METHODS,
     LIKELIEST,
     TOKENS,
     Generation,
@@ -16,7 +17,7 @@ from contract.manifest import (
     Port,
     Role,
 )
-from service.explanations.score import CLASSIFICATION_TASKS, GRADIENT_METHODS, baselines_of, explains
+from service.explanations.score import CLASSIFICATION_TASKS, baselines_of, explains
 from service.runtime.session import Session
 
 SINGLE_TOKENS = ("start", "end", "forced_first", "forced_last", "padding")
@@ -51,6 +52,8 @@ def _faults(manifest: Manifest) -> Iterator[str]:
             yield f"must have rollout of {kind.kind} exactly if the graph computes it"
     for method in GRADIENT_METHODS:
         yield from _faults_of_method(manifest, method)
+    if manifest.best and not any(manifest.best.method in kind.methods for kind in manifest.attention):
+        yield f"must have a best method that some kind has, given {manifest.best.method}"
     yield from _faults_of_tokens(_tokens_of_sources(manifest), width)
     if manifest.generation:
         yield from _faults_of_tokens(_tokens(manifest.generation), manifest.graphs["decode"].outputs[0].axes[-1])

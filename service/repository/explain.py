@@ -132,7 +132,8 @@ async def _explain_prediction(
     if query.method == "integrated" or served.manifest.explained:
         prediction = await served.predict(item, priority)
         targets = [served.chosen(one, prediction) for one in targets]
-    found = await explain_scores(served, item, query, targets, priority, other.vector if other else None)
+    vector = other.vector if other else None
+    found = await explain_scores(served, item, query, targets, priority, vector, answers=prediction is None)
     answers = [answer for answer in (prediction, *(one.answer for one in found)) if answer is not None]
     against = served.against_entry(query)
     maps = [own for one in found for own in maps_of(query, one, served.score_entry(one.target, answers[0]) | against)]

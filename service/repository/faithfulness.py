@@ -4,7 +4,6 @@ Samek et al. 2017; Petsiuk et al. 2018 (RISE, section 4.2). Beside each curve st
 fixed seed: a map whose curve is no better explains nothing.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -105,7 +104,7 @@ def kept(order: Array, step: int, name: CurveName) -> Array:
 
 
 async def _score(subject: Subject, parts: Array) -> float:
-    return await subject.measure(await asyncio.to_thread(subject.take_away, parts))
+    return await subject.measure(subject.take_away(parts))
 
 
 def patches(item: ModelInput, kind: Kind) -> tuple[Array, Callable[[Array], ModelInput]]:

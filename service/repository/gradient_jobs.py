@@ -14,6 +14,9 @@ from service.inputs.model_input import ModelInput
 Found: TypeAlias = dict[str, Array]
 """What a gradient graph returned for one input, by port, without the padding of its batch."""
 
+ANSWERS = ("logits", "embeddings")
+"""The names that the answer of a model has."""
+
 ROWS = "rows"
 """The input of the relevance graph that says which rows are read, and the axis of its output."""
 
@@ -26,6 +29,8 @@ class GradientJob:
     controls: Mapping[str, Array]
     layers: tuple[int, ...] = ()
     """The layers that relevance passes through."""
+    answers: bool = False
+    """Whether the answer of the model is wanted too. Over a vocabulary it is much larger than the rest."""
 
     @property
     def bucket(self) -> tuple[object, ...]:
@@ -50,9 +55,13 @@ def stacked(jobs: Sequence[GradientJob], graph: Graph) -> dict[str, Array]:
 
 
 def split(jobs: Sequence[GradientJob], graph: Graph, out: Mapping[str, Array]) -> list[Found]:
-    """Return what a graph found for each job of a batch."""
+    """Return what a graph found for each job of a batch: copies, so that nothing holds on to the whole batch."""
     return [
-        {port.name: crop(out[port.name][row], port, _lengths(job)) for port in graph.outputs}
+        {
+            port.name: crop(out[port.name][row], port, _lengths(job)).copy()
+            for port in graph.outputs
+            if job.answers or port.name not in ANSWERS
+        }
         for row, job in enumerate(jobs)
     ]
 

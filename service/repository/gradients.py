@@ -1,7 +1,8 @@
 """Gradient methods: what is asked of their graphs to explain scores of one input, and the maps that are read of it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
@@ -12,13 +13,13 @@ from service.explanations.answer import AttentionMap
 from service.explanations.query import AttentionQuery, KindQuery, Target
 from service.inputs.model_input import ModelInput
 from service.repository.baselines import baseline_controls
-from service.repository.gradient_jobs import ROWS, Found, GradientJob
+from service.repository.gradient_jobs import ANSWERS, ROWS, Found, GradientJob
 from service.repository.served_model import Prediction, ServedModel
 
 Figures = dict[str, object]
 
 MOST_JOBS = 256
-"""Of one input, runs that wait in a lane at once, if they are more than those of one target: each takes memory."""
+"""Most runs of one input that wait in a lane at once; the runs of one target always wait together."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Explained:
     figures: Sequence[Figures]
     """For each layer, how the values add up: what an answer says of them."""
     answer: Prediction | None
-    """The answer of the graph, if it returns one."""
+    """The answer of the model, if it was asked for."""
 
 
 async def explain_scores(
@@ -41,17 +42,24 @@ async def explain_scores(
     targets: Sequence[Target],
     priority: Priority,
     other: Prediction | None = None,
+    *,
+    answers: bool = False,
 ) -> list[Explained]:
     """Return what the method of a query finds of each target's score; `other` is the embedding to compare with.
+
+    With `answers` the first one holds the answer of the model too, if the graph returns it.
 
     Integrated gradients need targets that name their class or token, since the likeliest changes along the path.
     """
     manifest = served.manifest
-    method, read = next((method, read) for method, read in READERS.items() if method == query.method)
+    method = cast(GradientMethod, query.method)  # the query is one by gradient
+    read = READERS[method]
     explained, runs, at_once = [], query.runs, max(1, MOST_JOBS // query.runs)
     for first in range(0, len(targets), at_once):
         some = targets[first : first + at_once]
         jobs = [job for target in some for job in jobs_of(manifest, item, query, target, other)]
+        if answers and not first:
+            jobs[0] = replace(jobs[0], answers=True)
         found = await served.explain_scores(method, jobs, priority)
         explained += [
             read(manifest, query, target, found[index * runs : (index + 1) * runs]) for index, target in enumerate(some)
@@ -85,7 +93,7 @@ def jobs_of(
 
 def _read_relevance(manifest: Manifest, query: AttentionQuery, target: Target, found: Sequence[Found]) -> Explained:
     (one,) = found
-    answer, *ports = manifest.graphs["relevance"].outputs
+    _, *ports = manifest.graphs["relevance"].outputs
     values: dict[str, Array] = {port.name: one[port.name][None].copy() for port in ports}
     if query.summarized:  # the mean of all rows, without the identity that each starts from
         for rows in values.values():
@@ -93,12 +101,12 @@ def _read_relevance(manifest: Manifest, query: AttentionQuery, target: Target, f
         values = {
             name: rows.mean(1, dtype=np.float64, keepdims=True).astype(np.float32) for name, rows in values.items()
         }
-    return Explained(target, values, [{}], one[answer.name])
+    return Explained(target, values, [{}], _answer(one))
 
 
 def _read_libra(manifest: Manifest, query: AttentionQuery, target: Target, found: Sequence[Found]) -> Explained:
     (one,) = found
-    answer, *ports = manifest.graphs["libra"].outputs
+    _, *ports = manifest.graphs["libra"].outputs
     kinds = [port.name for port in ports if port.name not in ("biases", "score")]
     layers = list(query.kinds[0].layers)
     values = {name: one[name][layers][:, None] for name in kinds}
@@ -108,7 +116,7 @@ def _read_libra(manifest: Manifest, query: AttentionQuery, target: Target, found
                        "score": float(one["score"]), **named}}
         for index, layer in enumerate(layers)
     ]  # fmt: skip
-    return Explained(target, values, figures, one[answer.name])
+    return Explained(target, values, figures, _answer(one))
 
 
 def _read_integrated(manifest: Manifest, query: AttentionQuery, target: Target, found: Sequence[Found]) -> Explained:
@@ -130,6 +138,10 @@ READERS: Mapping[GradientMethod, Callable[[Manifest, AttentionQuery, Target, Seq
     "libra": _read_libra,
     "integrated": _read_integrated,
 }
+
+
+def _answer(found: Found) -> Prediction | None:
+    return next((array for name, array in found.items() if name in ANSWERS), None)
 
 
 def _total(values: Mapping[str, Array], layer: int) -> float:

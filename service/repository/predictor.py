@@ -52,14 +52,18 @@ class Predictor(ServedModel):
         )  # fmt: skip
         self.lanes.append(self.prediction_lane)
 
-    def cost(self, lengths: Sequence[Mapping[str, int]], *, attention: bool, runs: int = 1) -> tuple[Budget, int]:
+    def cost(
+        self, lengths: Sequence[Mapping[str, int]], query: AttentionQuery | None = None, runs: Sequence[int] = ()
+    ) -> tuple[Budget, int]:
         """Return the queue that inputs with these lengths wait in, and what they cost there.
 
-        `runs` is how often a graph of attention runs for each of them.
+        Without a query they are predictions. `runs` says for each how often a graph runs to answer the query.
         """
-        if attention:
-            return self.attention_budget, sum(self.map_bytes(one) for one in lengths) * max(runs, 1)
-        return self.prediction_budget, sum(cost_of(one) for one in lengths)
+        if query is None:
+            return self.prediction_budget, sum(cost_of(one) for one in lengths)
+        size = self.gradient_bytes if query.by_gradient else self.map_bytes
+        counts = runs or [1] * len(lengths)
+        return self.attention_budget, sum(size(one) * count for one, count in zip(lengths, counts, strict=True))
 
     def targets(self, item: ModelInput, query: AttentionQuery) -> list[Target]:
         """Return what a gradient method explains of an input."""

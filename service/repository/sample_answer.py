@@ -13,13 +13,13 @@ from typing import Any, Generic, TypeVar
 import orjson
 from PIL import Image
 
-from contract.manifest import Manifest, Method
+from contract.manifest import GRADIENT_METHODS, Manifest, Method
 from service.arrays import Array
 from service.batching.admission import Priority
 from service.errors import Refusal, Unacceptable
 from service.explanations.answer import AttentionAnswer
 from service.explanations.query import AttentionQuery, methods_of, resolve
-from service.explanations.score import GRADIENT_METHODS, baselines_of, explains
+from service.explanations.score import baselines_of, explains
 from service.generation.decode_loop import DecodeLoop, Job
 from service.generation.token_selection import Hypothesis, Search
 from service.inputs.image_inputs import ImageInputs

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
-from contract.manifest import GradientMethod, Manifest, Role
+from contract.manifest import GRADIENT_METHODS, GradientMethod, Manifest, Role
 from service.arrays import Array, crop, padded
 from service.batching.admission import Backlog, Budget, Priority
 from service.batching.batcher import Lane, bucket_of
@@ -19,7 +19,6 @@ from service.concurrency import together
 from service.errors import NOT_FINITE, Broken, Refusal, Unacceptable
 from service.explanations.answer import AttentionMap
 from service.explanations.query import AttentionQuery, image_kind, resolve
-from service.explanations.score import GRADIENT_METHODS
 from service.generation.decode_loop import DecodeLoop
 from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import ModelInput, Pair, Text
@@ -42,6 +41,9 @@ RawMaps: TypeAlias = tuple[Prediction, dict[str, Array]]
 GRADIENT_SHARE = 8
 """A batch of a gradient method may compute this share of the maps of another: it holds the activations of all layers,
 and their gradients, which take 10 to 17 times the bytes of the maps in the bundled models."""
+STATE_BYTES = 5
+"""For each token, layer and number of its state, a run of a gradient method counts as so many bytes of maps, if it has
+fewer: of short texts the states are larger than the maps. They take about 60 bytes each (`minilm`, 8 to 128 tokens)."""
 MOST_FAILURES = 3
 """Failed runs in a row, after which a model is warmed up again to see whether it can run at all."""
 
@@ -200,6 +202,11 @@ class ServedModel:
             for kind in self.manifest.attention
         )
 
+    def gradient_bytes(self, lengths: Mapping[str, int]) -> int:
+        """Return what a run of a gradient method for one input counts in the queue of attention, in bytes of maps."""
+        tokens = sum(len(kind.maps) * lengths[kind.query] for kind in self.manifest.attention)
+        return max(self.map_bytes(lengths), tokens * (self.manifest.width or 0) * STATE_BYTES)
+
     async def attend(self, item: ModelInput, query: AttentionQuery, priority: Priority) -> AttentionResult:
         """Return the prediction of one input, and the maps and figures that a query asks for.
 
@@ -220,7 +227,9 @@ class ServedModel:
     ) -> list[Found]:
         """Return what the graph of a method finds for each job."""
         lane = self.gradient_lanes[method]
-        return await together(lane.submit(job, self.map_bytes(job.item.lengths), job.bucket, priority) for job in jobs)
+        return await together(
+            lane.submit(job, self.gradient_bytes(job.item.lengths), job.bucket, priority) for job in jobs
+        )
 
     def _run_attention(self, jobs: Sequence[AttentionJob]) -> list[RawMaps | Refusal]:
         items, controls = [job.item for job in jobs], jobs[0].controls

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from service.arrays import Array, probabilities, softmax
+from service.arrays import Array, probabilities
 from service.batching.admission import Priority
 from service.batching.batcher import bucket_of
 from service.errors import Unacceptable
@@ -21,6 +21,8 @@ from service.repository.graph_controls import GraphControls, KindControls
 from service.repository.predictor import MaskFiller, Predictor
 from service.repository.served_model import AttentionJob, Prediction, ServedModel
 
+SMALLEST_LENGTH = 1e-12
+"""A cosine is divided by no smaller product of lengths."""
 Attend = Callable[[AttentionQuery], Awaitable[Sequence[AttentionMap]]]
 """Computes the maps of a query."""
 
@@ -71,11 +73,11 @@ def predicted(
     if query.explains == "embedding":
         if other is None:
             raise TypeError("the embedding of an input is evaluated by another")
-        unit = other / np.linalg.norm(other)
 
         async def cosine(rest: ModelInput) -> float:
             own = await served.predict(rest, priority)
-            return float(own @ unit / np.linalg.norm(own))
+            lengths = float(np.linalg.norm(own) * np.linalg.norm(other))
+            return float(own @ other) / max(lengths, SMALLEST_LENGTH)
 
         return _subject(served, item, cosine, Score("cosine", "the other input", {"target": None}))
     (index,) = query.targets or (int(prediction.argmax()),)
@@ -98,7 +100,7 @@ def _filled(
     token = int(prediction[mask].argmax())
 
     async def chance(rest: ModelInput) -> float:
-        return float(softmax((await served.predict(rest, priority))[mask])[token])
+        return _probability((await served.predict(rest, priority))[mask], token)
 
     score = Score("probability", served.text_of(token), {"target": token, "mask": mask})
     return replace(_subject(served, item, chance, score), index=mask, position=positions[mask])
@@ -121,10 +123,16 @@ def generated(
         # fed as its row emits it, whatever row is read
         emitting = replace(query, options=query.options.model_copy(update={"align": "emit"}))
         item = served.finished(rest, target[: index + 1], emitting)
-        return float(softmax((await _answer(served, item, priority))[-1])[token])
+        return _probability((await _answer(served, item, priority))[-1], token)
 
     score = Score("probability", served.target_tokenizer.text_of(token), {"target": token, "position": index})
     return replace(_subject(served, source, chance, score), index=index, position=first + index)
+
+
+def _probability(logits: Array, token: int) -> float:
+    """Return the probability of one token of a vocabulary."""
+    logs = logits.astype(np.float64) - logits.max()
+    return float(np.exp(logs[token]) / np.exp(logs).sum())
 
 
 def _target(query: AttentionQuery, positions: Sequence[int], lengths: Mapping[str, int]) -> int:

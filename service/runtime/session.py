@@ -149,7 +149,7 @@ class Session:
             share_arena()
             given.add_session_config_entry("session.use_env_allocators", "1")
             if not packed:
-                # which would keep a transposed copy of an embedding that is also the output's matrix
+                # constant folding would keep a transposed copy of an embedding that is also the output's matrix
                 given.add_session_config_entry("optimization.disable_specified_optimizers", "ConstantFolding")
             # weights must not pin the arena's regions, and go when the session does
             given.add_session_config_entry("session.use_device_allocator_for_initializers", "1")

@@ -254,7 +254,7 @@ def test_what_continues_a_text_rests_on_the_prompt_and_on_what_it_wrote_before(l
             assert parts["prefix"]["sum"] == pytest.approx(own[length:].sum(), abs=1e-5)
     assert attention["maps"][0]["targets"][0]["parts"]["prefix"] == {"sum": 0, "share": 0}
     path = text(languages, prompt, "dates-clm", method="integrated", steps=2, target=[1])
-    assert (path["maps"][0]["baseline"], path["maps"][0]["layer"]) == ("zero", None)
+    assert (path["maps"][0]["baseline"], path["maps"][0]["layer"]) == ("padding", None)
     assert path["maps"][0]["targets"][0]["completeness"]["score"] > 1
 
 
@@ -346,7 +346,12 @@ def test_words_and_diagnostics_go_with_what_explains_a_score(client):
 def test_a_model_says_which_baselines_it_has_and_which_method_was_best(client):
     assert client.get("/v1/models/digits").json()["attention"]["baselines"] == ["empty", "zero"]
     assert "zero" in client.get("/v1/models/dates").json()["attention"]["baselines"]
-    assert "best" in client.get("/v1/models/digits").json()["attention"]
+    best = client.get("/v1/models/digits").json()["attention"]["best"]
+    assert (best["method"], best["measure"]) == ("integrated", "deletion area, lower is better")
+    assert min(best["values"], key=best["values"].get) == "integrated"
+    found = digit(client, method="best")
+    assert (found["method"], found["best"]["measure"]) == ("integrated", best["measure"])
+    assert is_close(values(found), values(digit(client, method="integrated")))
 
 
 def test_each_point_of_a_path_is_charged_to_the_queue(artifacts, monkeypatch):
@@ -371,6 +376,19 @@ def test_each_point_of_a_path_is_charged_to_the_queue(artifacts, monkeypatch):
         assert most(lambda: digit(client, method="integrated", steps=3)) == 5 * one
         assert most(lambda: digit(client, method="integrated", steps=3, target="7,1")) == 10 * one
         assert most(lambda: digit(client, method="libra", target="7,1")) == 2 * one
+        assert most(lambda: digit(client, method="libra", diagnostics="true")) == 2 * one
+        assert most(lambda: digit(client, method="libra", evaluate="deletion")) == one
+        whole = most(lambda: digit(client, evaluate="compare"))
+        assert whole == (1 + 4 + 1 + 18) * one  # raw; raw, rollout, norm, relevance; libra; integrated
+
+        def predictions(work):
+            charged.clear()
+            work()
+            return max((cost for name, cost in charged if name == "queue of predictions"), default=0)
+
+        assert predictions(lambda: digit(client, method="libra")) == 0
+        assert predictions(lambda: digit(client, method="integrated")) == 50
+        assert predictions(lambda: digit(client, method="libra", evaluate="deletion")) == 50 * (2 + 2 * 9)
         row = most(lambda: text(client, method="libra", target=[0]))
         assert most(lambda: text(client, method="integrated", steps=3, target=[0])) == 5 * row
 
@@ -391,7 +409,7 @@ def test_each_point_of_a_path_is_charged_to_the_queue(artifacts, monkeypatch):
         ("digits", {"method": "integrated", "layers": 0}, "layers: integrated gradients are of the input"),
         ("digits", {"method": "libra", "sides": "both"}, "sides: is for embeddings"),
         ("dates", {"method": "libra", "layers": 0}, "layers: libra of an encoder-decoder is of the input"),
-        ("dates", {"method": "libra", "kind": "encoder"}, "method libra: needs states .*, not encoder of this model"),
+        ("dates", {"method": "libra", "kind": "encoder"}, "method libra: of an encoder-decoder is in decoder and"),
         ("dates", {"method": "libra", "against": {"text": "12"}}, "against: must be a text that is exactly one token"),
         ("dates", {"method": "libra", "against": {"text": "猫"}}, "against: must be a text that is exactly one token"),
         ("dates", {"method": "libra", "against": {"text": "a" * 5000}}, "against: must be a text that is exactly one"),

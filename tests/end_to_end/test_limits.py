@@ -413,6 +413,17 @@ def _(client):
     assert document(client, GENERATE, inputs="a", num_beams=3).status_code == 422
 
 
+@line("many points of a path of gradients, or many targets")
+def _(client):
+    url = "/v1/models/digits/attention?method=integrated"
+    for options, status in (("&steps=257", 422), ("&target=" + ",".join(map(str, range(257))), 422)):
+        assert client.post(url + options, content=SEVEN, headers=PNG).status_code == status
+    image = base64.b64encode(SEVEN).decode()
+    attention = {"method": "integrated", "steps": 256, "target": list(range(10))}
+    answer = client.post("/v1/models/digits/attention", json={"images": [image] * 2, "attention": attention})
+    assert (answer.status_code, answer.json()["detail"][:43]) == (413, "attention: at most 4096 runs a request, thi")
+
+
 @line("attention that is a thousand times larger than the request")
 def _(client):
     whole = "&".join(f"{name}={value}" for name, value in EVERY_MAP.items() if name != "method")

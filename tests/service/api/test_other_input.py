@@ -58,7 +58,7 @@ def test_each_side_costs_the_maps_of_an_input(service, asked, runs):
 
 def test_the_other_input_costs_a_prediction(service):
     client, served = service
-    _, cost = served.cost([served.inputs.lengths], attention=False)
+    _, cost = served.cost([served.inputs.lengths])
     assert with_room(client, served.prediction_budget, cost) == [200, 429]
 
 

@@ -3,7 +3,7 @@
 import json
 import shutil
 
-from service.explanations.score import GRADIENT_METHODS
+from contract.manifest import GRADIENT_METHODS
 from service.repository.cross_check import _faults_of_method, _is_quotient
 from tests.conftest import start
 from tests.samples.attention_queries import vit

@@ -1,5 +1,7 @@
 """Items of the lanes of gradient methods: what shares a batch, how a batch is stacked, and what each gets back."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from contract.manifest import Graph, Port
@@ -68,3 +70,11 @@ def test_a_method_without_rows_takes_none():
 def test_the_ends_of_a_path_run_apart_from_what_lies_between():
     buckets = [job(3, point=np.float32(one)).bucket for one in (0, 0.25, 0.75, 1)]
     assert buckets[0] == buckets[3] != buckets[1] == buckets[2] == job(3).bucket
+
+
+def test_only_jobs_that_want_the_answer_keep_it_and_none_keeps_the_batch():
+    """Logits over a vocabulary, of every target of a text, would fill the memory."""
+    out = {"logits": np.ones((2, 3)), "encoder": np.ones((2, 1, 4)), "score": np.ones(2)}
+    first, second = split([job(3), replace(job(4), answers=True)], RELEVANCE, out)
+    assert (first.keys(), second.keys()) == ({"encoder", "score"}, {"logits", "encoder", "score"})
+    assert not any(np.shares_memory(found, out[name]) for one in (first, second) for name, found in one.items())
