@@ -13,7 +13,7 @@ from service.explanations.answer import AttentionMap
 from service.explanations.query import AttentionQuery, KindQuery, Target
 from service.inputs.model_input import ModelInput
 from service.repository.baselines import baseline_controls
-from service.repository.gradient_jobs import ANSWERS, ROWS, Found, GradientJob
+from service.repository.gradient_jobs import ROWS, Found, GradientJob
 from service.repository.served_model import Prediction, ServedModel
 
 Figures = dict[str, object]
@@ -93,7 +93,7 @@ def jobs_of(
 
 def _read_relevance(manifest: Manifest, query: AttentionQuery, target: Target, found: Sequence[Found]) -> Explained:
     (one,) = found
-    _, *ports = manifest.graphs["relevance"].outputs
+    answer, *ports = manifest.graphs["relevance"].outputs
     values: dict[str, Array] = {port.name: one[port.name][None].copy() for port in ports}
     if query.summarized:  # the mean of all rows, without the identity that each starts from
         for rows in values.values():
@@ -101,12 +101,12 @@ def _read_relevance(manifest: Manifest, query: AttentionQuery, target: Target, f
         values = {
             name: rows.mean(1, dtype=np.float64, keepdims=True).astype(np.float32) for name, rows in values.items()
         }
-    return Explained(target, values, [{}], _answer(one))
+    return Explained(target, values, [{}], one.get(answer.name))
 
 
 def _read_libra(manifest: Manifest, query: AttentionQuery, target: Target, found: Sequence[Found]) -> Explained:
     (one,) = found
-    _, *ports = manifest.graphs["libra"].outputs
+    answer, *ports = manifest.graphs["libra"].outputs
     kinds = [port.name for port in ports if port.name not in ("biases", "score")]
     layers = list(query.kinds[0].layers)
     values = {name: one[name][layers][:, None] for name in kinds}
@@ -116,7 +116,7 @@ def _read_libra(manifest: Manifest, query: AttentionQuery, target: Target, found
                        "score": float(one["score"]), **named}}
         for index, layer in enumerate(layers)
     ]  # fmt: skip
-    return Explained(target, values, figures, _answer(one))
+    return Explained(target, values, figures, one.get(answer.name))
 
 
 def _read_integrated(manifest: Manifest, query: AttentionQuery, target: Target, found: Sequence[Found]) -> Explained:
@@ -138,10 +138,6 @@ READERS: Mapping[GradientMethod, Callable[[Manifest, AttentionQuery, Target, Seq
     "libra": _read_libra,
     "integrated": _read_integrated,
 }
-
-
-def _answer(found: Found) -> Prediction | None:
-    return next((array for name, array in found.items() if name in ANSWERS), None)
 
 
 def _total(values: Mapping[str, Array], layer: int) -> float:
