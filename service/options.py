@@ -1,12 +1,13 @@
 """The options of requests beside their inputs. They have the same names in a query string, a form and JSON."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, WithJsonSchema
-from pydantic_core import PydanticCustomError, from_json
+from pydantic_core import PydanticCustomError
 
 from contract.manifest import KindName, Method, Sampling
 from service.errors import TooLarge, Unacceptable
@@ -104,14 +105,14 @@ def _against() -> PlainValidator:
     rule = f'must be an object with one of {", ".join(_AGAINST)}, such as {{"label": "7"}}'
 
     def parse(value: object) -> Against:
-        found: Any = value
+        pairs: Any = list(value.items()) if isinstance(value, dict) else None
         if isinstance(value, str):
             try:
-                found = from_json(value)
-            except (TypeError, ValueError) as error:  # TypeError for a lone surrogate
+                pairs = json.loads(value, object_pairs_hook=list)  # pairs, since a key may be given twice
+            except (RecursionError, ValueError) as error:
                 raise PydanticCustomError("against", "{rule}", {"rule": rule}) from error
-        if isinstance(found, dict) and len(found) == 1:
-            ((name, given),) = found.items()
+        if isinstance(pairs, list) and len(pairs) == 1 and isinstance(pairs[0], tuple):
+            ((name, given),) = pairs
             known: Any = _AGAINST.get(name, (None, ""))[0]
             if type(given) is known and (known is str or 0 <= given < 10**9):
                 return Against(name, given)

@@ -177,11 +177,12 @@ class AttentionAnswer:
         if not self.query.by_gradient:
             which = f"head {heads[head]}" if isinstance(heads, list) else f"{heads} of heads"
             return f"{one.kind.kind}: " + (which if layer is None else f"layer {layer}, {which}")
-        title = self.query.method + (f", layer {layer}" if layer else "")
+        title, behind = self.query.method, f", layer {layer}" if layer else ""
         target, against = one.entry.get("target"), one.entry.get("against")
         if not isinstance(target, dict):
-            return f"{title}, {one.kind.kind}"
-        return f"{title} of {target['label']}" + (f" against {against['label']}" if isinstance(against, dict) else "")
+            return f"{title}{behind}, {one.kind.kind}"
+        rather = f" against {against['label']}" if isinstance(against, dict) else ""
+        return f"{title} of {target['label']}{rather}{behind}"
 
     def _entry(self, one: AttentionMap) -> dict[str, object]:
         entry = {**one.entry, "shape": list(one.values.shape)}

@@ -75,7 +75,7 @@ def axis_range(curves: Mapping[str, Mapping[CurveName, Curve]]) -> tuple[float, 
     if (low, high) == (0.0, 1.0):
         return low, high
     unit = 10.0 ** math.floor(math.log10((high - low) / TICKS))
-    for step in (unit * factor for factor in (1, 2, 5, 10, 20)):
+    for step in (unit * factor for factor in (1, 2, 3, 4, 5, 10, 20)):
         start = step * math.floor(low / step)
         if start + TICKS * step >= high:
             break

@@ -16,10 +16,15 @@ OPTIONAL = {
     "image.resize": None,
     "image.resample": "bilinear",
     "image.fast_jpeg": False,
+    "width": None,
+    "explained": None,
+    "best": None,
     "text.mask": None,
+    "text.padding": None,
     "attention.0.abreast": 1,
     "attention.0.prefix": 0,
     "attention.0.grid": None,
+    "attention.0.pooled": "first",
     "generation.num_beams": 1,
     "generation.length_penalty": 1.0,
     "generation.default_new_tokens": None,
@@ -38,6 +43,7 @@ OPTIONAL = {
     "generation.no_repeat_ngram": 0,
     "generation.renormalized": False,
     "generation.tokenizer": None,
+    "generation.padding": None,
 }
 
 

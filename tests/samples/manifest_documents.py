@@ -53,9 +53,17 @@ IMAGE = {
             "abreast": 1,
             "prefix": 1,
             "grid": [7, 7],
+            "pooled": "first",
         }
     ],
+    "width": 96,
     "generation": None,
+    "explained": "fp32",
+    "best": {
+        "method": "rollout",
+        "measure": "deletion area, lower is better",
+        "values": {"raw": 0.25, "rollout": 0.125},
+    },
     "made_by": {"definition": "model.vit", "width": 96, "epsilon": 1e-6, "tied": False, "image": [28, 28]},
     "verified": {"logits": 1.5e-6, "shapes": "batch 1; batch 5", "sizes": [[1, 28], [5, 28]]},
 }
@@ -70,7 +78,7 @@ TEXT = {
     "graphs": {role: graph(role, role.encode()) for role in ("attention", "encode", "decode")},
     "files": [entry("tokenizer.json", b"{}")],
     "image": None,
-    "text": {"tokenizer": "tokenizer.json", "max_tokens": 96, "mask": None},
+    "text": {"tokenizer": "tokenizer.json", "max_tokens": 96, "mask": 7, "padding": 0},
     "labels": [],
     "scores": "sigmoid",
     "attention": [
@@ -85,6 +93,7 @@ TEXT = {
             "abreast": 1,
             "prefix": 0,
             "grid": None,
+            "pooled": "all",
         }
         for kind, path, part, query, key in (
             ("encoder", "encoder", "attention", "source", "source"),
@@ -92,6 +101,7 @@ TEXT = {
             ("cross", "decoder", "cross", "target", "source"),
         )
     ],
+    "width": None,
     "generation": {
         "start": 1,
         "end": 2,
@@ -111,9 +121,12 @@ TEXT = {
         "no_repeat_ngram": 3,
         "renormalized": True,
         "tokenizer": "tokenizer.json",
+        "padding": 0,
         "caches": [{"past": "past.0.key", "present": "present.0.key"}],
         "memory": ["memory.0.key"],
     },
+    "explained": None,
+    "best": None,
     "made_by": {},
     "verified": {},
 }

@@ -86,7 +86,7 @@ def test_signed_maps_are_drawn_as_such_under_a_title_that_says_what_is_explained
     picture = Picture(np.zeros((4, 4, 1), np.uint8), (0, 0, 4, 4), 4, 4)
     maps = [signed_map(query), signed_map(query, layer=2, against={"index": 2, "label": "3"})]
     AttentionAnswer(query, maps, picture).png(np.zeros((4, 4, 3), np.uint8), 10**6)
-    assert [panel.title for panel in drawn] == ["libra of cow", "libra, layer 2 of cow against 3"]
+    assert [panel.title for panel in drawn] == ["libra of cow", "libra of cow against 3, layer 2"]
     assert all(panel.signed for panel in drawn)
     assert drawn[0].values.tolist() == [[-1.25, 0.0], [2.0, -0.125]]
     drawn.clear()

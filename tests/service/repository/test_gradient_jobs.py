@@ -48,7 +48,7 @@ def test_controls_are_stacked_and_those_that_are_lists_padded():
 
 
 def test_each_gets_its_own_rows_and_keys_without_the_padding_of_its_batch():
-    jobs = [job(3, (0, 1, 2)), job(2, (1,))]
+    jobs = [job(3, (0, 1, 2)), replace(job(2, (1,)), answers=True)]
     values = np.arange(2 * 3 * 3, dtype=np.float32).reshape(2, 3, 3)
     out = {"logits": np.eye(2, 3), "encoder": values, "score": np.array([0.5, 1.5])}
     first, second = split(jobs, RELEVANCE, out)
