@@ -136,7 +136,9 @@ def relative(ours, theirs, what):
 def test_libra_is_that_of_the_states_of_every_layer_and_adds_up(model, watched):
     seen = model.seen(BATCH)
     asked = named(model, seen)
-    wanted = score(watched.answer(seen.feed, balanced=True), asked)
+    answer = watched.answer(seen.feed, balanced=True)
+    with Balanced():  # the lengths of a cosine
+        wanted = score(answer, asked)
     states = list(watched.states.items())
     gradients = torch.autograd.grad(wanted.sum(), [x for _, x in states])
     shares = {
