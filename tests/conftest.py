@@ -21,6 +21,9 @@ from tests.samples.small_disk import SmallDisk
 
 ROOT = Path(__file__).parent.parent
 
+for name in [name for name in os.environ if name.startswith("REGARD_")]:
+    del os.environ[name]  # every test chooses its own settings; programs of tests that are started get theirs by these
+
 
 def once(tmp_path_factory, name, make):
     """Return a folder that `make` fills, in one of the processes that tests run in, for all of them."""
