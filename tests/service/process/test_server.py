@@ -122,7 +122,7 @@ def test_a_service_told_to_stop_while_it_loads_stops_without_a_failure(artifacts
     process = start(artifacts, port=0)
     assert json.loads(process.stdout.readline())["event"] == "settings"
     process.send_signal(signal.SIGTERM)
-    said, _ = process.communicate(timeout=10)
+    said, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "Traceback" not in said
 
