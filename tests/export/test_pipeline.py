@@ -141,7 +141,7 @@ def inputs_of(source, role):
     return [tensor.numpy() for tensor in source.plan(role).example(sizes, 5, given)]
 
 
-@pytest.mark.parametrize("make", [classifier, translator])
+@pytest.mark.parametrize("make", [classifier, pytest.param(translator, marks=pytest.mark.slow)])
 def test_an_int8_artifact_explains_by_the_float_graphs_of_the_same_weights(tmp_path, make):
     """The graphs that explain a score are those of an fp32 artifact, and all others those of an int8 one."""
     source = make()

@@ -20,7 +20,9 @@ from tests.samples.attention_reference import assert_same, randn, sharpen
 EXPLAINED = (ViT, TextEncoder, GPT, Transformer)
 """Captioners, recurrent and convolutional decoders are not explained."""
 NAMES = sorted(
-    folder.name for folder in BUNDLED.iterdir() if folder.is_dir() and isinstance(build(folder.name), EXPLAINED)
+    file.parent.name
+    for file in sorted(BUNDLED.glob("*/model.safetensors"))
+    if isinstance(build(file.parent.name), EXPLAINED)
 )
 
 
