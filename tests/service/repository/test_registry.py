@@ -98,9 +98,12 @@ async def test_a_batch_of_relevance_is_smaller_than_one_of_other_maps(artifacts)
 
 async def test_short_texts_count_by_their_states_in_the_queue_of_gradients(artifacts):
     """They hold few maps, but the states of all layers: thousands of them would fit by their maps."""
-    settings = Settings(artifacts=artifacts)
-    served = Registry(load(settings), settings, Device(), Metrics())["dates"]
+    settings, device = Settings(artifacts=artifacts), Device()
+    models = Registry(load(settings), settings, device, Metrics())
+    served = models["dates"]
     one, long = {"source": 4, "target": 3, "target_input": 3}, {"source": 400, "target": 300, "target_input": 300}
     states = (3 * 4 + 3 * 3 + 3 * 3) * served.manifest.width * STATE_BYTES
     assert served.gradient_bytes(one) == states > served.map_bytes(one)
     assert served.gradient_bytes(long) == served.map_bytes(long)
+    await models.close()
+    device.close()
