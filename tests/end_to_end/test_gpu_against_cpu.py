@@ -10,6 +10,7 @@ import onnxruntime
 import pytest
 
 from contract.artifact import read_artifact
+from contract.manifest import GRADIENT_METHODS
 from service.runtime.providers import largest_batch
 from service.runtime.runtime_errors import SessionError
 from service.runtime.session import DeviceFull, Session, choose_device
@@ -25,7 +26,10 @@ PRECISIONS = {"fp32": 1e-4, "fp16": 2e-2, "bf16": 1e-1}
 DEVICE = os.environ.get("TEST_DEVICE", "cuda")
 """`cpu` runs what of this a CPU can, so that the tests themselves are known to work."""
 
-ROLES = {"digits": ("predict", "attention", "relevance"), "dates": ("encode", "decode", "attention", "relevance")}
+ROLES = {
+    "digits": ("predict", "attention", *GRADIENT_METHODS),
+    "dates": ("encode", "decode", "attention", *GRADIENT_METHODS),
+}
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +106,7 @@ def test_the_provider_in_use_is_the_one_asked_for(both):
         {"attention": "rollout"},
         {"attention": "raw", "layers": "all", "heads": "all"},
         {"attention": "norm", "layers": "all"},
-        {"attention": "relevance", "target": "3"},
+        *({"attention": method, "target": "3"} for method in GRADIENT_METHODS),
     ],
     ids=lambda options: options.get("attention", "predict"),
 )
@@ -119,7 +123,10 @@ def test_texts_are_generated_as_on_the_cpu(both, options):
     close(*asked(clients, "/v1/models/dates/generate", json={"inputs": WRITTEN_DATES, **options}), near)
 
 
-@pytest.mark.parametrize("attention", [EVERY_MAP, {"method": "rollout", "kind": "encoder"}, {"method": "relevance"}])
+@pytest.mark.parametrize(
+    "attention",
+    [EVERY_MAP, {"method": "rollout", "kind": "encoder"}, *({"method": method} for method in GRADIENT_METHODS)],
+)
 def test_attention_of_texts_is_that_of_the_cpu(both, attention):
     *clients, near = both
     close(*asked(clients, "/v1/models/dates/generate", json={"inputs": WRITTEN_DATES, "attention": attention}), near)
