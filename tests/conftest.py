@@ -179,8 +179,10 @@ def served(artifacts, **settings):
         client.close()
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=30)
-        client.log = [json.loads(line) for line in lines(log)]
+        said = lines(log)
         log.close()
+        assert all(line.startswith("{") for line in said), "\n".join(said)  # what is no JSON, such as a traceback
+        client.log = [json.loads(line) for line in said]
 
 
 def lines(log):
