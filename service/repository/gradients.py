@@ -48,7 +48,6 @@ async def explain_scores(
     """Return what the method of a query finds of each target's score; `other` is the embedding to compare with.
 
     With `answers` the first one holds the answer of the model too, if the graph returns it.
-
     Integrated gradients need targets that name their class or token, since the likeliest changes along the path.
     """
     manifest = served.manifest
