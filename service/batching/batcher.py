@@ -5,14 +5,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import structlog
 
 from service.batching.admission import Budget, Priority, due
-from service.concurrency import while_wanted
 from service.errors import Broken, DeviceFull, Refusal
-from service.runtime.device import Device, kind_of
+from service.runtime.device import Device, Turn, kind_of
 from service.runtime.runtime_errors import DeviceLost
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import SILENT, Tracer
@@ -22,7 +21,7 @@ R = TypeVar("R")
 log = structlog.get_logger()
 
 
-@dataclass
+@dataclass(eq=False)
 class Waiting(Generic[T, R]):
     """An item in a lane's queue."""
 
@@ -34,6 +33,26 @@ class Waiting(Generic[T, R]):
     context: object
     """The trace that it is a part of."""
     since: float = field(default_factory=time.monotonic)
+    batch: "Batch[T, R] | None" = None
+    """The batch that it runs in, once it does."""
+
+
+@dataclass(eq=False)
+class Batch(Generic[T, R]):
+    """Items that run together."""
+
+    waiting: Sequence[Waiting[T, R]]
+    turn: Turn
+    start: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        for waiting in self.waiting:
+            waiting.batch = self
+
+    @property
+    def unwanted(self) -> bool:
+        """True if nobody waits for any of its items."""
+        return all(waiting.future.done() for waiting in self.waiting)
 
 
 class Lane(Generic[T, R]):
@@ -42,8 +61,9 @@ class Lane(Generic[T, R]):
     There is no timer: a lone item on an idle device runs at once, and while a batch runs the next one gathers. A batch
     holds waiting items of one bucket (similar length, same controls), up to a limit in size, led by the item that is
     due first, so that none starves. The size of a batch is that of its longest item times the number of items, since
-    the others are padded. A Refusal among the results concerns its item only; when a batch fails, each of its items
-    runs once more, alone. An item that nobody waits for any more does not run, or is stopped.
+    the others are padded. Where the device has cores for several batches at a time, the limit holds for all of them
+    together, and what waits is divided among them. A Refusal among the results concerns its item only; when a batch
+    fails, each of its items runs once more, alone. An item that nobody waits for any more does not run, or is stopped.
     """
 
     def __init__(
@@ -54,7 +74,7 @@ class Lane(Generic[T, R]):
         limit: int,
         budget: Budget,
         metrics: Metrics,
-        stop: Callable[[], None] = lambda: None,
+        cores: int = 1,
         tracer: Tracer = SILENT,
     ) -> None:
         self.name = name
@@ -63,94 +83,139 @@ class Lane(Generic[T, R]):
         self._limit = limit
         self._budget = budget
         self._metrics = metrics
+        self._queue_seconds = metrics.queue_seconds.labels(name)
+        self._run_seconds = metrics.run_seconds.labels(name)
+        self._batch_size = metrics.batch_size.labels(name)
+        self._cores = cores
         self._tracer = tracer
-        self._stop = stop
         self.failures = 0
         """Failed runs in a row."""
         self._queue: deque[Waiting[T, R]] = deque()
-        self._arrived = asyncio.Event()
+        self._claimed = False
+        """True while the lane waits for its turn on the device."""
+        self._retries: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: T, size: int, bucket: Hashable = 0, priority: Priority = "interactive") -> R:
         """Wait for an item's result. Cancelling drops the item if it has not begun to run."""
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         waiting: Waiting[T, R] = Waiting(item, size, bucket, future, due(priority), self._tracer.here())
         self._queue.append(waiting)
-        self._arrived.set()
-        return await waiting.future
+        self._claim()
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if waiting.batch and waiting.batch.unwanted:
+                waiting.batch.turn.stop()
+            raise
 
-    async def work(self) -> None:
-        """Run batches until cancelled."""
-        while True:
-            await self._arrived.wait()
-            async with self._device.turn() as run:
-                if batch := self._cut():
-                    try:
-                        await self._serve(batch, run)
-                    finally:  # whatever ends this, nobody may wait for ever
-                        self._fail(batch)
-            if not self._queue:
-                self._arrived.clear()
+    def _claim(self) -> None:
+        if self._queue and not self._claimed:
+            self._claimed = True
+            self._device.claim(self._cores, self._begin)
 
-    def _cut(self) -> list[Waiting[T, R]]:
-        """Take from the queue the item that is due first and those of its bucket that fit; drop cancelled ones."""
+    def _begin(self, turn: Turn) -> float | None:
+        """Begin to run a batch; return its share of the limit. None if it must wait until others leave room."""
+        waiting, size = self._cut(turn)
+        if not waiting and self._queue:
+            return None
+        self._claimed = False
+        self._claim()
+        if waiting:
+            self._start(waiting, turn)
+        else:
+            turn.release()
+        return min(size / self._limit, 1.0)
+
+    def _cut(self, turn: Turn) -> tuple[list[Waiting[T, R]], int]:
+        """Take from the queue the item that is due first and those of its bucket that fit; drop cancelled ones.
+
+        Return them and their size. If other batches could begin beside this one, they are left their part.
+        """
         alive = sorted((one for one in self._queue if not one.future.done()), key=lambda waiting: waiting.due)
         self._metrics.cancelled.labels("queued").inc(len(self._queue) - len(alive))
+        limit = self._limit * turn.room
+        most = -(-len(alive) // (1 + turn.others))
         batch: list[Waiting[T, R]] = []
         rest: deque[Waiting[T, R]] = deque()
         longest = 0
         for waiting in alive:
             size = max(longest, waiting.size) * (len(batch) + 1)
-            if batch and (waiting.bucket != batch[0].bucket or size > self._limit):
-                rest.append(waiting)
+            if batch:
+                fits = len(batch) < most and waiting.bucket == batch[0].bucket and size <= min(limit, self._limit)
             else:
+                fits = not rest and size <= limit
+            if fits:
                 batch.append(waiting)
                 longest = max(longest, waiting.size)
+            else:
+                rest.append(waiting)
         self._queue = rest
-        return batch
+        return batch, longest * len(batch)
 
-    async def _serve(self, batch: list[Waiting[T, R]], run: Callable[..., "asyncio.Future[Any]"]) -> None:
-        """Run a batch and answer its items."""
-        start = time.monotonic()
-        for waiting in batch:
-            self._metrics.queue_seconds.labels(self.name).observe(start - waiting.since)
-        outcome = await self._attempt(batch, run)
-        seconds = time.monotonic() - start
-        self._metrics.run_seconds.labels(self.name).observe(seconds)
-        self._metrics.batch_size.labels(self.name).observe(len(batch))
-        self._tracer.ran(self.name, batch, start, failed=isinstance(outcome, Exception))
-        if not isinstance(outcome, Exception):
-            self._budget.spent(sum(waiting.size for waiting in batch), seconds)
-            self._answer(batch, outcome)
-            return
-        if isinstance(outcome, DeviceFull) and len(batch) > 1:
+    def _start(self, waiting: Sequence[Waiting[T, R]], turn: Turn) -> None:
+        batch = Batch(waiting, turn)
+        for one in waiting:
+            self._queue_seconds.observe(batch.start - one.since)
+        items = [one.item for one in waiting]
+        turn.start(lambda: self._run(items), lambda outcome: self._finish(batch, *outcome))
+
+    def _finish(self, batch: Batch[T, R], results: Sequence[R | Refusal] | None, error: Exception | None) -> None:
+        """Answer the items of a batch that has run, or run them once more."""
+        try:
+            seconds = time.monotonic() - batch.start
+            self._run_seconds.observe(seconds)
+            self._batch_size.observe(len(batch.waiting))
+            self._tracer.ran(self.name, batch.waiting, batch.start, failed=error is not None)
+            if results is not None:
+                self._budget.spent(sum(waiting.size for waiting in batch.waiting), seconds)
+                self._answer(batch.waiting, results)
+                batch.turn.release()
+            else:
+                assert error is not None  # noqa: S101 # an outcome is one or the other
+                self._note_failure(batch, error)
+                retry = asyncio.create_task(self._retry(batch, error))
+                self._retries.add(retry)
+                retry.add_done_callback(self._retries.discard)
+        except BaseException:  # whatever it is, nobody may wait for ever
+            self._fail(batch)
+            batch.turn.release()
+            raise
+
+    async def _retry(self, batch: Batch[T, R], error: Exception) -> None:
+        """Run each item of a batch that failed once more, alone, or fail it."""
+        if isinstance(error, DeviceFull) and len(batch.waiting) > 1:
             self._limit = max(self._limit // 2, 1)
             log.warning("batches are made smaller", lane=self.name, limit=self._limit)
-        again = len(batch) > 1 and not isinstance(outcome, DeviceLost)
-        for waiting in batch:
-            if not waiting.future.done():
-                alone = await self._attempt([waiting], run) if again else outcome
-                if not isinstance(alone, Exception):
-                    self._answer([waiting], alone)
-                elif isinstance(alone, Refusal) and not waiting.future.done():
-                    waiting.future.set_exception(alone)
-
-    async def _attempt(
-        self, batch: list[Waiting[T, R]], run: Callable[..., "asyncio.Future[Any]"]
-    ) -> Sequence[R | Refusal] | Exception:
-        """Return a batch's results, or the error that it failed with; stop it when nobody waits for any of them."""
-        futures = [waiting.future for waiting in batch]
+        again = len(batch.waiting) > 1 and not isinstance(error, DeviceLost)
         try:
-            with while_wanted(futures, self._stop):
-                results: Sequence[R | Refusal] = await run(self._run, [waiting.item for waiting in batch])
+            for waiting in batch.waiting:
+                if waiting.future.done():
+                    continue
+                outcome = await self._attempt(Batch([waiting], batch.turn)) if again else error
+                if not isinstance(outcome, Exception):
+                    self._answer([waiting], outcome)
+                elif isinstance(outcome, Refusal) and not waiting.future.done():
+                    waiting.future.set_exception(outcome)
+        finally:
+            self._fail(batch)
+            batch.turn.release()
+
+    async def _attempt(self, batch: Batch[T, R]) -> Sequence[R | Refusal] | Exception:
+        """Return the results of a batch, or the error that it failed with."""
+        try:
+            results: Sequence[R | Refusal] = await batch.turn(self._run, [waiting.item for waiting in batch.waiting])
         except Exception as error:
-            if not all(future.done() for future in futures):
-                self.failures += 1
-                self._metrics.faults.labels(self.name, kind_of(error)).inc()
-                log.error("batch failed", lane=self.name, size=len(batch), exc_info=error)
+            self._note_failure(batch, error)
             return error
         return results
 
-    def _answer(self, batch: list[Waiting[T, R]], results: Sequence[R | Refusal]) -> None:
+    def _note_failure(self, batch: Batch[T, R], error: Exception) -> None:
+        if not batch.unwanted:
+            self.failures += 1
+            self._metrics.faults.labels(self.name, kind_of(error)).inc()
+            log.error("batch failed", lane=self.name, size=len(batch.waiting), exc_info=error)
+
+    def _answer(self, batch: Sequence[Waiting[T, R]], results: Sequence[R | Refusal]) -> None:
         self.failures = self.failures + 1 if all(isinstance(result, Broken) for result in results) else 0
         for waiting, result in zip(batch, results, strict=True):
             if isinstance(result, Broken):
@@ -163,9 +228,9 @@ class Lane(Generic[T, R]):
             else:
                 waiting.future.set_result(result)
 
-    def _fail(self, batch: list[Waiting[T, R]]) -> None:
+    def _fail(self, batch: Batch[T, R]) -> None:
         """Fail the items that have no result."""
-        for waiting in batch:
+        for waiting in batch.waiting:
             if not waiting.future.done():
                 waiting.future.set_exception(RuntimeError(f"{self.name}: the batch failed"))
 

@@ -96,6 +96,8 @@ class DecodeLoop:
         self._tracer = tracer
         self._shapes = {port.name: port for port in decode.graph.inputs}
         self._name = decode.name
+        # of the bound on tokens that run: others may run beside it
+        self._share = min(decode.cores / device.cores, 1.0)
         self._waiting: deque[Job] = deque()
         self._running: list[Job] = []
         self._cache = KVCache(decode, generation)
@@ -133,13 +135,13 @@ class DecodeLoop:
         try:
             while True:
                 await self._arrived.wait()
-                async with self._device.turn() as run:
+                async with self._device.turn(self._decode.cores, self._share) as run:
                     self._drop([job for job in self._running if job.future.done()])
                     joining = self._admit()
                     if joining:
-                        await self._run_jobs(run(self._join, joining), joining, self._encode.stop)
+                        await self._run_jobs(run(self._join, joining), joining, run.stop)
                     if self._running:
-                        await self._run_jobs(run(self._steps), self._running, self._decode.stop)
+                        await self._run_jobs(run(self._steps), self._running, run.stop)
                 self._report()
                 if not self._waiting and not self._running:
                     self._arrived.clear()
@@ -179,7 +181,7 @@ class DecodeLoop:
         self._waiting = deque(waiting)
         while self._waiting and self._fits([*self._running, *joining, self._waiting[0]]):
             longest = max(longest, self._waiting[0].size)
-            if joining and longest * (len(joining) + 1) > self._settings.batch_tokens:
+            if joining and longest * (len(joining) + 1) > self._settings.batch_tokens * self._share:
                 break
             job = self._waiting.popleft()
             self._metrics.queue_seconds.labels(self._name).observe(time.monotonic() - job.since)

@@ -48,7 +48,7 @@ class Predictor(ServedModel):
         super().start(device, backlog, metrics, tracer)
         self.prediction_lane = Lane(
             f"{self.manifest.name}/predict", device, self._run_predictions, self.settings.batch_tokens,
-            self.prediction_budget, metrics, self.sessions["predict"].stop, tracer,
+            self.prediction_budget, metrics, self.sessions["predict"].cores, tracer,
         )  # fmt: skip
         self.lanes.append(self.prediction_lane)
 

@@ -105,6 +105,11 @@ class ServedModel:
         return next(iter(self.sessions.values())).provider
 
     @property
+    def on_cpu(self) -> bool:
+        """True if every session runs on cores of the CPU."""
+        return self._device in ("cpu", "openvino")
+
+    @property
     def budgets(self) -> dict[str, Budget]:
         """The bounds of its queues by name."""
         name = self.manifest.name
@@ -134,20 +139,20 @@ class ServedModel:
         limit, name = self.settings.batch_map_bytes, self.manifest.name
         self.attention_lane = Lane(
             f"{name}/attention", device, self._run_attention, limit, self.attention_budget, metrics,
-            self.sessions["attention"].stop, tracer,
+            self.sessions["attention"].cores, tracer,
         )  # fmt: skip
         self.gradient_lanes = {
             method: Lane(
                 f"{name}/{method}", device, functools.partial(self.run_gradient, method), limit // GRADIENT_SHARE,
-                self.attention_budget, metrics, self.sessions[method].stop, tracer,
+                self.attention_budget, metrics, self.sessions[method].cores, tracer,
             )
             for method in self.gradient_methods
         }  # fmt: skip
         self.lanes = [self.attention_lane, *self.gradient_lanes.values()]
 
     def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
-        """Return the coroutine functions that serve the lanes until they are cancelled."""
-        return [lane.work for lane in self.lanes]
+        """Return the coroutine functions that work until they are cancelled: those of decode loops."""
+        return [lane.work for lane in self.lanes if isinstance(lane, DecodeLoop)]
 
     async def warm_up(self, device: Device) -> None:
         """Run every session on every shape that is treated differently. Raises SessionError for one that cannot run."""

@@ -1,81 +1,255 @@
-"""The device that graphs run on. It has one thread, on which one inference runs at a time."""
+"""The device that graphs run on: the cores that runs take, and the threads that they run on."""
 
 import asyncio
 import contextlib
+import math
 import queue
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Future
-from typing import Any, TypeVar
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+import structlog
 
 from service.errors import Broken
 from service.runtime.runtime_errors import DeviceLost
 
 R = TypeVar("R")
+Outcome: TypeAlias = "tuple[Any, None] | tuple[None, Exception]"
+"""What a function returned, or the exception that it raised."""
+Done: TypeAlias = Callable[[Outcome], None]
+log = structlog.get_logger()
+
+
+class Stoppable(Protocol):
+    """Options of a run of onnxruntime: once `terminate` is True, the run ends before its next node."""
+
+    terminate: bool
+
+
+class Turn:
+    """A part of the device: some of its cores and one of its threads. Functions run on it one after the other."""
+
+    def __init__(self, device: "Device", cores: int, thread: "_Thread") -> None:
+        self.cores, self.thread = cores, thread
+        self.share = 0.0
+        """Which part of a bound on the work of all runs together this turn takes, from 0 to 1."""
+        self.since: float | None = None
+        """When its function began to run (monotonic); None if none runs."""
+        self._device = device
+        self._loop = asyncio.get_running_loop()
+        self._done: Done | None = None
+        self._options: Stoppable | None = None
+        self._stopped = self._released = False
+
+    @property
+    def room(self) -> float:
+        """The share that the turns of others leave; infinite if there is no other, so that anything may run alone."""
+        return self._device.room_beside(self)
+
+    @property
+    def others(self) -> int:
+        """The number of turns of as many cores that could begin beside this one."""
+        return self._device.free // self.cores
+
+    def start(self, function: Callable[[], R], done: Done) -> None:
+        """Run a function on the thread, then `done` with its outcome on the event loop. `done` is new for each run."""
+        self._done, self._stopped, self.since = done, False, time.monotonic()
+        self.thread.begin(self, function, done)
+
+    def __call__(self, function: Callable[..., R], *arguments: Any) -> "asyncio.Future[R]":  # noqa: ANN401 # the arguments of `function`
+        """Run a function on the thread; return its future. If that is cancelled, the function runs on to its end."""
+        future: asyncio.Future[R] = self._loop.create_future()
+        self.start(partial(function, *arguments), partial(_settle, future))
+        return future
+
+    def stop(self) -> None:
+        """End the current run before its next node, or as soon as it begins. May be called from any thread."""
+        self._stopped = True
+        if options := self._options:
+            options.terminate = True
+
+    def release(self) -> None:
+        """Give the cores back; while a function runs, once it has returned."""
+        if self.since is not None:
+            self._released = True
+        else:
+            self._device.release(self)
+
+    @contextlib.contextmanager
+    def running(self, options: Stoppable) -> Iterator[None]:
+        """Let `stop` end the run of a block, on the thread of this turn."""
+        self._options = options
+        options.terminate = self._stopped
+        try:
+            yield
+        finally:
+            self._options = None
+
+    def returned(self, done: Done, outcome: Outcome) -> None:
+        """Tell the event loop, from the thread, the outcome of the function that was started with `done`."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits
+            self._loop.call_soon_threadsafe(self._finish, done, outcome)
+
+    def _finish(self, done: Done, outcome: Outcome) -> None:
+        if done is not self._done:
+            return  # an exception was thrown into the thread after the function had returned
+        self._done = self.since = None
+        if isinstance(outcome[1], DeviceLost):
+            self._device.lost = outcome[1]
+        try:
+            done(outcome)
+        finally:
+            if self._released:
+                self._device.release(self)
+
+
+Begin: TypeAlias = Callable[[Turn], float | None]
+"""Begins a turn and returns the share that it takes; None if that is not left, and the turn must wait for more."""
 
 
 class Device:
-    """A device and its one thread. Callers take turns in the order in which they arrive."""
+    """A device and its cores. Callers take turns in the order in which they arrive, as many at a time as have cores.
 
-    def __init__(self) -> None:
-        self._turn = asyncio.Lock()
-        # a SimpleQueue switches between this thread and the loop less often than a semaphore
-        self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._task: tuple[Callable[[], Any], Future[Any]] | None = None
-        self._since: float | None = None
-        self._closed = False
-        self.wanted = 0
-        """The number of callers that wait for their turn."""
+    A GPU counts as one core. On a CPU, runs of one thread each use the cores better than one run of several threads,
+    and they can share a session: a session's threads are the cores that a run of it takes.
+    """
+
+    def __init__(self, cores: int = 1) -> None:
+        self.cores = self.free = cores
         self.lost: Exception | None = None
         """The error after which nothing can run here any more; None as long as the device works."""
+        self._claims: deque[tuple[int, Begin]] = deque()
+        self._turns: set[Turn] = set()
+        self._threads: list[_Thread] = []
+        self._idle: list[_Thread] = []
+        self._granting = False
+
+    @property
+    def wanted(self) -> int:
+        """The number of callers that wait for their turn."""
+        return len(self._claims)
+
+    def claim(self, cores: int, begin: Begin) -> None:
+        """Call `begin` with a turn of so many cores, or of all if there are fewer, once it is the caller's turn.
+
+        It is called in a later round of the event loop, so that what arrives together can begin together.
+        """
+        self._claims.append((min(cores, self.cores), begin))
+        self._grant_soon()
+
+    @contextlib.asynccontextmanager
+    async def turn(self, cores: int | None = None, share: float = 1.0) -> AsyncIterator[Turn]:
+        """Wait for a turn of so many cores (by default all), and hold it for the length of a block."""
+        granted: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
+
+        def begin(turn: Turn) -> float | None:
+            if granted.done():  # the caller has left
+                turn.release()
+                return 0.0
+            if share > turn.room:
+                return None
+            granted.set_result(turn)
+            return share
+
+        self.claim(cores or self.cores, begin)
+        try:
+            turn = await granted
+        except asyncio.CancelledError:
+            if granted.done() and not granted.cancelled():
+                granted.result().release()
+            raise
+        try:
+            yield turn
+        finally:
+            turn.release()
+
+    def room_beside(self, turn: Turn) -> float:
+        """Return the share that the turns beside one leave; infinite if there is none."""
+        others = [other.share for other in self._turns if other is not turn]
+        return 1.0 - sum(others) if others else math.inf
+
+    def release(self, turn: Turn) -> None:
+        """Take back the cores of a turn."""
+        if turn in self._turns:
+            self._turns.remove(turn)
+            self._idle.append(turn.thread)
+            self.free += turn.cores
+            self._grant_soon()
+
+    def revive(self) -> None:
+        """Start every thread that does not run. An exception thrown into one between two lines may end it."""
+        for thread in self._threads:
+            thread.revive()
+
+    def busy_seconds(self) -> float:
+        """Return the seconds since the longest of the current runs began; 0 if nothing runs."""
+        started = [turn.since for turn in self._turns if turn.since is not None]
+        return time.monotonic() - min(started) if started else 0.0
+
+    def close(self) -> None:
+        """End the threads once their current runs are finished."""
+        for thread in self._threads:
+            thread.close()
+
+    def _grant_soon(self) -> None:
+        if self._claims and not self._granting:
+            self._granting = True
+            asyncio.get_running_loop().call_soon(self._grant)
+
+    def _grant(self) -> None:
+        """Begin the turns that have waited for longest, as far as there are cores and room."""
+        self._granting = False
+        while self._claims and self._claims[0][0] <= self.free:
+            claim = self._claims.popleft()
+            cores, begin = claim
+            turn = Turn(self, cores, self._take_thread())
+            self._turns.add(turn)
+            self.free -= cores
+            try:
+                share = begin(turn)
+            except Exception:  # of any kind: the others need the device
+                log.exception("turn failed")
+                turn.release()
+                continue
+            if share is None:
+                self._claims.appendleft(claim)
+                self.free += cores
+                self._turns.remove(turn)
+                self._idle.append(turn.thread)
+                return  # until another turn ends
+            turn.share = share
+
+    def _take_thread(self) -> "_Thread":
+        if not self._idle:
+            self._threads.append(thread := _Thread())
+            return thread
+        return self._idle.pop()  # the last used, whose memory is in the caches
+
+
+class _Thread:
+    """A thread of the device, which runs one function at a time."""
+
+    def __init__(self) -> None:
+        # a SimpleQueue switches between this thread and the loop less often than a semaphore
+        self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._task: tuple[Turn, Callable[[], Any], Done] | None = None
+        self._closed = False
         self._thread: threading.Thread | None = None
         self.revive()
 
-    @contextlib.asynccontextmanager
-    async def turn(self) -> AsyncIterator[Callable[..., "asyncio.Future[R]"]]:
-        """Wait for a turn, and hold it for the length of a block.
-
-        The block is given a function that runs another function on the thread of the device and returns its future.
-        If the caller is cancelled while its function runs, the device stays locked until the function returns.
-        """
-        self.wanted += 1
-        try:
-            await self._turn.acquire()
-        finally:
-            self.wanted -= 1
-        running: list[Future[Any]] = []
-
-        def run(function: Callable[..., R], *arguments: Any) -> "asyncio.Future[R]":  # noqa: ANN401 # the arguments of `function`
-            future: Future[R] = Future()
-            future.set_running_or_notify_cancel()
-            running[:] = [future]
-            self._task, self._since = (lambda: function(*arguments), future), time.monotonic()
-            self._wake.put(None)
-            return asyncio.wrap_future(future)
-
-        loop = asyncio.get_running_loop()
-        try:
-            yield run
-        finally:
-            if running and not running[0].done():
-                running[0].add_done_callback(lambda _: loop.call_soon_threadsafe(self._turn.release))
-            else:
-                self._turn.release()
+    def begin(self, turn: Turn, function: Callable[[], Any], done: Done) -> None:
+        self._task = turn, function, done
+        self._wake.put(None)
 
     def revive(self) -> None:
-        """Start the thread if it does not run. An exception that is thrown into it between two lines may end it."""
         if not self._closed and not (self._thread and self._thread.is_alive()):
             self._thread = threading.Thread(target=self._work, name="device", daemon=True)
             self._thread.start()
 
-    def busy_seconds(self) -> float:
-        """Return the seconds since the current run began; 0 if nothing runs."""
-        since = self._since
-        return 0.0 if since is None else time.monotonic() - since
-
     def close(self) -> None:
-        """End the thread once its current run is finished."""
         self._closed = True
         self._wake.put(None)
 
@@ -85,23 +259,30 @@ class Device:
         An exception does not end the thread, and always reaches the caller, who would otherwise wait for ever.
         """
         while not self._closed:
-            future: Future[Any] | None = None
+            task = None
             try:
                 self._wake.get()
-                if self._task:
-                    function, future = self._task
+                if task := self._task:
                     self._task = None
-                    result = function()
-                    self._since = None
-                    future.set_result(result)
+                    turn, function, done = task
+                    _OF_THREAD.turn = turn
+                    turn.returned(done, (function(), None))
             except BaseException as error:  # a panic in a library is a BaseException, not an Exception
-                self._since = None
-                if isinstance(error, DeviceLost):
-                    self.lost = error
-                if self._task:
-                    (_, future), self._task = self._task, None
-                if future and not future.done():
-                    future.set_exception(error if isinstance(error, Exception) else Died(type(error).__name__))
+                if task is None:
+                    task, self._task = self._task, None
+                if task:
+                    turn, _, done = task
+                    failure = error if isinstance(error, Exception) else Died(type(error).__name__)
+                    turn.returned(done, (None, failure))
+
+
+_OF_THREAD = threading.local()
+
+
+def this_turn() -> Turn | None:
+    """Return the turn whose function runs on this thread; None outside of the device."""
+    turn: Turn | None = getattr(_OF_THREAD, "turn", None)
+    return turn
 
 
 class Died(RuntimeError):
@@ -111,3 +292,13 @@ class Died(RuntimeError):
 def kind_of(error: Exception) -> str:
     """Return the label under which metrics count an error of a run."""
     return "not_finite" if isinstance(error, Broken) else "worker" if isinstance(error, Died) else "exception"
+
+
+def _settle(future: "asyncio.Future[Any]", outcome: Outcome) -> None:
+    result, error = outcome
+    if future.done():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(result)

@@ -18,6 +18,7 @@ from contract.artifact import Artifact
 from contract.manifest import Graph, Port, Role
 from service.arrays import Array
 from service.errors import DeviceFull
+from service.runtime.device import this_turn
 from service.runtime.io_binding import Binding, Captured, run_bits, storage
 from service.runtime.providers import (
     INSTALL_EXTRAS,
@@ -29,7 +30,7 @@ from service.runtime.providers import (
     uses_cuda_graphs,
 )
 from service.runtime.runtime_errors import DeviceLost, ProviderError, SessionError
-from service.runtime.threads import share_of_cores
+from service.runtime.threads import default_threads
 from service.settings import Settings
 
 log = structlog.get_logger()
@@ -83,8 +84,8 @@ def device_memory() -> dict[str, int]:
 def share_arena() -> None:
     """Make the arena from which all sessions on a CPU take the memory of their runs. It lives as long as the process.
 
-    One inference runs at a time, so the arena grows to what the largest run needs, and not to the sum over all models
-    and graphs. onnxruntime gives none of it back by itself; `Session.shrink_arena` does.
+    The arena grows to what the largest runs beside one another need, and not to the sum over all models and graphs.
+    onnxruntime gives none of it back by itself; `Session.shrink_arena` does.
     """
     place = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
     ort.create_and_register_allocator(place, ort.OrtArenaCfg(0, NEXT_POWER_OF_TWO, -1, -1))
@@ -118,7 +119,7 @@ def is_light(artifact: Artifact) -> bool:
 
 
 class Session:
-    """One loaded graph of an artifact. Its caller makes sure that only one inference runs on a device at a time.
+    """One loaded graph of an artifact. A run of it takes `cores` cores of the device.
 
     If `packed`, it holds a copy of the weights that is packed for the processor; otherwise it reads them from the
     memory-mapped file.
@@ -136,7 +137,8 @@ class Session:
             raise ProviderError(f"{self.name}: {device} runs artifacts in {runs}, given {manifest.precision}")
         given = ort.SessionOptions()
         # the matrices of a light model are so small that waking a second thread takes longer than the product
-        given.intra_op_num_threads = settings.threads or (1 if is_light(artifact) else share_of_cores(settings))
+        self.cores = settings.threads or (1 if is_light(artifact) else default_threads(settings))
+        given.intra_op_num_threads = self.cores
         given.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
         # each node runs as soon as it can, so that its inputs are freed early
         given.execution_order = ort.ExecutionOrder.PRIORITY_BASED
@@ -161,7 +163,7 @@ class Session:
             given.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL  # OpenVINO optimizes itself
             # OpenVINO runs the whole graph, or it is an error
             given.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-        providers = options(device, role, manifest, settings, given.intra_op_num_threads)
+        providers = options(device, role, manifest, settings, self.cores)
         start = time.monotonic()
         if device == "tensorrt":
             log.info("building engines, which takes minutes where they are not kept", model=self.name)
@@ -179,7 +181,6 @@ class Session:
         if uses_cuda_graphs(device, role, manifest, settings):
             self._captured = Captured(self._session, self.graph, device, largest_batch(manifest, settings))
         self._outputs = [port.name for port in self.graph.outputs]
-        self._running: ort.RunOptions | None = None
 
     def with_controls_off(self, graph: Graph) -> "Session":
         """Return a session on the same weights with the ports of `graph` only.
@@ -212,7 +213,7 @@ class Session:
         """Run the graph: arrays by input name -> arrays by output name.
 
         With `shrink` the arena of runs on a CPU then gives back what nothing uses, which costs the next large run the
-        time that the kernel takes to clear memory. Raises SessionError, also if `stop` ended the run, and DeviceFull.
+        time that the kernel takes to clear memory. Raises SessionError, also if the turn was stopped, and DeviceFull.
         """
         given = {**feed, **self._fixed}
         with self._stoppable() as options:
@@ -224,27 +225,21 @@ class Session:
                 return run_bits(self._session, self.graph, given, options)
             return dict(zip(self._outputs, self._session.run(self._outputs, given, options), strict=True))
 
-    def stop(self) -> None:
-        """End the current run before its next node. May be called from any thread."""
-        if running := self._running:
-            running.terminate = True
-
     def close(self) -> None:
         """Free the memory of the graph. It cannot be run any more."""
         self._session = self._captured = None
 
     @contextlib.contextmanager
     def _stoppable(self) -> Iterator[ort.RunOptions]:
-        self._running = options = ort.RunOptions()
+        options, turn = ort.RunOptions(), this_turn()
         try:
-            yield options
+            with turn.running(options) if turn else contextlib.nullcontext():
+                yield options
         except Exception as error:  # onnxruntime's exceptions have no common base of their own
             if OUT_OF_MEMORY_MESSAGE.search(str(error)):
                 raise DeviceFull(f"{self.name}: the memory of the device has no room for this batch", 1) from error
             kind = DeviceLost if DEVICE_LOST_MESSAGE.search(str(error)) else SessionError
             raise kind(f"{self.name}: cannot be run: {error}") from error
-        finally:
-            self._running = None
 
     def bind(self, held: Mapping[str, Array], same: Mapping[str, str], wanted: Sequence[str]) -> Binding:
         """Return a Binding: runs with the inputs `held` in place, and with outputs in the memory of inputs (`same`)."""

@@ -25,8 +25,13 @@ def usable_cores() -> int:
 
 
 def share_of_cores(settings: Settings) -> int:
-    """Return the number of threads of a session where no setting says it: a worker's share of the cores, bounded."""
-    return min(max(1, usable_cores() // settings.workers), MOST_DEFAULT_THREADS)
+    """Return the number of cores that this process may use: its part of those that all workers may use."""
+    return max(1, usable_cores() // settings.workers)
+
+
+def default_threads(settings: Settings) -> int:
+    """Return the number of threads of a session where no setting says it: the cores of this process, bounded."""
+    return min(share_of_cores(settings), MOST_DEFAULT_THREADS)
 
 
 def _quota_v2() -> float | None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import threading
+import time
 
 import pytest
 
@@ -10,7 +11,7 @@ from service.batching import admission
 from service.batching.admission import Budget
 from service.batching.batcher import Lane, bucket_of
 from service.errors import Broken, DeviceFull
-from service.runtime.device import Device
+from service.runtime.device import Device, this_turn
 from service.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.anyio
@@ -31,16 +32,14 @@ class Recorder:
 
 
 @contextlib.asynccontextmanager
-async def working_lane(limit=100, run=None):
-    """Give a lane that is being worked on, and what runs its batches: a recorder unless another is given."""
-    recorder, device = run or Recorder(), Device()
+async def working_lane(limit=100, run=None, cores=1):
+    """Give a lane, and what runs its batches: a recorder unless another is given."""
+    recorder, device = run or Recorder(), Device(cores)
     lane = Lane("toy", device, recorder, limit, Budget("toy", 1000), Metrics())
-    worker = asyncio.create_task(lane.work())
     try:
         async with asyncio.timeout(10):
             yield lane, recorder
     finally:
-        worker.cancel()
         device.close()
 
 
@@ -176,24 +175,122 @@ async def test_an_exception_that_would_end_the_thread_fails_one_batch(death):
         assert lane._metrics.faults.labels("toy", "worker")._value.get() == 1
 
 
+class Stoppable:
+    """A stand-in for a run of onnxruntime: a function that ends when its options say so, or when it is let go."""
+
+    terminate = False
+
+    def __init__(self):
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def run(self):
+        with this_turn().running(self):
+            self.begun.set()
+            until = time.monotonic() + 5
+            while not self.terminate and not self.go_on.is_set() and time.monotonic() < until:
+                time.sleep(0.001)
+        if self.terminate:
+            raise ValueError("terminated")
+
+
 async def test_a_batch_that_nobody_waits_for_is_stopped_and_the_next_one_runs():
-    stopped = threading.Event()
+    endless = Stoppable()
 
     def run(items):
         if items == [1]:
-            assert stopped.wait(5)
-            raise ValueError("terminated")
+            endless.run()
         return items
 
-    device, metrics = Device(), Metrics()
-    lane = Lane("toy", device, run, 100, Budget("toy", 1000), metrics, stopped.set)
-    worker = asyncio.create_task(lane.work())
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(lane.submit(1, 1), 0.1)
-    assert await asyncio.wait_for(lane.submit(2, 1), 5) == 2
-    assert metrics.faults.labels("toy", "exception")._value.get() == 0
-    worker.cancel()
-    device.close()
+    async with working_lane(run=run) as (lane, _):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(lane.submit(1, 1), 0.1)
+        assert await asyncio.wait_for(lane.submit(2, 1), 3) == 2
+        assert lane._metrics.faults.labels("toy", "exception")._value.get() == 0
+
+
+async def test_of_two_batches_beside_one_another_the_one_that_nobody_waits_for_is_stopped():
+    runs = {1: Stoppable(), 2: Stoppable()}
+
+    def run(items):
+        runs[items[0]].run()
+        return items
+
+    async with working_lane(run=run, cores=2) as (lane, _):
+        gone, kept = asyncio.create_task(lane.submit(1, 1)), asyncio.create_task(lane.submit(2, 1))
+        for one in runs.values():
+            assert await asyncio.to_thread(one.begun.wait, 5)
+        gone.cancel()
+        await asyncio.sleep(0.05)
+        assert [one.terminate for one in runs.values()] == [True, False]
+        runs[2].go_on.set()
+        assert await kept == 2
+
+
+async def test_a_batch_whose_last_item_is_still_wanted_is_not_stopped():
+    one = Stoppable()
+
+    def run(items):
+        one.run()
+        return items
+
+    async with working_lane(run=run) as (lane, _):
+        gone, kept = asyncio.create_task(lane.submit(1, 1)), asyncio.create_task(lane.submit(2, 1))
+        assert await asyncio.to_thread(one.begun.wait, 5)
+        gone.cancel()
+        await asyncio.sleep(0.05)
+        assert not one.terminate
+        one.go_on.set()
+        assert await kept == 2
+
+
+async def test_what_waits_is_divided_among_the_cores():
+    async with working_lane(cores=2) as (lane, recorder):
+        assert await asyncio.gather(*(lane.submit(item, 1) for item in range(5))) == [0, 10, 20, 30, 40]
+    assert sorted(recorder.batches) == [[0, 1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize(("sizes", "most"), [((50, 50, 50, 50), 100), ((60, 60, 60), 60), ((500, 10, 10), 500)])
+async def test_the_limit_holds_for_all_batches_together(sizes, most):
+    held, seen = [], []
+
+    def run(items):
+        held.append(sum(items))
+        seen.append(sum(held))
+        time.sleep(0.03)
+        held.remove(sum(items))
+        return items
+
+    async with working_lane(limit=100, run=run, cores=4) as (lane, _):
+        await asyncio.gather(*(lane.submit(size, size) for size in sizes))
+    assert max(seen) == most
+
+
+async def test_a_large_item_is_not_passed_by_forever():
+    """It waits for room beside what runs; small items that come later wait behind it."""
+    order = []
+
+    def run(items):
+        order.extend(items)
+        time.sleep(0.01)
+        return items
+
+    async with working_lane(limit=100, run=run, cores=2) as (lane, _):
+        small = [asyncio.create_task(lane.submit(30, 30, priority="interactive")) for _ in range(2)]
+        await asyncio.sleep(0.005)
+        large = asyncio.create_task(lane.submit(90, 90))
+        later = [asyncio.create_task(lane.submit(20, 20)) for _ in range(10)]
+        await asyncio.gather(*small, large, *later)
+    assert order.index(90) <= 2
+
+
+async def test_results_belong_to_their_items_whichever_batch_ends_first():
+    def run(items):
+        time.sleep(0.002 * (items[0] % 3))
+        return [item * 10 for item in items]
+
+    async with working_lane(run=run, cores=3, limit=4) as (lane, _):
+        found = await asyncio.gather(*(lane.submit(item, 1) for item in range(100)))
+    assert found == [item * 10 for item in range(100)]
 
 
 async def test_interactive_work_goes_first_and_batch_work_does_not_starve(monkeypatch):
@@ -208,25 +305,50 @@ async def test_interactive_work_goes_first_and_batch_work_does_not_starve(monkey
     assert recorder.batches == [[0], [2], [3], [4], [1]]
 
 
-async def test_two_lanes_take_turns_on_one_device_and_never_run_at_once():
-    running, most = 0, 0
+@pytest.mark.parametrize("cores", [1, 2])
+async def test_lanes_take_turns_and_run_at_most_one_batch_a_core(cores):
+    running, most, order = 0, 0, []
 
     def run(items):
         nonlocal running, most
         running += 1
         most = max(most, running)
-        threading.Event().wait(0.01)
+        order.append(items[0][0])
+        time.sleep(0.01)
         running -= 1
         return items
 
-    device = Device()
-    lanes = [Lane(name, device, run, 1, Budget(name, 100), Metrics()) for name in ("a", "b")]
-    workers = [asyncio.create_task(lane.work()) for lane in lanes]
-    await asyncio.wait_for(asyncio.gather(*(lane.submit(item, 1) for item in range(10) for lane in lanes)), 10)
-    for worker in workers:
-        worker.cancel()
+    device = Device(cores)
+    lanes = [Lane(name, device, run, 10, Budget(name, 100), Metrics()) for name in ("a", "b")]
+    work = [lane.submit((lane.name, item), 1, bucket=item) for lane in lanes for item in range(10)]
+    await asyncio.wait_for(asyncio.gather(*work), 10)
     device.close()
-    assert most == 1
+    assert most == cores
+    assert abs(order[:10].count("a") - 5) <= 1
+
+
+async def test_a_batch_of_several_cores_runs_alone_and_is_not_passed_by():
+    running, beside, order = set(), [], []
+
+    def run_for(name):
+        def run(items):
+            running.add(name)
+            beside.append(frozenset(running))
+            order.append(name)
+            time.sleep(0.01)
+            running.discard(name)
+            return items
+
+        return run
+
+    device = Device(2)
+    light = Lane("light", device, run_for("light"), 10, Budget("light", 100), Metrics())
+    heavy = Lane("heavy", device, run_for("heavy"), 10, Budget("heavy", 100), Metrics(), cores=2)
+    work = [light.submit(item, 1, bucket=item) for item in range(6)] + [heavy.submit(item, 1) for item in range(2)]
+    await asyncio.wait_for(asyncio.gather(*work), 10)
+    device.close()
+    assert frozenset({"light", "heavy"}) not in beside
+    assert order.index("heavy") <= 2
 
 
 @pytest.mark.parametrize(("length", "bucket"), [(1, 1), (2, 2), (3, 4), (64, 64), (65, 128)])

@@ -61,10 +61,13 @@ async def test_memory_is_given_back_once_it_has_grown_while_nobody_waits(artifac
     await models.give_back_memory()
     assert not done
     monkeypatch.setattr(Growth, "is_large", True)
-    device.wanted = 1
-    await models.give_back_memory()
-    assert not done
-    device.wanted = 0
+    async with device.turn():
+        waiting = asyncio.create_task(device.turn().__aenter__())
+        await asyncio.sleep(0.01)
+        await models.give_back_memory()
+        assert not done
+        waiting.cancel()
+    await asyncio.sleep(0.01)
     await models.give_back_memory()
     assert done == ["shrunk", "trimmed"]
     await models.close()

@@ -1,4 +1,4 @@
-"""The device runs one function at a time, whatever happens to its thread or its callers."""
+"""The device runs as many functions at a time as have cores, whatever happens to its threads or its callers."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from service.runtime.device import Device
+from service.runtime.device import Device, this_turn
+from service.runtime.runtime_errors import DeviceLost
 
 pytestmark = pytest.mark.anyio
 
@@ -25,8 +26,9 @@ async def test_an_exception_thrown_into_the_devices_thread_loses_no_caller():
 
     watching = asyncio.create_task(watch())
     for _ in range(50):
-        thread = ctypes.c_ulong(device._thread.ident)
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(SystemExit))
+        for one in device._threads:
+            thread = ctypes.c_ulong(one._thread.ident)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(SystemExit))
         async with device.turn() as run:
             with contextlib.suppress(RuntimeError):
                 assert await asyncio.wait_for(run(lambda: 7), 5) == 7
@@ -57,4 +59,87 @@ async def test_the_device_stays_locked_until_a_function_whose_caller_left_has_re
     go_on.set()
     async with device.turn() as run:
         assert await run(lambda: 7) == 7
+    device.close()
+
+
+async def test_turns_of_one_core_run_beside_one_another_and_busy_seconds_tell_the_longest():
+    device, both = Device(2), threading.Barrier(2)
+
+    async def meet():
+        async with device.turn(cores=1, share=0.5) as run:
+            await run(both.wait, 5)
+
+    await asyncio.gather(meet(), meet())
+    assert device.busy_seconds() == 0
+    hung = threading.Event()
+    async with device.turn(cores=1, share=0.5) as run:
+        work = run(hung.wait, 5)
+        await asyncio.sleep(0.2)
+        async with device.turn(cores=1, share=0.5) as beside:
+            await beside(lambda: 7)
+            assert device.busy_seconds() > 0.15
+        hung.set()
+        await work
+    device.close()
+
+
+async def test_a_turn_of_all_cores_waits_for_all_and_is_not_passed_by():
+    device, order = Device(2), []
+
+    async def take(name, cores, share):
+        async with device.turn(cores, share) as run:
+            order.append(name)
+            await run(threading.Event().wait, 0.05)
+            order.append(name)
+
+    first = asyncio.create_task(take("first", 1, 0.5))
+    await asyncio.sleep(0.01)
+    whole = asyncio.create_task(take("whole", 2, 1.0))
+    await asyncio.sleep(0.01)
+    last = asyncio.create_task(take("last", 1, 0.5))
+    await asyncio.gather(first, whole, last)
+    assert order == ["first", "first", "whole", "whole", "last", "last"]
+    device.close()
+
+
+async def test_a_run_that_is_stopped_before_it_begins_is_stopped():
+    device, options = Device(), type("Options", (), {"terminate": False})()
+
+    def work():
+        with this_turn().running(options):
+            return options.terminate
+
+    async with device.turn() as run:
+        waiting = threading.Event()
+        blocked = run(lambda: waiting.wait(5) and work())
+        run.stop()
+        waiting.set()
+        assert await blocked is True
+        assert await run(work) is False
+    device.close()
+
+
+async def test_a_caller_that_leaves_while_it_waits_gives_its_turn_back():
+    device = Device()
+    async with device.turn():
+        gone = asyncio.create_task(device.turn().__aenter__())
+        await asyncio.sleep(0.01)
+        assert device.wanted == 1
+        gone.cancel()
+    async with asyncio.timeout(5), device.turn() as run:
+        assert await run(lambda: 7) == 7
+    assert device.free == 1
+    device.close()
+
+
+async def test_a_device_that_is_lost_says_so():
+    device = Device()
+
+    def lose():
+        raise DeviceLost("gone")
+
+    async with device.turn() as run:
+        with pytest.raises(DeviceLost):
+            await run(lose)
+    assert isinstance(device.lost, DeviceLost)
     device.close()

@@ -18,6 +18,7 @@ from contract.manifest import GradientMethod
 from service.errors import DeviceFull
 from service.runtime import session as session_module
 from service.runtime import threads
+from service.runtime.device import Device
 from service.runtime.runtime_errors import DeviceLost, ProviderError, SessionError
 from service.runtime.session import Session, choose_device, open_sessions
 from service.settings import Settings
@@ -129,7 +130,8 @@ class Full:
         return self._session.run(wanted, given)
 
 
-def test_a_run_is_stopped_before_its_next_node(digits):
+@pytest.mark.anyio
+async def test_a_run_is_stopped_before_its_next_node(digits):
     """A loop without an end."""
     i, go, x, on, y = (
         helper.make_tensor_value_info(name, kind, [])
@@ -150,9 +152,12 @@ def test_a_run_is_stopped_before_its_next_node(digits):
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
     session = Session(digits, "predict", "cpu", Settings())
     session._session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    threading.Timer(0.3, session.stop).start()
-    with pytest.raises(SessionError, match=r"^digits/predict: cannot be run: .*terminate"):
-        session.run({"pixels": np.zeros((1, 28, 28, 1), np.uint8)})
+    device = Device()
+    async with device.turn() as run:
+        threading.Timer(0.3, run.stop).start()
+        with pytest.raises(SessionError, match=r"^digits/predict: cannot be run: .*terminate"):
+            await run(session.run, {"pixels": np.zeros((1, 28, 28, 1), np.uint8)})
+    device.close()
 
 
 @pytest.mark.parametrize(
