@@ -14,7 +14,7 @@ ARTIFACTS := $(foreach name,$(SERVED) $(MINILM),$(call MANIFEST,$(name)))
 LOCK := --python-version 3.12 --python-platform x86_64-manylinux_2_28 --only-binary :all: --generate-hashes \
   --no-emit-index-url --quiet --custom-compile-command "make lock"
 
-.PHONY: help serve models train variants quality test lint types pytest slow gpu-test bench bench-attention bench-peers bench-generation \
+.PHONY: help serve models train variants quality test lint types pytest slow gpu-test bench bench-attention bench-peers bench-stations bench-generation \
   bench-runtimes bench-maps bench-shapes bench-gpu soak soak-load soak-fuzz soak-drain soak-kill soak-reload \
   soak-overload soak-leak soak-early soak-faults soak-atheris soak-attacks soak-memory audit sbom lock picture clean
 .DELETE_ON_ERROR:
@@ -77,6 +77,9 @@ bench-attention: .venv/.dev-$(EXTRA) ## measure what each method of attention co
 
 bench-peers: .venv/.bench-$(EXTRA) ## regard beside LitServe, BentoML, MLServer, Ray Serve and FastAPI with threads (needs wrk or hey)
 	@$(BIN)/python -m benchmarks.servers $(ARGS)
+
+bench-stations: .venv/.bench-$(EXTRA) ## where the milliseconds of a light model's answer go (needs wrk or hey)
+	@$(BIN)/python -m benchmarks.stations $(ARGS)
 
 bench-generation: .venv/.bench-$(EXTRA) ## regard beside transformers and CTranslate2: translating and continuing texts
 	@$(BIN)/python -m benchmarks.generation $(ARGS)

@@ -17,8 +17,8 @@ START_SECONDS = 30
 
 
 @contextmanager
-def served(artifacts, **settings):
-    """Run `python -m service` on a free port until the block ends, with these settings and no others.
+def served(artifacts, command=("-m", "service"), **settings):
+    """Run the service (`python -m service`) on a free port until the block ends, with these settings and no others.
 
     Gives a client whose base is the service's address. `client.process` is the process, `client.lines()` returns the
     lines that it has logged.
@@ -34,7 +34,7 @@ def served(artifacts, **settings):
         httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client,
     ):
         client.process = subprocess.Popen(
-            [sys.executable, "-m", "service"], cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT
+            [sys.executable, *command], cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT
         )
         client.lines = lambda: _lines(log)
         try:

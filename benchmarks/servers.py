@@ -301,11 +301,11 @@ def tell(pids, number):
 
 
 def computed(pid):
-    """Return the seconds that a server and its workers have computed so far."""
+    """Return the seconds that a server, its workers and what they have ended have computed so far."""
     total = 0
     for one in family(pid):
         with contextlib.suppress(OSError):
-            total += sum(map(int, Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()[11:13]))
+            total += sum(map(int, Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()[11:15]))
     return total / os.sysconf("SC_CLK_TCK")
 
 
