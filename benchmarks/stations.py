@@ -22,7 +22,6 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.peers import ROOT
 from benchmarks.running_service import served
 from benchmarks.servers import JPEG, TASKS, Asked, cell, loader, paused, rounded, tell
 from benchmarks.service import heading

@@ -10,7 +10,10 @@ T = TypeVar("T")
 
 async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Wait for all; the first failure cancels the others and is raised."""
-    tasks = [asyncio.ensure_future(one) for one in work]
+    coroutines = list(work)
+    if len(coroutines) == 1:  # needs no task of its own
+        return [await coroutines[0]]
+    tasks = [asyncio.ensure_future(one) for one in coroutines]
     try:
         return list(await asyncio.gather(*tasks))
     finally:

@@ -2,6 +2,7 @@
 
 import asyncio
 import binascii
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,6 +49,8 @@ class ParsedRequest:
 
     def options(self, kind: type[O]) -> O:
         """Return the options of the endpoint, without those of attention."""
+        if not self.given:
+            return _defaults(kind)
         attention = AttentionOptions.model_fields.keys() | {"attention"}
         rest = {name: value for name, value in self.given.items() if name not in attention}
         return parse(kind, rest, strings=self.strings, beside=attention if self.strings else {"attention"})
@@ -57,6 +60,8 @@ class ParsedRequest:
 
         JSON nests them under `attention`. In a query or form, `attention` is the method, and the others are beside it.
         """
+        if not self.given and not required:
+            return None
         nested = self.given.get("attention")
         flat = {name: value for name, value in self.given.items() if name in AttentionOptions.model_fields}
         if isinstance(nested, dict):
@@ -70,6 +75,11 @@ class ParsedRequest:
         if flat and "method" not in flat and not required:
             raise Unacceptable(f"{sorted(flat)[0]}: is an option of attention; ask for attention too")
         return parse(AttentionOptions, flat, strings=self.strings) if flat or required else None
+
+
+@functools.cache
+def _defaults(kind: type[O]) -> O:
+    return parse(kind, {}, strings=False)
 
 
 async def read_images(request: Request, settings: Settings) -> ParsedRequest:

@@ -51,14 +51,11 @@ class Labels:
         """Return the labels of one input, each with its probability, or its `score` where logits are answered."""
         chances, names = probabilities(logits, self.manifest.scores), self.manifest.labels
         measure = "score" if self.manifest.scores == "identity" else "probability"
+        best = np.argsort(-chances, kind="stable")[: self.top_k]
         return {
             "labels": [
-                {
-                    "label": names[index] if names else str(index),
-                    "index": int(index),
-                    measure: float(chances[index]),
-                }
-                for index in np.argsort(-chances, kind="stable")[: self.top_k]
+                {"label": names[index] if names else str(index), "index": index, measure: chance}
+                for index, chance in zip(best.tolist(), chances[best].tolist(), strict=True)
             ]
         }
 

@@ -1,5 +1,8 @@
-"""Where uvicorn's framing of answers is wrong: for clients of HTTP/1.0, and after `Expect: 100-continue`."""
+"""What answers are written to, and where uvicorn's framing of them is wrong: for clients of HTTP/1.0, and after
+`Expect: 100-continue`."""
 
+import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -8,6 +11,41 @@ if TYPE_CHECKING:
 
 BODILESS = frozenset({204, 304})
 """Statuses of answers that have no body."""
+
+
+class AnswerTransport:
+    """What an answer is written to: the connection's transport, with another way to close it.
+
+    uvicorn writes the head of an answer, then its body. The head is held until the body comes in the same turn of the
+    event loop, so that the system is called once for both.
+    """
+
+    def __init__(
+        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, close: Callable[[], None]
+    ) -> None:
+        self._transport, self._loop, self._close = transport, loop, close
+        self.is_closing = transport.is_closing
+        self._held = b""
+
+    def write(self, data: bytes) -> None:
+        """Write now, or a head soon."""
+        if self._held or not data.startswith(b"HTTP/1.1 "):
+            data, self._held = self._held + data, b""
+            self._transport.write(data)
+        else:
+            self._held = data
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Write what is held."""
+        if self._held:
+            data, self._held = self._held, b""
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Close in the protocol's way."""
+        self.flush()
+        self._close()
 
 
 def frame_for_http_1_0(cycle: "RequestResponseCycle", *, keep_alive: bool) -> None:

@@ -92,31 +92,41 @@ class LimitedBody:
 
         Raises TooLarge once the body passes a limit, Busy once all bodies do, and Timeout when it takes too long.
         """
+        exchange = self._exchange
+        if exchange.body_read or exchange.body_arrived:  # there is nothing to wait for but the client's leaving
+            message = await self._receive()
+        else:
+            message = await self._receive_in_time()
+        if message["type"] == "http.request" and not exchange.body_read:
+            self._count(message)
+        return message
+
+    async def _receive_in_time(self) -> Message:
         exchange, settings = self._exchange, self._settings
-        if exchange.body_read.is_set():
-            return await self._receive()  # when the client leaves
         try:
             async with asyncio.timeout_at(self._start + self._seconds()):
-                message = await self._receive()
+                return await self._receive()
         except TimeoutError as error:
             raise Timeout(
                 f"body: at most {settings.body_seconds:g} seconds and at least {settings.body_bytes_a_second} "
                 f"bytes a second, given up after {self._seconds():.1f} seconds and {exchange.bytes_received} bytes"
             ) from error
-        if message["type"] == "http.request":
-            if body := message.get("body"):
-                beyond = max(0, exchange.bytes_received + len(body) - self._reserved) - self._shared
-                if beyond:
-                    self._budget.take(beyond)
-                    self._shared += beyond
-                exchange.bytes_received += len(body)
-            if exchange.bytes_received > settings.max_body_bytes:
-                raise TooLarge(f"body: at most {settings.max_body_bytes} bytes, given more")
-            if exchange.body_pieces > settings.max_body_pieces:
-                raise TooLarge(f"body: at most {settings.max_body_pieces} pieces, given more")
-            if not message.get("more_body"):
-                exchange.body_read.set()
-        return message
+
+    def _count(self, message: Message) -> None:
+        """Count a part of the body. Raises TooLarge and Busy."""
+        exchange, settings = self._exchange, self._settings
+        if body := message.get("body"):
+            beyond = max(0, exchange.bytes_received + len(body) - self._reserved) - self._shared
+            if beyond:
+                self._budget.take(beyond)
+                self._shared += beyond
+            exchange.bytes_received += len(body)
+        if exchange.bytes_received > settings.max_body_bytes:
+            raise TooLarge(f"body: at most {settings.max_body_bytes} bytes, given more")
+        if exchange.body_pieces > settings.max_body_pieces:
+            raise TooLarge(f"body: at most {settings.max_body_pieces} pieces, given more")
+        if not message.get("more_body"):
+            exchange.body_read = True
 
     def _seconds(self) -> float:
         """Return how long the body may take until its next bytes arrive."""

@@ -20,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from service.errors import Full, HeadersTooLarge, Malformed, Refusal, Timeout, TooLarge, TooLong
-from service.http.answer_framing import close_if_not_continued, frame_for_http_1_0
+from service.http.answer_framing import AnswerTransport, close_if_not_continued, frame_for_http_1_0
 from service.http.exchange import exchange_of
 from service.http.open_connections import OpenConnections
 from service.http.problems import problem, reason
@@ -36,13 +36,6 @@ DISCARD_IDLE_SECONDS = 5.0
 """How long a client may pause while what it sends is discarded (nginx's `lingering_timeout`)."""
 FULL_SECONDS = 1.0
 """How long a connection that is one too many may take to read its refusal, whatever it sends meanwhile."""
-
-
-class AnswerTransport:
-    """What an answer is written to: the connection's transport, with another way to close it."""
-
-    def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
-        self.write, self.is_closing, self.close = transport.write, transport.is_closing, close
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
@@ -80,7 +73,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """Wait for a head, or refuse the connection if there are too many and none gives way."""
         super().connection_made(transport)
         self._reading = ReadingWatch(transport, self.settings)
-        self._answer_transport = cast(asyncio.Transport, AnswerTransport(transport, self._close_after_answer))
+        self._answer_transport = AnswerTransport(transport, self.loop, self._close_after_answer)
         if not self.open.admit(self):
             self._refused = True
             self._write_refusal(
@@ -94,6 +87,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop all timers, and count the connection as closed."""
         super().connection_lost(exc)
+        self._tell_gone()
         self._clear_deadline()
         self._reading.stop()
         self._unset_keepalive_if_required()  # uvicorn leaves this timer if the connection was reset
@@ -219,7 +213,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         check_head(version, self.parser.get_method(), self.headers)
         super().on_headers_complete()
         self._in_head = False
-        self.cycle.transport = self._answer_transport
+        self.cycle.transport = cast(asyncio.Transport, self._answer_transport)
         exchange_of(cast(Scope, self.scope)).abort = self._abort_answer
         if version == "1.0":
             frame_for_http_1_0(self.cycle, keep_alive=self.parser.should_keep_alive())
@@ -244,6 +238,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self.parser.should_upgrade():
             return  # `_feed` reads on
         super().on_message_complete()
+        exchange_of(cast(Scope, self.scope)).body_arrived = True
         self._clear_deadline()
         self._in_head = True
         self._bytes_outside_body = self._header_count = self._header_bytes = 0
@@ -259,6 +254,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Limit the time for what is left: bytes that the client has not read, and those that it still sends."""
+        self._answer_transport.flush()
         super().on_response_complete()
         self._reading.stop()
         if self.transport.get_write_buffer_size():
@@ -291,7 +287,15 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self._running and not self._running.response_complete:
             self._running.disconnected = True
             self._running.message_event.set()
+            self._tell_gone()
             reset(self.transport)
+
+    def _tell_gone(self) -> None:
+        """Tell whoever works on the answer that its client is gone."""
+        if self._running and not self._running.response_complete:
+            when_gone = exchange_of(self._running.scope).when_gone
+            if when_gone:
+                when_gone()
 
     # Closing. A connection that is closed before all its bytes are read is reset, and its client might lose the answer.
 
@@ -371,6 +375,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 return
             self.cycle.disconnected = True
             self.cycle.message_event.set()
+            self._tell_gone()
         self._write_refusal(refusal)
         self._half_close()
 

@@ -1,8 +1,7 @@
 """One request and its answer, as the connection, the middleware and the routes see them."""
 
-import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from starlette.types import Scope
 
@@ -29,8 +28,10 @@ class Exchange:
     """The name of the API key that the request carries."""
     body_pieces: int = 0
     """Pieces (chunks) of the body that the parser has read."""
-    body_read: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set once the whole body was read."""
+    body_arrived: bool = False
+    """True once the whole body has arrived, and waits to be read."""
+    body_read: bool = False
+    """True once the whole body was read."""
     refused: str | None = None
     """What the refusal is called in metrics and logs, if there was one."""
     status: int = 0
@@ -41,6 +42,8 @@ class Exchange:
     """Bytes of the answer's body."""
     release_body: Callable[[], None] = _nothing
     """Counts the bytes of the body no longer; for an answer that goes on when nothing is left of the body."""
+    when_gone: Callable[[], None] | None = None
+    """Called when the client leaves before its answer is complete."""
     abort: Callable[[], None] = _nothing
     """Closes the connection at once, in the middle of the answer."""
 
