@@ -34,7 +34,7 @@ from service.repository.served_model import ServedModel
 from service.runtime.device import Device
 from service.runtime.providers import PROVIDERS
 from service.runtime.session import device_memory
-from service.runtime.threads import share_of_cores
+from service.runtime.threads import cores_of_runs
 from service.settings import Settings, split_list
 from service.state import State
 from service.store.stored_request import Store
@@ -70,7 +70,7 @@ def create_app(
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        device = Device(share_of_cores(settings) if all(served.on_cpu for served in models.values()) else 1)
+        device = Device(cores_of_runs(settings) if all(served.on_cpu for served in models.values()) else 1)
         decoders = DecoderPool(settings, metrics, fork_server)
         if any(served.manifest.image for served in models.values()):
             decoders.start()

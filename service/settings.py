@@ -53,8 +53,10 @@ class Settings(BaseSettings):
         0,
         ge=0,
         le=1024,
-        description="threads of one inference on a CPU; 0 takes the cores it may use, shared out among workers, at "
-        "most 16, and one for models below 16 MiB",
+        description="threads of one inference on a CPU, each of which takes a core; as many run beside one another as "
+        "have cores, so that 1 answers most in all, and one request alone waits longest (`python -m service.tune` "
+        "measures both); 0 takes the cores it may use, shared out among workers, at most 16, and one for models below "
+        "16 MiB, which leave a core to the rest of the service",
     )
     decode_processes: int = Field(
         2, ge=1, le=64, description="processes that decode images for one worker, each one at a time"

@@ -33,7 +33,7 @@ MAY_KNOW = {
     "service.http": "errors settings telemetry",
     "service.inputs": "arrays batching child_processes errors settings telemetry",
     "service.runtime": "arrays errors settings",
-    "service.batching": "concurrency errors runtime telemetry",
+    "service.batching": "errors runtime telemetry",
     "service.generation": "arrays batching concurrency errors runtime settings telemetry",
     "service.explanations": "arrays errors inputs options",
     "service.repository": "arrays batching child_processes concurrency errors explanations generation inputs options "
@@ -46,6 +46,7 @@ MAY_KNOW = {
     "service.process": "app child_processes errors explanations http inputs repository runtime settings store "
     "telemetry",
     "service.keys": "http",
+    "service.tune": "repository runtime settings",
     "service.__main__": "process settings telemetry",
     "export.errors": "",
     "export.traced": "",

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.errors import TooSlow
-from service.http.exchange import exchange_of
+from service.http.exchange import exchange_of, nothing
 
 CLIENT_CLOSED_REQUEST = 499
 """Status in the log of an answer that nobody will read, as nginx has it."""
@@ -41,4 +41,4 @@ async def answer_in_time(request: Request, work: Coroutine[Any, Any, Response], 
             return Response(status_code=CLIENT_CLOSED_REQUEST)
         raise
     finally:
-        exchange.when_gone = None
+        exchange.when_gone = nothing

@@ -9,8 +9,8 @@ SCOPE_STATE_KEY = "exchange"
 """The key of the Exchange in `scope["state"]`."""
 
 
-def _nothing() -> None:
-    pass
+def nothing() -> None:
+    """Do nothing."""
 
 
 @dataclass(eq=False)
@@ -40,11 +40,11 @@ class Exchange:
     """Bytes of the body."""
     bytes_sent: int = 0
     """Bytes of the answer's body."""
-    release_body: Callable[[], None] = _nothing
+    release_body: Callable[[], None] = nothing
     """Counts the bytes of the body no longer; for an answer that goes on when nothing is left of the body."""
-    when_gone: Callable[[], None] | None = None
+    when_gone: Callable[[], None] = nothing
     """Called when the client leaves before its answer is complete."""
-    abort: Callable[[], None] = _nothing
+    abort: Callable[[], None] = nothing
     """Closes the connection at once, in the middle of the answer."""
 
 

@@ -29,6 +29,16 @@ def share_of_cores(settings: Settings) -> int:
     return max(1, usable_cores() // settings.workers)
 
 
+def cores_of_runs(settings: Settings) -> int:
+    """Return how many cores runs may take together.
+
+    They are all of this process if a setting says how many threads a run has. Otherwise one is left to the event loop
+    and the decoders, where there are more: for models whose runs take one thread, these do as much work as the runs.
+    """
+    cores = share_of_cores(settings)
+    return cores if settings.threads else max(1, cores - 1)
+
+
 def default_threads(settings: Settings) -> int:
     """Return the number of threads of a session where no setting says it: the cores of this process, bounded."""
     return min(share_of_cores(settings), MOST_DEFAULT_THREADS)

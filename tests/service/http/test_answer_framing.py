@@ -1,7 +1,10 @@
 """Answers to HTTP/1.0 have no chunks; who waits in vain for 100 (Continue) is told that the connection closes."""
 
+import asyncio
+
 import pytest
 
+from service.http.answer_framing import AnswerTransport
 from tests.samples.raw_http_server import BIG, GET, POST, read_all, running
 
 OLD = GET.replace(b"1.1", b"1.0")
@@ -81,3 +84,33 @@ def test_a_client_that_does_not_wait_for_100_keeps_its_connection(server):
         assert b"\r\nconnection: close" not in client.recv(4096).lower()
         client.sendall(GET)
         assert client.recv(4096).startswith(b"HTTP/1.1 200 ")
+
+
+class Written:
+    """A transport that records what is written, and what was closed."""
+
+    def __init__(self):
+        self.calls = []
+
+    def write(self, data):
+        self.calls.append(data)
+
+    def is_closing(self):
+        return False
+
+
+@pytest.mark.anyio
+async def test_a_head_is_written_with_its_body_or_soon():
+    transport, closed = Written(), []
+    answers = AnswerTransport(transport, asyncio.get_running_loop(), lambda: closed.append(list(transport.calls)))
+    answers.write(b"HTTP/1.1 200 OK\r\n\r\n")
+    answers.write(b"body")
+    answers.write(b"more")
+    assert transport.calls == [b"HTTP/1.1 200 OK\r\n\r\nbody", b"more"]
+    answers.write(b"HTTP/1.1 200 OK\r\n\r\n")
+    await asyncio.sleep(0)
+    assert transport.calls[2:] == [b"HTTP/1.1 200 OK\r\n\r\n"]
+    answers.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+    answers.close()
+    assert closed == [[*transport.calls]]
+    assert transport.calls[3:] == [b"HTTP/1.1 204 No Content\r\n\r\n"]
