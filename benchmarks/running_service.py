@@ -23,9 +23,7 @@ def served(artifacts, command=("-m", "service"), **settings):
     Gives a client whose base is the service's address. `client.process` is the process, `client.lines()` returns the
     lines that it has logged.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     settings = {"artifacts": artifacts, "port": port, "drain_seconds": 0, **settings}
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REGARD_")}
     environment |= {f"REGARD_{name}".upper(): str(value) for name, value in settings.items()}
@@ -43,6 +41,13 @@ def served(artifacts, command=("-m", "service"), **settings):
         finally:
             client.process.send_signal(signal.SIGTERM)
             client.process.wait(timeout=30)
+
+
+def free_port():
+    """Return a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def _lines(log):

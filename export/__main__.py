@@ -23,8 +23,9 @@ from export.checkpoints.families import FAMILIES
 from export.checkpoints.family import ExportOptions, without_keys
 from export.errors import CheckpointError, ExportError
 from export.graphs.torch_export import DEFAULT_OPSET, SUPPORTED_OPSETS
-from export.pipeline import export, received_signals, say
+from export.pipeline import export
 from export.plan import OPTIONAL_METHODS, Precision, Source
+from export.progress import received_signals, say
 from model.weights import WeightsError
 
 

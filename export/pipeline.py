@@ -28,13 +28,17 @@ from export.graphs.libra import libra_graph
 from export.graphs.relevance import relevance_graph
 from export.graphs.top_k import with_top_k, without_top_k
 from export.graphs.torch_export import DEFAULT_OPSET, trace
-from export.pack import GraphWriter, write_manifest
+from export.pack import WEIGHTS, GraphWriter, write_manifest
 from export.plan import HALF_DTYPES, Plan, Precision, Source
+from export.progress import peak_bytes, return_large_blocks, return_memory, say, timed_step
 from export.tasks.generation import TARGET_TOKENIZER
 from export.traced import Traced
 
 BYTES_PER_PARAMETER = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 4}
 """In 8 bits, only the matrices of linear layers are smaller: a byte per parameter."""
+
+LIGHT_BYTES = 16 << 20
+"""Below so many bytes of weights the service packs them for every graph."""
 
 DISK_MARGIN = 1.1
 """The disk must have room for this multiple of the estimated size."""
@@ -50,9 +54,6 @@ GRADIENT_GRAPHS: Mapping[GradientMethod, Callable[[onnx.ModelProto, Plan, Traced
     "libra": libra_graph,
     "integrated": integrated_graph,
 }
-
-received_signals: list[int] = []
-"""Numbers of the signals received. A library may swallow an interrupt; it is then raised at the end of the step."""
 
 
 def export(
@@ -107,7 +108,8 @@ def _make(
     force: bool,
 ) -> Path:
     """Make the artifact at `target`, or leave there what is there. Raises ExportError if a check fails."""
-    version = target.name
+    version, start = target.name, time.perf_counter()
+    return_large_blocks()
     with _temporary_folder(target) as temporary:
         folder = temporary / version
         folder.mkdir()
@@ -124,6 +126,7 @@ def _make(
             target.rename(temporary / "old")
         folder.rename(target)
     say(f"  pack      {target}")
+    say(f"  done      at most {peak_bytes() / 1e6:.0f} MB of memory, libraries included", start)
     return target
 
 
@@ -135,8 +138,12 @@ def write_graphs(
     for plan in source.plans:
         own = source.precision_of(plan.role, precision)
         if own not in bases:
-            bases[own] = _trace_graph(source.base, source, own, opset, f"base in {own}" if bases else "base")
-            graphs.store(bases[own])
+            base = _trace_graph(source.base, source, own, opset, f"base in {own}" if bases else "base")
+            graphs.store(base)
+            # a message of protobuf frees nothing of what it held before it ends itself
+            bases[own] = onnx.ModelProto.FromString(base.SerializeToString())
+            del base
+            return_memory()
         graph = _make_graph(plan, bases[own], source, own, opset)
         graphs.write(plan.role, with_casts_for_missing_kernels(graph) if precision == "bf16" else graph)
 
@@ -202,10 +209,14 @@ def _write_tokenizers(source: Source, folder: Path) -> None:
 
 def _verify(source: Source, folder: Path, precision: Precision) -> dict[str, float]:
     """Verify the graphs of a folder; print and return the worst differences."""
-    with timed_step("  verify") as details:
-        with _runnable_on_cpu(folder, precision) as runnable:
-            worst = verify(source, lambda role: _open_session(runnable, role), precision)
-        details.append(f"{len(source.verified_at)} shapes against float64, alone and padded")
+    say(f"  verify    {len(source.verified_at)} shapes against float64, alone and padded")
+    with _runnable_on_cpu(folder, precision) as runnable:
+        worst = verify(
+            source,
+            lambda role: _open_session(runnable, role),
+            precision,
+            lambda name: timed_step(f"  verify    {name}"),
+        )
     if precision == "bf16":
         say(f"            {BF16_NOT_VERIFIED}")
     if factor := worst.get(FACTOR):
@@ -274,26 +285,12 @@ def _check_disk_space(source: Source, precision: Precision, folder: Path) -> Non
         raise CheckpointError(f"--to: needs {needed / 1e6:.0f} MB, the disk has {free / 1e6:.0f} MB")
 
 
-@contextlib.contextmanager
-def timed_step(line: str) -> Iterator[list[str]]:
-    """Print a line when a step begins, and at its end the details that were appended to the list, and its seconds."""
-    start = time.perf_counter()
-    print(f"{line:<20}", end=" ", flush=True)
-    details: list[str] = []
-    try:
-        yield details
-        if received_signals:
-            raise KeyboardInterrupt
-    except BaseException:
-        print(flush=True)
-        raise
-    print(f"{' '.join(details):<46}{time.perf_counter() - start:>6.1f} s", flush=True)
-
-
-def say(line: str, since: float | None = None) -> None:
-    """Print a line and, if a start is given, the seconds since it."""
-    print(line if since is None else f"{line:<67}{time.perf_counter() - since:>6.1f} s", flush=True)
-
-
 def _open_session(folder: Path, role: Role) -> ort.InferenceSession:
-    return ort.InferenceSession(folder / f"{role}.onnx", providers=["CPUExecutionProvider"])
+    """Open a graph as the service does: what explains a score reads the weights of a larger model from their file."""
+    options = ort.SessionOptions()
+    options.enable_cpu_mem_arena = False  # it would hold as much as the largest run took, and round it up
+    options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
+    if role in GRADIENT_GRAPHS and (folder / WEIGHTS).stat().st_size >= LIGHT_BYTES:
+        options.add_session_config_entry("session.disable_prepacking", "1")
+        options.add_session_config_entry("optimization.disable_specified_optimizers", "ConstantFolding")
+    return ort.InferenceSession(folder / f"{role}.onnx", options, providers=["CPUExecutionProvider"])

@@ -4,6 +4,8 @@ Exit status: 0 after a stop, 2 for settings, 3 for an artifact, 4 for the device
 model cannot run.
 """
 
+import gc
+import os
 import signal
 import sys
 
@@ -17,6 +19,8 @@ LAST_LINES_SECONDS = 2.0
 
 def main() -> int:
     """Serve until stopped; return the exit status."""
+    gc.disable()  # until all models are ready: almost all that is made stays, and imports take a tenth longer with it
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy computes little here, and its idle threads spin
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))  # until there is a server to stop; it removes what was written
     worker = current_worker()

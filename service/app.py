@@ -195,8 +195,8 @@ async def _warm_up(state: State, when_ready: Callable[[], None]) -> None:
     except Exception as error:
         state.fail(str(error))
         return
-    gc.collect()
     gc.freeze()  # long-lived objects are not examined again, which would pause the service for tens of milliseconds
+    gc.enable()  # it is off while the service starts, when little is made that could be freed
     state.metrics.ready.set(1)
     log.info("ready", models=list(state.models))
     when_ready()

@@ -7,6 +7,8 @@ import sys
 
 COPIES_PREFIX = "regard-copies-"
 """The beginning of the names of folders with copies of artifacts, before the pid of the process that made them."""
+SHARED_COPIES = "models"
+"""The folder, inside the one for temporary files, in which workers share copies. Without it nothing is shared."""
 SET_PARENT_DEATH_SIGNAL, SET_DUMPABLE, SET_NO_NEW_PRIVILEGES = 1, 4, 38  # options of prctl, by their numbers on Linux
 
 

@@ -52,13 +52,14 @@ MAY_KNOW = {
     "export.traced": "",
     "export.plan": "traced",
     "export.pack": "plan",
+    "export.progress": "",
     "export.tasks": "plan traced",
     "export.graphs": "errors plan traced",
     "export.checks": "errors plan traced",
     "export.checkpoints": "errors plan tasks",
     "export.bundled": "checkpoints errors plan tasks",
-    "export.pipeline": "checks errors graphs pack plan tasks traced",
-    "export.__main__": "bundled checkpoints errors graphs pipeline plan",
+    "export.pipeline": "checks errors graphs pack plan progress tasks traced",
+    "export.__main__": "bundled checkpoints errors graphs pipeline plan progress",
 }
 """Rooms, and modules beside them: each may import these of its package, and nothing else of it."""
 KNOW_ONNXRUNTIME = {"service/runtime/io_binding.py", "service/runtime/session.py"}

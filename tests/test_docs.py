@@ -111,7 +111,14 @@ def test_a_card_says_how_many_parameters_there_are(name):
 
 def test_every_exit_status_is_explained():
     starting = "".join(
-        (ROOT / "service" / name).read_text() for name in ("__main__.py", "process/start.py", "process/sockets.py")
+        (ROOT / "service" / name).read_text()
+        for name in (
+            "__main__.py",
+            "process/start.py",
+            "process/serving.py",
+            "process/private_folder.py",
+            "process/sockets.py",
+        )
     )
     statuses = set(re.findall(r"^ +return (\d)(?:$|,)", starting, re.MULTILINE))
     table = (ROOT / "docs/operations.md").read_text().partition("## Exit statuses")[2]

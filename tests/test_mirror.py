@@ -78,6 +78,7 @@ TESTED_ELSEWHERE = {
     "service/runtime/runtime_errors.py": "tests/service/runtime/test_session.py",
     "service/runtime/threads.py": "tests/service/runtime/test_session.py",
     "service/state.py": "tests/service/test_app.py",
+    "service/process/serving.py": "tests/service/process/test_start.py",
     "service/store/__init__.py": "tests/service/store/test_open_store.py",
     "service/telemetry/__init__.py": "tests/service/telemetry/test_tracing.py",
     "service/telemetry/metrics.py": "tests/end_to_end/test_http_interface.py",

@@ -106,6 +106,14 @@ def compare_outputs(
 ) -> list[Array]:
     """Run a graph, compare all that it returns with what is wanted, and return it."""
     got = run(plan, session, [tensor.numpy() for tensor in tensors])
+    compare_returned(plan, got, wanted, sizes, ledger, case)
+    return got
+
+
+def compare_returned(
+    plan: Plan, got: Sequence[Array], wanted: Sequence[Tensor], sizes: Sizes, ledger: Ledger, case: str = ""
+) -> None:
+    """Compare all that a graph has returned with what is wanted."""
     for port, ours, theirs in zip(plan.outputs, got, wanted, strict=True):
         if not theirs.numel() and not ours.size:  # a kind that does not have the method
             continue
@@ -115,7 +123,6 @@ def compare_outputs(
         shown = name if name in ("logits", "embeddings", *get_args(KindName)) else "keys and values"
         weights = maps and case.startswith(("raw", "rollout"))
         ledger.compare(f"{what}: {shown}", ours, theirs.numpy(), format_sizes(sizes), maps=weights)
-    return got
 
 
 def require_difference(plan: Plan, one: list[Array], other: list[Array], sizes: Sizes) -> None:

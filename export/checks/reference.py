@@ -1,18 +1,38 @@
 """The reference for attention graphs: `model/explanations.py` on a definition's maps, in float64."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from contract.manifest import FIGURES, FUSIONS, GRAPH_METHODS, ImageRule, Kind
 from export.plan import Sizes, Source, patch_centres
 from export.traced import Observed, Traced
 from model import explanations
 
+M = TypeVar("M", bound=nn.Module)
+
 Controls = dict[str, Tensor]
 """Control inputs of a graph, by name."""
+
+
+@contextlib.contextmanager
+def in_float64(module: M) -> Iterator[M]:
+    """Let a definition compute in float64 within a block; its single floats come back as they were.
+
+    It is changed in place, since a copy would take the memory of the weights three times. Raises ValueError for a
+    module of other floats.
+    """
+    held = {tensor.dtype for tensor in (*module.parameters(), *module.buffers()) if tensor.is_floating_point()}
+    if not held <= {torch.float32}:
+        raise ValueError(f"module: must hold single floats, given {', '.join(sorted(map(str, held)))}")
+    try:
+        yield module.double()
+    finally:
+        module.float()
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 """Verify an artifact: compare its graphs with the definition in float64, at sizes other than the traced ones."""
 
+import contextlib
 import copy
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import cast
+from typing import TypeAlias, cast
 
 import numpy as np
 import onnxruntime as ort
@@ -20,6 +20,7 @@ from export.checks.comparison import (
     OpenSession,
     compare_alone_with_batch,
     compare_outputs,
+    compare_returned,
     require_difference,
     run,
 )
@@ -28,13 +29,16 @@ from export.checks.reference import (
     Case,
     Controls,
     attention_outputs,
+    in_float64,
     with_image_axis,
 )
 from export.checks.score_reference import draw_targets, explain, identity_keys
 from export.checks.verify_generation import compare_cached_with_uncached, verify_traced_graph
 from export.errors import ExportError, MethodError
 from export.plan import Plan, Precision, Sizes, Source, format_sizes
-from export.traced import Observed, Traced
+from export.traced import Traced
+
+Step: TypeAlias = Callable[[str], contextlib.AbstractContextManager[object]]
 
 ERROR_MARGIN = 4
 """A graph may differ by this multiple of the error that its definition has in single floats."""
@@ -50,21 +54,25 @@ LEAST_SIZES = 3
 """Graphs are verified at no fewer sizes than this."""
 
 
-def verify(source: Source, open_session: OpenSession, precision: Precision = "fp32") -> dict[str, float]:
+def verify(
+    source: Source, open_session: OpenSession, precision: Precision = "fp32", step: Step = contextlib.nullcontext
+) -> dict[str, float]:
     """Return the worst differences found, or raise ExportError. The sessions run the files that will be packed.
+
+    What is verified of each role happens within a `step`, which is given its name.
 
     Where single floats cannot compute a definition within the limits, as with scores in the hundreds, the limits are
     those of its own error in single floats, and `FACTOR` is among what is returned.
     """
     try:
-        return _verify(source, open_session, Ledger(precision))
+        return _verify(source, open_session, Ledger(precision), step)
     except ExportError as error:
         factor = _single_float_error(source) * ERROR_MARGIN if precision == "fp32" else 1.0
         if factor > MAX_FACTOR and not isinstance(error, MethodError):
             raise ExportError(f"{error}; the model is too sharp for single floats, whatever computes it") from error
         if not 1 < factor <= MAX_FACTOR:
             raise
-    return {**_verify(source, open_session, Ledger(precision, factor)), FACTOR: factor}
+    return {**_verify(source, open_session, Ledger(precision, factor), step), FACTOR: factor}
 
 
 def _single_float_error(source: Source) -> float:
@@ -84,119 +92,114 @@ def _single_float_error(source: Source) -> float:
     return worst
 
 
-def _verify(source: Source, open_session: OpenSession, ledger: Ledger) -> dict[str, float]:
+def _verify(
+    source: Source, open_session: OpenSession, ledger: Ledger, step: Step = contextlib.nullcontext
+) -> dict[str, float]:
     """Compare every graph, and return the worst differences. Raises ExportError if one is over its limit."""
     given = source.verified_at
     if len(given) < LEAST_SIZES or given[-1]["batch"] < 2:
         raise ExportError(f"verification needs {LEAST_SIZES} sizes, the last of a batch, given {len(given)}")
-    _verify_derived_graphs(source, open_session, ledger)
+    if source.traced_at in given:
+        raise ExportError(f"sizes to verify must differ from the traced ones, given {format_sizes(source.traced_at)}")
+    with in_float64(source.traced) as exact:
+        _verify_derived_graphs(source, exact, open_session, ledger, step)
     for role in ("encode", "decode"):
         for plan in source.plans:
             if plan.role == role:
-                verify_traced_graph(source, plan, open_session(plan.role), ledger)
+                with step(role):
+                    verify_traced_graph(source, plan, open_session(plan.role), ledger)
     if source.generation:
-        compare_cached_with_uncached(source, source.generation, open_session, ledger)
+        with step("cached"):
+            compare_cached_with_uncached(source, source.generation, open_session, ledger)
     return ledger.worst
 
 
-def _verify_derived_graphs(source: Source, open_session: OpenSession, ledger: Ledger) -> None:
-    """Compare the graphs that are derived from one base graph with one definition in float64."""
-    exact = copy.deepcopy(source.traced).double()
-    plans: dict[Role, Plan] = {plan.role: plan for plan in source.plans if plan.module is source.traced}
-    if source.verified_longest:  # first, while no other session is open
-        tensors = plans["predict"].example(source.verified_longest, INPUT_SEEDS[0])
-        with torch.no_grad():
-            wanted = exact.observe(*tensors).answer
-        session = open_session("predict")
-        compare_outputs(plans["predict"], session, tensors, [wanted], source.verified_longest, ledger)
-        del session
-    sessions = {role: open_session(role) for role in plans}
-    graphs = _DerivedGraphs(source, exact, plans, sessions, ledger)
-    for sizes in source.verified_at:
-        if sizes == source.traced_at:
-            raise ExportError(f"sizes to verify must differ from the traced ones, given {format_sizes(sizes)}")
-        one, other = (
-            graphs.compare(sizes, seed, cases) for seed, cases in zip(INPUT_SEEDS, (CASES, CASES[:1]), strict=True)
-        )
-        require_difference(plans["attention"], one[0], other[0], sizes)
-        for role in GRADIENT_GRAPHS & plans.keys():
-            explaining = plans[role].without_ports((), {source.base.outputs[0].name})
-            require_difference(explaining, one[1][role], other[1][role], sizes)
-    _compare_alone_with_batch(source, exact, plans, sessions, ledger)
-
-
-def _compare_alone_with_batch(
-    source: Source,
-    exact: Traced,
-    plans: Mapping[Role, Plan],
-    sessions: Mapping[Role, ort.InferenceSession],
-    ledger: Ledger,
+def _verify_derived_graphs(
+    source: Source, exact: Traced, open_session: OpenSession, ledger: Ledger, step: Step
 ) -> None:
-    """Compare every row alone with its place in a padded batch, in each graph."""
-    sizes = source.verified_at[-1]
-    controls: dict[Role, Callable[[Sizes], Controls]] = {
-        "predict": lambda _: {},
-        "attention": lambda sizes: CASES[0].controls(exact.kinds, with_image_axis(source, sizes), INPUT_SEEDS[0]),
-    }
-    with torch.no_grad():
-        answer = exact.observe(*plans["predict"].example(sizes, INPUT_SEEDS[0])).answer
-    for role in GRADIENT_GRAPHS & plans.keys():
-        axes = with_image_axis(source, sizes)
-        targets = draw_targets(plans[role], exact.kinds, answer, axes, INPUT_SEEDS[0])
-        controls[role] = functools.partial(_same, targets)
-    for role, plan in plans.items():
-        own = ledger.in_precision(source.precision_of(role, ledger.precision))
-        compare_alone_with_batch(plan, sessions[role], sizes, own, controls[role])
+    """Compare the graphs that are derived from one base graph with one definition in float64.
 
-
-def _same(targets: Controls, _: Sizes) -> Controls:
-    return targets
+    One graph is compared after the other, so that one session at a time holds a copy of the weights.
+    """
+    plans: dict[Role, Plan] = {plan.role: plan for plan in source.plans if plan.module is source.traced}
+    graphs = _DerivedGraphs(source, exact, plans, ledger)
+    with step("predict"):
+        graphs.verify_predictions(open_session("predict"))
+    with step("attention"):
+        graphs.verify_maps(open_session("attention"))
+    for role in plans:
+        if role in GRADIENT_GRAPHS:
+            with step(role):
+                graphs.verify_explanations(role, open_session(role))
 
 
 class _DerivedGraphs:
-    """The graphs that are derived from one base graph, and the definition in float64 that they are compared with."""
+    """The graphs that are derived from one base graph, and the definition in float64 that they are compared with.
 
-    def __init__(
-        self,
-        source: Source,
-        exact: Traced,
-        plans: Mapping[Role, Plan],
-        sessions: Mapping[Role, ort.InferenceSession],
-        ledger: Ledger,
-    ) -> None:
+    They are verified in the order of the methods, since each compares its answers with those of the one before.
+    """
+
+    def __init__(self, source: Source, exact: Traced, plans: Mapping[Role, Plan], ledger: Ledger) -> None:
         self.source = source
         self.exact = exact
         self.plans = plans
-        self.sessions = sessions
         self.ledger = ledger
+        self.predicted: dict[tuple[str, int], Array] = {}
+        """What the graph of predictions returned, by sizes and seed."""
+        self.answers: dict[tuple[str, int], Tensor] = {}
+        """The answers of the definition, by sizes and seed."""
 
-    def compare(self, sizes: Sizes, seed: int, cases: Sequence[Case]) -> tuple[list[Array], dict[Role, list[Array]]]:
-        """Compare every graph on one random input, in each of the cases.
+    def verify_predictions(self, session: ort.InferenceSession) -> None:
+        """Run the graph of predictions; `verify_maps` compares what it returned."""
+        source, plan = self.source, self.plans["predict"]
+        if source.verified_longest:
+            tensors = plan.example(source.verified_longest, INPUT_SEEDS[0])
+            with torch.no_grad():
+                wanted = self.exact.observe(*tensors).answer
+            compare_outputs(plan, session, tensors, [wanted], source.verified_longest, self.ledger)
+        for sizes in source.verified_at:
+            for seed in INPUT_SEEDS:
+                inputs = [tensor.numpy() for tensor in plan.example(sizes, seed)]
+                (self.predicted[format_sizes(sizes), seed],) = run(plan, session, inputs)
+        compare_alone_with_batch(plan, session, source.verified_at[-1], self.ledger, lambda _: {})
 
-        Returns the outputs of the attention graph in the first case, and those of the graphs that explain a score, of
-        relevance without the identity that it starts from.
-        """
-        plan, where = self.plans["predict"], format_sizes(sizes)
-        given = plan.example(sizes, seed)
-        with torch.no_grad():
-            observed = self.exact.observe(*given)
-        (answer,) = compare_outputs(plan, self.sessions["predict"], given, [observed.answer], sizes, self.ledger)
-        maps = self._compare_maps(given, observed, answer, sizes, seed, cases)
-        found = {
-            role: self._compare_explanation(role, observed, answer, sizes, seed)
-            for role in GRADIENT_GRAPHS & self.plans.keys()
-        }
-        for kind, weights in zip(self.exact.kinds, maps[1::2], strict=True):
-            if kind.normalized:
-                sums = weights.sum(-1)
-                self.ledger.compare("row sums", sums, np.ones(sums.shape), where, maps=True)
-        return maps, found
+    def verify_maps(self, session: ort.InferenceSession) -> None:
+        """Compare predictions, and the attention graph in every case, on random inputs that it must tell apart."""
+        plan = self.plans["attention"]
+        for sizes in self.source.verified_at:
+            one, other = (
+                self._compare_maps(session, sizes, seed, cases)
+                for seed, cases in zip(INPUT_SEEDS, (CASES, CASES[:1]), strict=True)
+            )
+            require_difference(plan, one, other, sizes)
+
+        def controls(sizes: Sizes) -> Controls:
+            return CASES[0].controls(self.exact.kinds, with_image_axis(self.source, sizes), INPUT_SEEDS[0])
+
+        compare_alone_with_batch(plan, session, self.source.verified_at[-1], self.ledger, controls)
+
+    def verify_explanations(self, role: Role, session: ort.InferenceSession) -> None:
+        """Compare a graph that explains a score, on random inputs that it must tell apart."""
+        plan, sizes = self.plans[role], self.source.verified_at[-1]
+        explaining = plan.without_ports((), {self.source.base.outputs[0].name})
+        for each in self.source.verified_at:
+            one, other = (self._compare_explanation(role, session, each, seed) for seed in INPUT_SEEDS)
+            require_difference(explaining, one, other, each)
+        answer, axes = self.answers[format_sizes(sizes), INPUT_SEEDS[0]], with_image_axis(self.source, sizes)
+        targets = draw_targets(plan, self.exact.kinds, answer, axes, INPUT_SEEDS[0])
+        ledger = self.ledger.in_precision(self.source.precision_of(role, self.ledger.precision))
+        compare_alone_with_batch(plan, session, sizes, ledger, lambda _: targets)
 
     def _compare_maps(
-        self, given: list[Tensor], observed: Observed, answer: Array, sizes: Sizes, seed: int, cases: Sequence[Case]
+        self, session: ort.InferenceSession, sizes: Sizes, seed: int, cases: Sequence[Case]
     ) -> list[Array]:
         """Compare the attention graph in each of the cases, and with all controls off; return the first outputs."""
-        plan, session, where = self.plans["attention"], self.sessions["attention"], format_sizes(sizes)
+        plan, where = self.plans["attention"], format_sizes(sizes)
+        given, answer = self.plans["predict"].example(sizes, seed), self.predicted[where, seed]
+        with torch.no_grad():
+            observed = self.exact.observe(*given)
+        self.answers[where, seed] = observed.answer
+        compare_returned(self.plans["predict"], [answer], [observed.answer], sizes, self.ledger)
         first: list[Array] = []
         for case in cases:
             controls = case.controls(self.exact.kinds, with_image_axis(self.source, sizes), seed)
@@ -210,24 +213,27 @@ class _DerivedGraphs:
             first = first or got
         idle = run(plan, session, _with_controls_off(plan, given))
         self.ledger.compare("predict = attention's, asked nothing", answer, idle[0], where)
+        for kind, weights in zip(self.exact.kinds, first[1::2], strict=True):
+            if kind.normalized:
+                sums = weights.sum(-1)
+                self.ledger.compare("row sums", sums, np.ones(sums.shape), where, maps=True)
         return first
 
-    def _compare_explanation(
-        self, role: Role, observed: Observed, answer: Array, sizes: Sizes, seed: int
-    ) -> list[Array]:
+    def _compare_explanation(self, role: Role, session: ort.InferenceSession, sizes: Sizes, seed: int) -> list[Array]:
         """Compare a graph that explains a score; return what it returns beside the answer.
 
         The relevance that is compared and returned is without the identity that it starts from.
         """
         plan, kinds, where = self.plans[role], self.exact.kinds, format_sizes(sizes)
-        controls = draw_targets(plan, kinds, observed.answer, with_image_axis(self.source, sizes), INPUT_SEEDS[0])
+        exact, answer = self.answers[where, seed], self.predicted[where, seed]
+        controls = draw_targets(plan, kinds, exact, with_image_axis(self.source, sizes), INPUT_SEEDS[0])
         # inputs are drawn in their order, so that these are the same as those of the prediction
         tensors = dict(zip((port.name for port in plan.inputs), plan.example(sizes, seed, controls), strict=True))
-        found = run(plan, self.sessions[role], [tensor.numpy() for tensor in tensors.values()])
+        found = run(plan, session, [tensor.numpy() for tensor in tensors.values()])
         ports, ledger = list(plan.outputs), self.ledger
         ledger = ledger.in_precision(self.source.precision_of(role, ledger.precision))
         if ports[0].name == self.source.base.outputs[0].name:
-            ledger.compare(f"{role}: {ports.pop(0).name}", found[0], observed.answer.numpy(), where)
+            ledger.compare(f"{role}: {ports.pop(0).name}", found[0], exact.numpy(), where)
             predicted = found.pop(0)
             if ledger.precision == self.ledger.precision:
                 ledger.compare(f"predict = {role}'s prediction", answer, predicted, where)

@@ -1,7 +1,5 @@
 """Verify the graphs of generation: `encode`, `decode`, its most probable tokens, and steps against one pass."""
 
-import copy
-
 import numpy as np
 import onnxruntime as ort
 import torch
@@ -17,7 +15,7 @@ from export.checks.comparison import (
     require_difference,
     run,
 )
-from export.checks.reference import Controls
+from export.checks.reference import Controls, in_float64
 from export.plan import Plan, Source, format_sizes
 
 TOP_K = 3
@@ -26,7 +24,6 @@ TOP_K = 3
 
 def verify_traced_graph(source: Source, plan: Plan, session: ort.InferenceSession, ledger: Ledger) -> None:
     """Compare an encode or decode graph with the module that it was traced from, in float64."""
-    exact = copy.deepcopy(plan.module).double()
     count: Controls = {COUNT: torch.tensor([TOP_K])} if plan.role == "decode" else {}
     traced = plan.without_ports((), {LIKELIEST, TOKENS})  # these are compared with the logits instead
     for sizes in source.verified_at:
@@ -34,7 +31,7 @@ def verify_traced_graph(source: Source, plan: Plan, session: ort.InferenceSessio
         for seed in INPUT_SEEDS:
             tensors = plan.example(sizes, seed, count)
             taken = tensors[: len(tensors) - len(count)]
-            with torch.no_grad():
+            with in_float64(plan.module) as exact, torch.no_grad():
                 wanted = exact(*(tensor.double() if tensor.is_floating_point() else tensor for tensor in taken))
             answers.append(compare_outputs(traced, session, tensors, list(wanted), sizes, ledger))
             if count:
@@ -68,8 +65,7 @@ def compare_cached_with_uncached(
     sizes = source.verified_at[-1]
     encode, decode, predict = (source.plan(role) for role in ("encode", "decode", "predict"))
     given = dict(zip((port.name for port in predict.inputs), predict.example(sizes, INPUT_SEEDS[0]), strict=True))
-    exact = copy.deepcopy(source.traced).double()
-    with torch.no_grad():
+    with in_float64(source.traced) as exact, torch.no_grad():
         wanted = exact.observe(*given.values()).answer.numpy()
     target = given["target"].numpy()
     first = target.shape[1] // 2 if generation.start is None else 0
@@ -82,6 +78,7 @@ def compare_cached_with_uncached(
         room = np.zeros([sizes[axis] if isinstance(axis, str) else axis for axis in shape[cache.past]], np.float32)
         room[:, :, :first] = state.get(cache.past, room[:, :, :0])
         state[cache.past] = room
+    del session  # before the next, which holds a copy of the weights too
     session = open_session("decode")
     for index in range(max(first - 1, 0), target.shape[1]):
         state |= {"token": target[:, index], "position": np.full(sizes["batch"], index), COUNT: np.array([1])}

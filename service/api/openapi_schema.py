@@ -1,5 +1,6 @@
 """The OpenAPI description of bodies that the routes parse and write themselves."""
 
+import functools
 from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -214,6 +215,7 @@ _REFUSALS: dict[int | str, Json] = {
 }
 
 
+@functools.cache
 def _schema(kind: type[Options]) -> Json:
     return kind.model_json_schema()
 

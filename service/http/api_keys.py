@@ -12,14 +12,16 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
-from fastapi import FastAPI
 from starlette.datastructures import Headers
 
 from service.errors import Busy, Forbidden, Unauthorized
 from service.settings import PREFIX, Settings, SettingsError
+
+if TYPE_CHECKING:  # keys are checked at start before there is time to import it
+    from fastapi import FastAPI
 
 log = structlog.get_logger()
 OPEN_PATHS = frozenset({"/health/live", "/health/ready"})
@@ -154,7 +156,7 @@ def read_keys(path: Path) -> list[Key]:
     return list(keys.values())
 
 
-def describe_keys(app: FastAPI) -> None:
+def describe_keys(app: "FastAPI") -> None:
     """Add to the application's OpenAPI document that requests need a key."""
     original = app.openapi
 

@@ -1,41 +1,15 @@
-"""The start of the service: check settings, load artifacts, bind ports, serve requests, return the exit status."""
+"""The start of the service: the folder for temporary files and the fork server, before all that serves is imported."""
 
 import contextlib
-import json
 import os
-import socket
-import sys
 import tempfile
-from collections.abc import Mapping, Sequence
 
-import structlog
-
-from contract.artifact import ArtifactError, NoRoomError, find_artifacts
-from service.explanations.query import methods_of
-from service.http.api_keys import Keys
+from service.child_processes import SHARED_COPIES
 from service.inputs.sandbox.decoder_process import ForkServer
 from service.process.private_folder import cannot_write, private_folder
-from service.process.sockets import PORTS, bind, cannot_bind
 from service.process.workers import Worker
-from service.repository.predictor import Predictor
-from service.repository.registry import load
-from service.repository.served_model import ServedModel
-from service.repository.trial_load import SHARED_COPIES, Trial
-from service.runtime.memory import return_large_blocks
-from service.settings import Settings, SettingsError
-from service.store import open_store
-from service.telemetry import open_tracer
+from service.settings import Settings
 from service.telemetry.logs import OUTPUT
-from service.telemetry.metric_files import allocate_all
-
-log = structlog.get_logger()
-
-EXAMPLE_TEXTS = {
-    "text2text-generation": "the twenty-third of March 2021",
-    "text-generation": "Once upon a time",
-    "fill-mask": "The cat sat on the {mask}.",
-}
-"""A text to try, by task. Other tasks use a plain sentence."""
 
 
 def run(settings: Settings, worker: Worker | None = None) -> int:
@@ -48,114 +22,13 @@ def run(settings: Settings, worker: Worker | None = None) -> int:
         except OSError as error:
             return cannot_write(error)
         tempfile.tempdir = str(folder)
-        status, at_once = _run(settings, worker)
+        fork_server = ForkServer(settings)
+        with contextlib.suppress(OSError):  # it is started again for the first image
+            fork_server.start()  # it imports on one core what it needs, while this process imports all that serves
+        from service.process.serving import load_and_serve
+
+        status, at_once = load_and_serve(settings, worker, fork_server)
     if at_once:
         OUTPUT.close(seconds=0.1)
         os._exit(status)  # a normal exit would wait for running threads
     return status
-
-
-def _run(settings: Settings, worker: Worker | None) -> tuple[int, bool]:
-    """Serve until stopped; return the exit status, and whether the process is to end at once."""
-    try:
-        if worker:
-            allocate_all(worker.folder)
-        store = open_store(settings, worker.folder if worker else None)
-        Keys(settings)
-    except (SettingsError, ValueError, ImportError) as error:
-        return _report_settings(error), False
-    if worker:
-        structlog.contextvars.bind_contextvars(worker=worker.number)
-    else:
-        log.info("settings", **settings.model_dump(mode="json"))
-    return_large_blocks()
-    trial, fork_server = None, ForkServer(settings)
-    try:
-        with contextlib.suppress(ArtifactError):  # loading raises the same error
-            trial = Trial(find_artifacts(settings.artifacts), settings, "fork")
-        tracer = open_tracer(settings)  # it starts a thread, so it comes after the fork of the trial
-        from service.process.server import serve  # importing FastAPI takes a while; the trial runs meanwhile
-
-        with contextlib.suppress(OSError):  # it is started again for the first image
-            fork_server.start()  # its imports run while models are loaded
-        models = load(settings, trial)
-    except ImportError as error:
-        return _report_settings(error), False
-    except ExceptionGroup as group:
-        return _report_faults(group.exceptions), False
-    except OSError as error:
-        log.error("a process or a folder for temporary files (TMPDIR) cannot be had", reason=error.strerror)
-        return 2, False
-    finally:
-        if trial:
-            trial.close()
-    with contextlib.ExitStack() as stack:
-        listening: dict[str, socket.socket] = {}
-        for name in PORTS:
-            if (port := getattr(settings, name)) is None:
-                continue
-            try:
-                listening[name] = stack.enter_context(bind(settings.host, port, shared=worker is not None))
-            except OSError as error:
-                return cannot_bind(settings.host, port, error), False
-        url = "http://{}:{}".format(*listening["port"].getsockname()[:2])
-        other_ports = {name: listening[name].getsockname()[1] if name in listening else None for name in PORTS[1:]}
-        log.info("listening", url=url, **other_ports)
-
-        def when_ready() -> None:
-            if worker:
-                worker.tell_ready()
-            if worker is None or worker.number == 0:
-                _welcome(settings, url, models)
-
-        tell_reload, tell_alive = (worker.tell_reload, worker.tell_alive) if worker else (None, None)
-        stopped = serve(settings, models, store, listening, when_ready, fork_server, tell_reload, tracer, tell_alive)
-    tracer.close()
-    if stopped.failure:
-        log.error("model cannot run", reason=stopped.failure)
-        return 6, False
-    return 0, stopped.at_once
-
-
-def _report_settings(error: Exception) -> int:
-    with contextlib.suppress(BlockingIOError):  # nobody reads it
-        print(f"settings cannot be used:\n{error}", file=sys.stderr)  # noqa: T201 # as before there is a log
-    return 2
-
-
-def _report_faults(faults: Sequence[Exception]) -> int:
-    """Log all faults; return the exit status of the first."""
-    for fault in faults:
-        if isinstance(fault, NoRoomError):
-            log.error("no room for a copy of the models", folder=str(fault.file), reason=fault.reason)
-        elif isinstance(fault, ArtifactError):
-            log.error("artifact cannot be used", file=str(fault.file), reason=fault.reason)
-        else:
-            log.error("device or graph cannot be used", reason=str(fault))
-    if isinstance(faults[0], NoRoomError):
-        return 2
-    if isinstance(faults[0], ArtifactError):
-        return 3
-    return 4
-
-
-def _welcome(settings: Settings, url: str, models: Mapping[str, ServedModel]) -> None:
-    """Print pages to open and commands to try, if the log is for people."""
-    if settings.log_format != "console":
-        return
-    lines = [f"open  {url}/", f"      {url}/docs"]
-    lines += [f"try   {_curl_command(served, f'{url}/v1/models/{name}')}" for name, served in models.items()]
-    OUTPUT.write("\n".join(["", *lines, "", ""]))
-
-
-def _curl_command(served: ServedModel, url: str) -> str:
-    """Return a curl command that the model answers, with files of the repository."""
-    endpoint = f"{url}/{served.endpoints[0]}"
-    if served.manifest.image:
-        few = "top_k=1&" if served.endpoints[0] == "classify" else ""
-        method = "rollout" if "rollout" in methods_of(served.manifest) else "raw"
-        query = f"{few}attention={method}&digits=2"
-        return f"curl -H 'Content-Type: image/png' --data-binary @tests/data/digits/seven.png '{endpoint}?{query}'"
-    text = EXAMPLE_TEXTS.get(served.manifest.task, "The cat sat on the mat.")
-    body = json.dumps({"inputs": text.format(mask=served.mask) if isinstance(served, Predictor) else text})
-    return f"curl -H 'Content-Type: application/json' -d '{body}' {endpoint}"

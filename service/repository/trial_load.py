@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError, NoRoomError, read_artifact, read_copy
 from contract.manifest import Manifest
-from service.child_processes import COPIES_PREFIX, end_with_parent
+from service.child_processes import COPIES_PREFIX, SHARED_COPIES, end_with_parent
 from service.errors import DeviceFull
 from service.repository.sample_answer import answer_sample
 from service.repository.tasks import TASKS
@@ -36,8 +36,6 @@ the maps of one image, and SPARE_BYTES."""
 THREADS = 1
 """Each thread of a session would set aside address space, which is what the child's limit of memory counts: with 56
 threads nothing was left."""
-SHARED_COPIES = "models"
-"""The folder, inside the one for temporary files, in which workers share copies. Without it nothing is shared."""
 
 
 class Trial:

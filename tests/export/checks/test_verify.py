@@ -1,12 +1,15 @@
 """Verification accepts right graphs, and says what differs in wrong ones."""
 
+import contextlib
 import dataclasses
+import weakref
 
 import numpy as np
 import pytest
 import torch
 
 from export.checks.comparison import Ledger
+from export.checks.reference import in_float64
 from export.checks.verify import FACTOR, _verify, verify
 from export.errors import ExportError
 from model.transformer import Transformer, vaswani
@@ -19,6 +22,44 @@ def test_every_role_of_a_random_model_is_verified(source, folder):
     assert max(worst.values()) < 1e-4
     assert worst["row sums"] < 1e-5
     assert ("cached = uncached" in worst) == (source.generation is not None)
+
+
+class Counted:
+    """A session that tells whether it is still held."""
+
+    def __init__(self, session):
+        self.run, self.get_inputs = session.run, session.get_inputs
+
+
+def test_one_session_is_open_at_a_time(source, folder):
+    opens, held, steps = opened(folder), [], []
+
+    def counting(role):
+        assert not [one for one in held if one()], f"{role}: another session is held"
+        session = Counted(opens(role))
+        held.append(weakref.ref(session))
+        return session
+
+    @contextlib.contextmanager
+    def step(name):
+        steps.append(name)
+        yield
+
+    verify(source, counting, step=step)
+    assert len(held) >= len(source.plans)
+    assert {plan.role for plan in source.plans} <= set(steps)
+
+
+def test_a_definition_computes_in_float64_and_gets_its_single_floats_back():
+    model = sharpened(vit(VIT))
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    with in_float64(model) as exact:
+        assert {tensor.dtype for tensor in exact.parameters()} == {torch.float64}
+    for name, tensor in model.state_dict().items():
+        assert tensor.dtype == before[name].dtype
+        assert torch.equal(tensor, before[name])
+    with pytest.raises(ValueError, match="module: must hold single floats, given"), in_float64(model.half()):
+        pass
 
 
 class Changed:

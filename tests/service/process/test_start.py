@@ -2,12 +2,14 @@
 
 import json
 import shutil
+import subprocess
+import sys
 
 import onnx
 import pytest
 
 from contract.artifact import describe
-from tests.conftest import served, start
+from tests.conftest import ROOT, served, start
 
 
 def failure(artifacts, **settings):
@@ -119,6 +121,14 @@ def test_a_model_that_cannot_run_ends_the_service_instead_of_becoming_ready(arti
     assert process.returncode == 6
     assert last_line(said)["reason"] == "digits/predict: logits is not finite on an input of zeros"
     assert '"event":"ready"' not in said
+
+
+def test_what_a_step_of_the_start_does_not_need_is_not_imported_before_it():
+    steps = ("process.workers", "numpy"), ("process.start", "onnxruntime"), ("process.serving", "fastapi")
+    code = "import sys\n" + "\n".join(
+        f"import service.{module}; assert {later!r} not in sys.modules, {module!r}" for module, later in steps
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
 def test_settings_are_logged_at_start(artifacts):

@@ -19,6 +19,6 @@ def test_an_endpoint_without_the_extra_is_refused_with_what_to_install(artifacts
 
 def test_without_an_endpoint_the_client_is_not_imported():
     absent = {"service.telemetry.otel_tracer", "opentelemetry.sdk", "requests"}
-    code = f"import service.process.start, sys; print({absent} & set(sys.modules))"
+    code = f"import service.process.serving, sys; print({absent} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
