@@ -83,7 +83,7 @@ def artifact(folder, config, precision):
     )  # fmt: skip
     log(f"exporting {NAME} in {precision}")
     with contextlib.redirect_stdout(sys.stderr):
-        export(replace(source, longest=None), "1", folder / precision, precision, 24)
+        export(replace(source, verified_longest=None), "1", folder / precision, precision, 24)
     return read_artifact(folder / precision / NAME / "1")
 
 
