@@ -171,7 +171,7 @@ class Binding:
         self,
         session: ort.InferenceSession,
         stoppable: Callable[[], contextlib.AbstractContextManager[ort.RunOptions]],
-        held: Mapping[str, Place],
+        held: Mapping[str, Any],  # of Place
         same: Mapping[str, str],
         wanted: Sequence[str],
         into: Mapping[str, Place] | None = None,
@@ -248,7 +248,8 @@ class DeviceRows:
     def read(self) -> Array:
         """Return a copy of the rows."""
         self.settle()
-        return self._value.numpy().view(self._dtype).reshape(self.shape)
+        found: Array = self._value.numpy()
+        return found.view(self._dtype).reshape(self.shape)
 
     def write(self, first: int, count: int, fresh: Array | None) -> None:
         """Give `count` rows from `first` on the values `fresh`, at the front of each axis, and zeros elsewhere."""
