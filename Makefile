@@ -87,7 +87,7 @@ bench-generation: .venv/.bench-$(EXTRA) ## regard beside transformers and CTrans
 bench-runtimes: .venv/.bench-$(EXTRA) ## onnxruntime as regard runs it beside PyTorch and OpenVINO, without HTTP
 	@$(BIN)/python -m benchmarks.runtimes $(ARGS)
 
-bench-gpu: .venv/.dev-$(EXTRA) ## predictions, attention and generation on a GPU, beside PyTorch and CTranslate2
+bench-gpu: .venv/.dev-$(EXTRA) ## predictions, attention, losses and generation on a GPU, beside PyTorch and CTranslate2, and the targets
 	@$(BIN)/python -m benchmarks.gpu $(ARGS)
 
 RIG = $(BIN)/python -m tests.rigs.$(@:soak-%=%)

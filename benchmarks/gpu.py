@@ -1,9 +1,10 @@
 """What predictions, attention and generation cost on a GPU: `make bench-gpu`, which prints a section for RESULTS.md.
 
 ViT-B/16 with random weights. In process, images go from the host's memory to logits in the host's memory; ours and
-PyTorch's compiled model of the same precision alternate, and both are set against the largest product of matrices that
-the device does. Over HTTP, images are JPEGs. What is missing here is skipped, and said. `--device cpu --quick` runs it
-at small sizes, so that it is known to work before there is a GPU.
+PyTorch's models of the same precision, eager and compiled, alternate, and all are set against the largest product of
+matrices that the device does. Over HTTP, images are JPEGs. Generation is a Marian of 6 + 6 layers beside CTranslate2.
+At the end the targets stand beside what was measured. What is missing here is skipped, and said. `--device cpu --quick`
+runs it at small sizes, so that it is known to work before there is a GPU.
 """
 
 import argparse
@@ -32,6 +33,7 @@ from benchmarks.running_service import served
 from benchmarks.service import heading
 from contract.artifact import read_artifact
 from contract.manifest import GradientMethod, ImageRule
+from export.bundled import SOURCES
 from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
 from export.checkpoints.family import ExportOptions
@@ -41,10 +43,14 @@ from export.tasks.image import image_model
 from model.vit import VIT_SIZES
 from service.inputs.image_preprocessing import decode_image
 from service.runtime.runtime_errors import ProviderError, SessionError
-from service.runtime.session import Session, choose_device
+from service.runtime.session import Session, choose_device, open_sessions
 from service.settings import Settings
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+PEAK_SHARE = 0.45
+"""The share of the largest product of matrices that predictions in fp16 are to reach."""
+NOTHING = 1.02
+"""What predictions may take beside a loaded graph of attention, as a multiple of their time without it."""
 TINY = replace(VIT_SIZES["digits"], channels=3, image=(32, 32), classes=10)
 NAME = "vit"
 
@@ -63,6 +69,8 @@ class Sizes:
         self.at_once = (1, 4) if small else (1, 8, 32, 64)
         self.decoded = (1, 2) if small else (1, 8, 32)
         self.new = 8 if small else 64
+        self.beams = (1, 4)
+        self.images = 32 if small else 512
 
 
 def artifact(folder, config, precision):
@@ -75,7 +83,7 @@ def artifact(folder, config, precision):
     )  # fmt: skip
     log(f"exporting {NAME} in {precision}")
     with contextlib.redirect_stdout(sys.stderr):
-        export(replace(source, longest=None), "1", folder / precision, precision, 24)
+        export(replace(source, verified_longest=None), "1", folder / precision, precision, 24)
     return read_artifact(folder / precision / NAME / "1")
 
 
@@ -107,10 +115,37 @@ def peak(sizes, precision):
     return 2 * side**3 / min(times)
 
 
-class Torch:
-    """The transformers library's ViT with its fused attention, compiled."""
+class Targets:
+    """What is wanted, and what was measured."""
 
-    def __init__(self, sizes, precision):
+    def __init__(self):
+        self._rows = []
+
+    def add(self, name, measured, wanted, *, least=True):
+        """Note a figure that is to be at least as large as `wanted`, or at most."""
+        met = measured >= wanted if least else measured <= wanted
+        sign = "at least" if least else "at most"
+        self._rows.append(f"| {name} | {sign} {wanted:.2f} | {measured:.2f} | {'yes' if met else 'no'} |")
+
+    def missing(self, name, reason):
+        """Say what was not measured, and why."""
+        print(f"\n{name}: not measured, {reason}.", flush=True)
+        self._rows.append(f"| {name} | | not measured: {reason} | |")
+
+    def show(self):
+        print("\n| target | wanted | measured | met |\n|---|---|---|---|")
+        print("\n".join(self._rows))
+
+
+def lacking(*packages):
+    """Return the first of these packages that is not installed."""
+    return next((name for name in packages if importlib.util.find_spec(name) is None), None)
+
+
+class Torch:
+    """The transformers library's ViT with its fused attention."""
+
+    def __init__(self, sizes, precision, *, compiled):
         config = sizes.config
         (height, _), (patch, _) = config.image, config.patch
         shape = transformers.ViTConfig(
@@ -120,8 +155,7 @@ class Torch:
         )  # fmt: skip
         model = transformers.ViTForImageClassification(shape).eval().to(sizes.device, DTYPES[precision])
         self._device, self._dtype = sizes.device, DTYPES[precision]
-        # (compiling needs a compiler for the processor, and says nothing of a GPU there)
-        self._run = torch.compile(model, mode="reduce-overhead") if sizes.device == "cuda" else model
+        self._run = torch.compile(model, mode="reduce-overhead") if compiled else model
 
     def __call__(self, pixels):
         with torch.inference_mode():
@@ -149,36 +183,87 @@ def alternate(runs, given, rounds):
     return {name: statistics.median(seconds) for name, seconds in taken.items()}
 
 
-def predictions(sizes, found, precision):
-    """Print a row a batch: ours, ours without CUDA graphs, and PyTorch's."""
+def predictions(sizes, found, precision, targets):
+    """Print a row a batch: PyTorch's, ours, ours without CUDA graphs, and ours by TensorRT."""
     best = peak(sizes, precision)
     print(f"\n{precision}: products of matrices reach {best / 1e12:.2f} TFLOP/s here.\n")
+    # (on a processor, compiling needs a compiler, and says nothing of a GPU)
+    peers = {"PyTorch": Torch(sizes, precision, compiled=False)}
+    ways = {"ours": (sizes.device, {})}
+    if sizes.device == "cuda":
+        peers["PyTorch, compiled"] = Torch(sizes, precision, compiled=True)
+        ways["ours, without CUDA graphs"] = ("cuda", {"cuda_graphs": False})
+        if package := lacking("tensorrt"):
+            targets.missing(f"{precision}, TensorRT", f"the package {package} is not installed")
+        else:
+            ways["ours, TensorRT"] = (choose_device("tensorrt"), {})
     print("| batch | runtime | ms | images/s | of the peak | of PyTorch's time |\n|---|---|---|---|---|---|")
-    reference = Torch(sizes, precision)
-    rows, rates = sizes.config.image, []
+    rates = {}
     for batch in sizes.batches:
         log(f"{precision}: batch {batch}")
-        pixels = np.random.default_rng(0).integers(0, 256, (batch, *rows, 3), np.uint8)
-        runs = {"PyTorch, compiled" if sizes.device == "cuda" else "PyTorch": reference}
+        pixels = np.random.default_rng(0).integers(0, 256, (batch, *sizes.config.image, 3), np.uint8)
         try:
-            runs["ours"] = ours(found, sizes.device, batch)
-            if sizes.device == "cuda":
-                runs["ours, without CUDA graphs"] = ours(found, sizes.device, batch, cuda_graphs=False)
+            runs = peers | {name: ours(found, device, batch, **more) for name, (device, more) in ways.items()}
             medians = alternate(runs, pixels, sizes.rounds)
         except (SessionError, RuntimeError) as error:
             print(f"\nBatch {batch} was not measured: {str(error).splitlines()[0][:200]}\n")
             break
-        theirs = next(iter(medians.values()))
         for name, seconds in medians.items():
+            rates.setdefault(name, []).append(batch / seconds)
             share = batch * work(sizes.config) / seconds / best
             print(
                 f"| {batch} | {name} | {1000 * seconds:.2f} | {batch / seconds:.0f} | {share:.0%} "
-                f"| {seconds / theirs:.2f}x |",
+                f"| {seconds / medians['PyTorch']:.2f}x |",
                 flush=True,
             )
-        rates.append((batch / medians["ours"], batch))
     if rates:
-        print("\nMost images a second: {:.0f}, in batches of {}.".format(*max(rates)))
+        most = {name: max(found) for name, found in rates.items()}
+        print("\nMost images a second: " + ", ".join(f"{name} {rate:.0f}" for name, rate in most.items()) + ".")
+        fastest = max(rate for name, rate in most.items() if name.startswith("ours"))
+        targets.add(f"{precision}, share of the peak", fastest * work(sizes.config) / best, PEAK_SHARE)
+        for name in peers:
+            targets.add(f"{precision}, images/s of {name}'s", fastest / most[name], 1)
+
+
+def unused_attention(sizes, found, precision, targets):
+    """Print what a prediction takes before, while and after a graph of attention is loaded that nobody asks."""
+    batch = sizes.batches[-1] if sizes.quick else 32
+    pixels = np.random.default_rng(0).integers(0, 256, (batch, *sizes.config.image, 3), np.uint8)
+    settings = Settings(batch_tokens=batch * 10_000)
+
+    def measured(*roles):
+        sessions = open_sessions(found, roles, sizes.device, settings)
+        for session in sessions.values():
+            session.warm_up({"patches": 1})
+        medians = alternate({"run": lambda given: sessions["predict"].run({"pixels": given})}, pixels, sizes.rounds)
+        for session in sessions.values():
+            session.close()
+        return medians["run"]
+
+    before, loaded, after = measured("predict"), measured("predict", "attention"), measured("predict")
+    print(
+        f"\n{precision}, batches of {batch}, ms: {1000 * before:.2f} alone, {1000 * loaded:.2f} with attention's graph "
+        f"loaded and unused, {1000 * after:.2f} alone once more."
+    )
+    ratio = loaded / statistics.mean((before, after))
+    targets.add(f"{precision}, time with attention's graph unused", ratio, NOTHING, least=False)
+
+
+def losses(sizes, found):
+    """Print how far predictions in each precision are from those in fp32 on the same device."""
+    pixels = np.random.default_rng(1).integers(0, 256, (sizes.images, *sizes.config.image, 3), np.uint8)
+    logits = {}
+    for precision, one in found.items():
+        run = ours(one, sizes.device, 32)
+        logits[precision] = np.concatenate([run(pixels[at : at + 32])["logits"] for at in range(0, len(pixels), 32)])
+    wanted = logits.pop("fp32").astype(np.float64)
+    print(f"\n{len(pixels)} images of noise, against fp32:\n")
+    print("| | cosine, least | largest difference, of the largest logit | same class |\n|---|---|---|---|")
+    for precision, given in logits.items():
+        lengths = np.linalg.norm(given, axis=1) * np.linalg.norm(wanted, axis=1)
+        cosine = ((given * wanted).sum(1) / lengths).min()
+        apart, same = np.abs(given - wanted).max() / np.abs(wanted).max(), given.argmax(1) == wanted.argmax(1)
+        print(f"| {precision} | {cosine:.6f} | {apart:.1e} | {same.mean():.1%} |")
 
 
 def photograph(side):
@@ -240,45 +325,58 @@ async def load(address, path, jpeg, headers, at_once, requests):
         return len(times) / (time.perf_counter() - start), times
 
 
-def generation(sizes, folder):
-    """Print tokens a second of a Marian, greedy, beside CTranslate2's."""
-    if sizes.quick:
-        print("\nGeneration was not measured: it takes minutes to export, and `--quick` was given.")
+def generation(sizes, folder, targets):
+    """Print tokens a second of a Marian in fp16, greedy and with beams, beside CTranslate2's."""
+    if package := lacking("sentencepiece"):
+        targets.missing("generation", f"the package {package} is not installed")
         return
-    if importlib.util.find_spec("ctranslate2") is None:
-        print("\nGeneration was not measured: ctranslate2 is not installed here.")
-        return
-    import ctranslate2  # a peer, which is no dependency
-
     from benchmarks.generation import Ours, marian  # needs sentencepiece
 
-    checkpoint = folder / "marian"
-    checkpoint.mkdir()
-    names = marian(checkpoint)
+    precision = "fp16" if sizes.device == "cuda" else "fp32"
     with contextlib.redirect_stdout(sys.stderr):
-        source = FAMILIES["marian"].source(
-            open_checkpoint(str(checkpoint), None), ExportOptions("marian", None, None, ())
-        )
-        source = replace(source, verified_longest=None)
-        made = export(source, "1", folder / "fp16", "fp16", 24, without=get_args(GradientMethod))
-        ctranslate2.converters.TransformersConverter(str(checkpoint)).convert(folder / "ct2", quantization="float16")
+        if sizes.quick:
+            made = export(
+                SOURCES["dates"](), "1", folder / "generation", precision, 24, without=get_args(GradientMethod)
+            )
+        else:
+            checkpoint = folder / "marian"
+            checkpoint.mkdir()
+            names = marian(checkpoint)
+            options = ExportOptions("marian", None, None, ())
+            source = replace(FAMILIES["marian"].source(open_checkpoint(str(checkpoint), None), options),
+                             verified_longest=None)  # fmt: skip
+            made = export(source, "1", folder / "generation", precision, 24, without=get_args(GradientMethod))
+    theirs = None
+    if sizes.quick or (package := lacking("ctranslate2")):
+        reason = "only a small model was exported" if sizes.quick else f"the package {package} is not installed"
+        targets.missing("generation beside CTranslate2", reason)
+    else:
+        import ctranslate2  # a peer, which is no dependency
+
+        with contextlib.redirect_stdout(sys.stderr):
+            ctranslate2.converters.TransformersConverter(str(checkpoint)).convert(
+                folder / "ct2", quantization="float16"
+            )
+        theirs = ctranslate2.Translator(str(folder / "ct2"), device=sizes.device, compute_type="float16")
     mine = Ours(read_artifact(made), sizes.device)
-    theirs = ctranslate2.Translator(str(folder / "ct2"), device=sizes.device, compute_type="float16")
-    print("\nMarian, 6 + 6 layers, greedy, fp16, tokens a second:\n")
-    print("| batch | ours | CTranslate2 | ratio |\n|---|---|---|---|")
-    for batch in sizes.decoded:
-        sources = np.random.default_rng(0).integers(2, 60, (batch, 32)).tolist()
-        named = [[names[index] for index in one] for one in sources]
-
-        def their_run(_, named=named):
-            theirs.translate_batch(named, beam_size=1, min_decoding_length=sizes.new, max_decoding_length=sizes.new)
-
-        def my_run(_, sources=sources):
-            mine(sources, 1, sizes.new)
-
-        medians = alternate({"ours": my_run, "theirs": their_run}, None, sizes.rounds)
-        rates = [batch * sizes.new / medians[name] for name in ("ours", "theirs")]
-        print(f"| {batch} | {rates[0]:.0f} | {rates[1]:.0f} | {rates[0] / rates[1]:.2f}x |", flush=True)
+    print(f"\n{made.parent.name}, {precision}, {sizes.new} tokens, tokens a second:\n")
+    print("| rows | beams | ours | ms a step | CTranslate2 | ratio |\n|---|---|---|---|---|---|")
+    for beams in sizes.beams:
+        for batch in sizes.decoded:
+            sources = np.random.default_rng(0).integers(4, 60, (batch, 32)).tolist()
+            runs = {"ours": lambda _, sources=sources, beams=beams: mine(sources, beams, sizes.new)}
+            if theirs:
+                named = [[names[index] for index in one] for one in sources]
+                runs["theirs"] = lambda _, named=named, beams=beams: theirs.translate_batch(
+                    named, beam_size=beams, min_decoding_length=sizes.new, max_decoding_length=sizes.new
+                )
+            medians = alternate(runs, None, sizes.rounds)
+            rates = [batch * sizes.new / seconds for seconds in medians.values()]
+            beside = f"{rates[1]:.0f} | {rates[0] / rates[1]:.2f}x" if theirs else "|"
+            step = 1000 * medians["ours"] / sizes.new
+            print(f"| {batch} | {beams} | {rates[0]:.0f} | {step:.2f} | {beside} |", flush=True)
+            if theirs and beams == 1:
+                targets.add(f"{precision}, greedy, {batch} rows, of CTranslate2's rate", rates[0] / rates[1], 1)
     mine.close()
 
 
@@ -286,7 +384,7 @@ def main():
     """Print a section for benchmarks/RESULTS.md."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--precisions", choices=DTYPES, nargs="+", help="(default: fp16 bf16, on a CPU fp32)")
+    parser.add_argument("--precisions", choices=DTYPES, nargs="+", help="(default: fp16 bf16, on a CPU fp32 fp16)")
     parser.add_argument("--quick", action="store_true", help="small sizes and few rounds: does it run?")
     parser.add_argument("--no-http", action="store_true", help="in process only")
     arguments = parser.parse_args()
@@ -305,17 +403,21 @@ def main():
         f"{device}; torch {torch.__version__}, onnxruntime {ort.__version__}, transformers {transformers.__version__}."
     )
     transformers.utils.logging.set_verbosity_error()
+    targets, made = Targets(), {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        for precision in arguments.precisions or (["fp16", "bf16"] if arguments.device == "cuda" else ["fp32"]):
+        for precision in arguments.precisions or (["fp16", "bf16"] if arguments.device == "cuda" else ["fp32", "fp16"]):
             try:
-                found = artifact(folder, sizes.config, precision)
-                predictions(sizes, found, precision)
+                made[precision] = found = artifact(folder, sizes.config, precision)
+                predictions(sizes, found, precision, targets)
+                unused_attention(sizes, found, precision, targets)
                 if not arguments.no_http:
                     over_http(sizes, folder, found, precision)
             except (ProviderError, SessionError, ExportError) as error:
-                print(f"\n{precision} was not measured: {str(error).splitlines()[0][:200]}")
-        generation(sizes, folder)
+                targets.missing(precision, str(error).splitlines()[0][:200])
+        losses(sizes, {"fp32": made.get("fp32") or artifact(folder, sizes.config, "fp32")} | made)
+        generation(sizes, folder, targets)
+    targets.show()
 
 
 if __name__ == "__main__":

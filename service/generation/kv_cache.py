@@ -1,24 +1,28 @@
 """The key-value cache of the decode loop: the rows of the running batch, whose caches a step writes in place."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from contract.manifest import COUNT, LIKELIEST, TOKENS, Generation, Port
 from service.arrays import Array
-from service.runtime.io_binding import Binding, storage
+from service.runtime.io_binding import Binding, Rows, rows_for, storage
+from service.runtime.providers import in_gpu_memory
 from service.runtime.session import Session
 
 SLOTS = 16
 """Lengths of caches and sources are rounded up to multiples of this, so that the runtime sees few shapes."""
+GPU_SLOTS = 64
+"""The same on a GPU, whose caches pass through the host's memory when they grow."""
 
 
 class KVCache:
     """The rows 0 to `count` of the batch: the caches that a step reads and extends, and the inputs from their source.
 
-    They are held in buffers with room for more rows. A step is given the front of the buffers, as input and as output,
-    and writes one token for each row. When a row leaves, the last row takes its place; rows that continue others copy
-    their tokens. Nothing else is copied, unless a batch outgrows its buffers.
+    They are held in buffers with room for more rows, in the memory that the graph runs on. A step is given the front of
+    the buffers, as input and as output, and writes one token for each row. When a row leaves, the last row takes its
+    place; rows that continue others copy their tokens. Nothing else is copied, unless a batch outgrows its buffers.
     """
 
     def __init__(self, decode: Session, generation: Generation) -> None:
@@ -29,7 +33,8 @@ class KVCache:
         self._caches = {cache.past: cache.present for cache in generation.caches}
         given_by_step = {"token", "position", COUNT}
         self._ports = {port.name: port for port in decode.graph.inputs if port.name not in given_by_step}
-        self._buffers: dict[str, Array] = {}
+        self._slots = GPU_SLOTS if in_gpu_memory(decode.provider) else SLOTS
+        self._buffers: dict[str, Rows] = {}
         self._capacity = 0
         self._binding: Binding | None = None
         self._bound_for = (0, 0, False)
@@ -41,8 +46,8 @@ class KVCache:
         return list(self._ports)
 
     def buffer(self, name: str) -> Array:
-        """Return the rows of one input."""
-        return self._buffers[name][: self.count]
+        """Return the rows of one input: a view in the host's memory, or a copy of what lies on a device."""
+        return self._buffers[name].read()[: self.count]
 
     def join(self, rows: int, fresh: Mapping[str, Array], lengths: Mapping[str, int]) -> list[int]:
         """Add rows with the inputs `fresh`, by name; return their numbers.
@@ -52,10 +57,7 @@ class KVCache:
         """
         self._make_room(self.count + rows, lengths)
         for name, buffer in self._buffers.items():
-            new = buffer[self.count : self.count + rows]
-            new[...] = 0
-            if name in fresh:
-                new[tuple(map(slice, fresh[name].shape))] = fresh[name]
+            buffer.write(self.count, rows, fresh.get(name))
         self.count += rows
         return list(range(self.count - rows, self.count))
 
@@ -67,7 +69,7 @@ class KVCache:
             last = self.count - 1
             if row != last:
                 for buffer in self._buffers.values():
-                    buffer[row] = buffer[last]
+                    buffer.copy([row], [last])
                 places[row] = places[last]
                 moved[places[row]] = row
             self.count -= 1
@@ -81,8 +83,7 @@ class KVCache:
         if changed:
             into, out_of = map(list, zip(*changed, strict=True))
             for name in self._caches:
-                buffer = self._buffers[name]
-                buffer[into, :, start:end] = buffer[out_of, :, start:end]
+                self._buffers[name].copy(into, out_of, slice(start, end))
 
     def step(
         self, tokens: Sequence[int], positions: Sequence[int], wanted: int, *, everything: bool
@@ -98,6 +99,8 @@ class KVCache:
         needed = (self.count, wanted, everything)  # the runtime writes to the same memory, whatever the shape
         if self._binding is None or self._bound_for != needed:
             self._binding, self._bound_for = self._bind(everything=everything), needed
+        for buffer in self._buffers.values():
+            buffer.settle()
         feed = {
             "token": np.array(tokens, np.int64),
             "position": np.array(positions, np.int64),
@@ -107,13 +110,13 @@ class KVCache:
         return out[LIKELIEST], out[TOKENS], out.get(self._logits)
 
     def _bind(self, *, everything: bool) -> Binding:
-        held = {name: self.buffer(name) for name in self._buffers}
+        held: Mapping[str, Any] = {name: buffer.front(self.count) for name, buffer in self._buffers.items()}
         wanted = [LIKELIEST, TOKENS, *([self._logits] if everything else [])]
         return self._decode.bind(held, self._caches, wanted)
 
     def _make_room(self, rows: int, lengths: Mapping[str, int]) -> None:
         """Grow the buffers to these rows and lengths. A length shrinks if less than half of it is needed."""
-        needed = {axis: -(-length // SLOTS) * SLOTS for axis, length in lengths.items()}
+        needed = {axis: -(-length // self._slots) * self._slots for axis, length in lengths.items()}
         for name, port in self._ports.items():
             old = self._buffers.get(name)
             had = (0,) * len(port.axes) if old is None else old.shape
@@ -128,12 +131,12 @@ class KVCache:
             if name in self._caches:
                 self._capacity = shape[2]
 
-    def _grown(self, port: Port, shape: Sequence[int], old: Array | None) -> Array:
-        buffer = np.zeros(shape, storage(port.dtype))
+    def _grown(self, port: Port, shape: Sequence[int], old: Rows | None) -> Rows:
+        values = np.zeros(shape, storage(port.dtype))
         if old is not None:
             common = tuple(slice(min(had, has)) for had, has in zip(old.shape[1:], shape[1:], strict=True))
-            buffer[(slice(self.count), *common)] = old[(slice(self.count), *common)]
-        return buffer
+            values[(slice(self.count), *common)] = old.read()[(slice(self.count), *common)]
+        return rows_for(self._decode.provider, values)
 
 
 def _length(had: int, needed: int) -> int:

@@ -1,21 +1,36 @@
 """Runs with onnxruntime's I/O binding, on memory that stays where it is: in place, on a device, or as bits.
 
 Only this module and `session.py` import onnxruntime.
+
+onnxruntime copies an input that lies in the host's memory to a GPU once, when it is bound, not when the session runs.
+What a GPU reads and writes in place must therefore lie in the GPU's memory.
 """
 
+import base64
 import contextlib
+import ctypes
+import functools
 import itertools
+import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnxruntime as ort
 
 from contract.manifest import Dtype, Graph
 from service.arrays import Array
+from service.runtime.providers import PROVIDERS, in_gpu_memory
 
 ONNX_BFLOAT16 = 16
 """The number that ONNX gives to the type bfloat16."""
+COPY_ROWS = (
+    "CAo6sgEKGwoEZnJvbQoEcm93cxIFbW92ZWQiBkdhdGhlcgokCgRoZWxkCgRpbnRvCgVtb3ZlZBIEa2VwdCIJU2NhdHRlck5EEglj"
+    "b3B5X3Jvd3NaEgoEaGVsZBIKCggIAhIECgAKAFoUCgRpbnRvEgwKCggHEgYKAAoCCAFaEgoEZnJvbRIKCggIAhIECgAKAFoQCgRy"
+    "b3dzEggKBggHEgIKAGISCgRrZXB0EgoKCAgCEgQKAAoAQgQKABAQ"
+)
+"""The graph kept = ScatterND(held, into, Gather(from, rows)) on bytes, in base64: row into[i] of `held` becomes row
+rows[i] of `from`. The service has no library that writes graphs; a test compares this one with its definition."""
 
 
 def storage(dtype: Dtype) -> "np.dtype[Any]":
@@ -24,6 +39,27 @@ def storage(dtype: Dtype) -> "np.dtype[Any]":
     Numpy has no bfloat16: its bits are held as uint16, a type that no port has otherwise.
     """
     return np.dtype(np.uint16 if dtype == "bfloat16" else dtype)
+
+
+class Place(NamedTuple):
+    """Where an array lies that a session reads or writes."""
+
+    device: str
+    kind: Any
+    """Its type: numpy's, or the number that ONNX gives to it."""
+    shape: tuple[int, ...]
+    address: int
+    owner: object
+    """What keeps the memory alive. The runtime holds the address only."""
+
+
+def on_host(array: Array) -> Place:
+    """Return the place of a contiguous numpy array."""
+    return Place("cpu", _kind(array.dtype), array.shape, array.ctypes.data, array)
+
+
+def _kind(dtype: "np.dtype[Any]") -> Any:  # noqa: ANN401 # a type of numpy, or a number
+    return ONNX_BFLOAT16 if dtype == np.uint16 else dtype
 
 
 def run_bits(
@@ -39,7 +75,8 @@ def run_bits(
     bits = {name for name, array in feed.items() if array.dtype == np.uint16}
     wanted = [port.name for port in graph.outputs if port.name not in held]
     given = {name: np.ascontiguousarray(feed[name]) for name in bits}
-    binding = Binding(session, lambda: contextlib.nullcontext(options), given, {}, wanted, held)
+    places, into = ({name: on_host(array) for name, array in arrays.items()} for arrays in (given, held))
+    binding = Binding(session, lambda: contextlib.nullcontext(options), places, {}, wanted, into)
     return {**binding.run({name: array for name, array in feed.items() if name not in bits}), **held}
 
 
@@ -84,6 +121,9 @@ class _Batch:
 
         self._session = session
         self._host = {port.name: np.zeros(shape(port.axes), storage(port.dtype)) for port in graph.inputs}
+        if place != "cpu":
+            for array in self._host.values():
+                _lock(array)
         self._given = {name: ort.OrtValue.ortvalue_from_numpy(array, place, 0) for name, array in self._host.items()}
         self._found = {
             port.name: ort.OrtValue.ortvalue_from_shape_and_type(shape(port.axes), storage(port.dtype), place, 0)
@@ -106,31 +146,45 @@ class _Batch:
         return {name: value.numpy() for name, value in self._found.items()}
 
 
+def _lock(array: Array) -> None:
+    """Lock the memory of an array, so that a GPU copies from it at the speed of the bus.
+
+    onnxruntime's Python interface does not. Where CUDA's library is missing or refuses, copies are only slower.
+    """
+    with contextlib.suppress(OSError):
+        library = ctypes.CDLL(f"libcudart.so.{ort.cuda_version.partition('.')[0]}")
+        address = ctypes.c_void_p(array.ctypes.data)
+        if library.cudaHostRegister(address, ctypes.c_size_t(array.nbytes), 0) == 0:
+            # (the memory that comes to lie at this address next is not locked)
+            weakref.finalize(array, library.cudaHostUnregister, address).atexit = False
+
+
 class Binding:
-    """Runs of a session whose large inputs stay where they are.
+    """Runs of a session whose large inputs stay where they are, which must be the memory that the session runs on.
 
     `held` are these inputs, by name. `same` maps an input to the output that is written over it. `wanted` are the
-    outputs that `run` returns, and `into`, if given, holds the arrays that other outputs are written to.
+    outputs that `run` returns, copied to the host, and `into`, if given, holds the places that other outputs are
+    written to.
     """
 
     def __init__(
         self,
         session: ort.InferenceSession,
         stoppable: Callable[[], contextlib.AbstractContextManager[ort.RunOptions]],
-        held: Mapping[str, Array],
+        held: Mapping[str, Any],  # of Place
         same: Mapping[str, str],
         wanted: Sequence[str],
-        into: Mapping[str, Array] | None = None,
+        into: Mapping[str, Place] | None = None,
     ) -> None:
         self._session, self._stoppable, self._wanted, into = session, stoppable, wanted, into or {}
-        self._held = [*held.values(), *into.values()]  # the runtime holds their addresses, but does not keep them alive
+        self._held = [*held.values(), *into.values()]
         self._binding = session.io_binding()
-        for name, array in held.items():
-            self._binding.bind_input(name, *_place(array))
+        for name, place in held.items():
+            self._binding.bind_input(name, place.device, 0, *place[1:4])
             if name in same:
-                self._binding.bind_output(same[name], *_place(array))
-        for name, array in into.items():
-            self._binding.bind_output(name, *_place(array))
+                self._binding.bind_output(same[name], place.device, 0, *place[1:4])
+        for name, place in into.items():
+            self._binding.bind_output(name, place.device, 0, *place[1:4])
         for name in wanted:
             self._binding.bind_output(name)
 
@@ -144,6 +198,114 @@ class Binding:
         return {name: value.numpy() for name, value in zip(self._wanted, found, strict=True)}
 
 
-def _place(array: Array) -> tuple[str, int, Any, tuple[int, ...], int]:
-    kind = ONNX_BFLOAT16 if array.dtype == np.uint16 else array.dtype
-    return "cpu", 0, kind, array.shape, array.ctypes.data
+class HostRows:
+    """An array with one row for each row of a batch, in the host's memory."""
+
+    def __init__(self, values: Array) -> None:
+        self.values, self.shape = values, values.shape
+
+    def read(self) -> Array:
+        """Return the rows; on the host they may be written, too."""
+        return self.values
+
+    def write(self, first: int, count: int, fresh: Array | None) -> None:
+        """Give `count` rows from `first` on the values `fresh`, at the front of each axis, and zeros elsewhere."""
+        _fill(self.values[first : first + count], fresh)
+
+    def copy(self, into: Sequence[int], out_of: Sequence[int], slots: slice | None = None) -> None:
+        """Copy rows over others, as if all at once; of rows (heads, slots, width), only some slots if given."""
+        # (numpy copies a list of rows twice)
+        here, there = (into[0], out_of[0]) if len(into) == 1 else (list(into), list(out_of))
+        if slots is None:
+            self.values[here] = self.values[there]
+        else:
+            self.values[here, :, slots] = self.values[there, :, slots]
+
+    def settle(self) -> None:
+        """Do what was put off until the next run: nothing, in this class."""
+
+    def front(self, count: int) -> Place:
+        """Return the place of the first rows."""
+        return on_host(self.values[:count])
+
+
+class DeviceRows:
+    """An array with one row for each row of a batch, in the memory of a GPU, at an address that stays.
+
+    It has the methods of HostRows. Reading and writing cross the bus; copying rows does not, and is put off until the
+    next run, so that `copy` may be called while others use the device. Whole rows are copied, whatever `slots` says:
+    what a row has in common with another is equal, and slots after its last token are not read. Only bytes are moved,
+    so that all types are treated alike.
+    """
+
+    def __init__(self, values: Array, device: str) -> None:
+        self.shape = values.shape
+        self._dtype, self._device = values.dtype, device
+        self._value = self._uploaded(values)
+        self._sources: dict[int, int] = {}
+        """The rows to be copied: the row that takes values -> the row that it takes them from."""
+
+    def read(self) -> Array:
+        """Return a copy of the rows."""
+        self.settle()
+        found: Array = self._value.numpy()
+        return found.view(self._dtype).reshape(self.shape)
+
+    def write(self, first: int, count: int, fresh: Array | None) -> None:
+        """Give `count` rows from `first` on the values `fresh`, at the front of each axis, and zeros elsewhere."""
+        self.settle()
+        values = np.empty((count, *self.shape[1:]), self._dtype)
+        _fill(values, fresh)
+        self._scatter(range(first, first + count), self._uploaded(values), range(count))
+
+    def copy(self, into: Sequence[int], out_of: Sequence[int], slots: slice | None = None) -> None:
+        """Have rows copied over others, as if all at once, before the next run."""
+        self._sources |= {row: self._sources.get(source, source) for row, source in zip(into, out_of, strict=True)}
+
+    def settle(self) -> None:
+        """Do what was put off until the next run."""
+        if self._sources:
+            self._scatter(list(self._sources), self._value, list(self._sources.values()))
+            self._sources = {}
+
+    def front(self, count: int) -> Place:
+        """Return the place of the first rows."""
+        shape = (count, *self.shape[1:])
+        return Place(self._device, _kind(self._dtype), shape, self._value.data_ptr(), self._value)
+
+    def _uploaded(self, values: Array) -> ort.OrtValue:
+        flat = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
+        return ort.OrtValue.ortvalue_from_numpy(flat, self._device, 0)
+
+    def _scatter(self, into: Sequence[int], source: ort.OrtValue, rows: Sequence[int]) -> None:
+        session = _copier(self._device)
+        binding = session.io_binding()
+        binding.bind_ortvalue_input("held", self._value)
+        binding.bind_ortvalue_output("kept", self._value)
+        binding.bind_ortvalue_input("from", source)
+        binding.bind_cpu_input("into", np.array(into, np.int64)[:, None])
+        binding.bind_cpu_input("rows", np.array(rows, np.int64))
+        session.run_with_iobinding(binding)
+
+
+Rows = HostRows | DeviceRows
+
+
+def rows_for(provider: str, values: Array) -> Rows:
+    """Return rows with these values, in the memory that sessions of a provider run on."""
+    return DeviceRows(values, "cuda") if in_gpu_memory(provider) else HostRows(values)
+
+
+@functools.cache
+def _copier(device: str) -> ort.InferenceSession:
+    """Return the session that copies rows on a device. It lives as long as the process."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4  # errors are raised
+    return ort.InferenceSession(base64.b64decode(COPY_ROWS), options, [PROVIDERS[device]])
+
+
+def _fill(rows: Array, fresh: Array | None) -> None:
+    rows[...] = 0
+    if fresh is not None:
+        rows[tuple(map(slice, fresh.shape))] = fresh

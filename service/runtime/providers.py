@@ -37,6 +37,11 @@ def device_of(wanted: str, role: Role, manifest: Manifest) -> str:
     return wanted
 
 
+def in_gpu_memory(provider: str) -> bool:
+    """Return whether sessions of a provider read and write the memory of a GPU."""
+    return provider in (PROVIDERS["cuda"], PROVIDERS["tensorrt"])
+
+
 def uses_cuda_graphs(device: str, role: Role, manifest: Manifest, settings: Settings) -> bool:
     """Return whether CUDA graphs are recorded: only for predictions of images, where only the batch size varies."""
     return settings.cuda_graphs and device == "cuda" and role == "predict" and manifest.image is not None

@@ -7,13 +7,24 @@ from service.arrays import log_softmax
 from service.generation.kv_cache import KVCache
 from service.repository.registry import load
 from service.settings import Settings
+from tests.samples.fake_gpu import fake_gpu
 
 WANTED = 5
 
 
 @pytest.fixture(scope="module")
-def dates(artifacts):
+def loaded(artifacts):
     return load(Settings(artifacts=artifacts))["dates"]
+
+
+@pytest.fixture(params=["cpu", "gpu"])
+def dates(request, loaded):
+    """The model, whose caches lie in the host's memory or in that of a GPU."""
+    if request.param == "cpu":
+        yield loaded
+    else:
+        with fake_gpu(loaded.sessions["decode"]):
+            yield loaded
 
 
 class Alone:
@@ -76,7 +87,7 @@ def test_each_row_keeps_its_own_cache_when_rows_join_leave_continue_and_grow(dat
             twin = Alone.__new__(Alone)
             twin.__dict__ = {**source.__dict__, "tokens": list(source.tokens)}
             for name in ("source_visible", *dates.generation.memory):
-                rows.buffer(name)[into] = rows.buffer(name)[out_of]
+                rows._buffers[name].copy([into], [out_of])
             rows.continue_from([into, out_of], [out_of, out_of], 0, len(source.tokens))
             held[into] = twin
         assert sorted(held) == list(range(rows.count))
@@ -95,11 +106,35 @@ def test_each_row_keeps_its_own_cache_when_rows_join_leave_continue_and_grow(dat
             if logits is not None:
                 np.testing.assert_allclose(log_softmax(logits)[row], logs, atol=1e-4)
             held[row].tokens.append(int(rng.integers(3, 40)))
-    assert len(sizes) > 5
+    assert len(sizes) > 4
 
 
-def test_a_step_writes_its_caches_in_place(dates):
+def test_rows_that_continue_each_other_and_leave_between_two_steps_keep_their_own(dates):
+    """All that a beam search does before the next step: rows change places, several continue one, one leaves."""
+    rows, sources = KVCache(dates.sessions["decode"], dates.generation), [[5, 6, 7], [9, 8], [11, 12, 13, 14]]
+    joined(dates, rows, sources, {})
+    held = [Alone(dates, source) for source in sources]
+    for token in (20, 21, 22):
+        for row, one in enumerate(held):
+            one.tokens.append(token + row)
+        rows.step([one.tokens[-2] for one in held], [len(one.tokens) - 2 for one in held], 1, everything=False)
+    names = [name for name in rows.names if name not in {cache.past for cache in dates.generation.caches}]
+    for name in names:
+        rows._buffers[name].copy([0, 1], [1, 0])
+    rows.continue_from([0, 1, 2], [1, 0, 2], 0, 3)
+    held = [held[1], held[0], held[2]]
+    for name in names:
+        rows._buffers[name].copy([0], [2])
+    rows.continue_from([0], [2], 0, 3)
+    assert rows.leave([1]) == {2: 1}
+    logs = held[2].logs()
+    for row in rows.step([held[2].tokens[-1]] * 2, [3, 3], 1, everything=True)[2]:
+        np.testing.assert_allclose(log_softmax(row[None])[0], logs, atol=1e-4)
+
+
+def test_a_step_writes_its_caches_in_place(loaded):
     """The runtime would otherwise copy all of them: the memory that was given must hold the new token afterwards."""
+    dates = loaded
     rows = KVCache(dates.sessions["decode"], dates.generation)
     joined(dates, rows, [[5, 6, 7]], {})
     before = {cache.past: rows.buffer(cache.past) for cache in dates.generation.caches}
@@ -115,7 +150,7 @@ def test_a_row_that_joins_sees_nothing_of_one_that_left(dates):
     rows = KVCache(dates.sessions["decode"], dates.generation)
     joined(dates, rows, [[5, 6, 7]] * 2, {})
     for cache in dates.generation.caches:
-        rows.buffer(cache.past)[1] = np.nan
+        rows._buffers[cache.past].write(1, 1, np.full_like(rows.buffer(cache.past)[:1], np.nan))
     rows.leave([1])
     joined(dates, rows, [[9, 9]], {0: Alone(dates, [5, 6, 7])})
     likeliest, _, _ = rows.step([dates.generation.start] * 2, [0, 0], 1, everything=False)
@@ -129,3 +164,32 @@ def test_a_step_may_want_more_or_fewer_tokens_than_the_one_before(dates):
     few, many = (rows.step([1], [0], wanted, everything=False) for wanted in (1, 8))
     assert (few[0].shape, many[0].shape) == ((1, 1), (1, 8))
     assert rows.step([1], [0], 1, everything=False)[1] == many[1][:, :1]
+
+
+def test_a_step_on_a_gpu_copies_a_few_bytes_a_row(loaded):
+    """Tokens and positions go there and the likeliest tokens come back; the caches stay, whoever leaves."""
+    wanted = 2
+    with fake_gpu(loaded.sessions["decode"]) as gpu:
+        rows = KVCache(loaded.sessions["decode"], loaded.generation)
+        joined(loaded, rows, [[5, 6, 7], [8, 9], [10]], {})
+        caches = sum(rows.buffer(name).nbytes for name in rows.names)
+        for position in range(3):
+            gpu.crossed()
+            rows.step([1] * 3, [position] * 3, wanted, everything=False)
+            assert gpu.crossed() == (3 * (8 + 8), 3 * wanted * (4 + 8))
+        rows.continue_from([0, 1], [1, 0], 0, 3)
+        rows.leave([0])
+        assert gpu.crossed() == (0, 0), "leaving may happen while others use the device"
+        rows.step([1] * 2, [3] * 2, wanted, everything=False)
+        moved, back = gpu.crossed()
+        assert back == 2 * wanted * (4 + 8)
+        assert moved < 40 * len(rows.names) + 100 < caches / 100, "only the numbers of rows cross the bus"
+
+
+def test_a_cache_that_leaves_a_gpu_is_freed(loaded):
+    with fake_gpu(loaded.sessions["decode"]) as gpu:
+        rows = KVCache(loaded.sessions["decode"], loaded.generation)
+        joined(loaded, rows, [[5, 6, 7]] * 2, {})
+        rows.step([1] * 2, [0] * 2, 1, everything=False)
+        rows.leave([0, 1])
+        assert not gpu.held()

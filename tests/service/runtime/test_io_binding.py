@@ -1,17 +1,22 @@
 """Memory that is held: what a GPU does, by the same code on a CPU."""
 
+import base64
 import contextlib
+import gc
+from types import SimpleNamespace
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper
 
 from contract.manifest import Graph, Port
 from service.runtime import io_binding
-from service.runtime.io_binding import Binding, Captured, run_bits
+from service.runtime.io_binding import Binding, Captured, DeviceRows, HostRows, on_host, run_bits
 from service.runtime.session import Session
 from service.settings import Settings
+from tests.samples.fake_gpu import fake_gpu
 
 
 class Small:
@@ -46,7 +51,8 @@ def test_bfloat16_is_passed_to_and_from_the_runtime_as_bits():
 
 def test_a_cache_in_bfloat16_is_bound_as_bits():
     small, z, y = Small(), bits([[3, 0.5]]), np.zeros((1, 2), np.uint16)
-    bound = Binding(small.session, lambda: contextlib.nullcontext(ort.RunOptions()), {"z": z}, {}, ["w"], {"y": y})
+    held, into = {"z": on_host(z)}, {"y": on_host(y)}
+    bound = Binding(small.session, lambda: contextlib.nullcontext(ort.RunOptions()), held, {}, ["w"], into)
     np.testing.assert_array_equal(bound.run({"x": np.array([[7, 9]], np.float32)})["w"], [[3, 0.5]])
     np.testing.assert_array_equal(y, bits([[7, 9]]))
     z[:] = bits([[4, 4]])  # where it stays
@@ -91,3 +97,129 @@ def test_each_captured_size_has_buffers_and_a_number_of_its_own(digits, monkeypa
     assert numbers == [1, 2, 3, 4]  # neither 0 nor -1, which mean something else
     session.run({"pixels": np.zeros((5, 28, 28, 1), np.uint8)})
     assert numbers == [1, 2, 3, 4]
+
+
+@pytest.fixture
+def recorded(digits):
+    """A session of predictions on an imitated GPU, its runs recorded for up to 4 images; and the GPU."""
+    session, real = (Session(digits, "predict", "cpu", Settings()) for _ in range(2))
+    with fake_gpu(session) as gpu:
+        session._captured = Captured(session._session, session.graph, "cuda", 4)
+        session.warm_up()
+        yield session, real, gpu
+
+
+def test_a_recorded_batch_reads_and_writes_where_it_was_recorded(recorded):
+    """The imitated GPU refuses a recorded run whose inputs or outputs lie elsewhere."""
+    session, real, gpu = recorded
+    assert len(gpu.recorded) == 3
+    rng = np.random.default_rng(0)
+    for count in (4, 1, 3, 2, 4, 9, 1):
+        pixels = rng.integers(0, 256, (count, 28, 28, 1), np.uint8)
+        (wanted,), (found,) = real.run({"pixels": pixels}).values(), session.run({"pixels": pixels}).values()
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
+    assert len(gpu.recorded) == 3
+
+
+def test_a_recorded_batch_crosses_the_bus_once(recorded):
+    """Its images to the device and its logits to the host, padded to the recorded size."""
+    session, _, gpu = recorded
+    for count, size in ((1, 1), (3, 4), (4, 4)):
+        gpu.crossed()
+        session.run({"pixels": np.zeros((count, 28, 28, 1), np.uint8)})
+        assert gpu.crossed() == (size * 28 * 28, size * 10 * 4)
+
+
+def test_the_imitated_gpu_copies_from_the_host_when_an_input_is_bound():
+    """As onnxruntime does: what is written over an input in the host's memory, the next run on a GPU does not see."""
+    x, z = np.array([[1, 2]], np.float32), np.zeros((1, 2), np.float32)
+    node = helper.make_node("Add", ["x", "z"], ["w"])
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 2]) for name in "xzw"]
+    graph = helper.make_graph([node], "sum", ports[:2], ports[2:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    options = ort.SessionOptions()
+    sums = {}
+    with fake_gpu() as gpu:
+        session = gpu.InferenceSession(model.SerializeToString(), options, ["CUDAExecutionProvider"])
+        for kind, held in {"host": HostRows(z), "device": DeviceRows(z, "cuda")}.items():
+            bound = Binding(session, contextlib.nullcontext, {"z": held.front(1)}, {"z": "w"}, [])
+            for _ in range(3):
+                bound.run({"x": x})
+            sums[kind] = held.read().tolist()
+    assert sums == {"host": [[1, 2]], "device": [[3, 6]]}
+
+
+def test_the_graph_that_copies_rows_is_the_one_described():
+    ports = {"held": TensorProto.UINT8, "from": TensorProto.UINT8, "rows": TensorProto.INT64, "into": TensorProto.INT64}
+    graph = onnx.load_from_string(base64.b64decode(io_binding.COPY_ROWS))
+    onnx.checker.check_model(graph, full_check=True)
+    gather, scatter = graph.graph.node
+    assert (gather.op_type, *gather.input, *gather.output) == ("Gather", "from", "rows", "moved")
+    assert (scatter.op_type, *scatter.input, *scatter.output) == ("ScatterND", "held", "into", "moved", "kept")
+    assert not gather.attribute
+    assert not scatter.attribute
+    assert {port.name: port.type.tensor_type.elem_type for port in graph.graph.input} == ports
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.uint16, np.int64, np.bool_])
+@pytest.mark.parametrize("device", ["cpu", "imitated"])
+def test_rows_on_a_device_are_as_on_the_host(dtype, device):
+    """The same writes and copies, by the real runtime on a CPU and on the imitated GPU."""
+    rng = np.random.default_rng(0)
+
+    def drawn(*shape):
+        return rng.integers(0, 2 if dtype is np.bool_ else 1000, shape).astype(dtype)
+
+    with fake_gpu() if device == "imitated" else contextlib.nullcontext():
+        values = drawn(6, 3, 8, 2)
+        host, there = HostRows(values.copy()), DeviceRows(values, "cpu" if device == "cpu" else "cuda")
+        address = there.front(1).address
+        for _ in range(60):
+            into, out_of = rng.permutation(6)[:3].tolist(), rng.integers(0, 6, 3).tolist()
+            fresh = drawn(2, 3, rng.integers(1, 9), 2)
+            for each in (host, there):
+                each.copy(into, out_of)
+                if rng.integers(0, 3) == 0 and each is there:
+                    each.settle()
+            if rng.integers(0, 2):
+                first = int(rng.integers(0, 5))
+                for each in (host, there):
+                    each.write(first, 2, fresh)
+            if rng.integers(0, 3) == 0:
+                np.testing.assert_array_equal(there.read(), host.read())
+        np.testing.assert_array_equal(there.read(), host.read())
+        place = there.front(4)
+    assert place.address == address
+    assert place[1:3] == host.front(4)[1:3]
+
+
+def test_memory_is_locked_for_a_gpu_as_long_as_it_is_used(monkeypatch):
+    calls = []
+
+    class Library:
+        def __init__(self, name):
+            calls.append(name)
+
+        def cudaHostRegister(self, address, size, flags):  # noqa: N802 # CUDA's name
+            calls.append(("lock", address.value, size.value, flags))
+            return 0
+
+        def cudaHostUnregister(self, address):  # noqa: N802 # CUDA's name
+            calls.append(("unlock", address.value))
+
+    monkeypatch.setattr(io_binding.ctypes, "CDLL", Library)
+    monkeypatch.setattr(io_binding, "ort", SimpleNamespace(cuda_version="13.0"))
+    array = np.zeros((3, 5), np.float32)
+    address = array.ctypes.data
+    io_binding._lock(array)
+    assert calls == ["libcudart.so.13", ("lock", address, 60, 0)]
+    del array
+    gc.collect()
+    assert calls[2:] == [("unlock", address)]
+
+
+def test_memory_that_cannot_be_locked_is_used_all_the_same(monkeypatch):
+    io_binding._lock(np.zeros(4))  # no such library here
+    refused = SimpleNamespace(cudaHostRegister=lambda *_: 712)
+    monkeypatch.setattr(io_binding.ctypes, "CDLL", lambda _: refused)
+    io_binding._lock(np.zeros(4))
