@@ -21,7 +21,7 @@ from service.explanations.answer import AttentionMap
 from service.explanations.query import AttentionQuery, image_kind, resolve
 from service.generation.decode_loop import DecodeLoop
 from service.inputs.image_inputs import ImageInputs
-from service.inputs.model_input import ModelInput, Pair, Text
+from service.inputs.model_input import ModelInput, Pair, Text, cost_of
 from service.inputs.text_inputs import TextInputs
 from service.options import AttentionOptions
 from service.repository.cross_check import check_manifest
@@ -44,6 +44,9 @@ and their gradients, which take 10 to 17 times the bytes of the maps in the bund
 STATE_BYTES = 5
 """For each token, layer and number of its state, a run of a gradient method counts as so many bytes of maps, if it has
 fewer: of short texts the states are larger than the maps. They take about 60 bytes each (`minilm`, 8 to 128 tokens)."""
+PART_STATE_BYTES = 2 << 20
+"""TODO"""
+FLOAT_BYTES = 4
 MOST_FAILURES = 3
 """Failed runs in a row, after which a model is warmed up again to see whether it can run at all."""
 
@@ -238,7 +241,9 @@ class ServedModel:
         out = self.run("attention", items, controls.feed(longest, special))
         return [_finite(self._unpadded(item, row, controls, out)) for row, item in enumerate(items)]
 
-    def _unpadded(self, item: ModelInput, row: int, controls: GraphControls, out: Mapping[str, Array]) -> RawMaps:
+    def _unpadded(
+        self, item: ModelInput, row: int, controls: GraphControls, out: Mapping[str, Sequence[Array]]
+    ) -> RawMaps:
         """Return one input's prediction and maps without the padding of its batch."""
         answer = self.manifest.graphs["attention"].outputs[0]
         stacks = {}
@@ -247,9 +252,9 @@ class ServedModel:
             if not len(out[name]):  # no map is asked for, and the graph only predicts
                 continue
             rows = queries if one.rows is None else None
-            stacks[str(name)] = out[name][row, :, :, :rows, :keys]
+            stacks[str(name)] = out[name][row][:, :, :rows, :keys]
             if controls.diagnose:
-                stacks[f"{name}.diagnostics"] = out[f"{name}.diagnostics"][row, :, :, :queries]
+                stacks[f"{name}.diagnostics"] = out[f"{name}.diagnostics"][row][:, :, :queries]
         return crop(out[answer.name][row], answer, item.lengths), stacks
 
     def run_gradient(self, method: GradientMethod, jobs: Sequence[GradientJob]) -> list[Found | Refusal]:
@@ -260,16 +265,35 @@ class ServedModel:
 
     def run(
         self, role: Role, items: Sequence[ModelInput], controls: Mapping[str, Array] | None = None
-    ) -> dict[str, Array]:
-        """Run a graph on inputs padded to one length, and on those of the controls that it takes."""
-        controls = controls or {}
-        names = [port.name for port in self.manifest.graphs[role].inputs]
-        return self.sessions[role].run(
-            {
-                name: controls[name] if name in controls else padded([item.arrays[name] for item in items])
-                for name in names
-            }
-        )
+    ) -> dict[str, list[Array]]:
+        """Run a graph on inputs padded to one length, and on those of the controls that it takes.
+
+        Returns an array for each input by output, none for an output without rows. A batch may run in parts, one after
+        the other (`_items_at_once`); inputs without an axis for the batch go to each part.
+        """
+        controls, graph = controls or {}, self.manifest.graphs[role]
+        feed = {
+            port.name: controls[port.name]
+            if port.name in controls
+            else padded([item.arrays[port.name] for item in items])
+            for port in graph.inputs
+        }
+        divided = {port.name for port in graph.inputs if port.axes[:1] == ("batch",)}
+        at_once = self._items_at_once(items)
+        found: dict[str, list[Array]] = {port.name: [] for port in graph.outputs}
+        for first in range(0, len(items), at_once):
+            part = slice(first, first + at_once)
+            out = self.sessions[role].run({name: one[part] if name in divided else one for name, one in feed.items()})
+            for name, rows in out.items():
+                found[name].extend(rows)
+        return found
+
+    def _items_at_once(self, items: Sequence[ModelInput]) -> int:
+        """Return how many items of a batch run together: all, or on a CPU as many as its caches serve well."""
+        if self._device != "cpu":
+            return len(items)
+        tokens = max(cost_of(item.lengths) + item.lengths.get("target", 0) for item in items)
+        return max(1, PART_STATE_BYTES // (FLOAT_BYTES * tokens * (self.manifest.width or 1)))
 
 
 def open_inputs(artifact: Artifact) -> ImageInputs | TextInputs:
