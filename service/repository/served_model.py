@@ -16,12 +16,13 @@ from service.arrays import Array, crop, padded
 from service.batching.admission import Backlog, Budget, Priority
 from service.batching.batcher import Lane, bucket_of
 from service.concurrency import together
-from service.errors import NOT_FINITE, Broken, Refusal, Unacceptable
+from service.errors import NOT_FINITE, Broken, Refusal, TooLarge, Unacceptable
 from service.explanations.answer import AttentionMap
+from service.explanations.comparison import is_comparison
 from service.explanations.query import AttentionQuery, image_kind, resolve
 from service.generation.decode_loop import DecodeLoop
 from service.inputs.image_inputs import ImageInputs
-from service.inputs.model_input import ModelInput, Pair, Text, cost_of
+from service.inputs.model_input import ModelInput, Pair, Text
 from service.inputs.text_inputs import TextInputs
 from service.options import AttentionOptions
 from service.repository.cross_check import check_manifest
@@ -29,6 +30,7 @@ from service.repository.gradient_jobs import Found, GradientJob, split, stacked
 from service.repository.graph_controls import GraphControls, controls_of, read_diagnostics, read_maps
 from service.runtime.device import Device
 from service.runtime.session import open_sessions
+from service.runtime.threads import share_of_cores
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import Tracer
@@ -44,8 +46,13 @@ and their gradients, which take 10 to 17 times the bytes of the maps in the bund
 STATE_BYTES = 5
 """For each token, layer and number of its state, a run of a gradient method counts as so many bytes of maps, if it has
 fewer: of short texts the states are larger than the maps. They take about 60 bytes each (`minilm`, 8 to 128 tokens)."""
-PART_STATE_BYTES = 2 << 20
-"""TODO"""
+PART_STATE_BYTES = 768 << 10
+"""Items of a batch run together on a CPU as long as their states (tokens x width) take at most so many bytes for each
+thread; at least one does. In larger parts, what a layer writes for the next has left the processor's caches; in smaller
+ones, the weights are read too often. Measured on Zen 4, which has 1 MiB of cache a core: benchmarks/RESULTS.md."""
+RUN_BYTES = {False: (2, 24), True: (18, 80)}
+"""The bytes that a run for one input takes at most: so many times those of all maps, and so many for each token, layer
+and number of its state. Of a gradient method (True) and of other attention. benchmarks/RESULTS.md has the measures."""
 FLOAT_BYTES = 4
 MOST_FAILURES = 3
 """Failed runs in a row, after which a model is warmed up again to see whether it can run at all."""
@@ -207,8 +214,30 @@ class ServedModel:
 
     def gradient_bytes(self, lengths: Mapping[str, int]) -> int:
         """Return what a run of a gradient method for one input counts in the queue of attention, in bytes of maps."""
+        return max(self.map_bytes(lengths), STATE_BYTES * self._state_numbers(lengths))
+
+    def _state_numbers(self, lengths: Mapping[str, int]) -> int:
+        """Return how many numbers the states of one input are in all layers; 0 for states without a known width."""
         tokens = sum(len(kind.maps) * lengths[kind.query] for kind in self.manifest.attention)
-        return max(self.map_bytes(lengths), tokens * (self.manifest.width or 0) * STATE_BYTES)
+        return tokens * (self.manifest.width or 0)
+
+    def run_bytes(self, lengths: Mapping[str, int], *, by_gradient: bool) -> int:
+        """Return the most bytes that a run for one input takes, beside the weights and the maps that it returns."""
+        maps, states = RUN_BYTES[by_gradient]
+        return maps * self.map_bytes(lengths) + states * self._state_numbers(lengths)
+
+    def check_run(self, query: AttentionQuery, lengths: Sequence[Mapping[str, int]]) -> None:
+        """Raise TooLarge for attention of inputs with these axis lengths if a run for one would take too much memory.
+
+        Inputs are never split, and a request that waits alone is admitted whatever it costs.
+        """
+        by_gradient = query.by_gradient or (is_comparison(query) and bool(self.gradient_methods))
+        limit, size = self.settings.run_bytes, max(self.run_bytes(one, by_gradient=by_gradient) for one in lengths)
+        if size > limit:
+            raise TooLarge(
+                f"attention: at most {limit} bytes of memory for one input, this one may take {size}; "
+                "ask for a shorter input" + (", or for rollout" if by_gradient else "")
+            )
 
     async def attend(self, item: ModelInput, query: AttentionQuery, priority: Priority) -> AttentionResult:
         """Return the prediction of one input, and the maps and figures that a query asks for.
@@ -290,10 +319,11 @@ class ServedModel:
 
     def _items_at_once(self, items: Sequence[ModelInput]) -> int:
         """Return how many items of a batch run together: all, or on a CPU as many as its caches serve well."""
-        if self._device != "cpu":
+        if self._device != "cpu" or self.manifest.width is None:
             return len(items)
-        tokens = max(cost_of(item.lengths) + item.lengths.get("target", 0) for item in items)
-        return max(1, PART_STATE_BYTES // (FLOAT_BYTES * tokens * (self.manifest.width or 1)))
+        tokens = max(sum(item.lengths.get(axis, 0) for axis in ("image", "source", "target")) for item in items)
+        at_once = PART_STATE_BYTES * (self.settings.threads or share_of_cores(self.settings))
+        return max(1, at_once // (FLOAT_BYTES * tokens * self.manifest.width))
 
 
 def open_inputs(artifact: Artifact) -> ImageInputs | TextInputs:

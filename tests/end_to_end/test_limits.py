@@ -432,6 +432,17 @@ def _(client):
     assert "at most 1000000" in answer.text
 
 
+@line("attention of a long input, whose maps and gradients take gigabytes to compute")
+def _(client):
+    answer = client.post("/v1/models/digits/attention?method=relevance", **form((FILE, SEVEN)))
+    assert answer.status_code == 200
+    answer = client.post(
+        "/v1/models/dates/attention", json={"inputs": "1 May 2021 " * 8, "attention": {"method": "relevance"}}
+    )
+    assert answer.status_code == 413
+    assert answer.json()["detail"].startswith(f"attention: at most {TIGHT['run_bytes']} bytes of memory for one input")
+
+
 @line("more requests than the device can serve")
 def _(client):
     with concurrent.futures.ThreadPoolExecutor(12) as threads:
