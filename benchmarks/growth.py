@@ -145,22 +145,20 @@ def measure(folder, axis, name, rounds):
     }
     models = {precision: served(folder, name, precision) for precision in ("fp32", "int8")}
     taken = {}
-    for number in range(rounds + 1):
-        for size in sizes:
-            batch, length = (size, 0) if axis == "batch" else (1, size)
-            items = {precision: items_of(model, batch, length) for precision, model in models.items()}
-            rate = 2 * PRODUCT**3 / processor_seconds(product())
-            token = items["fp32"][0].lengths
-            found = {"arithmetic fp32": operations(models["fp32"].manifest, *token.values()) / rate}
-            for (line, parts), (precision, work) in lines.items():
-                if (work == "relevance" and size > MOST_EXPLAINED[axis]) or (not parts and axis == "length"):
-                    continue
-                asked = run(models[precision], work, items[precision], parts=parts)
-                found[line if parts else f"{line}, one run"] = processor_seconds(asked) / batch
-            for line, seconds in found.items():
-                if number:
-                    taken.setdefault((line, size), []).append(1000 * seconds)
-    return taken
+    for size in (sizes[0], *sizes * rounds):  # the first one does not count
+        batch, length = (size, 0) if axis == "batch" else (1, size)
+        items = {precision: items_of(model, batch, length) for precision, model in models.items()}
+        rate = 2 * PRODUCT**3 / processor_seconds(product())
+        token = items["fp32"][0].lengths
+        found = {"arithmetic fp32": operations(models["fp32"].manifest, *token.values()) / rate}
+        for (line, parts), (precision, work) in lines.items():
+            if (work == "relevance" and size > MOST_EXPLAINED[axis]) or (not parts and axis == "length"):
+                continue
+            asked = run(models[precision], work, items[precision], parts=parts)
+            found[line if parts else f"{line}, one run"] = processor_seconds(asked) / batch
+        for line, seconds in found.items():
+            taken.setdefault((line, size), []).append(1000 * seconds)
+    return {(line, size): own[-rounds:] for (line, size), own in taken.items()}
 
 
 def tell(title, axis, taken):

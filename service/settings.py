@@ -95,7 +95,7 @@ class Settings(BaseSettings):
         32 << 20, description="bytes of attention maps that one batch may compute; of gradient methods an eighth"
     )
     run_bytes: Count = Field(
-        4 << 30,
+        8 << 30,
         description="bytes of memory that attention of one input may take while it is computed, beside the weights, as "
         "estimated from its tokens; what needs more is refused with 413",
     )
