@@ -144,13 +144,13 @@ def measure(folder, axis, name, rounds):
         ("relevance fp32", True): ("fp32", "relevance"),
     }
     models = {precision: served(folder, name, precision) for precision in ("fp32", "int8")}
-    taken = {}
+    taken, rates, work_of = {}, [], {}
     for size in (sizes[0], *sizes * rounds):  # the first one does not count
         batch, length = (size, 0) if axis == "batch" else (1, size)
         items = {precision: items_of(model, batch, length) for precision, model in models.items()}
-        rate = 2 * PRODUCT**3 / processor_seconds(product())
-        token = items["fp32"][0].lengths
-        found = {"arithmetic fp32": operations(models["fp32"].manifest, *token.values()) / rate}
+        rates.append(2 * PRODUCT**3 / processor_seconds(product()))
+        work_of[size] = operations(models["fp32"].manifest, *items["fp32"][0].lengths.values())
+        found = {}
         for (line, parts), (precision, work) in lines.items():
             if (work == "relevance" and size > MOST_EXPLAINED[axis]) or (not parts and axis == "length"):
                 continue
@@ -158,7 +158,8 @@ def measure(folder, axis, name, rounds):
             found[line if parts else f"{line}, one run"] = processor_seconds(asked) / batch
         for line, seconds in found.items():
             taken.setdefault((line, size), []).append(1000 * seconds)
-    return {(line, size): own[-rounds:] for (line, size), own in taken.items()}
+    limit = {("arithmetic fp32", size): [1000 * work / max(rates)] for size, work in work_of.items()}
+    return limit | {(line, size): own[-rounds:] for (line, size), own in taken.items()}
 
 
 def tell(title, axis, taken):

@@ -50,7 +50,7 @@ PART_STATE_BYTES = 768 << 10
 """Items of a batch run together on a CPU as long as their states (tokens x width) take at most so many bytes for each
 thread; at least one does. In larger parts, what a layer writes for the next has left the processor's caches; in smaller
 ones, the weights are read too often. Measured on Zen 4, which has 1 MiB of cache a core: benchmarks/RESULTS.md."""
-RUN_BYTES = {False: (1.5, 24), True: (1.5, 128)}
+RUN_BYTES = {False: (1.5, 32), True: (1.5, 128)}
 """The bytes that a run for one input takes at most: so many times those of all maps, and so many for each token, layer
 and number of its state. Of a gradient method (True) and of other attention. benchmarks/RESULTS.md has the measures."""
 FLOAT_BYTES = 4

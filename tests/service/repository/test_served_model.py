@@ -79,7 +79,8 @@ def asked(served, items, method):
     """Return the role that a method runs, and its controls."""
     if method is None:
         return "predict", {}
-    query = served.query(AttentionOptions(method=method, queries="all", diagnostics=method == "raw"))
+    rows = {} if method in ("libra", "integrated") else {"queries": "all"}
+    query = served.query(AttentionOptions(method=method, diagnostics=method == "raw", **rows))
     if query.by_gradient:
         jobs = [
             jobs_of(served.manifest, item, query, Target(index % 10, (index % 50,)), None)[0]
