@@ -23,7 +23,7 @@ TIGHT = {
     "max_header_bytes": 4000, "max_body_bytes": 300_000, "max_text_bytes": 50_000, "max_image_bytes": 200_000,
     "max_body_pieces": 100, "body_seconds": 1.5, "write_seconds": 1, "queue_body_bytes": 1_000_000, "max_inputs": 3,
     "max_beams": 2, "max_answer_bytes": 1_000_000, "max_image_pixels": 16_000_000, "queue_pixels": 40_000_000,
-    "queue_tokens": 400,
+    "queue_tokens": 400, "run_bytes": 5_000_000,
 }  # fmt: skip
 """Settings of the service that most lines are tried on: each limit is low, so that little passes it."""
 KEYS = {"predict": "p" * 43, "other": "o" * 43, "metrics": "m" * 43}
