@@ -54,9 +54,12 @@ def image(width, heads):
 MODELS = {
     "vit-b-16": lambda: image(768, 12),
     "deit-s": lambda: image(384, 6),
-    "bert-base": lambda: (transformers.BertForSequenceClassification, transformers.BertConfig(num_labels=1000)),
+    "bert-base": lambda: (
+        transformers.BertForSequenceClassification,
+        transformers.BertConfig(num_labels=1000, max_position_embeddings=2048),
+    ),
 }
-"""BERT has as many classes as the others, so that to agree means as much."""
+"""BERT has as many classes as the others, so that to agree means as much, and positions for long texts."""
 
 
 def special_tokens_only():

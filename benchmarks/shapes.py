@@ -1,7 +1,8 @@
 """What a prediction takes by batch and by length, and attention by how many layers are asked for: `make bench-shapes`.
 
 In one process, without HTTP, on the random weights of benchmarks.runtimes: DeiT-S by batch, BERT-base by tokens, and at
-the shape of ViT-B/16 attention of the last layers beside a prediction. Everything of a panel is timed in turns.
+the shape of ViT-B/16 attention of the last layers beside a prediction. Everything of a panel is timed in turns. How the
+time of one item grows, with the limit of the arithmetic, is measured by benchmarks.growth.
 
 What is made (checkpoints, artifacts) goes to `--folder`, and what lies there is not made again.
 """
@@ -16,6 +17,7 @@ import numpy as np
 import transformers
 
 from benchmarks.attention import seconds
+from benchmarks.growth import growth
 from benchmarks.peers import ROOT, log
 from benchmarks.runtimes import command, middle, prepare
 from benchmarks.service import heading
@@ -155,16 +157,21 @@ def main():
     """Make, measure and print a section for benchmarks/RESULTS.md, and draw it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--part", choices=("shapes", "growth"), help="of the two plots, one (default: both)")
     parser.add_argument("--folder", type=Path, help="where what is made stays (default: a temporary folder)")
     arguments = parser.parse_args()
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     with contextlib.ExitStack() as stack:
         folder = arguments.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        for name in ("deit-s", "bert-base", "vit-b-16"):
+        for name in ("deit-s", "bert-base", "vit-b-16")[: 2 if arguments.part == "growth" else 3]:
             prepare(name, folder)
         print(heading(command("shapes")))
         print(f"Medians of {arguments.rounds} alternating rounds, the middle half behind them.")
+        if arguments.part != "shapes":
+            growth(folder, arguments.rounds)
+        if arguments.part == "growth":
+            return
         batches = tell("DeiT-S, ms a batch:", "images", alternate(by_batch(folder), arguments.rounds))
         lengths = tell("BERT-base, ms a text:", "tokens", alternate(by_length(folder), arguments.rounds))
         looked = alternate(by_layers(folder), arguments.rounds)

@@ -96,6 +96,11 @@ class Settings(BaseSettings):
     batch_map_bytes: Count = Field(
         32 << 20, description="bytes of attention maps that one batch may compute; of gradient methods an eighth"
     )
+    run_bytes: Count = Field(
+        8 << 30,
+        description="bytes of memory that attention of one input may take while it is computed, beside the weights, as "
+        "estimated from its tokens; what needs more is refused with 413",
+    )
     queue_map_bytes: Count = Field(256 << 20, description="bytes of maps waiting before attention is refused with 429")
     unread_bytes: Count = Field(
         64 << 20,

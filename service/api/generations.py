@@ -128,7 +128,7 @@ def _prompt(
 def _costs(state: State, served: Generator, prompts: Sequence[Prompt], query: AttentionQuery | None) -> tuple[int, int]:
     """Return the most that prompts may cost: tokens to generate, and bytes of maps to compute.
 
-    Raises TooLarge for an attention answer that could become too large.
+    Raises TooLarge for an attention answer that could become too large, or that takes too much memory to compute.
     """
     tokens = sum(served.cost(one.size, one.most, one.options) for one in prompts if one.target is None)
     if not query:
@@ -136,6 +136,7 @@ def _costs(state: State, served: Generator, prompts: Sequence[Prompt], query: At
     lengths = [served.lengths(prompt.size, prompt.most) for prompt in prompts]
     targets = [query.count_targets(prompt.most) for prompt in prompts]
     check_size(query, lengths, targets, state.settings.max_answer_bytes)
+    served.check_run(query, lengths)
     evaluation = sum(evaluation_cost(served, query))  # its scores are read off the attention graph too
     runs = [count * query.runs + query.diagnosed_apart + evaluation for count in targets]
     check_runs(sum(runs))

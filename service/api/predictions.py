@@ -57,6 +57,7 @@ async def predict(
     targets = [query.count_targets(one.get("masked", 1)) if query else 1 for one in lengths]
     if query:
         check_size(query, lengths, targets, state.settings.max_answer_bytes)
+        served.check_run(query, lengths)
     if isinstance(options, FillMaskOptions):
         options.check_size(sum(one["masked"] for one in lengths), state.settings.max_answer_bytes)
 

@@ -54,7 +54,7 @@ def stacked(jobs: Sequence[GradientJob], graph: Graph) -> dict[str, Array]:
     return feed | {name: np.array(jobs[0].layers, np.int64) for name in layers}
 
 
-def split(jobs: Sequence[GradientJob], graph: Graph, out: Mapping[str, Array]) -> list[Found]:
+def split(jobs: Sequence[GradientJob], graph: Graph, out: Mapping[str, Sequence[Array]]) -> list[Found]:
     """Return what a graph found for each job of a batch: copies, so that nothing holds on to the whole batch."""
     return [
         {

@@ -16,8 +16,9 @@ from service.arrays import Array, crop, padded
 from service.batching.admission import Backlog, Budget, Priority
 from service.batching.batcher import Lane, bucket_of
 from service.concurrency import together
-from service.errors import NOT_FINITE, Broken, Refusal, Unacceptable
+from service.errors import NOT_FINITE, Broken, Refusal, TooLarge, Unacceptable
 from service.explanations.answer import AttentionMap
+from service.explanations.comparison import is_comparison
 from service.explanations.query import AttentionQuery, image_kind, resolve
 from service.generation.decode_loop import DecodeLoop
 from service.inputs.image_inputs import ImageInputs
@@ -29,6 +30,7 @@ from service.repository.gradient_jobs import Found, GradientJob, split, stacked
 from service.repository.graph_controls import GraphControls, controls_of, read_diagnostics, read_maps
 from service.runtime.device import Device
 from service.runtime.session import open_sessions
+from service.runtime.threads import share_of_cores
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import Tracer
@@ -44,6 +46,14 @@ and their gradients, which take 10 to 17 times the bytes of the maps in the bund
 STATE_BYTES = 5
 """For each token, layer and number of its state, a run of a gradient method counts as so many bytes of maps, if it has
 fewer: of short texts the states are larger than the maps. They take about 60 bytes each (`minilm`, 8 to 128 tokens)."""
+PART_STATE_BYTES = 768 << 10
+"""Items of a batch run together on a CPU as long as their states (tokens x width) take at most so many bytes for each
+thread; at least one does. In larger parts, what a layer writes for the next has left the processor's caches; in smaller
+ones, the weights are read too often. Measured on Zen 4, which has 1 MiB of cache a core: benchmarks/RESULTS.md."""
+RUN_BYTES = {False: (1.5, 32), True: (1.5, 128)}
+"""The bytes that a run for one input takes at most: so many times those of all maps, and so many for each token, layer
+and number of its state. Of a gradient method (True) and of other attention. benchmarks/RESULTS.md has the measures."""
+FLOAT_BYTES = 4
 MOST_FAILURES = 3
 """Failed runs in a row, after which a model is warmed up again to see whether it can run at all."""
 
@@ -209,8 +219,30 @@ class ServedModel:
 
     def gradient_bytes(self, lengths: Mapping[str, int]) -> int:
         """Return what a run of a gradient method for one input counts in the queue of attention, in bytes of maps."""
+        return max(self.map_bytes(lengths), STATE_BYTES * self._state_numbers(lengths))
+
+    def _state_numbers(self, lengths: Mapping[str, int]) -> int:
+        """Return how many numbers the states of one input are in all layers; 0 for states without a known width."""
         tokens = sum(len(kind.maps) * lengths[kind.query] for kind in self.manifest.attention)
-        return max(self.map_bytes(lengths), tokens * (self.manifest.width or 0) * STATE_BYTES)
+        return tokens * (self.manifest.width or 0)
+
+    def run_bytes(self, lengths: Mapping[str, int], *, by_gradient: bool) -> int:
+        """Return the most bytes that a run for one input takes, beside the weights and the maps that it returns."""
+        maps, states = RUN_BYTES[by_gradient]
+        return int(maps * self.map_bytes(lengths) + states * self._state_numbers(lengths))
+
+    def check_run(self, query: AttentionQuery, lengths: Sequence[Mapping[str, int]]) -> None:
+        """Raise TooLarge for attention of inputs with these axis lengths if a run for one would take too much memory.
+
+        Inputs are never split, and a request that waits alone is admitted whatever it costs.
+        """
+        by_gradient = query.by_gradient or (is_comparison(query) and bool(self.gradient_methods))
+        limit, size = self.settings.run_bytes, max(self.run_bytes(one, by_gradient=by_gradient) for one in lengths)
+        if size > limit:
+            raise TooLarge(
+                f"attention: at most {limit} bytes of memory for one input, this one may take {size}; "
+                "ask for a shorter input" + (", or for rollout" if by_gradient else "")
+            )
 
     async def attend(self, item: ModelInput, query: AttentionQuery, priority: Priority) -> AttentionResult:
         """Return the prediction of one input, and the maps and figures that a query asks for.
@@ -243,7 +275,9 @@ class ServedModel:
         out = self.run("attention", items, controls.feed(longest, special))
         return [_finite(self._unpadded(item, row, controls, out)) for row, item in enumerate(items)]
 
-    def _unpadded(self, item: ModelInput, row: int, controls: GraphControls, out: Mapping[str, Array]) -> RawMaps:
+    def _unpadded(
+        self, item: ModelInput, row: int, controls: GraphControls, out: Mapping[str, Sequence[Array]]
+    ) -> RawMaps:
         """Return one input's prediction and maps without the padding of its batch."""
         answer = self.manifest.graphs["attention"].outputs[0]
         stacks = {}
@@ -252,9 +286,9 @@ class ServedModel:
             if not len(out[name]):  # no map is asked for, and the graph only predicts
                 continue
             rows = queries if one.rows is None else None
-            stacks[str(name)] = out[name][row, :, :, :rows, :keys]
+            stacks[str(name)] = out[name][row][:, :, :rows, :keys]
             if controls.diagnose:
-                stacks[f"{name}.diagnostics"] = out[f"{name}.diagnostics"][row, :, :, :queries]
+                stacks[f"{name}.diagnostics"] = out[f"{name}.diagnostics"][row][:, :, :queries]
         return crop(out[answer.name][row], answer, item.lengths), stacks
 
     def run_gradient(self, method: GradientMethod, jobs: Sequence[GradientJob]) -> list[Found | Refusal]:
@@ -265,16 +299,36 @@ class ServedModel:
 
     def run(
         self, role: Role, items: Sequence[ModelInput], controls: Mapping[str, Array] | None = None
-    ) -> dict[str, Array]:
-        """Run a graph on inputs padded to one length, and on those of the controls that it takes."""
-        controls = controls or {}
-        names = [port.name for port in self.manifest.graphs[role].inputs]
-        return self.sessions[role].run(
-            {
-                name: controls[name] if name in controls else padded([item.arrays[name] for item in items])
-                for name in names
-            }
-        )
+    ) -> dict[str, list[Array]]:
+        """Run a graph on inputs padded to one length, and on those of the controls that it takes.
+
+        Returns an array for each input by output, none for an output without rows. A batch may run in parts, one after
+        the other (`_items_at_once`); inputs without an axis for the batch go to each part.
+        """
+        controls, graph = controls or {}, self.manifest.graphs[role]
+        feed = {
+            port.name: controls[port.name]
+            if port.name in controls
+            else padded([item.arrays[port.name] for item in items])
+            for port in graph.inputs
+        }
+        divided = {port.name for port in graph.inputs if port.axes[:1] == ("batch",)}
+        at_once = self._items_at_once(items)
+        found: dict[str, list[Array]] = {port.name: [] for port in graph.outputs}
+        for first in range(0, len(items), at_once):
+            part = slice(first, first + at_once)
+            out = self.sessions[role].run({name: one[part] if name in divided else one for name, one in feed.items()})
+            for name, rows in out.items():
+                found[name].extend(rows)
+        return found
+
+    def _items_at_once(self, items: Sequence[ModelInput]) -> int:
+        """Return how many items of a batch run together: all, or on a CPU as many as its caches serve well."""
+        if self._device != "cpu" or self.manifest.width is None:
+            return len(items)
+        tokens = max(sum(item.lengths.get(axis, 0) for axis in ("image", "source", "target")) for item in items)
+        at_once = PART_STATE_BYTES * (self.settings.threads or share_of_cores(self.settings))
+        return max(1, at_once // (FLOAT_BYTES * tokens * self.manifest.width))
 
 
 def open_inputs(artifact: Artifact) -> ImageInputs | TextInputs:

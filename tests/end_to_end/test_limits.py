@@ -23,7 +23,7 @@ TIGHT = {
     "max_header_bytes": 4000, "max_body_bytes": 300_000, "max_text_bytes": 50_000, "max_image_bytes": 200_000,
     "max_body_pieces": 100, "body_seconds": 1.5, "write_seconds": 1, "queue_body_bytes": 1_000_000, "max_inputs": 3,
     "max_beams": 2, "max_answer_bytes": 1_000_000, "max_image_pixels": 16_000_000, "queue_pixels": 40_000_000,
-    "queue_tokens": 400,
+    "queue_tokens": 400, "run_bytes": 5_000_000,
 }  # fmt: skip
 """Settings of the service that most lines are tried on: each limit is low, so that little passes it."""
 KEYS = {"predict": "p" * 43, "other": "o" * 43, "metrics": "m" * 43}
@@ -430,6 +430,17 @@ def _(client):
     answer = client.post(f"/v1/models/digits/attention?method=raw&{whole}", **form(*[(FILE, SEVEN)] * 3))
     assert answer.status_code == 413
     assert "at most 1000000" in answer.text
+
+
+@line("attention of a long input, whose maps and gradients take gigabytes to compute")
+def _(client):
+    answer = client.post("/v1/models/digits/attention?method=relevance", **form((FILE, SEVEN)))
+    assert answer.status_code == 200
+    answer = client.post(
+        "/v1/models/dates/attention", json={"inputs": "1 May 2021 " * 8, "attention": {"method": "relevance"}}
+    )
+    assert answer.status_code == 413
+    assert answer.json()["detail"].startswith(f"attention: at most {TIGHT['run_bytes']} bytes of memory for one input")
 
 
 @line("more requests than the device can serve")
