@@ -47,8 +47,9 @@ class Predictor(ServedModel):
         """Make the lanes of predictions, attention and gradient methods."""
         super().start(device, backlog, metrics, tracer)
         self.prediction_lane = Lane(
-            f"{self.manifest.name}/predict", device, self._run_predictions, self.settings.batch_tokens,
-            self.prediction_budget, metrics, self.sessions["predict"].stop, tracer,
+            f"{self.manifest.name}/predict", device, self._run_predictions,
+            self.batch_limit(self.settings.batch_tokens), self.prediction_budget, metrics,
+            self.sessions["predict"].stop, tracer,
         )  # fmt: skip
         self.lanes.append(self.prediction_lane)
 

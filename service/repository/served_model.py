@@ -133,7 +133,7 @@ class ServedModel:
             budget.backlog = backlog
         limit, name = self.settings.batch_map_bytes, self.manifest.name
         self.attention_lane = Lane(
-            f"{name}/attention", device, self._run_attention, limit, self.attention_budget, metrics,
+            f"{name}/attention", device, self._run_attention, self.batch_limit(limit), self.attention_budget, metrics,
             self.sessions["attention"].stop, tracer,
         )  # fmt: skip
         self.gradient_lanes = {
@@ -144,6 +144,13 @@ class ServedModel:
             for method in self.gradient_methods
         }  # fmt: skip
         self.lanes = [self.attention_lane, *self.gradient_lanes.values()]
+
+    def batch_limit(self, limit: int) -> int:
+        """Return the limit in size of a batch of the graphs in 8 bits, given that of others.
+
+        It is 1 where a scale is of a whole input, so that each runs alone: another input would change its scales.
+        """
+        return 1 if self.manifest.scales == "input" else limit
 
     def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """Return the coroutine functions that serve the lanes until they are cancelled."""
