@@ -149,7 +149,8 @@ def _read_inputs(source: Source, samples: Path | None, calibrate: Path | None) -
     if source.generation:
         raise CheckpointError(f"--calibrate: must be of a task that one pass answers, given {source.task}")
     given = read_samples(source, calibrate, "--calibrate")
-    return (given, compared) if compared else (given[::2], given[1::2] or given)
+    calibration, compared = (given, compared) if compared else (given[::2], given[1::2] or given)
+    return calibration + draw_samples(source), compared  # noise widens the ranges, so that what is unusual is not cut
 
 
 def _scales_at_run_time(source: Source) -> Scales:

@@ -73,7 +73,6 @@ TESTED_ELSEWHERE = {
     "service/options.py": "tests/service/explanations/test_query.py",
     "service/repository/generator.py": "tests/service/generation/test_decode_loop.py",
     "service/repository/predictor.py": "tests/end_to_end/test_http_interface.py",
-    "service/repository/served_model.py": "tests/end_to_end/test_http_interface.py",
     "service/repository/tasks.py": "tests/service/api/test_page.py",
     "service/runtime/runtime_errors.py": "tests/service/runtime/test_session.py",
     "service/runtime/threads.py": "tests/service/runtime/test_session.py",
