@@ -88,7 +88,7 @@ def export(
     source = dataclasses.replace(source, made_by={**source.made_by, "opset": opset})
     calibration, compared = _read_inputs(source, samples, calibrate)
     if precision == "int8":
-        source = dataclasses.replace(source, scales="fixed" if calibration else _scales_at_run_time(source))
+        source = dataclasses.replace(source, scales="fixed" if calibration else scales_at_run_time(source))
     reasons: dict[Method, str] = {}
     if precision == "int8" and explain_in_float:
         source = dataclasses.replace(source, explained="fp32")
@@ -153,7 +153,7 @@ def _read_inputs(source: Source, samples: Path | None, calibrate: Path | None) -
     return calibration + draw_samples(source), compared  # noise widens the ranges, so that what is unusual is not cut
 
 
-def _scales_at_run_time(source: Source) -> Scales:
+def scales_at_run_time(source: Source) -> Scales:
     """Return what a scale is of where it is computed at run time: whichever is quicker in batches."""
     alone = source.image and not source.generation and source.attention[0].length >= INPUT_SCALE_TOKENS
     return "input" if alone else "row"
