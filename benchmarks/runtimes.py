@@ -289,8 +289,8 @@ def plot(folder):
         labels = list(dict.fromkeys(key.split(" ", 1)[1] for key in found))
         for offset, batch in enumerate(BATCHES):
             rates = [1000 * batch / found.get(f"{batch} {label}", np.inf) for label in labels]
-            axis.barh(np.arange(len(labels)) + 0.4 * offset, rates, 0.4, label=f"batch {batch}")
-        axis.set_yticks(np.arange(len(labels)) + 0.2, labels)
+            axis.barh(np.arange(len(labels)) + 0.27 * offset, rates, 0.27, label=f"batch {batch}")
+        axis.set_yticks(np.arange(len(labels)) + 0.27, labels)
         axis.invert_yaxis()
         axis.set(xlabel="inputs a second", title=name)
         axis.grid(alpha=0.3, axis="x")
