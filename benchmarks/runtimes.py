@@ -1,8 +1,10 @@
 """What a prediction costs beside other runtimes, at the shapes of known models: `python -m benchmarks.runtimes`.
 
-ViT-B/16, DeiT-S and BERT-base (128 tokens) with random weights whose attention is not flat. Runtimes alternate, a block
-of three runs each a round, the first of which warms up; the others wait meanwhile. PyTorch runs what transformers
-makes of the same checkpoint, with its fused attention; OpenVINO reads our graph of predictions.
+ViT-B/16, DeiT-S, BERT-base and MiniLM's shape (128 tokens) with random weights whose attention is not flat. Runtimes
+alternate, a block of three runs each a round, the first of which warms up; the others wait meanwhile. PyTorch runs what
+transformers makes of the same checkpoint, with its fused attention; OpenVINO and onnxruntime's own dynamic quantization
+read our graph of predictions. Our artifacts in 8 bits have scales at run time (`int8`), or fixed on other inputs of the
+same sort (`calibrated int8`), which OpenVINO's provider of onnxruntime runs too. They are not verified.
 
 What is made (checkpoints, artifacts) goes to `--folder`, and what lies there is not made again.
 """
@@ -16,28 +18,29 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
+import onnxruntime
 import skimage
 import torch
 import transformers
+from onnxruntime.quantization import quantize_dynamic
 from tokenizers import Tokenizer, models, processors
 
 from benchmarks.attention import seconds
 from benchmarks.peers import ROOT, Peer, log, python
 from benchmarks.service import heading
 from contract.artifact import read_artifact
-from contract.manifest import GradientMethod
 from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
 from export.checkpoints.family import ExportOptions
-from export.pipeline import export
+from export.pack import GraphWriter, write_manifest
+from export.pipeline import scales_at_run_time, write_graphs
 from service.runtime.session import Session, choose_device
 from service.settings import Settings
 
-BATCHES = (1, 8)
-INPUTS, CALIBRATION = 16, 32
+BATCHES = (1, 8, 32)
+INPUTS, CALIBRATION = 32, 32
 TOKENS = 128
 PHOTOGRAPHS = ("astronaut", "chelsea", "coffee", "rocket", "hubble_deep_field", "retina")
 BLOCK = 3
@@ -58,8 +61,16 @@ MODELS = {
         transformers.BertForSequenceClassification,
         transformers.BertConfig(num_labels=1000, max_position_embeddings=2048),
     ),
+    "minilm-l6": lambda: (
+        transformers.BertForSequenceClassification,
+        transformers.BertConfig(
+            num_labels=1000, hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536
+        ),
+    ),
 }
+TEXTS = ("bert-base", "minilm-l6")
 """BERT has as many classes as the others, so that to agree means as much, and positions for long texts."""
+PRECISIONS = ("fp32", "int8", "calibrated int8")
 
 
 def special_tokens_only():
@@ -86,7 +97,7 @@ def checkpoint(name, folder):
             if parameter.ndim == 2:
                 parameter.normal_(std=1.5 / parameter.shape[1] ** 0.5)
         model.save_pretrained(folder)
-    if name == "bert-base":
+    if name in TEXTS:
         special_tokens_only().save(str(folder / "tokenizer.json"))
         return
     preprocessor = {
@@ -101,7 +112,7 @@ def checkpoint(name, folder):
 def inputs(name):
     """Draw what is predicted, and other inputs to calibrate with: parts of photographs, or random tokens."""
     random, count = np.random.default_rng(0), INPUTS + CALIBRATION
-    if name == "bert-base":
+    if name in TEXTS:
         source = random.integers(0, 30522, (count, TOKENS))
         drawn = {"source": source, "source_visible": np.ones_like(source, bool), "source_types": np.zeros_like(source)}
     else:
@@ -126,51 +137,100 @@ def prepare(name, folder):
 
 
 def artifacts(name, folder):
-    """Make our artifacts of a folder's checkpoint, unless they are there: without what takes long to make or verify."""
-    for precision in ("fp32", "int8"):
-        if not (folder / precision).exists():
-            log(f"{name}: artifact, {precision}")
-            with contextlib.redirect_stdout(sys.stderr):
-                opened = open_checkpoint(str(folder / "checkpoint"), None)
-                wish = ExportOptions(name, None, None, ())
-                source = FAMILIES[opened.config["model_type"]].source(opened, wish)
-                quick = dataclasses.replace(source, verified_longest=None)
-                export(quick, "1", folder / precision, precision, without=get_args(GradientMethod))
+    """Make our artifacts of a folder's checkpoint, unless they are there: the graphs of predictions, unverified."""
+    for precision in PRECISIONS:
+        if (target := folder / precision / name / "1").exists():
+            continue
+        log(f"{name}: artifact, {precision}")
+        with contextlib.redirect_stdout(sys.stderr):
+            opened = open_checkpoint(str(folder / "checkpoint"), None)
+            source = FAMILIES[opened.config["model_type"]].source(opened, ExportOptions(name, None, None, ()))
+            samples = calibration(source, folder) if precision == "calibrated int8" else []
+            scales = None if precision == "fp32" else "fixed" if samples else scales_at_run_time(source)
+            source = dataclasses.replace(source, plans=(source.plan("predict"),), scales=scales)
+            target.mkdir(parents=True)
+            own = precision.removeprefix("calibrated ")
+            with GraphWriter(target) as graphs:
+                write_graphs(source, graphs, own, calibration=samples)
+            if source.tokenizer:
+                (target / "tokenizer.json").write_text(source.tokenizer)
+            write_manifest(source, "1", own, {}, {}, target)
+
+
+def calibration(source, folder):
+    """Return the inputs to calibrate with, each a batch of one."""
+    found = {key.removeprefix("calibration."): torch.from_numpy(array)
+             for key, array in np.load(folder / "inputs.npz").items() if key.startswith("calib")}  # fmt: skip
+    return [[found[port.name][at : at + 1] for port in source.base.inputs] for at in range(CALIBRATION)]
+
+
+def dynamic(folder, name):
+    """Return the path of what onnxruntime's own quantization makes of our graph of predictions."""
+    path = folder / "onnxruntime.int8.onnx"
+    if not path.exists():
+        log(f"{name}: onnxruntime, int8")
+        with contextlib.redirect_stdout(sys.stderr):
+            quantize_dynamic(folder / "fp32" / name / "1/predict.onnx", path, per_channel=True)
+    return path
 
 
 class Ours:
     """Our graph of predictions, in a session as the service has it."""
 
     def __init__(self, folder, name, precision):
-        self._session = Session(
-            read_artifact(folder / precision / name / "1"), "predict", choose_device("cpu"), Settings()
-        )
+        artifact = read_artifact(folder / precision / name / "1")
+        self._session = Session(artifact, "predict", choose_device("cpu"), Settings())
         given = np.load(folder / "inputs.npz")
-        self._feed = {key: array for key, array in given.items() if not key.startswith("calib")}
+        self._feed = {port.name: given[port.name] for port in self._session.graph.inputs}
+        self._alone = artifact.manifest.scales == "input"
         self.about = {}
 
     def ask(self, batch=None, runs=0):
         """Answer as the others do."""
         if batch:
-            part = {key: array[:batch] for key, array in self._feed.items()}
-            return {"seconds": [seconds(lambda: self._session.run(part)) for _ in range(runs)]}
-        parts = [{key: array[at : at + 8] for key, array in self._feed.items()} for at in range(0, INPUTS, 8)]
-        return {"logits": np.concatenate([self._session.run(part)["logits"] for part in parts])}
+            return {"seconds": [seconds(lambda: self._run(0, batch)) for _ in range(runs)]}
+        return {"logits": np.concatenate([self._run(at, at + 8) for at in range(0, INPUTS, 8)])}
+
+    def _run(self, start, end):
+        """Return the logits of some inputs, which run one after the other where the service runs them so."""
+        step = 1 if self._alone else end - start
+        parts = [{key: array[at : at + step] for key, array in self._feed.items()} for at in range(start, end, step)]
+        return np.concatenate([self._session.run(part)["logits"] for part in parts])
 
     def close(self):
         """Nothing is to be ended."""
 
 
-def runtimes(name, folder, openvino, compiled):
+class Dynamic(Ours):
+    """What onnxruntime's own quantization makes of our graph of predictions."""
+
+    def __init__(self, folder, name):
+        options = onnxruntime.SessionOptions()
+        options.add_session_config_entry("session.force_spinning_stop", "1")
+        self._own = onnxruntime.InferenceSession(dynamic(folder, name), options)
+        given = np.load(folder / "inputs.npz")
+        self._feed = {port.name: given[port.name] for port in self._own.get_inputs()}
+        self.about = {}
+
+    def _run(self, start, end):
+        return self._own.run(None, {key: array[start:end] for key, array in self._feed.items()})[0]
+
+
+def runtimes(name, folder, openvino, provider, compiled):
     """Start every runtime; return them by label."""
     own, kind = folder / name, MODELS[name]()[0].__name__
-    found = {f"ours {precision}": Ours(own, name, precision) for precision in ("fp32", "int8")}
+    found = {f"ours {precision}": Ours(own, name, precision) for precision in PRECISIONS}
+    found["onnxruntime dynamic int8"] = Dynamic(own, name)
     ways = [("eager", "fp32"), ("eager", "bf16")] + [("compiled", "fp32"), ("compiled", "bf16")] * compiled
     for way, precision in ways:
         log(f"{name}: torch, {way}, {precision}")
         found[f"torch {way} {precision}"] = Peer(
             sys.executable, "torch_run.py", own / "checkpoint", kind, precision, way, own / "inputs.npz"
         )
+    log(f"{name}: ours, calibrated int8, OpenVINO's provider")
+    graph = own / "calibrated int8" / name / "1/predict.onnx"
+    script = "openvino_provider_run.py"
+    found["ours calibrated int8, OpenVINO"] = Peer(provider, script, graph, own / "inputs.npz")
     graph = own / "fp32" / name / "1/predict.onnx"
     for precision in ("fp32", "bf16", "int8"):
         log(f"{name}: OpenVINO, {precision}")
@@ -208,11 +268,14 @@ def compare(name, found, batches, rounds):
                     taken[label].append(1000 * statistics.median(block[1:]))
         for label, own in taken.items():
             median, low, high = middle(own)
-            ratio, *_ = middle([one / our for one, our in zip(own, taken["ours fp32"], strict=True)])
+            of_floats, of_openvino = (
+                f"{middle([one / other for one, other in zip(own, taken[base], strict=True)])[0]:.2f}x"
+                for base in ("ours fp32", "OpenVINO int8")
+            )
             cosine, same = alike[label]
             print(
-                f"| {name} | {batch} | {label} | {median:.1f} | {low:.1f} to {high:.1f} | {ratio:.2f}x "
-                f"| {cosine:.4f} | {same} of {INPUTS} ({distinct} distinct) |",
+                f"| {name} | {batch} | {label} | {median:.1f} | {low:.1f} to {high:.1f} "
+                f"| {of_floats} | {of_openvino} | {cosine:.4f} | {same} of {INPUTS} ({distinct} distinct) |",
                 flush=True,
             )
             medians[f"{batch} {label}"] = median
@@ -229,8 +292,8 @@ def plot(folder):
         labels = list(dict.fromkeys(key.split(" ", 1)[1] for key in found))
         for offset, batch in enumerate(BATCHES):
             rates = [1000 * batch / found.get(f"{batch} {label}", np.inf) for label in labels]
-            axis.barh(np.arange(len(labels)) + 0.4 * offset, rates, 0.4, label=f"batch {batch}")
-        axis.set_yticks(np.arange(len(labels)) + 0.2, labels)
+            axis.barh(np.arange(len(labels)) + 0.27 * offset, rates, 0.27, label=f"batch {batch}")
+        axis.set_yticks(np.arange(len(labels)) + 0.27, labels)
         axis.invert_yaxis()
         axis.set(xlabel="inputs a second", title=name)
         axis.grid(alpha=0.3, axis="x")
@@ -263,6 +326,7 @@ def main():
     arguments = parser.parse_args()
     rounds = 3 if arguments.quick else arguments.rounds
     openvino = python("openvino", "openvino", "nncf")
+    provider = python("openvino-provider", "onnxruntime-openvino", "numpy")
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     with contextlib.ExitStack() as stack:
@@ -274,13 +338,16 @@ def main():
         print(heading(command("runtimes")))
         first = True
         for name in arguments.models:
-            found = runtimes(name, folder, openvino, arguments.compile)
+            found = runtimes(name, folder, openvino, provider, arguments.compile)
             if first:
                 versions = dict.fromkeys(one.about["version"] for one in found.values() if "version" in one.about)
                 print("; ".join(versions), end=f"; {rounds} alternating rounds of {BLOCK} runs, the first warms up. ")
                 print("The rest of OpenVINO's int8 computes in", found["OpenVINO int8"].about["rest"], end=".\n\n")
-                print("| model | batch | runtime | median ms | middle half | of ours fp32 | cosine | same class |")
-                print("|---|---|---|---|---|---|---|---|")
+                print(
+                    "| model | batch | runtime | median ms | middle half | of ours fp32 | of OpenVINO int8 | cosine "
+                    "| same class |"
+                )
+                print("|---|---|---|---|---|---|---|---|---|")
                 first = False
             keep = folder / name / "milliseconds.json"
             known = json.loads(keep.read_text()) if keep.exists() else {}

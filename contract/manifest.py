@@ -16,6 +16,7 @@ Task = Literal[
 ]
 Role = Literal["predict", "attention", "relevance", "libra", "integrated", "encode", "decode"]
 KindName = Literal["encoder", "decoder", "cross"]
+Scales = Literal["row", "input", "fixed"]
 Scores = Literal["softmax", "sigmoid", "identity"]
 Method = Literal["raw", "rollout", "norm", "relevance", "libra", "integrated"]
 GradientMethod = Literal["relevance", "libra", "integrated"]
@@ -228,6 +229,11 @@ class Manifest(Part):
     family: str
     task: Task
     precision: Literal["fp32", "fp16", "bf16", "int8"]
+    scales: Scales | None = Field(
+        None,
+        description="of int8, what a scale is of: a token, a whole input (which then runs alone), or fixed at export; "
+        "encode and decode have those of tokens; null is that of tokens too",
+    )
     graphs: dict[Role, Graph]
     files: tuple[File, ...] = Field(description="everything else in the folder: weights, tokenizer")
     image: ImageRule | None = None

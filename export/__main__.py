@@ -47,7 +47,7 @@ def main() -> int:
                 source = _with_fast_jpeg(source)
             export(
                 source, arguments.version, arguments.to, arguments.precision, arguments.opset,
-                samples=arguments.samples, force=arguments.force, without=without,
+                samples=arguments.samples, calibrate=arguments.calibrate, force=arguments.force, without=without,
                 explain_in_float=bool(arguments.explain),
             )  # fmt: skip
     except KeyboardInterrupt:
@@ -102,8 +102,9 @@ def _arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     if not arguments.names and not arguments.list:
         parser.error(f"NAME: one or more, such as {', '.join(SOURCES)} or a checkpoint's folder")
-    if (arguments.samples or arguments.force or arguments.explain) and arguments.precision != "int8":
-        parser.error("--samples, --force and --explain: are for --precision int8")
+    for_int8 = (arguments.samples, arguments.calibrate, arguments.force, arguments.explain)
+    if any(for_int8) and arguments.precision != "int8":
+        parser.error("--samples, --calibrate, --force and --explain: are for --precision int8")
     if arguments.methods is not None and arguments.without:
         parser.error("--methods and --without: give one of them, since each says which methods an artifact has")
     if arguments.name and len(arguments.names) > 1:
@@ -128,6 +129,13 @@ def _add_graph_options(parser: argparse.ArgumentParser) -> None:
         "--samples",
         type=Path,
         help="a folder of images, or a file with one text per line, on which int8 is compared (default: random inputs)",
+    )
+    parser.add_argument(
+        "--calibrate",
+        type=Path,
+        help="with int8: a folder of images, or a file with one text per line, on which scales are chosen, which are "
+        "then fixed; every second one is kept for the comparison, unless --samples gives others (default: scales are "
+        "computed at run time)",
     )
     parser.add_argument(
         "--explain",

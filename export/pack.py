@@ -100,6 +100,7 @@ def write_manifest(
         family=source.family,
         task=source.task,
         precision=precision,
+        scales=(source.scales or "row") if precision == "int8" else None,
         graphs=graphs,
         files=tuple(describe(path) for path in sorted(folder.iterdir()) if path.name not in listed),
         image=source.image,

@@ -5,20 +5,21 @@ import dataclasses
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import TypeAlias, cast
 
 import onnx
 import onnxruntime as ort
-from torch import nn
+from torch import Tensor, nn
 
-from contract.manifest import GradientMethod, Method, Role
+from contract.manifest import GradientMethod, Method, Role, Scales
 from export.checks.int8_loss import MAX_LOSSES, check_losses, draw_samples, measure_losses, read_samples
 from export.checks.verify import FACTOR, verify
 from export.errors import CheckpointError, ExportError, MethodError
 from export.graphs.attention_maps import attention_graph
 from export.graphs.bfloat16 import to_float32, with_casts_for_missing_kernels
+from export.graphs.calibration import measure_ranges
 from export.graphs.cleanup import clean, extract
 from export.graphs.float16 import in_half_precision
 from export.graphs.fusion import FUSION_OPSET, fuse_attention
@@ -47,6 +48,9 @@ BF16_NOT_VERIFIED = (
     "not verified: rounding of what bf16 computes, which no CPU does here; graphs ran in fp32, weights in bf16"
 )
 
+INPUT_SCALE_TOKENS = 128
+"""The tokens from which images run alone in 8 bits, with one scale for each. Fewer are quicker in batches, by row."""
+
 NO_GRADIENT = "8-bit weights have no gradient; with --explain float it is exported in fp32"
 
 GRADIENT_GRAPHS: Mapping[GradientMethod, Callable[[onnx.ModelProto, Plan, Traced], onnx.ModelProto]] = {
@@ -54,6 +58,9 @@ GRADIENT_GRAPHS: Mapping[GradientMethod, Callable[[onnx.ModelProto, Plan, Traced
     "libra": libra_graph,
     "integrated": integrated_graph,
 }
+
+Inputs: TypeAlias = Sequence[Sequence[Tensor]]
+"""Batches of one, each a tensor per input of the base graph."""
 
 
 def export(
@@ -64,6 +71,7 @@ def export(
     opset: int = DEFAULT_OPSET,
     *,
     samples: Path | None = None,
+    calibrate: Path | None = None,
     force: bool = False,
     without: Collection[Method] = (),
     explain_in_float: bool = False,
@@ -74,10 +82,14 @@ def export(
     left out. A method that fails is left out too, if an artifact can be made without it; then everything is made again.
     The manifest's `verified` says why. In 8 bits, the methods that need gradients are left out, or with
     `explain_in_float` their graphs are made of the same weights in single floats. The losses of 8 bits are measured on
-    `samples`, by default on random inputs, and must be within their bounds unless `force` is set. Raises ExportError if
-    another check fails, CheckpointError if the disk or the samples will not do.
+    `samples`, by default on random inputs, and must be within their bounds unless `force` is set. With `calibrate`,
+    scales are fixed from the inputs of that path, of which every second one is kept as a sample if none are given.
+    Raises ExportError if another check fails, CheckpointError if the disk or the samples will not do.
     """
     source = dataclasses.replace(source, made_by={**source.made_by, "opset": opset})
+    calibration, compared = _read_inputs(source, samples, calibrate)
+    if precision == "int8":
+        source = dataclasses.replace(source, scales="fixed" if calibration else scales_at_run_time(source))
     reasons: dict[Method, str] = {}
     if precision == "int8" and explain_in_float:
         source = dataclasses.replace(source, explained="fp32")
@@ -89,7 +101,8 @@ def export(
         source = source.without(method)
     while True:
         try:
-            return _make(source, root / source.name / version, precision, opset, left_out, samples, force=force)
+            target = root / source.name / version
+            return _make(source, target, precision, opset, left_out, calibration, compared, force=force)
         except MethodError as error:
             if error.method in left_out:
                 raise
@@ -103,7 +116,8 @@ def _make(
     precision: Precision,
     opset: int,
     left_out: Mapping[Method, str],
-    samples: Path | None,
+    calibration: Inputs,
+    samples: Inputs,
     *,
     force: bool,
 ) -> Path:
@@ -115,7 +129,7 @@ def _make(
         folder.mkdir()
         _check_disk_space(source, precision, folder)
         with GraphWriter(folder) as graphs:
-            write_graphs(source, graphs, precision, opset)
+            write_graphs(source, graphs, precision, opset, calibration)
             _write_tokenizers(source, folder)
             say(f"  weights   {graphs.written / 1e6:.2f} MB, {graphs.shared / 1e6:.2f} MB shared by graphs")
         worst = _verify(source, folder, precision)
@@ -130,15 +144,38 @@ def _make(
     return target
 
 
+def _read_inputs(source: Source, samples: Path | None, calibrate: Path | None) -> tuple[Inputs, Inputs]:
+    """Return the inputs that scales are fixed on, and those that 8 bits are compared on; none where none are given."""
+    compared = read_samples(source, samples, "--samples") if samples else []
+    if calibrate is None:
+        return [], compared
+    if source.generation:
+        raise CheckpointError(f"--calibrate: must be of a task that one pass answers, given {source.task}")
+    given = read_samples(source, calibrate, "--calibrate")
+    calibration, compared = (given, compared) if compared else (given[::2], given[1::2] or given)
+    return calibration + draw_samples(source), compared  # noise widens the ranges, so that what is unusual is not cut
+
+
+def scales_at_run_time(source: Source) -> Scales:
+    """Return what a scale is of where it is computed at run time: whichever is quicker in batches."""
+    alone = source.image and not source.generation and source.attention[0].length >= INPUT_SCALE_TOKENS
+    return "input" if alone else "row"
+
+
 def write_graphs(
-    source: Source, graphs: GraphWriter, precision: Precision = "fp32", opset: int = DEFAULT_OPSET
+    source: Source,
+    graphs: GraphWriter,
+    precision: Precision = "fp32",
+    opset: int = DEFAULT_OPSET,
+    calibration: Inputs = (),
 ) -> None:
     """Trace the base graph of a source, in each of its precisions, and write the graph of each of its roles."""
     bases: dict[Precision, onnx.ModelProto] = {}
     for plan in source.plans:
         own = source.precision_of(plan.role, precision)
         if own not in bases:
-            base = _trace_graph(source.base, source, own, opset, f"base in {own}" if bases else "base")
+            name = f"base in {own}" if bases else "base"
+            base = _trace_graph(source.base, source, own, opset, name, source.scales or "row", calibration)
             graphs.store(base)
             # a message of protobuf frees nothing of what it held before it ends itself
             bases[own] = onnx.ModelProto.FromString(base.SerializeToString())
@@ -178,15 +215,26 @@ def _gradient_graph(base: onnx.ModelProto, plan: Plan, source: Source) -> onnx.M
         raise MethodError(method, str(error)) from error
 
 
-def _trace_graph(plan: Plan, source: Source, precision: Precision, opset: int, name: str) -> onnx.ModelProto:
-    """Trace the definition of a plan in its precision."""
+def _trace_graph(
+    plan: Plan,
+    source: Source,
+    precision: Precision,
+    opset: int,
+    name: str,
+    scales: Scales = "row",
+    calibration: Inputs = (),
+) -> onnx.ModelProto:
+    """Trace the definition of a plan in its precision. Of 8 bits, with these scales, fixed on inputs of the plan."""
     lowered = in_half_precision(plan, precision)
     with timed_step(f"  trace     {name}") as details:
         graph = clean(trace(lowered, source.traced_at, opset), lowered)
         details.append(f"{len(graph.graph.node):>5} nodes, {plan.attentions} attentions")
     if precision == "int8":
-        with timed_step(f"  quantize  {name}"):
-            graph = quantize(graph)
+        with timed_step(f"  quantize  {name}") as details:
+            names = [port.name for port in plan.inputs]
+            given = [{name: one.numpy() for name, one in zip(names, tensors, strict=True)} for tensors in calibration]
+            graph = quantize(graph, scales, measure_ranges(graph, given) if scales == "fixed" else None)
+            details.append(f"scales: {scales}" + (f", of {len(given)} inputs" if given else ""))
     return graph
 
 
@@ -240,16 +288,16 @@ def _runnable_on_cpu(folder: Path, precision: Precision) -> Iterator[Path]:
         yield Path(temporary)
 
 
-def _check_int8_losses(source: Source, folder: Path, samples: Path | None, *, force: bool) -> dict[str, float]:
+def _check_int8_losses(source: Source, folder: Path, samples: Inputs, *, force: bool) -> dict[str, float]:
     """Return the losses of an artifact in 8 bits, for its manifest. Raises ExportError if one is over its bound."""
-    inputs = read_samples(source, samples) if samples else draw_samples(source)
+    inputs = samples or draw_samples(source)
     with timed_step("  compare") as details:
         losses = measure_losses(source, lambda role: _open_session(folder, role), inputs)
         details.append(f"{len(inputs)} inputs {'given' if samples else 'drawn at random'}, with full precision")
     for what, value in losses.items():
         say(f"            {what:<36} {value:.2e}, at most {MAX_LOSSES[what]:g}")
     if not force:
-        check_losses(losses, real=samples is not None)
+        check_losses(losses, real=bool(samples))
     where = "samples" if samples else "drawn inputs"
     return {f"int8, {len(inputs)} {where}: {what}": value for what, value in losses.items()}
 

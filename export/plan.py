@@ -21,6 +21,7 @@ from contract.manifest import (
     Port,
     Recommendation,
     Role,
+    Scales,
     Scores,
     Task,
     TextRule,
@@ -155,6 +156,8 @@ class Source:
     generation: Generation | None = None
     tokenizer: str | None = None
     """The content of `tokenizer.json`."""
+    scales: Scales | None = None
+    """Of 8 bits, what a scale is of in the graphs that answer in one pass; None is that of tokens."""
     explained: Literal["fp32"] | None = None
     """The precision of the graphs that explain a score, if it is not that of the artifact."""
     best: Recommendation | None = None

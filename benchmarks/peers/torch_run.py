@@ -39,7 +39,10 @@ def main(checkpoint, kind, precision, way, inputs):
                     seconds.append(time.perf_counter() - start)
                 print(json.dumps({"seconds": seconds}), flush=True)
             else:
-                parts = [{name: array[at : at + 8] for name, array in feed.items()} for at in (0, 8)]
+                parts = [
+                    {name: array[at : at + 8] for name, array in feed.items()}
+                    for at in range(0, len(next(iter(feed.values()))), 8)
+                ]
                 logits = torch.cat([run(**part).logits.float() for part in parts])
                 print(json.dumps({"logits": logits.tolist()}), flush=True)
 

@@ -33,14 +33,14 @@ def draw_samples(source: Source) -> list[list[Tensor]]:
     return [source.base.example(sizes, INPUT_SEEDS[-1] + 1 + index) for index in range(DRAWN_SAMPLES)]
 
 
-def read_samples(source: Source, path: Path) -> list[list[Tensor]]:
+def read_samples(source: Source, path: Path, option: str = "--samples") -> list[list[Tensor]]:
     """Read inputs: the images of a folder, resized to the model's size, or the lines of a text file.
 
-    Targets of a sequence model are random. Raises CheckpointError if no input can be read.
+    Targets of a sequence model are random. Raises CheckpointError, which names the option, if no input can be read.
     """
     given = _images(source.image, path) if source.image else _texts(source, path)
     if not given:
-        raise CheckpointError(f"--samples: must be {'a folder of images' if source.image else 'a file of texts'}, "
+        raise CheckpointError(f"{option}: must be {'a folder of images' if source.image else 'a file of texts'}, "
                               "given one that holds none")  # fmt: skip
     names = [port.name for port in source.base.inputs]
     inputs = []

@@ -113,6 +113,7 @@ def describe(served: ServedModel) -> dict[str, object]:
         "state": "ready" if served.ready else "warming up",
         "provider": session.provider,
         "precision": manifest.precision,
+        "scales": manifest.scales,
         "endpoints": list(served.endpoints),
         "inputs": _inputs(served),
         "labels": list(manifest.labels) if len(manifest.labels) <= 100 else len(manifest.labels),

@@ -30,7 +30,6 @@ from service.repository.gradient_jobs import Found, GradientJob, split, stacked
 from service.repository.graph_controls import GraphControls, controls_of, read_diagnostics, read_maps
 from service.runtime.device import Device
 from service.runtime.session import open_sessions
-from service.runtime.threads import share_of_cores
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import Tracer
@@ -313,7 +312,7 @@ class ServedModel:
             for port in graph.inputs
         }
         divided = {port.name for port in graph.inputs if port.axes[:1] == ("batch",)}
-        at_once = self._items_at_once(items)
+        at_once = self._items_at_once(role, items)
         found: dict[str, list[Array]] = {port.name: [] for port in graph.outputs}
         for first in range(0, len(items), at_once):
             part = slice(first, first + at_once)
@@ -322,12 +321,17 @@ class ServedModel:
                 found[name].extend(rows)
         return found
 
-    def _items_at_once(self, items: Sequence[ModelInput]) -> int:
-        """Return how many items of a batch run together: all, or on a CPU as many as its caches serve well."""
+    def _items_at_once(self, role: Role, items: Sequence[ModelInput]) -> int:
+        """Return how many items of a batch run together: all, or on a CPU as many as its caches serve well.
+
+        It is one where a scale of 8 bits is of a whole input: another input would change it.
+        """
+        if self.manifest.scales == "input":
+            return 1
         if self._device != "cpu" or self.manifest.width is None:
             return len(items)
         tokens = max(sum(item.lengths.get(axis, 0) for axis in ("image", "source", "target")) for item in items)
-        at_once = PART_STATE_BYTES * (self.settings.threads or share_of_cores(self.settings))
+        at_once = PART_STATE_BYTES * self.sessions[role].cores
         return max(1, at_once // (FLOAT_BYTES * tokens * self.manifest.width))
 
 

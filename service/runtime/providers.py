@@ -15,13 +15,18 @@ PROVIDERS: Mapping[str, str] = {
 }
 INSTALL_EXTRAS: Mapping[str, str] = {"cuda": "gpu", "openvino": "openvino", "tensorrt": "gpu and the package tensorrt"}
 PRECISIONS: Mapping[str, tuple[str, ...]] = {
-    "cpu": ("fp32", "fp16", "int8"),
+    "cpu": ("fp32", "fp16", "int8", "calibrated int8"),
     "cuda": ("fp32", "fp16", "bf16"),
-    "openvino": ("fp32",),
+    "openvino": ("fp32", "calibrated int8"),
     "tensorrt": ("fp32", "fp16", "bf16"),
 }
-"""The precisions that each device runs. A GPU has no kernels for our int8 graphs, and a CPU has none for bfloat16: a
-graph would be split into many small parts."""
+"""The precisions that each device runs, by `precision_of`. A GPU has no kernels for our int8 graphs, and a CPU has none
+for bfloat16: a graph would be split into many small parts. OpenVINO has kernels for scales that are fixed."""
+
+
+def precision_of(manifest: Manifest) -> str:
+    """Return the precision of an artifact, as PRECISIONS names it."""
+    return f"calibrated {manifest.precision}" if manifest.scales == "fixed" else manifest.precision
 
 
 def device_of(wanted: str, role: Role, manifest: Manifest) -> str:
@@ -59,7 +64,7 @@ def options(
     """Return the providers of a session and their options. The first provider must be available."""
     if device == "cpu":
         return [(PROVIDERS[device], {})]
-    if device == "openvino":  # it computes in bfloat16 if the processor can
+    if device == "openvino":  # it computes floats in bfloat16 if the processor can
         hints = {"INFERENCE_PRECISION_HINT": "bf16", "INFERENCE_NUM_THREADS": threads}
         return [(PROVIDERS[device], {"device_type": "CPU", "load_config": json.dumps({"CPU": hints})})]
     cuda = {

@@ -27,6 +27,7 @@ from service.runtime.providers import (
     device_of,
     largest_batch,
     options,
+    precision_of,
     uses_cuda_graphs,
 )
 from service.runtime.runtime_errors import DeviceLost, ProviderError, SessionError
@@ -131,10 +132,10 @@ class Session:
         self._fixed: dict[str, Array] = {}
         self._captured: Captured | None = None
         manifest, device = artifact.manifest, device_of(device, role, artifact.manifest)
-        if manifest.precision not in PRECISIONS[device]:
+        if (precision := precision_of(manifest)) not in PRECISIONS[device]:
             *others, last = PRECISIONS[device]
             runs = f"{', '.join(others)} or {last}" if others else last
-            raise ProviderError(f"{self.name}: {device} runs artifacts in {runs}, given {manifest.precision}")
+            raise ProviderError(f"{self.name}: {device} runs artifacts in {runs}, given {precision}")
         given = ort.SessionOptions()
         # the matrices of a light model are so small that waking a second thread takes longer than the product
         self.cores = settings.threads or (1 if is_light(artifact) else default_threads(settings))

@@ -79,9 +79,18 @@ def test_an_export_in_8_bits_may_explain_in_single_floats(monkeypatch, options):
     assert asked == [bool(options)]
 
 
+def test_a_folder_that_calibrates_is_handed_on_in_8_bits_only(monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr("export.pipeline.export", lambda *_, calibrate, **__: asked.append(calibrate))
+    monkeypatch.setitem(SOURCES, "small", classifier)
+    assert export_command("small", "--precision", "int8", "--calibrate", str(tmp_path)) == 0
+    assert asked == [tmp_path]
+    assert export_command("small", "--calibrate", str(tmp_path)) == 2
+
+
 def test_single_floats_are_named_for_8_bits_only(capsys):
     assert export_command("digits", "--explain", "float") == 2
-    assert "--samples, --force and --explain: are for --precision int8" in capsys.readouterr().err
+    assert "--samples, --calibrate, --force and --explain: are for --precision int8" in capsys.readouterr().err
 
 
 def test_methods_to_leave_out_are_handed_on(monkeypatch, capsys):

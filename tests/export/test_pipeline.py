@@ -5,12 +5,13 @@ from typing import get_args
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from contract.artifact import read_artifact
 from contract.manifest import COUNT, GradientMethod, was_left_out
 from export.checks.comparison import Ledger, failure, run
 from export.checks.reference import CASES, with_image_axis
-from export.errors import ExportError
+from export.errors import CheckpointError, ExportError
 from export.pipeline import GRADIENT_GRAPHS, _open_session, export
 from export.plan import OPTIONAL_METHODS as METHODS
 from model.vit import vit
@@ -123,6 +124,45 @@ def test_only_a_method_that_the_model_has_is_named_as_left_out(tmp_path):
         "libra": "left out: as the export was asked to",
     }
     assert manifest.explained is None
+
+
+def images_in(folder, count):
+    """Write images of a classifier's size, dark and light ones by turns."""
+    folder.mkdir()
+    random = np.random.default_rng(0)
+    for index in range(count):
+        pixels = random.integers(0, 256 if index % 2 else 32, (8, 12), np.uint8)
+        Image.fromarray(pixels).save(folder / f"{index}.png")
+    return folder
+
+
+def test_scales_are_of_tokens_of_inputs_of_many_tokens_or_fixed_where_samples_calibrate(tmp_path, monkeypatch, capsys):
+    images, without = images_in(tmp_path / "images", 9), METHODS
+
+    def made(name, precision="int8", **more):
+        folder = export(classifier(), "1", tmp_path / name, precision, force=True, without=without, **more)
+        return read_artifact(folder).manifest
+
+    assert made("full", "fp32").scales is None
+    assert made("short").scales == "row"
+    monkeypatch.setattr("export.pipeline.INPUT_SCALE_TOKENS", classifier().attention[0].length)
+    assert made("long").scales == "input"
+    capsys.readouterr()
+    halves = made("halves", calibrate=images)
+    assert "scales: fixed, of 21 inputs" in capsys.readouterr().out
+    assert halves.scales == "fixed"
+    assert "int8, 4 samples: 1 - cosine" in halves.verified, "every second image is kept to compare with"
+    apart = made("apart", calibrate=images, samples=images_in(tmp_path / "others", 3))
+    assert "scales: fixed, of 25 inputs" in capsys.readouterr().out
+    assert "int8, 3 samples: 1 - cosine" in apart.verified
+
+
+def test_what_generates_is_not_calibrated_and_what_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(CheckpointError, match=r"^--calibrate: must be of a task that one pass answers, given text2"):
+        export(translator(), "1", tmp_path, "int8", calibrate=tmp_path)
+    with pytest.raises(CheckpointError, match=r"^--calibrate: must be a folder of images, given one that holds none$"):
+        export(classifier(), "1", tmp_path, "int8", calibrate=tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def inputs_of(source, role):

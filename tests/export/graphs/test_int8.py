@@ -3,9 +3,11 @@
 import numpy as np
 import onnx
 import onnxruntime as ort
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from export.graphs.int8 import quantize
+from export.graphs.calibration import measure_ranges
+from export.graphs.int8 import quantize, quantized_inputs
 
 RNG = np.random.default_rng(0)
 WIDTH, HIDDEN = 24, 40
@@ -73,7 +75,88 @@ def test_a_row_is_the_same_to_the_last_bit_whatever_it_is_with():
         np.testing.assert_array_equal(session.run(["y"], {"x": x[row : row + 1]})[0][0], together[row])
 
 
-def test_a_quantized_graph_is_one_that_the_checker_takes():
-    model = quantize(graph()[0])
-    assert {one.domain for one in model.opset_import} == {"", "com.microsoft"}
+def in_steps(x, low, high):
+    """The definition, in float64: the range, and zero, in 255 steps; values beyond it are its ends."""
+    low, high = min(low, 0), max(high, 0)
+    step = (high - low) / 255
+    zero = np.round(-low / step)
+    return (np.clip(np.round(x / step) + zero, 0, 255) - zero) * step
+
+
+def product_in_steps(x, matrix, low, high):
+    """The definition, in float64: the left side in steps of its range, columns in 255 steps."""
+    columns = np.abs(matrix).max(0, keepdims=True)
+    columns = np.where(columns > 0, columns, 1) / 127
+    return in_steps(x, low, high) @ (matrix / columns).round() * columns
+
+
+def chain(x, weights, ranges):
+    """The graph's definition, where a range is that of the tensor itself or one of `ranges`."""
+    up, down, table = (weights[name].astype(np.float32) for name in ("up", "down", "table"))
+    r = np.maximum(product_in_steps(x, up, *ranges.get("x", (x.min(), x.max()))), 0)
+    d = product_in_steps(r, down.T, *ranges.get("r", (r.min(), r.max()))) + weights["bias"].astype(np.float32)
+    return product_in_steps(d, table.T, *ranges.get("d", (d.min(), d.max())))
+
+
+def close(got, wanted):
+    """True if two products are the same but for values between two steps, which may be rounded to either."""
+    largest = np.abs(wanted).max()
+    return np.abs(got - wanted).max() < 0.03 * largest and np.abs(got - wanted).mean() < 3e-3 * largest
+
+
+def test_an_input_has_one_scale_from_its_own_range():
+    model, weights = graph()
+    x = RNG.standard_normal((7, WIDTH)).astype(np.float32) + 2  # a range whose middle is not zero
+    wanted = chain(x, weights, {})
+    got = ort.InferenceSession(quantize(model, "input").SerializeToString()).run(["y"], {"x": x})[0]
+    assert close(got, wanted)
+
+
+def test_fixed_scales_are_those_of_the_ranges_whatever_an_input_holds():
+    model, weights = graph()
+    samples = [RNG.standard_normal((7, WIDTH)).astype(np.float32) + 1 for _ in range(3)]
+    ranges = measure_ranges(model, [{"x": one} for one in samples])
+    session = ort.InferenceSession(quantize(model, "fixed", ranges).SerializeToString())
+    x = 3 * samples[0]  # much of it lies beyond the range
+    assert close(session.run(["y"], {"x": x})[0], chain(x, weights, ranges))
+    together = np.concatenate([samples[1], 100 * samples[2]])
+    np.testing.assert_array_equal(session.run(["y"], {"x": together})[0][:7], session.run(["y"], {"x": samples[1]})[0])
+
+
+def branches():
+    """Two products of one tensor, one of whose biases is read elsewhere as well, as an output."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"]),
+        helper.make_node("Add", ["a", "c"], ["y"]),
+        helper.make_node("MatMul", ["x", "w"], ["kept"]),
+        helper.make_node("Add", ["kept", "c"], ["z"]),
+    ]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["row", 5]) for name in ("y", "kept", "z")]
+    given = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["row", 4])]
+    random = np.random.default_rng(1)
+    weights = {"w": random.standard_normal((4, 5)), "c": random.standard_normal(5)}
+    tensors = [numpy_helper.from_array(value.astype(np.float32), name) for name, value in weights.items()]
+    made = helper.make_graph(nodes, "g", given, outputs, tensors)
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+def test_the_kernel_of_a_product_adds_its_bias_where_nothing_else_reads_the_product():
+    x = RNG.standard_normal((6, 4)).astype(np.float32)
+    wanted = ort.InferenceSession(branches().SerializeToString()).run(None, {"x": x})
+    for scales in ("row", "input", "fixed"):
+        ranges = {"x": (float(x.min()), float(x.max()))}
+        model = quantize(branches(), scales, ranges)
+        got = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+        for one, other in zip(got, wanted, strict=True):
+            assert np.abs(one - other).max() < 0.05 * np.abs(other).max()
+        kinds = [node.op_type for node in model.graph.node]
+        assert kinds.count("Add") == (1 if scales == "input" else 2)
+        assert sum("QuantizeLinear" in kind and "De" not in kind for kind in kinds) == 1, "x is quantized once"
+
+
+@pytest.mark.parametrize("scales", ["row", "input", "fixed"])
+def test_a_quantized_graph_is_one_that_the_checker_takes(scales):
+    model = graph()[0]
+    model = quantize(model, scales, dict.fromkeys(quantized_inputs(model), (-3.0, 3.0)))
+    assert {one.domain for one in model.opset_import} == ({""} if scales == "fixed" else {"", "com.microsoft"})
     onnx.checker.check_model(model)

@@ -136,7 +136,7 @@ def test_at_least_one_input_runs_and_each_thread_has_a_share(served, runs, monke
     served.run("predict", items)
     assert runs == [1] * COUNT
     limit(monkeypatch, served, 2)
-    monkeypatch.setattr(served, "settings", Settings(threads=2))
+    monkeypatch.setattr(served.sessions["predict"], "cores", 2)
     runs.clear()
     served.run("predict", items)
     assert runs == [4, 3]

@@ -15,17 +15,26 @@ from service.settings import Settings
 ROLES = ("predict", "attention", *get_args(GradientMethod))
 
 
-def test_openvino_takes_artifacts_in_full_precision_only(digits):
-    lower = digits.manifest.model_copy(update={"precision": "int8"})
+@pytest.mark.parametrize("scales", ["row", "input", None])
+def test_openvino_takes_full_precision_and_scales_that_are_fixed_only(digits, scales):
+    lower = digits.manifest.model_copy(update={"precision": "int8", "scales": scales})
     artifact = types.SimpleNamespace(manifest=lower, path=digits.path)
-    with pytest.raises(ProviderError, match=r"^digits/predict: openvino runs artifacts in fp32, given int8$"):
+    words = r"^digits/predict: openvino runs artifacts in fp32 or calibrated int8, given int8$"
+    with pytest.raises(ProviderError, match=words):
         Session(artifact, "predict", "openvino", Settings())
+    fixed = lower.model_copy(update={"scales": "fixed"})
+    assert {device: providers.precision_of(fixed) in known for device, known in providers.PRECISIONS.items()} == {
+        "cpu": True,
+        "cuda": False,
+        "openvino": True,
+        "tensorrt": False,
+    }
 
 
 @pytest.mark.parametrize(
     ("device", "precision", "words"),
     [
-        ("cpu", "bf16", "cpu runs artifacts in fp32, fp16 or int8, given bf16"),
+        ("cpu", "bf16", "cpu runs artifacts in fp32, fp16, int8 or calibrated int8, given bf16"),
         ("cuda", "int8", "cuda runs artifacts in fp32, fp16 or bf16, given int8"),
         ("tensorrt", "int8", "tensorrt runs artifacts in fp32, fp16 or bf16, given int8"),
     ],
