@@ -19,7 +19,8 @@ from service.errors import NotReady, Refusal, Unacceptable
 from service.inputs.image_header import check_pixels, read_size
 from service.inputs.model_input import Picture, Pixels
 from service.inputs.sandbox.decoder_process import DecoderProcess, ForkServer, ForkServerError
-from service.inputs.sandbox.fork_server import OUT_OF_MEMORY_STATUS, DecodeRequest
+from service.inputs.sandbox.fork_server import OUT_OF_MEMORY_STATUS
+from service.inputs.sandbox.messages import Request
 from service.inputs.sandbox.turn_queue import TurnQueue
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
@@ -166,7 +167,7 @@ class DecoderPool:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for decoder in self._queue.take_idle():
             if decoder:
-                decoder.connection.close()
+                decoder.close()
         self._fork_server.end_all()
 
     async def run(
@@ -174,10 +175,9 @@ class DecoderPool:
     ) -> Picture:
         """Decode an image, upright and whole without a rule, as soon as it is the turn of its request among others."""
         self.start()
-        request = DecodeRequest(
-            rule=rule, max_pixels=self._settings.max_image_pixels, announced_pixels=announced_pixels
-        )
-        command, killed = request.model_dump_json().encode(), False
+        request, killed = Request(rule, self._settings.max_image_pixels, announced_pixels), False
+        # the decoder's own alarm comes first, unless it gets no processor or a hostile image has disarmed it
+        seconds = CLOCK_FACTOR * self._settings.decode_seconds
         for _ in range(self._settings.decode_processes + 2):
             decoder = await self._queue.get(turn, priority)
             if decoder is None:
@@ -186,9 +186,7 @@ class DecoderPool:
             cause: Cause | None = None
             start = time.monotonic()
             try:
-                # the decoder's own alarm comes first, unless it gets no processor or a hostile image has disarmed it
-                async with asyncio.timeout(CLOCK_FACTOR * self._settings.decode_seconds):
-                    picture = await decoder.decode(command, data, rule, announced_pixels)
+                picture = await decoder.decode(request, data, seconds)
             except ConnectionError:  # it had ended while idle, which is not this image's fault
                 self._replace(decoder)
                 continue
@@ -205,8 +203,8 @@ class DecoderPool:
                 self._replace(decoder, "cancelled")
                 raise
             else:
-                seconds = (time.monotonic() - start) / self._settings.decode_processes  # they work beside each other
-                self.budget.spent(_cost(announced_pixels), seconds)
+                spent = (time.monotonic() - start) / self._settings.decode_processes  # they work beside each other
+                self.budget.spent(_cost(announced_pixels), spent)
                 self._put_back(decoder)
                 return picture
             ended = await asyncio.shield(self._replace(decoder, cause))
@@ -240,7 +238,7 @@ class DecoderPool:
 
     def _replace(self, decoder: DecoderProcess, cause: Cause | None = None) -> "asyncio.Task[Cause]":
         """Start to replace a decoder. The task returns the cause: the given one, or why the decoder ended by itself."""
-        decoder.connection.close()
+        decoder.close()
         return self._start_task(self._end(decoder, cause))
 
     async def _end(self, decoder: DecoderProcess, cause: Cause | None) -> Cause:
