@@ -69,15 +69,16 @@ def _run(settings: Settings, worker: Worker | None) -> tuple[int, bool]:
     else:
         log.info("settings", **settings.model_dump(mode="json"))
     return_large_blocks()
-    trial, fork_server = None, ForkServer(settings)
+    trial, fork_server = None, ForkServer(settings) if settings.decode == "confined" else None
     try:
         with contextlib.suppress(ArtifactError):  # loading raises the same error
             trial = Trial(find_artifacts(settings.artifacts), settings, "fork")
         tracer = open_tracer(settings)  # it starts a thread, so it comes after the fork of the trial
         from service.process.server import serve  # importing FastAPI takes a while; the trial runs meanwhile
 
-        with contextlib.suppress(OSError):  # it is started again for the first image
-            fork_server.start()  # its imports run while models are loaded
+        if fork_server:
+            with contextlib.suppress(OSError):  # it is started again for the first image
+                fork_server.start()  # its imports run while models are loaded
         models = load(settings, trial)
     except ImportError as error:
         return _report_settings(error), False

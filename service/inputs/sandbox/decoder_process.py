@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import structlog
@@ -46,12 +47,19 @@ class ForkServerError(Exception):
 class DecoderProcess:
     """A decoder process, the fork server that forked it, and the connection to it. It decodes one image at a time."""
 
-    def __init__(self, pid: int, fork_server: "subprocess.Popen[bytes]", connection: socket.socket) -> None:
+    def __init__(
+        self,
+        pid: int,
+        fork_server: "subprocess.Popen[bytes]",
+        connection: socket.socket,
+        end: "Callable[[DecoderProcess], Awaitable[int]]",
+    ) -> None:
         self.pid, self.fork_server = pid, fork_server
         self.images = 0
-        """The number of images that it has decoded."""
-        self.over = False
-        """True if it has ended, or sent something that nobody asked for, while it had no image."""
+        """The number of images that it has decoded or refused."""
+        self.unasked = False
+        """True if it has sent something while it had no image."""
+        self._end = end
         self._connection = connection
         self._answer: Answer | None = None
         self._picture: asyncio.Future[Picture] | None = None
@@ -62,10 +70,10 @@ class DecoderProcess:
     async def decode(self, request: Request, data: bytes, seconds: float) -> Picture:
         """Return the picture that a request asks for of an image.
 
-        Raises the Refusal of the image, ConnectionError if the decoder had ended before, EOFError if it ends meanwhile,
-        ValueError if its answer is malformed, and TimeoutError if it takes longer than `seconds`.
+        Raises the Refusal of the image, ConnectionError if the decoder had ended before or is `unasked`, EOFError if it
+        ends meanwhile, ValueError if its answer is malformed, and TimeoutError if it takes longer than `seconds`.
         """
-        if self.over:
+        if self.unasked:
             raise ConnectionResetError
         self._answer, self._picture = Answer(request), self._loop.create_future()
         self._send(request_head(request, len(data)), data)
@@ -80,6 +88,10 @@ class DecoderProcess:
         self._loop.remove_reader(self._connection)
         self._loop.remove_writer(self._connection)
         self._connection.close()
+
+    async def end(self) -> int:
+        """Kill it; return its wait status. Raises ForkServerError if its fork server has ended, and it too."""
+        return await self._end(self)
 
     def _send(self, head: bytes, data: bytes) -> None:
         """Send what the connection takes now, and have the loop send the rest. Raises ConnectionError."""
@@ -100,9 +112,11 @@ class DecoderProcess:
 
     def _receive(self) -> None:
         if self._answer is None:
-            self.over = True
+            with contextlib.suppress(OSError):
+                self.unasked = bool(self._connection.recv(1))
             self._loop.remove_reader(self._connection)
             return
+        result: Picture | Exception | None
         try:
             count = self._connection.recv_into(self._answer.rest)
             result = self._answer.add(count) if count else EOFError()
@@ -113,11 +127,14 @@ class DecoderProcess:
         except ValueError as error:
             result = error
         if result is not None:
-            self._finish(ValueError("answer: must come after the image") if self._unsent else result)
+            if self._unsent and not isinstance(result, EOFError):
+                result = ValueError("answer: must come after the whole image was sent")
+            self._finish(result)
 
     def _finish(self, result: Picture | Exception) -> None:
-        """Return the picture to who waits for it, or raise the error there."""
+        """Return the picture to whoever waits for it, or raise the error there."""
         self._answer = None
+        self.images += 1
         if not self._picture or self._picture.done():
             return
         if isinstance(result, Exception):
@@ -169,7 +186,7 @@ class ForkServer:
         self._control = control
         return self._process
 
-    async def fork(self) -> DecoderProcess:
+    async def new_decoder(self) -> DecoderProcess:
         """Fork a decoder process and return it. Raises ForkServerError if that fails."""
         async with self._turn:
             if self.closed:
@@ -182,7 +199,7 @@ class ForkServer:
                     pid = await self._send_command(0, theirs)
                 if pid < 0:
                     raise ForkServerError
-                return DecoderProcess(pid, process, ours)
+                return DecoderProcess(pid, process, ours, self.end)
             except BaseException:
                 ours.close()
                 raise

@@ -142,10 +142,10 @@ async def test_the_alarm_counts_processor_time():
 async def test_an_image_whose_decoder_is_killed_from_outside_is_decoded_once_more(kills, monkeypatch):
     send, left = DecoderProcess._send, [signal.SIGKILL] * kills
 
-    async def killed(self, head, data):
+    def killed(self, head, data):
         if left:
             os.kill(self.pid, signal.SIGSTOP)  # so that it does not answer before it is killed
-        await send(self, head, data)
+        send(self, head, data)
         if left:
             os.kill(self.pid, left.pop())
 
