@@ -69,16 +69,14 @@ def _run(settings: Settings, worker: Worker | None) -> tuple[int, bool]:
     else:
         log.info("settings", **settings.model_dump(mode="json"))
     return_large_blocks()
-    trial, fork_server = None, ForkServer(settings) if settings.decode == "confined" else None
+    trial = None
     try:
         with contextlib.suppress(ArtifactError):  # loading raises the same error
             trial = Trial(find_artifacts(settings.artifacts), settings, "fork")
         tracer = open_tracer(settings)  # it starts a thread, so it comes after the fork of the trial
         from service.process.server import serve  # importing FastAPI takes a while; the trial runs meanwhile
 
-        if fork_server:
-            with contextlib.suppress(OSError):  # it is started again for the first image
-                fork_server.start()  # its imports run while models are loaded
+        fork_server = _start_fork_server(settings)  # its imports run while models are loaded
         models = load(settings, trial)
     except ImportError as error:
         return _report_settings(error), False
@@ -116,6 +114,16 @@ def _run(settings: Settings, worker: Worker | None) -> tuple[int, bool]:
         log.error("model cannot run", reason=stopped.failure)
         return 6, False
     return 0, stopped.at_once
+
+
+def _start_fork_server(settings: Settings) -> ForkServer | None:
+    """Start the fork server of image decoders, unless a setting has threads decode."""
+    if settings.decode == "threads":
+        return None
+    fork_server = ForkServer(settings)
+    with contextlib.suppress(OSError):  # it is started again for the first image
+        fork_server.start()
+    return fork_server
 
 
 def _report_settings(error: Exception) -> int:

@@ -113,15 +113,6 @@ def reach():
     return refused("reached: " + ", ".join(reached))
 
 
-DEEDS = {
-    name.encode(): deed
-    for name, deed in {
-        "crash": crash, "hang": hang, "deafen": deafen, "alarm": alarm, "half": half, "wait": wait, "fill": fill,
-        "reach": reach, "short": short, "later": later,
-    }.items()
-}  # fmt: skip
-
-
 def short():
     """Send an answer that lacks a pixel, and end."""
     os.write(connection, said()[:-1])
@@ -133,6 +124,15 @@ def later():
     signal.signal(signal.SIGALRM, lambda *_: os.write(connection, said()[:100]))
     signal.setitimer(signal.ITIMER_REAL, 0.1)
     return said()
+
+
+DEEDS = {
+    name.encode(): deed
+    for name, deed in {
+        "crash": crash, "hang": hang, "deafen": deafen, "alarm": alarm, "half": half, "wait": wait, "fill": fill,
+        "reach": reach, "short": short, "later": later,
+    }.items()
+}  # fmt: skip
 
 
 def answer(asked, data):

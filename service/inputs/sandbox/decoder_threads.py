@@ -25,8 +25,8 @@ class DecoderThread:
     images = 0  # a thread does not wear out
     unasked = False
 
-    def __init__(self, threads: ThreadPoolExecutor) -> None:
-        self._threads = threads
+    def __init__(self, threads: ThreadPoolExecutor, free: asyncio.Semaphore) -> None:
+        self._threads, self._free = threads, free
         self._work: asyncio.Future[Picture] | None = None
 
     async def decode(self, request: Request, data: bytes, seconds: float) -> Picture:
@@ -45,12 +45,20 @@ class DecoderThread:
             raise EOFError from error
 
     def close(self) -> None:
-        """Do nothing: a thread cannot be ended."""
+        """Free the thread for another decoder, once it has decoded its image: a thread cannot be ended."""
+        if self._work:
+            self._work.add_done_callback(self._free_thread)
+        else:
+            self._free.release()
 
     async def end(self) -> int:
-        """Wait until its image is decoded; return a wait status."""
-        await asyncio.gather(*([self._work] if self._work else []), return_exceptions=True)
+        """Return the wait status of what cannot decode its image."""
         return FAILED_STATUS
+
+    def _free_thread(self, work: "asyncio.Future[Picture]") -> None:
+        if not work.cancelled():
+            work.exception()  # else the loop would log that nobody asked for it
+        self._free.release()
 
 
 class DecoderThreads:
@@ -59,11 +67,13 @@ class DecoderThreads:
     def __init__(self, settings: Settings) -> None:
         Image.init()
         self._threads = ThreadPoolExecutor(settings.decode_processes, thread_name_prefix="decode")
+        self._free = asyncio.Semaphore(settings.decode_processes)
         self.closed = False
 
     async def new_decoder(self) -> DecoderThread:
-        """Return a decoder."""
-        return DecoderThread(self._threads)
+        """Return a decoder as soon as there is a thread for it."""
+        await self._free.acquire()
+        return DecoderThread(self._threads, self._free)
 
     def end_all(self) -> None:
         """Begin no other image."""

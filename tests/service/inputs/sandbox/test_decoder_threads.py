@@ -12,8 +12,7 @@ from service.inputs.image_preprocessing import decode_image
 from service.inputs.sandbox import decoder_pool, decoder_threads
 from tests.samples.decoders import children, decoding, outcome, replaced
 from tests.samples.http_requests import SEVEN
-from tests.samples.images import INK, middle
-from tests.service.inputs.sandbox.test_decoder_pool import announcing, images
+from tests.samples.images import INK, announcing, images, middle
 
 pytestmark = pytest.mark.anyio
 
@@ -72,7 +71,7 @@ async def test_an_image_that_takes_too_long_holds_its_thread_and_no_other(monkey
 
     monkeypatch.setattr(decoder_threads, "decode_image", slow)
     async with decoding(decode="threads", decode_processes=2, decode_seconds=20) as (pool, metrics):
-        with pytest.raises(NotReady, match="needs a decoder for at most 0.2 seconds"):
+        with pytest.raises(NotReady, match=r"needs a decoder for at most 0\.2 seconds"):
             await pool.decode(b"slow", INK)
         cancelled = asyncio.ensure_future(pool.decode(b"slow", INK))
         await asyncio.sleep(0.05)
