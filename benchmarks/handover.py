@@ -25,6 +25,7 @@ from benchmarks.service import heading
 from contract.manifest import ImageRule
 from service.inputs.image_preprocessing import decode_image
 from service.inputs.sandbox import decoder_pool
+from service.runtime.memory import return_large_blocks
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 
@@ -32,6 +33,7 @@ SIZES = {(128, 96): 64, (500, 375): 224}
 """The width and height of a JPEG, and the side of the picture that is made of it."""
 MOST = 16_000_000  # pixels of an image
 TOGETHER = 8
+POOLS = 4
 
 
 @dataclass
@@ -80,8 +82,8 @@ def descendants(pid):
     return [one for child in found for one in (child, *descendants(child))]
 
 
-async def measure(size, side, rounds, images, settings):
-    """Return the cells of one size: decoding alone, through the pool one after another, and several at a time."""
+async def measure(size, side, rounds, images, names):
+    """Return the cells of one size: decoding alone, and for each pool one after another and several at a time."""
     rule = ImageRule(
         height=side,
         width=side,
@@ -92,30 +94,40 @@ async def measure(size, side, rounds, images, settings):
         std=(0.5,) * 3,
     )
     sent = [data for _ in range(images // 3) for data in jpegs(size)]
-    alone, single, several = Cell(), Cell(), Cell()
-    decoder_pool.IMAGES_PER_PROCESS = rounds * images * 10  # so that none is replaced, whose time would be lost
-    pool = decoder_pool.DecoderPool(settings, Metrics())
-    try:
-        waiting = asyncio.Semaphore(TOGETHER)
+    alone, cells = Cell(), {name: (Cell(), Cell()) for name in names}
+    decoder_pool.IMAGES_PER_PROCESS = 1 << 30  # so that none is replaced, whose time would be lost
+    for _ in range(POOLS):  # where the kernel puts a process decides how quick it is
+        async with contextlib.AsyncExitStack() as stack:
+            pools = {}
+            for name in names:
+                before = descendants(os.getpid())
+                pool = decoder_pool.DecoderPool(Settings(decode=name), Metrics())
+                stack.push_async_callback(pool.close)
+                await together(pool, sent, rule)
+                pools[name] = pool, [pid for pid in descendants(os.getpid()) if pid not in before]
+            for _ in range(rounds):
+                with alone.measured(len(sent)):
+                    for data in sent:
+                        decode_image(data, rule, MOST)
+                for name, (pool, pids) in pools.items():
+                    single, several = cells[name]
+                    with single.measured(len(sent), pids):
+                        for data in sent:
+                            await pool.decode(data, rule)
+                    with several.measured(len(sent), pids):
+                        await together(pool, sent, rule)
+    return alone, cells
 
-        async def one(data):
-            async with waiting:
-                await pool.decode(data, rule)
 
-        await asyncio.gather(*map(one, sent))
-        pids = descendants(os.getpid())
-        for _ in range(rounds):
-            with alone.measured(len(sent)):
-                for data in sent:
-                    decode_image(data, rule, MOST)
-            with single.measured(len(sent), pids):
-                for data in sent:
-                    await pool.decode(data, rule)
-            with several.measured(len(sent), pids):
-                await asyncio.gather(*map(one, sent))
-    finally:
-        await pool.close()
-    return alone, single, several
+async def together(pool, sent, rule):
+    """Decode images, TOGETHER at a time."""
+    waiting = asyncio.Semaphore(TOGETHER)
+
+    async def one(data):
+        async with waiting:
+            await pool.decode(data, rule)
+
+    await asyncio.gather(*map(one, sent))
 
 
 @contextlib.contextmanager
@@ -190,22 +202,23 @@ async def by_reader(number, send, receive, times):
 def main():
     """Print a section for RESULTS.md."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--images", type=int, default=120)
+    parser.add_argument("--rounds", type=int, default=5, help="for each of several pools")
+    parser.add_argument("--images", type=int, default=90)
+    parser.add_argument("--decode", nargs="+", default=["confined", "threads"], help="as REGARD_DECODE")
     given = parser.parse_args()
-    settings = Settings()
+    return_large_blocks()  # as the service does
     print(heading("python -m benchmarks.handover"))
     print("| microseconds an image | by the clock | processor, here | processor, decoders | beyond decoding |")
     print("|---|---|---|---|---|")
     for name, cell in floor(given.rounds, 1000).items():
         print(cell.row(name))
     for size, side in SIZES.items():
-        work = measure(size, side, given.rounds, given.images, settings)
-        alone, single, several = uvloop.run(work)
+        alone, cells = uvloop.run(measure(size, side, given.rounds, given.images, given.decode))
         what = f"{size[0]} x {size[1]} to {side} x {side}"
         print(alone.row(f"{what}, decoded in this process"))
-        print(single.row(f"{what}, by the pool, one after another", alone))
-        print(several.row(f"{what}, by the pool, {TOGETHER} at a time"))
+        for name, (single, several) in cells.items():
+            print(single.row(f"{what}, {name}, one after another", alone))
+            print(several.row(f"{what}, {name}, {TOGETHER} at a time"))
 
 
 if __name__ == "__main__":
