@@ -47,6 +47,7 @@ ROWS = [
     ("an image that makes its decoder crash, take too much time of a processor, or run out of memory", "422; the decoder process is replaced, and no other request is affected", "decode_seconds", "decode_bytes"),
     ("an image whose decoder does not answer in twice that time by the clock", "503 with Retry-After; the decoder process is replaced", "decode_seconds"),
     ("an image that takes over its decoder", "the process can open, connect to, start, read, signal and remove nothing; what tries ends by SIGSYS, 422", "seccomp, on Linux"),
+    ("any of these three where images are decoded on threads of the service", "it may end or take over the service; one that takes long is answered with 503, and holds its thread", "decode"),
     ("many tokens to generate, many beams", "422", "the model's token limit", "max_beams"),
     ("many points of a path of gradients, or many targets", "422, or 413 for both together; each point of each target is charged to the queue", "256 points, 256 targets; 4096 runs of graphs a request", "queue_map_bytes"),
     ("attention that is a thousand times larger than the request", "413 with the size, before anything runs", "max_answer_bytes"),

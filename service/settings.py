@@ -58,8 +58,14 @@ class Settings(BaseSettings):
         "measures both); 0 takes the cores it may use, shared out among workers, at most 16, and one for models below "
         "16 MiB, which leave a core to the rest of the service",
     )
+    decode: Literal["confined", "threads"] = Field(
+        "confined",
+        description="where images are decoded: in confined processes, or on threads of the service, which is quicker; "
+        "a hostile image may then end or take over the service, and its time and memory are not bounded, so set it "
+        "only where all who send images are trusted",
+    )
     decode_processes: int = Field(
-        2, ge=1, le=64, description="processes that decode images for one worker, each one at a time"
+        2, ge=1, le=64, description="processes or threads that decode images for one worker, each one at a time"
     )
     decode_seconds: float = Field(
         5.0,
@@ -82,7 +88,7 @@ class Settings(BaseSettings):
     )
     max_text_bytes: Count = Field(1 << 20, description="bytes of a request's body for a model that reads text")
     max_image_bytes: Count = Field(10 << 20, description="bytes of one encoded image")
-    max_image_pixels: Count = Field(16_000_000, description="pixels of one image, from its header")
+    max_image_pixels: int = Field(16_000_000, ge=1, le=1 << 40, description="pixels of one image, from its header")
     queue_pixels: Count = Field(
         1_000_000_000,
         description="pixels of images that wait or are being decoded before 429; each image counts as 262144 more",

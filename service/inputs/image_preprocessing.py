@@ -25,15 +25,18 @@ MOST_RESIZED_PIXELS = 2**24  # of an image that would be resized to more, only t
 FILTER_REACH = 4  # pixels of the coarser image: the widest filter reads three on each side, and rounding adds one
 
 
-def decode_image(data: bytes, rule: ImageRule, max_pixels: int, announced_pixels: int | None = None) -> Picture:
-    """Decode an image and return the picture that the rule selects.
+def decode_image(data: bytes, rule: ImageRule | None, max_pixels: int, announced_pixels: int | None = None) -> Picture:
+    """Decode an image and return the picture that the rule selects, or without a rule the whole image, upright.
 
     Before any pixel is decoded it raises Unsupported if the bytes are not an image of a known format, TooLarge if the
     size in the header is too large, and Unacceptable if it is larger than the `announced_pixels` that another reader
     found in the header. It raises Unacceptable too if the pixels cannot be decoded.
     """
-    image = open_image(data, max_pixels, _needed_side(rule), announced_pixels)
+    image = open_image(data, max_pixels, _needed_side(rule) if rule else None, announced_pixels)
     width, height = image.info[SIZE]
+    if not rule:
+        pixels = np.asarray(image).reshape(height, width, -1)
+        return Picture(pixels, (0.0, 0.0, float(width), float(height)), width, height, image.info[ORIENTATION])
     across, down = width / image.width, height / image.height
     (left, top, right, bottom), pixels = _LOCATORS[rule.locate](image, rule)
     box = (left * across, top * down, right * across, bottom * down)

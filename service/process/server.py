@@ -54,7 +54,7 @@ def serve(
     store: Store,
     listening: Mapping[str, socket.socket],
     when_ready: Callable[[], None],
-    fork_server: ForkServer,
+    fork_server: ForkServer | None,
     tell_reload: Callable[[], None] | None = None,
     tracer: Tracer = SILENT,
     tell_alive: Callable[[], None] | None = None,

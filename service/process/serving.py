@@ -35,7 +35,7 @@ EXAMPLE_TEXTS = {
 """A text to try, by task. Other tasks use a plain sentence."""
 
 
-def load_and_serve(settings: Settings, worker: Worker | None, fork_server: ForkServer) -> tuple[int, bool]:
+def load_and_serve(settings: Settings, worker: Worker | None, fork_server: ForkServer | None) -> tuple[int, bool]:
     """Serve until stopped; return the exit status, and whether the process is to end at once."""
     try:
         if worker:

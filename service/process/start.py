@@ -22,9 +22,10 @@ def run(settings: Settings, worker: Worker | None = None) -> int:
         except OSError as error:
             return cannot_write(error)
         tempfile.tempdir = str(folder)
-        fork_server = ForkServer(settings)
-        with contextlib.suppress(OSError):  # it is started again for the first image
-            fork_server.start()  # it imports on one core what it needs, while this process imports all that serves
+        fork_server = None if settings.decode == "threads" else ForkServer(settings)
+        if fork_server:
+            with contextlib.suppress(OSError):  # it is started again for the first image
+                fork_server.start()  # it imports on one core what it needs, while this process imports all that serves
         from service.process.serving import load_and_serve
 
         status, at_once = load_and_serve(settings, worker, fork_server)

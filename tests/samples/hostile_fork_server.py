@@ -1,7 +1,7 @@
 """A fork server whose decoders do what an image tells them to, as one that an image has taken over might."""
 
 import contextlib
-import json
+import math
 import os
 import pickle
 import signal
@@ -9,33 +9,56 @@ import time
 from pathlib import Path
 
 from service.inputs.sandbox import fork_server
+from service.inputs.sandbox.messages import ANSWER_HEADER
 
-honest = fork_server._answer
-HEADER = {"width": 28, "height": 28, "orientation": 1, "box": [0.0, 0.0, 28.0, 28.0], "channels": 1}
-REFUSED = {"refused": "Unacceptable", "detail": "image: must be another"}
+honest, honest_decode = fork_server._answer, fork_server._decode
+connection = -1
+"""The descriptor of a decoder's connection."""
+FIELDS = {
+    "refused": 0, "orientation": 1, "channels": 1, "width": 28, "height": 28, "left": 0.0, "top": 0.0, "right": 28.0,
+    "bottom": 28.0, "detail": b"",
+}  # fmt: skip
+"""Of the header of an honest answer."""
 
 
-def said(header, pixels=bytes(28 * 28)):
-    return json.dumps(header).encode().ljust(fork_server.ANSWER_HEADER_BYTES) + pixels
+def said(pixels=bytes(28 * 28), **changed):
+    """Return an answer whose header has other fields."""
+    return ANSWER_HEADER.pack(*(FIELDS | changed).values()) + pixels
+
+
+def refused(detail, number=2):
+    """Return an answer that refuses the image as Unacceptable."""
+    return said(b"", refused=number, detail=detail.encode())
 
 
 LIES = {
-    "nothing": bytes(fork_server.ANSWER_HEADER_BYTES),
-    "pickle": pickle.dumps(HEADER).ljust(fork_server.ANSWER_HEADER_BYTES),
-    "another field": said(HEADER | {"more": 1}),
-    "a field too few": said({name: HEADER[name] for name in ("width", "height", "box")}),
-    "text for a number": said(HEADER | {"width": "28"}),
-    "no width": said(HEADER | {"width": 0}),
-    "too many pixels": said(HEADER | {"width": 2**40, "height": 2**40}),
-    "other channels": said(HEADER | {"channels": 3}),
-    "another orientation": said(HEADER | {"orientation": 9}),
-    "a box of nothing": said(HEADER | {"box": [5.0, 0.0, 5.0, 28.0]}),
-    "a box without end": said(HEADER).replace(b"28.0]", b"1e999"),
-    "a box that is no number": said(HEADER | {"box": [0.0, 0.0, float("nan"), 28.0]}),
-    "another refusal": said(REFUSED | {"refused": "SystemExit"}, b""),
-    "words of many lines": said(REFUSED | {"detail": "image:\nmust be another"}, b""),
-    "more words": said(REFUSED | {"detail": "a" * 301}, b""),
+    "ones": b"\xff" * ANSWER_HEADER.size,
+    "nothing": bytes(ANSWER_HEADER.size),
+    "pickle": pickle.dumps(FIELDS).ljust(ANSWER_HEADER.size, b"."),
+    "no width": said(width=0),
+    "no height": said(height=0),
+    "too many pixels": said(width=2**32 - 1, height=2**32 - 1),
+    "other channels": said(channels=3),
+    "channels that there are not": said(channels=2),
+    "no orientation": said(orientation=0),
+    "another orientation": said(orientation=9),
+    "a box of nothing": said(left=28.0),
+    "a box that is upside down": said(top=28.0, bottom=0.0),
+    "a box without end": said(right=math.inf),
+    "a box without beginning": said(left=-math.inf),
+    "a box that is no number": said(top=math.nan),
+    "another refusal": refused("image: must be another", 4),
+    "the last number": refused("image: must be another", 255),
+    "a refusal without words": refused(""),
+    "words of many lines": refused("image:\nmust be another"),
+    "words that are cut off": refused("image\0: must be another"),
+    "other letters": refused("image: \x7f"),
+    "a pixel more": said(bytes(28 * 28 + 1)),
+    "a refusal and pixels": refused("image: must be another") + bytes(28 * 28),
+    "two answers": said() + said(),
 }
+WHOLE_LIES = {"a pixel more", "two answers", "too many pixels", "no width"}
+"""What can be said of a whole image too."""
 
 
 def crash():
@@ -49,10 +72,6 @@ def hang():
 def deafen():
     signal.setitimer(signal.ITIMER_PROF, 0)
     time.sleep(100)
-
-
-def refused(detail):
-    return said(REFUSED | {"detail": detail}, b"")
 
 
 def alarm():
@@ -70,7 +89,7 @@ def half():
 
 def wait():
     time.sleep(0.5)
-    return said(HEADER)
+    return said()
 
 
 def fill():
@@ -94,11 +113,24 @@ def reach():
     return refused("reached: " + ", ".join(reached))
 
 
+def short():
+    """Send an answer that lacks a pixel, and end."""
+    os.write(connection, said()[:-1])
+    os._exit(0)
+
+
+def later():
+    """Answer, and soon after that begin another answer, though there is no image."""
+    signal.signal(signal.SIGALRM, lambda *_: os.write(connection, said()[:100]))
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    return said()
+
+
 DEEDS = {
     name.encode(): deed
     for name, deed in {
         "crash": crash, "hang": hang, "deafen": deafen, "alarm": alarm, "half": half, "wait": wait, "fill": fill,
-        "reach": reach,
+        "reach": reach, "short": short, "later": later,
     }.items()
 }  # fmt: skip
 
@@ -111,6 +143,13 @@ def answer(asked, data):
     return honest(asked, data)
 
 
+def decode(control, socket, *limits):
+    global connection
+    connection = socket.fileno()
+    honest_decode(control, socket, *limits)
+
+
 if __name__ == "__main__":
+    fork_server._decode = decode
     fork_server._answer = answer
     fork_server.main()

@@ -1,9 +1,11 @@
 """Images that tests draw, and the rules by which they are decoded."""
 
 import io
+import struct
+import zlib
 
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import ExifTags, Image, ImageDraw
 
 from contract.manifest import ImageRule
 
@@ -39,3 +41,29 @@ def written(paper=235):
     pen.line([(140, 110), (260, 110), (180, 300)], fill=30, width=16, joint="curve")
     pen.line([(165, 205), (250, 205)], fill=30, width=12)
     return page
+
+
+def images():
+    """Images of every format and mode that is read, and some that are not."""
+    page, exif = written(), Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6
+    colour = Image.merge("RGB", (page, page.rotate(90), page))
+    layer = Image.merge("RGBA", (*colour.split(), page.point(lambda level: 255 - level)))
+    found = {f"png {mode}": encoded(layer.convert(mode)) for mode in ("1", "L", "LA", "P", "RGB", "RGBA")}
+    found["png 16"] = encoded(Image.fromarray(np.asarray(page, np.uint16) * 257))
+    found |= {f"jpeg {mode}": encoded(colour.convert(mode), "JPEG") for mode in ("L", "RGB", "CMYK")}
+    found["progressive"] = encoded(colour, "JPEG", progressive=True)
+    found["turned"] = encoded(colour, "JPEG", exif=exif, xmp=b"<x:xmpmeta/>")
+    found |= {f"webp {mode}": encoded(layer.convert(mode), "WEBP") for mode in ("L", "RGB", "RGBA")}
+    found["animated"] = encoded(colour, "WEBP", save_all=True, append_images=[colour.rotate(90)])
+    found["several"] = encoded(colour, "MPO", save_all=True, append_images=[colour.rotate(90)])
+    found["large"] = encoded(colour.resize((2000, 1504)), "JPEG")
+    found["blank"] = encoded(Image.new("L", (20, 20)))
+    found["wide"] = encoded(Image.new("1", (5000, 5000)))
+    return found | {"short": found["png RGB"][:-50], "gif": encoded(page, "GIF"), "none": b"none", "empty": b""}
+
+
+def announcing(width, height):
+    """Return a PNG that announces a size, and holds nothing."""
+    header = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + header + struct.pack(">I", zlib.crc32(header))

@@ -1,6 +1,6 @@
 """The decoder pool: images are decoded in processes that a hostile image may crash, hang or fill without harm.
 
-What they send is not trusted; `decoder_process.py` checks it.
+What they send is not trusted; `messages.py` checks it. A setting has threads decode instead, unconfined.
 """
 
 import asyncio
@@ -19,12 +19,15 @@ from service.errors import NotReady, Refusal, Unacceptable
 from service.inputs.image_header import check_pixels, read_size
 from service.inputs.model_input import Picture, Pixels
 from service.inputs.sandbox.decoder_process import DecoderProcess, ForkServer, ForkServerError
-from service.inputs.sandbox.fork_server import OUT_OF_MEMORY_STATUS, DecodeRequest
+from service.inputs.sandbox.decoder_threads import DecoderThread, DecoderThreads
+from service.inputs.sandbox.fork_server import OUT_OF_MEMORY_STATUS
+from service.inputs.sandbox.messages import Request
 from service.inputs.sandbox.turn_queue import TurnQueue
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 
 T = TypeVar("T")
+Decoder: TypeAlias = DecoderProcess | DecoderThread
 Cause: TypeAlias = Literal[
     "crash", "killed", "forbidden", "deadline", "stalled", "memory", "malformed", "cancelled", "worn", "nursery"
 ]
@@ -104,8 +107,10 @@ class DecoderPool:
     def __init__(self, settings: Settings, metrics: Metrics, fork_server: ForkServer | None = None) -> None:
         self._settings = settings
         self._metrics = metrics
-        self._fork_server = fork_server or ForkServer(settings)
-        self._queue: TurnQueue[DecoderProcess | None] = TurnQueue()  # None is one that failed to start
+        self._source = fork_server or (
+            ForkServer(settings) if settings.decode == "confined" else DecoderThreads(settings)
+        )
+        self._queue: TurnQueue[Decoder | None] = TurnQueue()  # None is one that failed to start
         self._whole_images = asyncio.Semaphore(settings.decode_processes)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._started = False
@@ -160,24 +165,23 @@ class DecoderPool:
 
     async def close(self) -> None:
         """Kill the fork server and all decoders."""
-        self._fork_server.closed = True
+        self._source.closed = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for decoder in self._queue.take_idle():
             if decoder:
-                decoder.connection.close()
-        self._fork_server.end_all()
+                decoder.close()
+        self._source.end_all()
 
     async def run(
         self, rule: ImageRule | None, data: bytes, announced_pixels: int, turn: Hashable, priority: Priority
     ) -> Picture:
         """Decode an image, upright and whole without a rule, as soon as it is the turn of its request among others."""
         self.start()
-        request = DecodeRequest(
-            rule=rule, max_pixels=self._settings.max_image_pixels, announced_pixels=announced_pixels
-        )
-        command, killed = request.model_dump_json().encode(), False
+        request, killed = Request(rule, self._settings.max_image_pixels, announced_pixels), False
+        # the decoder's own alarm comes first, unless it gets no processor or a hostile image has disarmed it
+        seconds = CLOCK_FACTOR * self._settings.decode_seconds
         for _ in range(self._settings.decode_processes + 2):
             decoder = await self._queue.get(turn, priority)
             if decoder is None:
@@ -186,11 +190,9 @@ class DecoderPool:
             cause: Cause | None = None
             start = time.monotonic()
             try:
-                # the decoder's own alarm comes first, unless it gets no processor or a hostile image has disarmed it
-                async with asyncio.timeout(CLOCK_FACTOR * self._settings.decode_seconds):
-                    picture = await decoder.decode(command, data, rule, announced_pixels)
-            except ConnectionError:  # it had ended while idle, which is not this image's fault
-                self._replace(decoder)
+                picture = await decoder.decode(request, data, seconds)
+            except ConnectionError:  # it had ended while idle, or broken the protocol, which is not this image's fault
+                self._replace(decoder, "malformed" if decoder.unasked else None)
                 continue
             except Refusal:
                 self._put_back(decoder)
@@ -205,8 +207,8 @@ class DecoderPool:
                 self._replace(decoder, "cancelled")
                 raise
             else:
-                seconds = (time.monotonic() - start) / self._settings.decode_processes  # they work beside each other
-                self.budget.spent(_cost(announced_pixels), seconds)
+                spent = (time.monotonic() - start) / self._settings.decode_processes  # they work beside each other
+                self.budget.spent(_cost(announced_pixels), spent)
                 self._put_back(decoder)
                 return picture
             ended = await asyncio.shield(self._replace(decoder, cause))
@@ -231,21 +233,20 @@ class DecoderPool:
             return Unacceptable(f"image: must be decoded within {most} bytes of memory, given one that takes more")
         return Unacceptable("image: must be one that can be decoded, given one that cannot")
 
-    def _put_back(self, decoder: DecoderProcess) -> None:
-        decoder.images += 1
+    def _put_back(self, decoder: Decoder) -> None:
         if decoder.images < IMAGES_PER_PROCESS:
             self._queue.put(decoder)
         else:
             self._replace(decoder, "worn")
 
-    def _replace(self, decoder: DecoderProcess, cause: Cause | None = None) -> "asyncio.Task[Cause]":
+    def _replace(self, decoder: Decoder, cause: Cause | None = None) -> "asyncio.Task[Cause]":
         """Start to replace a decoder. The task returns the cause: the given one, or why the decoder ended by itself."""
-        decoder.connection.close()
+        decoder.close()
         return self._start_task(self._end(decoder, cause))
 
-    async def _end(self, decoder: DecoderProcess, cause: Cause | None) -> Cause:
+    async def _end(self, decoder: Decoder, cause: Cause | None) -> Cause:
         try:
-            status = os.waitstatus_to_exitcode(await self._fork_server.end(decoder))
+            status = os.waitstatus_to_exitcode(await decoder.end())
             found = CAUSES.get(status, "crash")
             if cause is None or (cause == "stalled" and found == "deadline"):
                 cause = found
@@ -258,7 +259,7 @@ class DecoderPool:
 
     async def _add_decoder(self) -> None:
         try:
-            self._queue.put(await self._fork_server.fork())
+            self._queue.put(await self._source.new_decoder())
         except (ForkServerError, OSError):
             self._queue.put(None)
 

@@ -1,7 +1,6 @@
 """The service's side of the sandbox: starting the fork server, and talking to the decoder processes that it forks.
 
-What a decoder process sends is not trusted: a header of known fields within bounds, then as many bytes of pixels as the
-header announces.
+What a decoder process sends is not trusted; `messages.py` checks it.
 """
 
 import asyncio
@@ -12,25 +11,19 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, Literal
 
-import numpy as np
 import structlog
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from contract.manifest import ImageRule
 from service.child_processes import forbid_inspection
-from service.errors import Refusal, TooLarge, Unacceptable, Unsupported
-from service.inputs.model_input import Picture, Pixels
+from service.inputs.model_input import Picture
 from service.inputs.sandbox import seccomp
-from service.inputs.sandbox.fork_server import ANSWER_HEADER_BYTES, COMMAND, REQUEST_HEADER
+from service.inputs.sandbox.fork_server import COMMAND
+from service.inputs.sandbox.messages import Answer, Request, request_head
 from service.settings import Settings
 
 log = structlog.get_logger()
-
-REFUSALS: dict[str, type[Refusal]] = {"TooLarge": TooLarge, "Unacceptable": Unacceptable, "Unsupported": Unsupported}
 
 FORK_SERVER_MODULE = "service.inputs.sandbox.fork_server"
 FORK_SERVER_SECONDS = 20.0
@@ -47,96 +40,107 @@ ADDED_ENVIRONMENT = {
 }
 
 
-class _Message(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class _DecodedHeader(_Message):
-    """The header of an answer with a picture. Its pixels follow."""
-
-    width: int = Field(ge=1)
-    height: int = Field(ge=1)
-    orientation: int = Field(ge=1, le=8)
-    channels: Literal[1, 3]
-    box: tuple[float, float, float, float]
-
-    def picture(self, pixels: Pixels) -> Picture:
-        """Return the picture with these pixels. Raises ValueError if the box is empty."""
-        left, top, right, bottom = self.box
-        if not (left < right and top < bottom):
-            raise ValueError("box: must have a width and a height")
-        return Picture(pixels, self.box, self.width, self.height, self.orientation)
-
-
-class _RefusedHeader(_Message):
-    """The header of an answer that refuses the image. Nothing follows."""
-
-    refused: Literal["TooLarge", "Unacceptable", "Unsupported"]
-    detail: Annotated[str, Field(max_length=300, pattern=r"^[ -~]+$")]
-
-
-ANSWER_HEADER: TypeAdapter[_DecodedHeader | _RefusedHeader] = TypeAdapter(_DecodedHeader | _RefusedHeader)
-
-
 class ForkServerError(Exception):
     """The fork server is not running, or it cannot fork."""
 
 
-@dataclass
 class DecoderProcess:
     """A decoder process, the fork server that forked it, and the connection to it. It decodes one image at a time."""
 
-    pid: int
-    fork_server: subprocess.Popen[bytes]
-    connection: socket.socket
-    images: int = 0
-    """The number of images that it has decoded."""
+    def __init__(
+        self,
+        pid: int,
+        fork_server: "subprocess.Popen[bytes]",
+        connection: socket.socket,
+        end: "Callable[[DecoderProcess], Awaitable[int]]",
+    ) -> None:
+        self.pid, self.fork_server = pid, fork_server
+        self.images = 0
+        """The number of images that it has decoded or refused."""
+        self.unasked = False
+        """True if it has sent something while it had no image."""
+        self._end = end
+        self._connection = connection
+        self._answer: Answer | None = None
+        self._picture: asyncio.Future[Picture] | None = None
+        self._unsent = memoryview(b"")
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(connection, self._receive)  # once: to add it for each image would cost system calls
 
-    async def decode(self, request: bytes, data: bytes, rule: ImageRule | None, max_pixels: int) -> Picture:
-        """Return the picture that a request, as JSON, asks for of an image.
+    async def decode(self, request: Request, data: bytes, seconds: float) -> Picture:
+        """Return the picture that a request asks for of an image.
 
-        Raises the Refusal of the image, ConnectionError if the decoder had ended before, EOFError if it ends meanwhile,
-        and ValueError if its answer is malformed.
+        Raises the Refusal of the image, ConnectionError if the decoder had ended before or is `unasked`, EOFError if it
+        ends meanwhile, ValueError if its answer is malformed, and TimeoutError if it takes longer than `seconds`.
         """
-        await self._send(REQUEST_HEADER.pack(len(request), len(data)) + request, data)
-        answer = bytearray(ANSWER_HEADER_BYTES + (rule.height * rule.width * rule.channels if rule else 0))
-        filled = await self._read(answer, 0, ANSWER_HEADER_BYTES)
-        header = ANSWER_HEADER.validate_json(bytes(answer[:ANSWER_HEADER_BYTES]))
-        if isinstance(header, _RefusedHeader):
-            raise REFUSALS[header.refused](header.detail)
-        if header.width * header.height > max_pixels or (rule and rule.channels != header.channels):
-            raise ValueError("picture: must be what was asked for")
-        if rule:
-            shape = rule.height, rule.width, rule.channels
-            await self._read(answer, filled, len(answer))
-            pixels = np.frombuffer(answer, np.uint8, offset=ANSWER_HEADER_BYTES)
-        else:
-            shape = header.height, header.width, header.channels
-            whole = bytearray(math.prod(shape))
-            await self._read(whole, 0, len(whole))
-            pixels = np.frombuffer(whole, np.uint8)
-        return header.picture(pixels.reshape(shape))
+        if self.unasked:
+            raise ConnectionResetError
+        self._answer, self._picture = Answer(request), self._loop.create_future()
+        self._send(request_head(request, len(data)), data)
+        alarm = self._loop.call_later(seconds, self._finish, TimeoutError())
+        try:
+            return await self._picture
+        finally:
+            alarm.cancel()
 
-    async def _send(self, head: bytes, data: bytes) -> None:
-        sent = self.connection.sendmsg((head, data))
+    def close(self) -> None:
+        """Close the connection."""
+        self._loop.remove_reader(self._connection)
+        self._loop.remove_writer(self._connection)
+        self._connection.close()
+
+    async def end(self) -> int:
+        """Kill it; return its wait status. Raises ForkServerError if its fork server has ended, and it too."""
+        return await self._end(self)
+
+    def _send(self, head: bytes, data: bytes) -> None:
+        """Send what the connection takes now, and have the loop send the rest. Raises ConnectionError."""
+        sent = self._connection.sendmsg((head, data))
         if sent < len(head) + len(data):
-            rest = memoryview(data)[sent - len(head) :] if sent >= len(head) else head[sent:] + data
-            with contextlib.suppress(ConnectionError):  # the decoder has ended; reading the answer will raise
-                await asyncio.get_running_loop().sock_sendall(self.connection, rest)
+            self._unsent = memoryview(data)[sent - len(head) :] if sent >= len(head) else memoryview(head[sent:] + data)
+            self._loop.add_writer(self._connection, self._send_rest)
 
-    async def _read(self, into: bytearray, filled: int, least: int) -> int:
-        """Read into a buffer until at least `least` bytes are filled; return how many are. Raises EOFError."""
-        loop = asyncio.get_running_loop()
-        with memoryview(into) as view:
-            while filled < least:
-                try:
-                    read = await loop.sock_recv_into(self.connection, view[filled:])
-                except ConnectionError:
-                    read = 0
-                if not read:
-                    raise EOFError
-                filled += read
-        return filled
+    def _send_rest(self) -> None:
+        try:
+            self._unsent = self._unsent[self._connection.send(self._unsent) :]
+        except BlockingIOError:
+            return
+        except ConnectionError:  # the decoder has ended, as `_receive` will find out
+            self._unsent = memoryview(b"")
+        if not self._unsent:
+            self._loop.remove_writer(self._connection)
+
+    def _receive(self) -> None:
+        if self._answer is None:
+            with contextlib.suppress(OSError):
+                self.unasked = bool(self._connection.recv(1))
+            self._loop.remove_reader(self._connection)
+            return
+        result: Picture | Exception | None
+        try:
+            count = self._connection.recv_into(self._answer.rest)
+            result = self._answer.add(count) if count else EOFError()
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            result = EOFError()
+        except ValueError as error:
+            result = error
+        if result is not None:
+            if self._unsent and not isinstance(result, EOFError):
+                result = ValueError("answer: must come after the whole image was sent")
+            self._finish(result)
+
+    def _finish(self, result: Picture | Exception) -> None:
+        """Return the picture to whoever waits for it, or raise the error there."""
+        self._answer = None
+        self.images += 1
+        if not self._picture or self._picture.done():
+            return
+        if isinstance(result, Exception):
+            self._picture.set_exception(result)
+        else:
+            self._picture.set_result(result)
 
 
 class ForkServer:
@@ -182,7 +186,7 @@ class ForkServer:
         self._control = control
         return self._process
 
-    async def fork(self) -> DecoderProcess:
+    async def new_decoder(self) -> DecoderProcess:
         """Fork a decoder process and return it. Raises ForkServerError if that fails."""
         async with self._turn:
             if self.closed:
@@ -195,7 +199,7 @@ class ForkServer:
                     pid = await self._send_command(0, theirs)
                 if pid < 0:
                     raise ForkServerError
-                return DecoderProcess(pid, process, ours)
+                return DecoderProcess(pid, process, ours, self.end)
             except BaseException:
                 ours.close()
                 raise

@@ -11,7 +11,6 @@ or -1 on failure. Any other number is the pid of a decoder to kill, and is answe
 
 import gc
 import io
-import json
 import os
 import resource
 import signal
@@ -21,9 +20,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 from PIL import ExifTags, Image
-from pydantic import BaseModel
 
 from contract.manifest import ImageRule
 from service.child_processes import (
@@ -34,30 +31,25 @@ from service.child_processes import (
     prctl,
 )
 from service.errors import Refusal
-from service.inputs.image_preprocessing import FORMATS, ORIENTATION, decode_image, open_image
-from service.inputs.model_input import Picture
+from service.inputs.image_preprocessing import FORMATS, decode_image
 from service.inputs.sandbox import seccomp
+from service.inputs.sandbox.messages import (
+    REQUEST_HEADER,
+    Request,
+    picture_answer,
+    read_rule,
+    refusal_answer,
+    rule_json,
+)
 
 COMMAND = struct.Struct("!i")
 """A command to the fork server, and its answer."""
-REQUEST_HEADER = struct.Struct("!II")
-"""Comes before each image: the bytes of the DecodeRequest, as JSON, and of the encoded image that follows it."""
-ANSWER_HEADER_BYTES = 1024
-"""Length of the header of a decoder's answer: JSON, then spaces. The pixels of the picture follow, if there is one."""
 OUT_OF_MEMORY_STATUS = 3
 """Exit status of a decoder that ran out of memory."""
+READ_BYTES = 256 << 10
+"""An image of so many bytes is read at once."""
 
 DENIED_RESOURCES = (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC)
-
-
-class DecodeRequest(BaseModel):
-    """What to decode of an image: the picture that a rule selects, or without a rule the whole image, upright."""
-
-    rule: ImageRule | None
-    max_pixels: int
-    """The limit of an image."""
-    announced_pixels: int
-    """What the service read in the header, and admitted: at most `max_pixels`."""
 
 
 def main() -> None:
@@ -116,32 +108,24 @@ def _decode(control: socket.socket, connection: socket.socket, seconds: float, m
     """Decode images until the connection closes."""
     control.close()
     _confine(most_bytes)
-    requests = connection.makefile("rb")
+    requests = connection.makefile("rb", READ_BYTES)
     while header := requests.read(REQUEST_HEADER.size):
-        request, data = map(requests.read, REQUEST_HEADER.unpack(header))
+        rule_bytes, image_bytes, max_pixels, announced_pixels = REQUEST_HEADER.unpack(header)
+        request = Request(read_rule(requests.read(rule_bytes)), max_pixels, announced_pixels)
+        data = requests.read(image_bytes)
         # processor time, so that a busy machine makes no image hostile; the default action of SIGPROF ends the process
         signal.setitimer(signal.ITIMER_PROF, seconds)
-        answer = _answer(DecodeRequest.model_validate_json(request), data)
+        answer = _answer(request, data)
         signal.setitimer(signal.ITIMER_PROF, 0)
         connection.sendall(answer)
 
 
-def _answer(request: DecodeRequest, data: bytes) -> bytes:
-    """Return the answer for an image: a header, and the pixels if there are any."""
-    header: dict[str, object]
+def _answer(request: Request, data: bytes) -> bytes:
+    """Return the answer for an image."""
     try:
-        if request.rule:
-            picture = decode_image(data, request.rule, request.max_pixels, request.announced_pixels)
-        else:
-            image = open_image(data, request.max_pixels, announced_pixels=request.announced_pixels)
-            box = (0.0, 0.0, float(image.width), float(image.height))
-            picture = Picture(np.asarray(image), box, image.width, image.height, image.info[ORIENTATION])
-        header, pixels = {"width": picture.width, "height": picture.height}, picture.pixels.tobytes()
-        header |= {"orientation": picture.orientation, "box": picture.box}
-        header |= {"channels": picture.pixels.shape[2] if picture.pixels.ndim == 3 else 1}
+        return picture_answer(decode_image(data, *request))
     except Refusal as refusal:
-        header, pixels = {"refused": type(refusal).__name__, "detail": refusal.detail}, b""
-    return b"".join((json.dumps(header).encode().ljust(ANSWER_HEADER_BYTES), pixels))
+        return refusal_answer(refusal)
 
 
 def _confine(most_bytes: int) -> None:
@@ -185,9 +169,8 @@ def _warm_up() -> None:
         page.convert("RGB" if kind == "JPEG" else "RGBA").save(file, kind, exif=exif)
         for rule in (*rules, None):
             pixels = page.width * page.height
-            request = DecodeRequest(rule=rule, max_pixels=pixels, announced_pixels=pixels)
             for data in (file.getvalue(), file.getvalue()[:-20], b""):
-                _answer(DecodeRequest.model_validate_json(request.model_dump_json()), data)
+                _answer(Request(read_rule(rule_json(rule)), pixels, pixels), data)
 
 
 if __name__ == "__main__":

@@ -5,14 +5,12 @@ import gc
 import io
 import os
 import signal
-import struct
 import weakref
-import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import ExifTags, Image
+from PIL import Image
 
 from service.errors import Busy, NotReady, Refusal, TooLarge, Unacceptable, Unsupported
 from service.inputs.image_header import read_size
@@ -22,7 +20,7 @@ from service.inputs.sandbox.decoder_pool import PIXELS_PER_IMAGE
 from service.inputs.sandbox.decoder_process import DecoderProcess
 from tests.samples.decoders import children, decoding, outcome, replaced
 from tests.samples.http_requests import SEVEN
-from tests.samples.images import INK, bar, encoded, middle, written
+from tests.samples.images import INK, announcing, bar, encoded, images, middle
 
 pytestmark = pytest.mark.anyio
 
@@ -32,26 +30,6 @@ TINY = encoded(bar(28, 28, 10, 6, 18, 22))
 def descriptors():
     """Return how many files and sockets this process has open."""
     return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def images():
-    """Images of every format and mode that is read, and some that are not."""
-    page, exif = written(), Image.Exif()
-    exif[ExifTags.Base.Orientation] = 6
-    colour = Image.merge("RGB", (page, page.rotate(90), page))
-    layer = Image.merge("RGBA", (*colour.split(), page.point(lambda level: 255 - level)))
-    found = {f"png {mode}": encoded(layer.convert(mode)) for mode in ("1", "L", "LA", "P", "RGB", "RGBA")}
-    found["png 16"] = encoded(Image.fromarray(np.asarray(page, np.uint16) * 257))
-    found |= {f"jpeg {mode}": encoded(colour.convert(mode), "JPEG") for mode in ("L", "RGB", "CMYK")}
-    found["progressive"] = encoded(colour, "JPEG", progressive=True)
-    found["turned"] = encoded(colour, "JPEG", exif=exif, xmp=b"<x:xmpmeta/>")
-    found |= {f"webp {mode}": encoded(layer.convert(mode), "WEBP") for mode in ("L", "RGB", "RGBA")}
-    found["animated"] = encoded(colour, "WEBP", save_all=True, append_images=[colour.rotate(90)])
-    found["several"] = encoded(colour, "MPO", save_all=True, append_images=[colour.rotate(90)])
-    found["large"] = encoded(colour.resize((2000, 1504)), "JPEG")
-    found["blank"] = encoded(Image.new("L", (20, 20)))
-    found["wide"] = encoded(Image.new("1", (5000, 5000)))
-    return found | {"short": found["png RGB"][:-50], "gif": encoded(page, "GIF"), "none": b"none", "empty": b""}
 
 
 async def test_a_decoder_returns_what_decoding_here_does():
@@ -142,10 +120,10 @@ async def test_the_alarm_counts_processor_time():
 async def test_an_image_whose_decoder_is_killed_from_outside_is_decoded_once_more(kills, monkeypatch):
     send, left = DecoderProcess._send, [signal.SIGKILL] * kills
 
-    async def killed(self, head, data):
+    def killed(self, head, data):
         if left:
             os.kill(self.pid, signal.SIGSTOP)  # so that it does not answer before it is killed
-        await send(self, head, data)
+        send(self, head, data)
         if left:
             os.kill(self.pid, left.pop())
 
@@ -200,12 +178,6 @@ async def test_images_of_cancelled_callers_are_not_decoded():
             task.cancel()
         await asyncio.wait_for(last, 5)
         assert replaced(metrics) == {"cancelled": 1}, "those that waited were never begun"
-
-
-def announcing(width, height):
-    """Return a PNG that announces a size, and holds nothing."""
-    header = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + header + struct.pack(">I", zlib.crc32(header))
 
 
 async def test_images_beyond_the_budget_are_refused_before_any_is_decoded():

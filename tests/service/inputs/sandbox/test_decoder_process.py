@@ -5,14 +5,16 @@ import contextlib
 import os
 import signal
 
+import numpy as np
 import pytest
+from PIL import Image
 
-from service.errors import NotReady
-from service.inputs.sandbox import decoder_process
+from service.errors import NotReady, Unacceptable, Unsupported
+from service.inputs.sandbox import decoder_pool, decoder_process
 from tests.samples.decoders import children, decoding, outcome, replaced
-from tests.samples.hostile_fork_server import LIES
+from tests.samples.hostile_fork_server import LIES, WHOLE_LIES
 from tests.samples.http_requests import SEVEN
-from tests.samples.images import INK
+from tests.samples.images import INK, encoded
 
 pytestmark = pytest.mark.anyio
 
@@ -25,6 +27,69 @@ async def test_an_invalid_answer_of_a_decoder_is_refused():
             assert await outcome(pool.decode(b"lie " + lie.encode(), INK)) == ("Unacceptable", words), lie
             await pool.decode(SEVEN, INK)
         assert replaced(metrics) == {"malformed": len(LIES)}
+
+
+@pytest.mark.usefixtures("hostile")
+async def test_an_invalid_answer_with_a_whole_image_is_refused():
+    async with decoding(decode_processes=1) as (pool, metrics):
+        for lie in sorted(WHOLE_LIES):
+            with pytest.raises(Unacceptable, match="given one that cannot"):
+                await pool.upright(b"lie " + lie.encode()).__aenter__()
+        assert replaced(metrics) == {"malformed": len(WHOLE_LIES)}
+
+
+@pytest.mark.usefixtures("hostile")
+async def test_an_answer_that_ends_early_is_refused():
+    async with decoding(decode_processes=1) as (pool, metrics):
+        with pytest.raises(Unacceptable, match="given one that cannot"):
+            await pool.decode(b"short", INK)
+        await pool.decode(SEVEN, INK)
+        assert replaced(metrics) == {"crash": 1}
+
+
+@pytest.mark.usefixtures("hostile")
+async def test_what_a_decoder_sends_later_is_not_taken_for_the_answer_to_the_next_image():
+    async with decoding(decode_processes=1) as (pool, metrics):
+        right = await pool.decode(SEVEN, INK)
+        await pool.decode(b"later", INK)
+        await asyncio.sleep(0.5)
+        assert np.array_equal((await pool.decode(SEVEN, INK)).pixels, right.pixels)
+        assert replaced(metrics) == {"malformed": 1}
+
+
+async def test_an_image_larger_than_the_connection_takes_at_once_is_sent_whole():
+    noise = np.random.default_rng(1).integers(0, 256, (1200, 1200, 3), np.uint8)
+    data = encoded(Image.fromarray(noise))
+    assert len(data) > 4_000_000
+    async with decoding(decode_processes=1) as (pool, metrics):
+        async with pool.upright(data) as pixels:
+            assert np.array_equal(pixels, noise)
+        await pool.decode(SEVEN, INK)
+        assert replaced(metrics) == {}
+
+
+async def test_a_decoder_that_ends_while_an_image_is_sent_is_replaced():
+    data = bytes(8_000_000)
+    async with decoding(decode_processes=1) as (pool, metrics):
+        await pool.decode(SEVEN, INK)
+        _, decoder = children(os.getpid())
+        os.kill(decoder, signal.SIGSTOP)  # so that it does not read
+        sent = asyncio.ensure_future(pool.decode(data, INK))
+        await asyncio.sleep(0.1)
+        os.kill(decoder, signal.SIGKILL)
+        with pytest.raises(Unsupported):  # by the one that took its place
+            await sent
+        assert replaced(metrics) == {"killed": 1}
+
+
+async def test_a_decoder_that_reads_nothing_is_given_up_in_time(monkeypatch):
+    monkeypatch.setattr(decoder_pool, "CLOCK_FACTOR", 0.02)
+    async with decoding(decode_seconds=50, decode_processes=1) as (pool, metrics):
+        await pool.decode(SEVEN, INK)
+        os.kill(children(os.getpid())[1], signal.SIGSTOP)
+        with pytest.raises(NotReady, match="image: needs a decoder for at most 1 seconds"):
+            await pool.decode(bytes(8_000_000), INK)
+        assert replaced(metrics) == {"stalled": 1}
 
 
 async def test_the_fork_server_is_started_again():

@@ -107,7 +107,7 @@ async def test_without_seccomp_images_are_decoded_and_a_warning_says_so_once(mon
     monkeypatch.setattr(decoder_process.log, "warning", lambda event, **values: warnings.append((event, values)))
     async with decoding() as (pool, _):
         await pool.decode(SEVEN, INK)
-        pool._fork_server.end_all()
+        pool._source.end_all()
         await pool.decode(SEVEN, INK)
     assert warnings == [
         ("image decoders are not confined by seccomp", {"reason": "the filter is not written for riscv64"})
