@@ -31,6 +31,7 @@ from benchmarks.peers import ROOT, Peer, log, python
 from benchmarks.runtimes import artifacts, command, middle
 from benchmarks.service import heading
 from contract.artifact import read_artifact
+from service.batching.admission import Backlog
 from service.inputs.model_input import ModelInput
 from service.options import GenerateOptions
 from service.repository.tasks import TASKS
@@ -149,7 +150,7 @@ class Ours:
         self.served = TASKS[artifact.manifest.task](artifact, choose_device(device), settings)
         self._loop = asyncio.new_event_loop()
         self._device = Device()
-        self.served.start(self._device, Metrics(), SILENT)
+        self.served.start(self._device, Backlog(), Metrics(), SILENT)
         self._tasks = [self._loop.create_task(work()) for work in self.served.loops()]
         self.run(self.served.warm_up(self._device))
 

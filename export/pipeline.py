@@ -20,6 +20,7 @@ from export.errors import CheckpointError, ExportError, MethodError
 from export.graphs.attention_maps import attention_graph
 from export.graphs.bfloat16 import to_float32, with_casts_for_missing_kernels
 from export.graphs.cleanup import clean, extract
+from export.graphs.decode_step import fuse_step
 from export.graphs.float16 import in_half_precision
 from export.graphs.fusion import FUSION_OPSET, fuse_attention
 from export.graphs.int8 import quantize
@@ -179,7 +180,7 @@ def _trace_graph(plan: Plan, source: Source, precision: Precision, opset: int, n
         details.append(f"{len(graph.graph.node):>5} nodes, {plan.attentions} attentions")
     if precision == "int8":
         with timed_step(f"  quantize  {name}"):
-            graph = quantize(graph)
+            graph = quantize(fuse_step(graph, lowered) if plan.role == "decode" else graph)
     return graph
 
 
