@@ -27,6 +27,8 @@ def fuse_step(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
     made = {node.output[0]: nodes for node in given if (nodes := step.attention(node))}
     for nodes in made.values():
         written.update(name for node in nodes for name in node.output if name)
+    if made and all(one.domain != RUNTIME for one in graph.opset_import):
+        graph.opset_import.append(helper.make_opsetid(RUNTIME, 1))
     del graph.graph.node[:]
     graph.graph.node.extend(step.shared)
     for node in given:
