@@ -21,6 +21,7 @@ from export.graphs.attention_maps import attention_graph
 from export.graphs.bfloat16 import to_float32, with_casts_for_missing_kernels
 from export.graphs.calibration import measure_ranges
 from export.graphs.cleanup import clean, extract
+from export.graphs.decode_step import fuse_step
 from export.graphs.float16 import in_half_precision
 from export.graphs.fusion import FUSION_OPSET, fuse_attention
 from export.graphs.int8 import quantize
@@ -233,6 +234,7 @@ def _trace_graph(
         with timed_step(f"  quantize  {name}") as details:
             names = [port.name for port in plan.inputs]
             given = [{name: one.numpy() for name, one in zip(names, tensors, strict=True)} for tensors in calibration]
+            graph = fuse_step(graph, lowered) if plan.role == "decode" else graph
             graph = quantize(graph, scales, measure_ranges(graph, given) if scales == "fixed" else None)
             details.append(f"scales: {scales}" + (f", of {len(given)} inputs" if given else ""))
     return graph

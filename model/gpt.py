@@ -62,7 +62,7 @@ class GPT(nn.Module):
         """
         slots = Slots(past, position)
         x, maps = self.decoder(self.embed(token[:, None], position[:, None]), slots.visible, slots.recalls)
-        return self.head(x)[:, 0], slots.present, under("decoder", maps)
+        return self.head(x[:, 0]), slots.present, under("decoder", maps)
 
     def _states(self, tokens: Tensor, recalls: Sequence[Recall] | None = None) -> tuple[Tensor, Maps]:
         length = tokens.shape[1]

@@ -121,7 +121,7 @@ class Transformer(nn.Module):
         slots = Slots(past, position)
         embedded = self.target(token[:, None], position[:, None])  # (batch, 1, width)
         x, maps = self.decoder(embedded, memory, slots.visible, visible_keys(source_visible), slots.recalls)
-        return self.head(x)[:, 0], slots.present, under("decoder", maps)
+        return self.head(x[:, 0]), slots.present, under("decoder", maps)
 
 
 @dataclass(frozen=True)

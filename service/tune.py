@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Mapping
 
+from contract.manifest import Role
 from service.repository.registry import LOAD_ERRORS, load
 from service.repository.served_model import ServedModel
 from service.runtime.device import Device
@@ -65,7 +66,7 @@ def main() -> int:
     return 0
 
 
-def _cases(served: ServedModel) -> list[tuple[str, Mapping[str, int]]]:
+def _cases(served: ServedModel) -> list[tuple[Role, Mapping[str, int]]]:
     """Return which graphs are measured, with which lengths of axes: of images there is one."""
     longest = served.longest()
     roles = [role for role in served.roles if role != "attention"]

@@ -91,8 +91,33 @@ def run(plan: Plan, session: ort.InferenceSession, inputs: list[Array]) -> list[
         port.name: array.astype(np.float16) if port.name in half else array
         for port, array in zip(plan.inputs, inputs, strict=True)
     }
+    caches = {port.name: port.name.replace("present.", "past.", 1) for port in plan.outputs}
+    caches = {present: past for present, past in caches.items() if past in feed}
+    if caches:
+        return _run_in_place(plan, session, feed, caches)
     outputs: list[Array] = session.run([port.name for port in plan.outputs], feed)
     return outputs
+
+
+def _run_in_place(
+    plan: Plan, session: ort.InferenceSession, feed: Mapping[str, Array], caches: Mapping[str, str]
+) -> list[Array]:
+    """Run a decode step as the service does: it writes each cache (output -> input) to the memory of the one before."""
+    held = {past: np.array(feed[past], order="C") for past in caches.values()}
+    binding = session.io_binding()
+    for name, array in feed.items():
+        if name not in held:
+            binding.bind_cpu_input(name, np.ascontiguousarray(array))
+    for present, past in caches.items():
+        place = "cpu", 0, held[past].dtype, held[past].shape, held[past].ctypes.data
+        binding.bind_input(past, *place)
+        binding.bind_output(present, *place)
+    others = [port.name for port in plan.outputs if port.name not in caches]
+    for name in others:
+        binding.bind_output(name)
+    session.run_with_iobinding(binding)
+    found = dict(zip(others, (value.numpy() for value in binding.get_outputs()[len(caches) :]), strict=True))
+    return [held[caches[port.name]] if port.name in caches else found[port.name] for port in plan.outputs]
 
 
 def compare_outputs(

@@ -7,7 +7,7 @@ import onnx
 from export.errors import ExportError
 from export.plan import Plan
 
-ATTENTION_OPERATORS = ("Softmax", "Attention")
+ATTENTION_OPERATORS = ("Softmax", "Attention", "GroupQueryAttention", "DecoderMaskedMultiHeadAttention")
 """Each node of these operators is one attention: its softmax, or all of it if it has been fused."""
 
 

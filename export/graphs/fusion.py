@@ -26,7 +26,7 @@ def fuse_attention(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
     The mask becomes true lengths or causality. It may be absent, hide padding on the right, later tokens, or the slots
     of a cache after a position. An attention with any other mask stays as it is, as does one whose weights are used.
     """
-    pattern = _AttentionPattern(graph)
+    pattern = AttentionPattern(graph)
     given, written = list(graph.graph.node), set()
     del graph.graph.node[:]
     for node in given:
@@ -40,7 +40,7 @@ def fuse_attention(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
 
 
 @dataclass(frozen=True)
-class _Attention:
+class Attention:
     """One attention in a graph: the names of its tensors, and what hides keys."""
 
     query: str
@@ -57,7 +57,7 @@ class _Attention:
     causal: bool
 
 
-class _AttentionPattern:
+class AttentionPattern:
     """Finds attentions in a graph by what produces and what uses each tensor, and writes them as one node."""
 
     def __init__(self, graph: onnx.ModelProto) -> None:
@@ -72,15 +72,15 @@ class _AttentionPattern:
         self._outputs = {value.name for value in graph.graph.output}
         self._lengths: dict[str, str] = {}
 
-    def find(self, mix: onnx.NodeProto) -> _Attention | None:
+    def find(self, mix: onnx.NodeProto) -> Attention | None:
         """Return the attention whose last node is this product of weights and values, or None."""
-        softmax = self._producer("Softmax", mix.input[0]) if mix.op_type == "MatMul" else None
+        softmax = self.producer("Softmax", mix.input[0]) if mix.op_type == "MatMul" else None
         if softmax is None or len(self._users[mix.input[0]]) > 1 or mix.input[0] in self._outputs:
             return None
-        hidden = self._producer("Where", softmax.input[0])
-        scaled = self._producer("Div", hidden.input[2] if hidden else softmax.input[0])
-        scores = self._producer("MatMul", scaled.input[0]) if scaled else None
-        key = self._producer("Transpose", scores.input[1]) if scores else None
+        hidden = self.producer("Where", softmax.input[0])
+        scaled = self.producer("Div", hidden.input[2] if hidden else softmax.input[0])
+        scores = self.producer("MatMul", scaled.input[0]) if scaled else None
+        key = self.producer("Transpose", scores.input[1]) if scores else None
         known = self._visibility(hidden.input[0]) if hidden else (None, False)
         if scaled is None or scores is None or key is None or known is None:
             return None
@@ -89,13 +89,13 @@ class _AttentionPattern:
         unsplit = self._unsplit(scores.input[0], key, mix)
         if unsplit:
             query, source, value, output, heads = unsplit
-            return _Attention(query, source, value, output, scale, heads, False, visible, causal)
+            return Attention(query, source, value, output, scale, heads, False, visible, causal)
         turned = _perm(key) == KEY_TRANSPOSED
-        return _Attention(
+        return Attention(
             scores.input[0], key.input[0], mix.input[1], mix.output[0], scale, None, turned, visible, causal
         )
 
-    def write(self, found: _Attention) -> None:
+    def write(self, found: Attention) -> None:
         """Append the `Attention` node."""
         b = self._b
         key = b.op("Transpose", found.key, perm=HEADS_FIRST) if found.key_turned else found.key
@@ -121,24 +121,29 @@ class _AttentionPattern:
         Such an attention needs no transposes. Returns None if the graph has another form.
         """
         split = [
-            self._split(query, HEADS_FIRST),
-            self._split(key.output[0], KEY_TRANSPOSED),
-            self._split(mix.input[1], HEADS_FIRST),
+            self.split(query, HEADS_FIRST),
+            self.split(key.output[0], KEY_TRANSPOSED),
+            self.split(mix.input[1], HEADS_FIRST),
         ]
-        turned = self._only_user("Transpose", mix.output[0])
-        joined = self._only_user("Reshape", turned.output[0]) if turned else None
-        if joined is None or turned is None or _perm(turned) != HEADS_FIRST or None in split:
+        joined = self.joined(mix.output[0])
+        if joined is None or None in split:
             return None
         (first, heads), (second, same), (third, too) = (one for one in split if one)
-        return (first, second, third, joined.output[0], heads) if heads == same == too else None
+        return (first, second, third, joined, heads) if heads == same == too else None
 
-    def _split(self, name: str, perm: list[int]) -> tuple[str, int] | None:
+    def joined(self, mixed: str) -> str | None:
+        """Return what the heads of an attention's output are joined to; None if something else reads them too."""
+        turned = self._only_user("Transpose", mixed)
+        joined = self._only_user("Reshape", turned.output[0]) if turned else None
+        return joined.output[0] if turned and joined and _perm(turned) == HEADS_FIRST else None
+
+    def split(self, name: str, perm: list[int]) -> tuple[str, int] | None:
         """Return the tensor before its heads were split, and their number; None if they were not."""
-        moved = self._producer("Transpose", name)
-        shaped = self._producer("Reshape", moved.input[0]) if moved and _perm(moved) == perm else None
+        moved = self.producer("Transpose", name)
+        shaped = self.producer("Reshape", moved.input[0]) if moved and _perm(moved) == perm else None
         if shaped is None:
             return None
-        joined = self._producer("Concat", shaped.input[1])
+        joined = self.producer("Concat", shaped.input[1])
         sizes: list[int] = []
         for part in reversed(joined.input if joined else shaped.input[1:]):
             if part not in self._tensors:
@@ -148,12 +153,12 @@ class _AttentionPattern:
 
     def _visibility(self, hidden: str) -> tuple[str | None, bool] | None:
         """Return what a mask is: (the input that gives true lengths, causal), or None if it is neither."""
-        turned = self._producer("Not", hidden)
+        turned = self.producer("Not", hidden)
         visible = self._without_unsqueeze(turned.input[0]) if turned else ""
         if visible in self._inputs:
             return visible, False
-        order = self._producer("LessOrEqual", visible)
-        if order is None or self._producer("Range", order.input[0]) is None:
+        order = self.producer("LessOrEqual", visible)
+        if order is None or self.producer("Range", order.input[0]) is None:
             return None
         latest = self._without_unsqueeze(order.input[1])
         if latest in self._inputs:
@@ -162,11 +167,12 @@ class _AttentionPattern:
 
     def _without_unsqueeze(self, name: str) -> str:
         """Return the tensor that `Unsqueeze` nodes added axes to."""
-        while node := self._producer("Unsqueeze", name):
+        while node := self.producer("Unsqueeze", name):
             name = node.input[0]
         return name
 
-    def _producer(self, kind: str, name: str) -> onnx.NodeProto | None:
+    def producer(self, kind: str, name: str) -> onnx.NodeProto | None:
+        """Return the node of a kind that makes a tensor; None if another makes it."""
         node = self._producers.get(name)
         return node if node is not None and node.op_type == kind else None
 

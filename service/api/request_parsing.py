@@ -2,7 +2,6 @@
 
 import asyncio
 import binascii
-import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,7 +49,7 @@ class ParsedRequest:
     def options(self, kind: type[O]) -> O:
         """Return the options of the endpoint, without those of attention."""
         if not self.given:
-            return _defaults(kind)
+            return kind()
         attention = AttentionOptions.model_fields.keys() | {"attention"}
         rest = {name: value for name, value in self.given.items() if name not in attention}
         return parse(kind, rest, strings=self.strings, beside=attention if self.strings else {"attention"})
@@ -75,11 +74,6 @@ class ParsedRequest:
         if flat and "method" not in flat and not required:
             raise Unacceptable(f"{sorted(flat)[0]}: is an option of attention; ask for attention too")
         return parse(AttentionOptions, flat, strings=self.strings) if flat or required else None
-
-
-@functools.cache
-def _defaults(kind: type[O]) -> O:
-    return parse(kind, {}, strings=False)
 
 
 async def read_images(request: Request, settings: Settings) -> ParsedRequest:

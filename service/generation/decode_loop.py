@@ -247,15 +247,16 @@ class DecodeLoop:
         log_probabilities, candidates, logits = self._cache.step(
             tokens, positions, max(*wants, 1), everything=ALL_CANDIDATES in wants
         )
+        exact = log_probabilities.astype(np.float64)
         for job, want in zip(self._running, wants, strict=True):
             before = [one.tokens for one in job.search.live]
+            # a slice is a view, where a list of rows is copied
+            own = slice(job.rows[0], job.rows[0] + 1) if len(job.rows) == 1 else job.rows
             try:
                 if want == ALL_CANDIDATES and logits is not None:
-                    parents = job.search.advance(finite(log_softmax(logits[job.rows])))
+                    parents = job.search.advance(finite(log_softmax(logits[own])))
                 else:
-                    parents = job.search.advance(
-                        finite(log_probabilities[job.rows].astype(np.float64)), candidates[job.rows]
-                    )
+                    parents = job.search.advance(finite(exact[own]), candidates[own])
             except Exception as error:  # fails this job only; the others go on
                 job.failure = error
             else:

@@ -293,7 +293,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def _tell_gone(self) -> None:
         """Tell whoever works on the answer that its client is gone."""
         if self._running and not self._running.response_complete:
-            exchange_of(self._running.scope).when_gone()
+            exchange_of(cast(Scope, self._running.scope)).when_gone()
 
     # Closing. A connection that is closed before all its bytes are read is reset, and its client might lose the answer.
 

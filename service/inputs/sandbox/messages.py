@@ -60,7 +60,7 @@ def picture_answer(picture: Picture) -> bytes:
     """Return the answer with a picture."""
     channels = picture.pixels.shape[2]
     header = ANSWER_HEADER.pack(0, picture.orientation, channels, picture.width, picture.height, *picture.box, b"")
-    return b"".join((header, np.ascontiguousarray(picture.pixels)))
+    return b"".join((header, np.ascontiguousarray(picture.pixels).data))
 
 
 def refusal_answer(refusal: Refusal) -> bytes:
@@ -86,7 +86,7 @@ class Answer:
     @property
     def rest(self) -> memoryview:
         """Where to read what comes next, at least a byte."""
-        return memoryview(self._data)[self._filled :]
+        return self._data.data[self._filled :]
 
     def add(self, count: int) -> Picture | Refusal | None:
         """Note that so many bytes of `rest` were filled; return the answer once it is whole. Raises ValueError."""
@@ -98,7 +98,7 @@ class Answer:
         return self._result if self._filled == self._size else None
 
     def _read_header(self) -> None:
-        refused, orientation, channels, width, height, *box, detail = ANSWER_HEADER.unpack_from(self._data)
+        refused, orientation, channels, width, height, *box, detail = ANSWER_HEADER.unpack_from(self._data.data)
         if refused:
             self._result = _refusal(refused, detail.rstrip(b"\0"))
             return
