@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, TypeVar
 
 import structlog
@@ -53,6 +54,9 @@ class State:
     failure: str | None = None
     """The reason why the service cannot go on, once it cannot."""
 
+    def __post_init__(self) -> None:
+        self._decode_seconds = cache(self.metrics.decode_seconds.labels)
+
     @property
     def ready(self) -> bool:
         """True if every model can run, as far as is known."""
@@ -90,11 +94,12 @@ class State:
 
     async def decode_image(self, model: str, images: ImageRequest, number: int, rule: ImageRule) -> Picture:
         """Decode an image of a request in a confined process. Raises what `DecoderPool.decode` does."""
-        with (
-            self.metrics.decode_seconds.labels(model).time(),
-            self.tracer.span("decode", {"model": model}),
-        ):
-            return await images.decode(number, rule)
+        start = time.monotonic()
+        try:
+            with self.tracer.span("decode", {"model": model}):
+                return await images.decode(number, rule)
+        finally:
+            self._decode_seconds(model).observe(time.monotonic() - start)
 
     async def present(self, model: str, budget: Budget, function: Callable[..., T], *arguments: object) -> T:
         """Run a function that makes an answer of many numbers on threads of their own.

@@ -132,7 +132,8 @@ class Lane(Generic[T, R]):
         Return them and their size. If other batches could begin beside this one, they are left their part.
         """
         alive = sorted((one for one in self._queue if not one.future.done()), key=lambda waiting: waiting.due)
-        self._metrics.cancelled.labels("queued").inc(len(self._queue) - len(alive))
+        if gone := len(self._queue) - len(alive):
+            self._metrics.cancelled.labels("queued").inc(gone)
         limit = self._limit * turn.room
         most = -(-len(alive) // (1 + turn.others))
         batch: list[Waiting[T, R]] = []

@@ -5,6 +5,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable
+from functools import cache
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
@@ -32,6 +33,8 @@ class RequestLog:
         self.metrics = metrics
         self.tracer = tracer
         self.draining = draining
+        # there are few of them, and to find one by its labels takes longer than to count
+        self._requests, self._seconds = cache(metrics.requests.labels), cache(metrics.request_seconds.labels)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -80,8 +83,8 @@ class RequestLog:
     def _record(self, scope: Scope, exchange: Exchange, seconds: float) -> None:
         """Count the request and write its line in the log."""
         route = getattr(scope.get("route"), "path", "other")
-        self.metrics.requests.labels(route, exchange.method, str(exchange.status)).inc()
-        self.metrics.request_seconds.labels(route).observe(seconds)
+        self._requests(route, exchange.method, str(exchange.status)).inc()
+        self._seconds(route).observe(seconds)
         if exchange.refused:
             self.metrics.refusals.labels(exchange.refused).inc()
         level = "debug" if route.startswith("/health") or route == "/metrics" else "info"

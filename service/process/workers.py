@@ -143,8 +143,8 @@ class Workers:
                 self._forward(signal.SIGHUP)
             elif received and received.si_signo == RELOAD:
                 self._forward(signal.SIGHUP, except_pid=received.si_pid)
-            elif received:
-                self._stop(received.si_signo)
+            elif received and received.si_signo in (signal.SIGTERM, signal.SIGINT):
+                self._stop(received.si_signo)  # Python returns any number after SIGCONT, if the time was over by then
         return self._status
 
     def _start(self, number: int) -> "subprocess.Popen[bytes]":
