@@ -1,7 +1,6 @@
 """The key-value cache of the decode loop: the rows of the running batch, whose caches a step writes in place."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -110,7 +109,7 @@ class KVCache:
         return out[LIKELIEST], out[TOKENS], out.get(self._logits)
 
     def _bind(self, *, everything: bool) -> Binding:
-        held: Mapping[str, Any] = {name: buffer.front(self.count) for name, buffer in self._buffers.items()}
+        held = {name: buffer.front(self.count) for name, buffer in self._buffers.items()}
         wanted = [LIKELIEST, TOKENS, *([self._logits] if everything else [])]
         return self._decode.bind(held, self._caches, wanted)
 

@@ -324,9 +324,9 @@ class ServedModel:
     def _items_at_once(self, role: Role, items: Sequence[ModelInput]) -> int:
         """Return how many items of a batch run together: all, or on a CPU as many as its caches serve well.
 
-        It is one where a scale of 8 bits is of a whole input: another input would change it.
+        It is one where a scale of 8 bits is of a whole input: another input would change it. Gradients are of floats.
         """
-        if self.manifest.scales == "input":
+        if self.manifest.scales == "input" and role not in GRADIENT_METHODS:
             return 1
         if self._device != "cpu" or self.manifest.width is None:
             return len(items)

@@ -93,22 +93,22 @@ class Captured:
         self.sizes = (*powers, most)
         self._batches: dict[int, _Batch] = {}
 
-    def run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
+    def run(self, feed: Mapping[str, Array], options: ort.RunOptions) -> dict[str, Array]:
         """Run the graph: arrays by input name -> arrays by output name, with as many rows."""
         count, most = len(next(iter(feed.values()))), self.sizes[-1]
         parts = [
-            self._run({name: array[start : start + most] for name, array in feed.items()})
+            self._run({name: array[start : start + most] for name, array in feed.items()}, options)
             for start in range(0, count, most)
         ]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
-    def _run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
+    def _run(self, feed: Mapping[str, Array], options: ort.RunOptions) -> dict[str, Array]:
         count = len(next(iter(feed.values())))
         size = next(size for size in self.sizes if size >= count)
         if size not in self._batches:
             # 0 is the id of runs that name none, and -1 means that nothing is captured
             self._batches[size] = _Batch(self._session, self._graph, self._place, size, self.sizes.index(size) + 1)
-        found = self._batches[size].run(feed)  # may be views of buffers that the next run overwrites
+        found = self._batches[size].run(feed, options)  # may be views of buffers that the next run overwrites
         return {name: array[:count].copy() for name, array in found.items()}
 
 
@@ -134,15 +134,15 @@ class _Batch:
             self._binding.bind_ortvalue_input(name, value)
         for name, value in self._found.items():
             self._binding.bind_ortvalue_output(name, value)
-        self._options = ort.RunOptions()
-        self._options.add_run_config_entry("gpu_graph_id", str(number))
+        self._number = str(number)
 
-    def run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
+    def run(self, feed: Mapping[str, Array], options: ort.RunOptions) -> dict[str, Array]:
         """Run with these rows at the front of the buffers. The rows behind them are of an earlier run and unused."""
         for name, array in feed.items():
             self._host[name][: len(array)] = array
             self._given[name].update_inplace(self._host[name])
-        self._session.run_with_iobinding(self._binding, self._options)
+        options.add_run_config_entry("gpu_graph_id", self._number)
+        self._session.run_with_iobinding(self._binding, options)
         return {name: value.numpy() for name, value in self._found.items()}
 
 
@@ -171,7 +171,7 @@ class Binding:
         self,
         session: ort.InferenceSession,
         stoppable: Callable[[], contextlib.AbstractContextManager[ort.RunOptions]],
-        held: Mapping[str, Any],  # of Place
+        held: Mapping[str, Place],
         same: Mapping[str, str],
         wanted: Sequence[str],
         into: Mapping[str, Place] | None = None,

@@ -19,7 +19,7 @@ from contract.manifest import Graph, Port, Role
 from service.arrays import Array
 from service.errors import DeviceFull
 from service.runtime.device import this_turn
-from service.runtime.io_binding import Binding, Captured, run_bits, storage
+from service.runtime.io_binding import Binding, Captured, Place, run_bits, storage
 from service.runtime.providers import (
     INSTALL_EXTRAS,
     PRECISIONS,
@@ -221,7 +221,7 @@ class Session:
             if shrink:
                 options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
             if self._captured:
-                return self._captured.run(given)
+                return self._captured.run(given, options)
             if any(port.dtype == "bfloat16" for port in (*self.graph.inputs, *self.graph.outputs)):
                 return run_bits(self._session, self.graph, given, options)
             return dict(zip(self._outputs, self._session.run(self._outputs, given, options), strict=True))
@@ -242,7 +242,7 @@ class Session:
             kind = DeviceLost if DEVICE_LOST_MESSAGE.search(str(error)) else SessionError
             raise kind(f"{self.name}: cannot be run: {error}") from error
 
-    def bind(self, held: Mapping[str, Array], same: Mapping[str, str], wanted: Sequence[str]) -> Binding:
+    def bind(self, held: Mapping[str, Place], same: Mapping[str, str], wanted: Sequence[str]) -> Binding:
         """Return a Binding: runs with the inputs `held` in place, and with outputs in the memory of inputs (`same`)."""
         return Binding(self._session, self._stoppable, held, same, wanted)
 

@@ -24,6 +24,7 @@ IMAGE = {
     "family": "vit",
     "task": "image-classification",
     "precision": "fp32",
+    "scales": None,
     "graphs": {role: graph(role, content) for role, content in GRAPH_BYTES.items()},
     "files": [entry(name, content) for name, content in OTHER_BYTES.items()],
     "image": {
@@ -75,6 +76,7 @@ TEXT = {
     "family": "transformer",
     "task": "text2text-generation",
     "precision": "fp32",
+    "scales": None,
     "graphs": {role: graph(role, role.encode()) for role in ("attention", "encode", "decode")},
     "files": [entry("tokenizer.json", b"{}")],
     "image": None,
