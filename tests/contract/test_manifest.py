@@ -19,6 +19,7 @@ OPTIONAL = {
     "width": None,
     "explained": None,
     "best": None,
+    "scales": None,
     "text.mask": None,
     "text.padding": None,
     "attention.0.abreast": 1,
