@@ -33,7 +33,7 @@ def timed_step(line: str) -> Iterator[list[str]]:
         print(flush=True)
         raise
     print(f"{' '.join(details):<46}{time.perf_counter() - start:>6.1f} s", flush=True)
-    return_memory()
+    _trim_heap()
 
 
 def say(line: str, since: float | None = None) -> None:
@@ -54,8 +54,13 @@ def return_large_blocks() -> None:
 
 
 def return_memory() -> None:
-    """Free what nothing refers to any more, and give it back to the system if the C library is glibc."""
-    gc.collect()  # what torch traced refers to itself
+    """Free what nothing refers to any more, such as what torch traced, which refers to itself. It takes a while."""
+    gc.collect()
+    _trim_heap()
+
+
+def _trim_heap() -> None:
+    """Give free memory back to the system if the C library is glibc."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 

@@ -36,6 +36,8 @@ ELSEWHERE = {
     "an image whose decoder does not answer in twice that time by the clock":
         "service/inputs/sandbox/test_decoder_pool.py",
     "an image that takes over its decoder": "service/inputs/sandbox/test_seccomp.py",
+    "any of these three where images are decoded on threads of the service":
+        "service/inputs/sandbox/test_decoder_threads.py",
     "more work than is done within the deadline at the rate of late": "service/batching/test_admission.py",
     "guessing keys from response times": "service/http/test_api_keys.py",
 }  # fmt: skip
