@@ -29,6 +29,7 @@ class Counted:
 
     def __init__(self, session):
         self.run, self.get_inputs = session.run, session.get_inputs
+        self.io_binding, self.run_with_iobinding = session.io_binding, session.run_with_iobinding
 
 
 def test_one_session_is_open_at_a_time(source, folder):
