@@ -137,7 +137,7 @@ def prepare(name, folder):
 
 
 def artifacts(name, folder):
-    """Make our artifacts of a folder's checkpoint, unless they are there: the graphs of predictions, unverified."""
+    """Make our artifacts of a folder's checkpoint, unless they are there, unverified."""
     for precision in PRECISIONS:
         if (target := folder / precision / name / "1").exists():
             continue
@@ -147,7 +147,9 @@ def artifacts(name, folder):
             source = FAMILIES[opened.config["model_type"]].source(opened, ExportOptions(name, None, None, ()))
             samples = calibration(source, folder) if precision == "calibrated int8" else []
             scales = None if precision == "fp32" else "fixed" if samples else scales_at_run_time(source)
-            source = dataclasses.replace(source, plans=(source.plan("predict"),), scales=scales)
+            roles = ("predict", "attention") if scales else [plan.role for plan in source.plans]
+            plans = tuple(source.plan(role) for role in roles)
+            source = dataclasses.replace(source, plans=plans, scales=scales)
             target.mkdir(parents=True)
             own = precision.removeprefix("calibrated ")
             with GraphWriter(target) as graphs:

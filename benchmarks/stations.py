@@ -88,7 +88,7 @@ def patch_class(kind):
         async def noted():
             message = await receive()
             if not message.get("more_body"):
-                exchange.body_read.set()
+                exchange.body_read = True
             return message
 
         await self.app(scope, noted, send)

@@ -34,6 +34,7 @@ def main() -> int:
     configure(settings)
     try:
         if settings.workers > 1 and worker is None:
+            gc.enable()
             return supervise(settings)
         from service.process.start import run  # it imports all that serves, which a supervisor does not need
 

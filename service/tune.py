@@ -29,7 +29,7 @@ def main() -> int:
     try:
         settings = read_settings()
         cores = share_of_cores(settings)
-        choices = sorted({settings.threads or cores, 1, cores})
+        choices = sorted({settings.threads or cores, default_threads(settings), 1, cores})
         loaded = {threads: load(settings.model_copy(update={"threads": threads})) for threads in choices}
     except SettingsError as error:
         _print(str(error))

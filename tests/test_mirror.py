@@ -63,7 +63,6 @@ TESTED_ELSEWHERE = {
     "service/explanations/comparison.py": "tests/end_to_end/test_evaluations_over_http.py",
     "service/explanations/lettering.py": "tests/service/explanations/test_drawing.py",
     "service/explanations/token_merging.py": "tests/end_to_end/test_attention_over_http.py",
-    "service/http/answer_deadline.py": "tests/end_to_end/test_http_interface.py",
     "service/http/exchange.py": "tests/service/http/test_body_limits.py",
     "service/http/problems.py": "tests/end_to_end/test_bad_input.py",
     "service/inputs/image_inputs.py": "tests/end_to_end/test_http_interface.py",

@@ -12,6 +12,8 @@ from export.plan import Plan
 
 RUNTIME = "com.microsoft"
 """The domain of onnxruntime's own operators. Those used here have kernels for single floats on a CPU only."""
+HEAD_STEP = 8
+"""`GroupQueryAttention` takes heads of a multiple of this width."""
 
 
 def fuse_step(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
@@ -71,6 +73,8 @@ class _Step:
         split = self._pattern.split(found.query, HEADS_FIRST) if found else None
         query = self._linear(split[0]) if split else None
         if found is None or joined is None or split is None or query is None or found.visible is None:
+            return []
+        if query.bias.size // split[1] % HEAD_STEP:
             return []
         if self._inputs.issuperset((found.key, found.value)):
             return self._cross(found, query.times(found.scale), split[1], joined)

@@ -79,11 +79,12 @@ def _biases(graph: onnx.ModelProto, products: Mapping[str, Any]) -> dict[str, on
     """Return for outputs of products the node that adds a bias to it, where nothing else reads the output."""
     vectors = {tensor.name for tensor in graph.graph.initializer if len(tensor.dims) == 1}
     read = [name for node in graph.graph.node for name in node.input]
+    without = {node.output[0] for node, *_ in _products(graph) if len(node.input) == GEMM_INPUTS_WITHOUT_BIAS}
     shared = {name for name in products if read.count(name) > 1} | {value.name for value in graph.graph.output}
     return {
         node.input[0]: node
         for node in graph.graph.node
-        if node.op_type == "Add" and node.input[0] in products.keys() - shared and node.input[1] in vectors
+        if node.op_type == "Add" and node.input[0] in without - shared and node.input[1] in vectors
     }
 
 

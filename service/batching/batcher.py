@@ -11,7 +11,7 @@ import structlog
 
 from service.batching.admission import Budget, Priority, due
 from service.errors import Broken, DeviceFull, Refusal
-from service.runtime.device import Device, Turn, kind_of
+from service.runtime.device import Claim, Device, Turn, kind_of
 from service.runtime.runtime_errors import DeviceLost
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import SILENT, Tracer
@@ -91,8 +91,8 @@ class Lane(Generic[T, R]):
         self.failures = 0
         """Failed runs in a row."""
         self._queue: deque[Waiting[T, R]] = deque()
-        self._claimed = False
-        """True while the lane waits for its turn on the device."""
+        self._claimed: Claim | None = None
+        """What the lane has claimed, while it waits for its turn on the device."""
         self._retries: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: T, size: int, bucket: Hashable = 0, priority: Priority = "interactive") -> R:
@@ -104,42 +104,50 @@ class Lane(Generic[T, R]):
         try:
             return await future
         except asyncio.CancelledError:
-            if waiting.batch and waiting.batch.unwanted:
-                waiting.batch.turn.stop()
+            self._leave(waiting)
             raise
+
+    def _leave(self, waiting: Waiting[T, R]) -> None:
+        """Drop an item whose caller has left, or stop its batch if nobody waits for any of it."""
+        if waiting.batch is None and waiting in self._queue:
+            self._queue.remove(waiting)
+            self._metrics.cancelled.labels("queued").inc()
+            if self._claimed and not self._queue:
+                self._device.withdraw(self._claimed)
+                self._claimed = None
+        elif waiting.batch and waiting.future.cancelled() and waiting.batch.unwanted:
+            waiting.batch.turn.stop()
 
     def _claim(self) -> None:
         if self._queue and not self._claimed:
-            self._claimed = True
-            self._device.claim(self._cores, self._begin)
+            self._claimed = self._device.claim(self._cores, self._begin)
 
     def _begin(self, turn: Turn) -> float | None:
         """Begin to run a batch; return its share of the limit. None if it must wait until others leave room."""
         waiting, size = self._cut(turn)
-        if not waiting and self._queue:
+        if not waiting:
             return None
-        self._claimed = False
+        self._claimed = None
         self._claim()
-        if waiting:
+        try:
             self._start(waiting, turn)
-        else:
-            turn.release()
+        except BaseException:  # whatever it is, nobody may wait for ever
+            self._fail(waiting)
+            raise
         return min(size / self._limit, 1.0)
 
     def _cut(self, turn: Turn) -> tuple[list[Waiting[T, R]], int]:
-        """Take from the queue the item that is due first and those of its bucket that fit; drop cancelled ones.
+        """Take from the queue the item that is due first and those of its bucket that fit.
 
-        Return them and their size. If other batches could begin beside this one, they are left their part.
+        Return them and their size; none if the first must wait for room. If there are cores for other batches beside
+        this one, they are left their part.
         """
-        alive = sorted((one for one in self._queue if not one.future.done()), key=lambda waiting: waiting.due)
-        if gone := len(self._queue) - len(alive):
-            self._metrics.cancelled.labels("queued").inc(gone)
         limit = self._limit * turn.room
-        most = -(-len(alive) // (1 + turn.others))
+        most = -(-len(self._queue) // (1 + turn.others))
         batch: list[Waiting[T, R]] = []
         rest: deque[Waiting[T, R]] = deque()
         longest = 0
-        for waiting in alive:
+        for waiting in sorted(self._queue, key=lambda waiting: waiting.due):
             size = max(longest, waiting.size) * (len(batch) + 1)
             if batch:
                 fits = len(batch) < most and waiting.bucket == batch[0].bucket and size <= min(limit, self._limit)
@@ -168,7 +176,8 @@ class Lane(Generic[T, R]):
             self._batch_size.observe(len(batch.waiting))
             self._tracer.ran(self.name, batch.waiting, batch.start, failed=error is not None)
             if results is not None:
-                self._budget.spent(sum(waiting.size for waiting in batch.waiting), seconds)
+                # others run beside it
+                self._budget.spent(sum(waiting.size for waiting in batch.waiting), seconds * batch.turn.part)
                 self._answer(batch.waiting, results)
                 batch.turn.release()
             else:
@@ -178,7 +187,7 @@ class Lane(Generic[T, R]):
                 self._retries.add(retry)
                 retry.add_done_callback(self._retries.discard)
         except BaseException:  # whatever it is, nobody may wait for ever
-            self._fail(batch)
+            self._fail(batch.waiting)
             batch.turn.release()
             raise
 
@@ -198,7 +207,7 @@ class Lane(Generic[T, R]):
                 elif isinstance(outcome, Refusal) and not waiting.future.done():
                     waiting.future.set_exception(outcome)
         finally:
-            self._fail(batch)
+            self._fail(batch.waiting)
             batch.turn.release()
 
     async def _attempt(self, batch: Batch[T, R]) -> Sequence[R | Refusal] | Exception:
@@ -229,9 +238,9 @@ class Lane(Generic[T, R]):
             else:
                 waiting.future.set_result(result)
 
-    def _fail(self, batch: Batch[T, R]) -> None:
+    def _fail(self, batch: Sequence[Waiting[T, R]]) -> None:
         """Fail the items that have no result."""
-        for waiting in batch.waiting:
+        for waiting in batch:
             if not waiting.future.done():
                 waiting.future.set_exception(RuntimeError(f"{self.name}: the batch failed"))
 

@@ -17,7 +17,7 @@ from service.concurrency import while_wanted
 from service.errors import NOT_FINITE, Broken, Refusal
 from service.generation.kv_cache import SLOTS, KVCache
 from service.generation.token_selection import ALL_CANDIDATES, Hypothesis, LogProbabilities, Search
-from service.runtime.device import Device, kind_of
+from service.runtime.device import Device, Turn, kind_of
 from service.runtime.io_binding import storage
 from service.runtime.runtime_errors import DeviceLost
 from service.runtime.session import Session
@@ -137,11 +137,12 @@ class DecodeLoop:
                 await self._arrived.wait()
                 async with self._device.turn(self._decode.cores, self._share) as run:
                     self._drop([job for job in self._running if job.future.done()])
-                    joining = self._admit()
+                    joining = self._admit(self._settings.batch_tokens * min(run.room, 1.0))
                     if joining:
-                        await self._run_jobs(run(self._join, joining), joining, run.stop)
+                        run.share = max(run.share, min(_padded_size(joining) / self._settings.batch_tokens, 1.0))
+                        await self._run_jobs(run(self._join, joining), joining, run)
                     if self._running:
-                        await self._run_jobs(run(self._steps), self._running, run.stop)
+                        await self._run_jobs(run(self._steps, run), self._running, run)
                 self._report()
                 if not self._waiting and not self._running:
                     self._arrived.clear()
@@ -153,11 +154,11 @@ class DecodeLoop:
         finally:
             self._stopping = True
 
-    async def _run_jobs(self, work: "asyncio.Future[int]", jobs: list[Job], stop: Callable[[], None]) -> None:
+    async def _run_jobs(self, work: "asyncio.Future[int]", jobs: list[Job], turn: Turn) -> None:
         """Wait for work on the device, which returns its number of tokens. Jobs that fail together run again, alone."""
         start = time.monotonic()
         try:
-            with while_wanted([job.future for job in jobs], stop):
+            with while_wanted([job.future for job in jobs], turn.stop):
                 cost = await work
         except Exception as error:
             self._drop([job for job in jobs if job in self._running])
@@ -170,10 +171,13 @@ class DecodeLoop:
             if len(jobs) > 1:
                 log.warning("a batch failed, its targets begin anew", model=self._name, size=len(jobs), exc_info=error)
         else:
-            self._budget.spent(cost, time.monotonic() - start)
+            self._budget.spent(cost, (time.monotonic() - start) * turn.part)  # others run beside it
 
-    def _admit(self) -> list[Job]:
-        """Take from the queue, in the order in which they are due, the jobs that fit beside the running ones."""
+    def _admit(self, most: float) -> list[Job]:
+        """Take from the queue, in the order in which they are due, the jobs that fit beside the running ones.
+
+        Their sources are encoded together, and have at most so many padded tokens, unless the first one has more.
+        """
         joining: list[Job] = []
         longest = 0
         waiting = sorted((job for job in self._waiting if not job.future.done()), key=lambda job: job.due)
@@ -181,7 +185,7 @@ class DecodeLoop:
         self._waiting = deque(waiting)
         while self._waiting and self._fits([*self._running, *joining, self._waiting[0]]):
             longest = max(longest, self._waiting[0].size)
-            if joining and longest * (len(joining) + 1) > self._settings.batch_tokens * self._share:
+            if joining and longest * (len(joining) + 1) > most:
                 break
             job = self._waiting.popleft()
             self._metrics.queue_seconds.labels(self._name).observe(time.monotonic() - job.since)
@@ -218,10 +222,10 @@ class DecodeLoop:
         for job in jobs:
             job.rows, rows = rows[: job.width], rows[job.width :]
         self._running = together
-        return max(job.size for job in jobs) * len(jobs)
+        return _padded_size(jobs)
 
-    def _steps(self) -> int:
-        """Take steps until a job has streamed or ended, another job or the device's next user waits, or the loop ends.
+    def _steps(self, turn: Turn) -> int:
+        """Take steps until a job has streamed or ended, another job or the turn's next user waits, or the loop ends.
 
         Return the number of tokens.
         """
@@ -232,7 +236,7 @@ class DecodeLoop:
             self._metrics.run_seconds.labels(self._name).observe(time.monotonic() - start)
             self._metrics.batch_size.labels(self._name).observe(len(self._running))
             must_report = any(job.ended or job.grew for job in self._running)
-            if must_report or self._waiting or self._device.wanted or self._stopping:
+            if must_report or self._waiting or turn.awaited or self._stopping:
                 return taken
 
     def _step(self) -> int:
@@ -307,6 +311,11 @@ class DecodeLoop:
         log.error("decoding failed", model=self._name, exc_info=error)
         failure = error if isinstance(error, Refusal) else RuntimeError(f"{self._name}: decoding failed")
         job.future.set_exception(failure)
+
+
+def _padded_size(jobs: Sequence[Job]) -> int:
+    """Return the tokens of the sources of jobs that are encoded together."""
+    return max(job.size for job in jobs) * len(jobs)
 
 
 def finite(logs: LogProbabilities) -> LogProbabilities:

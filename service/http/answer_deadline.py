@@ -26,7 +26,7 @@ async def answer_in_time(request: Request, work: Coroutine[Any, Any, Response], 
 
     def leave() -> None:
         nonlocal gone
-        if exchange.body_read and not gone:  # until then reading the body fails
+        if exchange.body_arrived and not gone:  # until then reading the body fails
             gone = True
             task.cancel()
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -51,8 +52,18 @@ class Turn:
 
     @property
     def others(self) -> int:
-        """The number of turns of as many cores that could begin beside this one."""
+        """The number of turns of as many cores that the free cores have room for, beside this one."""
         return self._device.free // self.cores
+
+    @property
+    def part(self) -> float:
+        """The part of the device's cores that it has, from 0 to 1."""
+        return self.cores / self._device.cores
+
+    @property
+    def awaited(self) -> bool:
+        """True if the caller whose turn is next waits for the cores of this one. May be read from any thread."""
+        return self._device.next_cores <= self._device.free + self.cores
 
     def start(self, function: Callable[[], R], done: Done) -> None:
         """Run a function on the thread, then `done` with its outcome on the event loop. `done` is new for each run."""
@@ -82,7 +93,8 @@ class Turn:
     def running(self, options: Stoppable) -> Iterator[None]:
         """Let `stop` end the run of a block, on the thread of this turn."""
         self._options = options
-        options.terminate = self._stopped
+        if self._stopped:
+            options.terminate = True
         try:
             yield
         finally:
@@ -108,6 +120,16 @@ class Turn:
 
 Begin: TypeAlias = Callable[[Turn], float | None]
 """Begins a turn and returns the share that it takes; None if that is not left, and the turn must wait for more."""
+ROUNDING = 1e-9
+"""Sums of shares may be wrong by less."""
+
+
+@dataclass(eq=False)
+class Claim:
+    """A caller that waits for its turn, and the cores that it needs."""
+
+    cores: int
+    begin: Begin
 
 
 class Device:
@@ -121,10 +143,10 @@ class Device:
         self.cores = self.free = cores
         self.lost: Exception | None = None
         """The error after which nothing can run here any more; None as long as the device works."""
-        self._claims: deque[tuple[int, Begin]] = deque()
+        self._claims: deque[Claim] = deque()
         self._turns: set[Turn] = set()
-        self._threads: list[_Thread] = []
-        self._idle: list[_Thread] = []
+        self._threads = [_Thread() for _ in range(cores)]
+        self._idle = [*self._threads]
         self._granting = False
 
     @property
@@ -132,13 +154,29 @@ class Device:
         """The number of callers that wait for their turn."""
         return len(self._claims)
 
-    def claim(self, cores: int, begin: Begin) -> None:
+    @property
+    def next_cores(self) -> float:
+        """The cores that the caller whose turn is next waits for; infinite if nobody waits."""
+        try:
+            return self._claims[0].cores
+        except IndexError:
+            return math.inf
+
+    def claim(self, cores: int, begin: Begin) -> Claim:
         """Call `begin` with a turn of so many cores, or of all if there are fewer, once it is the caller's turn.
 
-        It is called in a later round of the event loop, so that what arrives together can begin together.
+        What arrives in one round of the event loop can begin together: `begin` is called in the next round, or from the
+        `begin` of another.
         """
-        self._claims.append((min(cores, self.cores), begin))
+        self._claims.append(claim := Claim(min(cores, self.cores), begin))
         self._grant_soon()
+        return claim
+
+    def withdraw(self, claim: Claim) -> None:
+        """Wait no longer, so that those behind it need not wait for its cores."""
+        if claim in self._claims:
+            self._claims.remove(claim)
+            self._grant_soon()
 
     @contextlib.asynccontextmanager
     async def turn(self, cores: int | None = None, share: float = 1.0) -> AsyncIterator[Turn]:
@@ -146,18 +184,16 @@ class Device:
         granted: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
 
         def begin(turn: Turn) -> float | None:
-            if granted.done():  # the caller has left
-                turn.release()
-                return 0.0
             if share > turn.room:
                 return None
             granted.set_result(turn)
             return share
 
-        self.claim(cores or self.cores, begin)
+        claim = self.claim(cores or self.cores, begin)
         try:
             turn = await granted
         except asyncio.CancelledError:
+            self.withdraw(claim)
             if granted.done() and not granted.cancelled():
                 granted.result().release()
             raise
@@ -169,7 +205,7 @@ class Device:
     def room_beside(self, turn: Turn) -> float:
         """Return the share that the turns beside one leave; infinite if there is none."""
         others = [other.share for other in self._turns if other is not turn]
-        return 1.0 - sum(others) if others else math.inf
+        return 1.0 - sum(others) + ROUNDING if others else math.inf
 
     def release(self, turn: Turn) -> None:
         """Take back the cores of a turn."""
@@ -202,31 +238,24 @@ class Device:
     def _grant(self) -> None:
         """Begin the turns that have waited for longest, as far as there are cores and room."""
         self._granting = False
-        while self._claims and self._claims[0][0] <= self.free:
+        while self._claims and self._claims[0].cores <= self.free:
             claim = self._claims.popleft()
-            cores, begin = claim
-            turn = Turn(self, cores, self._take_thread())
+            turn = Turn(self, claim.cores, self._idle.pop())  # the thread last used, whose memory is in the caches
             self._turns.add(turn)
-            self.free -= cores
+            self.free -= claim.cores
             try:
-                share = begin(turn)
+                share = claim.begin(turn)
             except Exception:  # of any kind: the others need the device
                 log.exception("turn failed")
                 turn.release()
                 continue
             if share is None:
                 self._claims.appendleft(claim)
-                self.free += cores
+                self.free += claim.cores
                 self._turns.remove(turn)
                 self._idle.append(turn.thread)
                 return  # until another turn ends
             turn.share = share
-
-    def _take_thread(self) -> "_Thread":
-        if not self._idle:
-            self._threads.append(thread := _Thread())
-            return thread
-        return self._idle.pop()  # the last used, whose memory is in the caches
 
 
 class _Thread:

@@ -157,6 +157,8 @@ def _lock(array: Array) -> None:
         if library.cudaHostRegister(address, ctypes.c_size_t(array.nbytes), 0) == 0:
             # (the memory that comes to lie at this address next is not locked)
             weakref.finalize(array, library.cudaHostUnregister, address).atexit = False
+        else:
+            library.cudaGetLastError()  # clears the error, which the next call of others would be told
 
 
 class Binding:

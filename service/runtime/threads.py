@@ -32,11 +32,12 @@ def share_of_cores(settings: Settings) -> int:
 def cores_of_runs(settings: Settings) -> int:
     """Return how many cores runs may take together.
 
-    They are all of this process if a setting says how many threads a run has. Otherwise one is left to the event loop
-    and the decoders, where there are more: for models whose runs take one thread, these do as much work as the runs.
+    They are all of this process if a setting says how many threads a run has. Otherwise, of few cores, one is left to
+    the event loop and the decoders: for models whose runs take one thread, these do as much work as the runs. (A run of
+    all cores then runs alone.)
     """
     cores = share_of_cores(settings)
-    return cores if settings.threads else max(1, cores - 1)
+    return cores if settings.threads or cores > MOST_DEFAULT_THREADS else max(1, cores - 1)
 
 
 def default_threads(settings: Settings) -> int:

@@ -39,8 +39,9 @@ def folder(request, tmp_path, monkeypatch):
     return tmp_path / "artifacts"
 
 
-async def test_an_answer_and_its_maps_are_the_same_alone_and_beside_others(folder):
-    settings, device = Settings(artifacts=folder), Device()
+@pytest.mark.parametrize("cores", [1, 3])
+async def test_an_answer_and_its_maps_are_the_same_alone_and_beside_others(folder, cores):
+    settings, device = Settings(artifacts=folder, threads=1), Device(cores)
     models = Registry(load(settings), settings, device, Metrics())
     served = models["small"]
     box = (0, 0, WIDTH, HEIGHT)

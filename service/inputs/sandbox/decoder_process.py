@@ -95,7 +95,10 @@ class DecoderProcess:
 
     def _send(self, head: bytes, data: bytes) -> None:
         """Send what the connection takes now, and have the loop send the rest. Raises ConnectionError."""
-        sent = self._connection.sendmsg((head, data))
+        try:
+            sent = self._connection.sendmsg((head, data))
+        except BlockingIOError:  # it has answered the image before without reading all of it
+            sent = 0
         if sent < len(head) + len(data):
             self._unsent = memoryview(data)[sent - len(head) :] if sent >= len(head) else memoryview(head[sent:] + data)
             self._loop.add_writer(self._connection, self._send_rest)

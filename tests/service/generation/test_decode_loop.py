@@ -33,7 +33,7 @@ def dates(artifacts):
 @contextlib.asynccontextmanager
 async def decode_loop(dates, rows=64):
     """Have the decode loop at work until the block ends, which must be within a minute."""
-    device = Device()
+    device = Device(2)
     dates.settings = Settings(artifacts=dates.settings.artifacts, batch_rows=rows)
     Generator.start(dates, device, Backlog(), Metrics(), SILENT)
     loops = [asyncio.create_task(work()) for work in dates.loops()]

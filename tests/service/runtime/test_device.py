@@ -103,9 +103,10 @@ async def test_a_turn_of_all_cores_waits_for_all_and_is_not_passed_by():
 
 
 async def test_a_run_that_is_stopped_before_it_begins_is_stopped():
-    device, options = Device(), type("Options", (), {"terminate": False})()
+    device = Device()
 
     def work():
+        options = type("Options", (), {"terminate": False})()
         with this_turn().running(options):
             return options.terminate
 
