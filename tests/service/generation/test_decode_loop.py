@@ -161,10 +161,11 @@ async def test_an_output_that_is_not_a_number_fails_only_its_own_sequence(dates,
 async def test_each_sequence_of_a_failed_batch_is_generated_again_alone(dates, alone, monkeypatch, where):
     method = getattr(DecodeLoop, where)
 
-    def failing(decoding, *jobs):
-        if any(job.source["source"].tolist() == poison for job in (jobs[0] if jobs else decoding._running)):
+    def failing(decoding, given):
+        jobs = given if where == "_join" else decoding._running
+        if any(job.source["source"].tolist() == poison for job in jobs):
             raise ValueError("secret words")
-        return method(decoding, *jobs)
+        return method(decoding, given)
 
     poison = [token.index for token in dates.inputs.tokenizer.encode(TEXTS[1])]
     monkeypatch.setattr(DecodeLoop, where, failing)

@@ -220,6 +220,8 @@ def test_memory_is_locked_for_a_gpu_as_long_as_it_is_used(monkeypatch):
 
 def test_memory_that_cannot_be_locked_is_used_all_the_same(monkeypatch):
     io_binding._lock(np.zeros(4))  # no such library here
-    refused = SimpleNamespace(cudaHostRegister=lambda *_: 712)
+    cleared = []
+    refused = SimpleNamespace(cudaHostRegister=lambda *_: 712, cudaGetLastError=lambda: cleared.append(712))
     monkeypatch.setattr(io_binding.ctypes, "CDLL", lambda _: refused)
     io_binding._lock(np.zeros(4))
+    assert cleared == [712]

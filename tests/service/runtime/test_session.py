@@ -193,7 +193,7 @@ def test_a_captured_batch_without_room_is_an_error_at_start(digits):
     session = Session(digits, "predict", "cpu", Settings())
     full = Full(session._session)
     session._captured = types.SimpleNamespace(
-        sizes=(1, 2, 4), run=lambda feed: {"logits": full.run(None, feed, None)[0]}
+        sizes=(1, 2, 4), run=lambda feed, _: {"logits": full.run(None, feed, None)[0]}
     )
     with pytest.raises(SessionError, match=r"^digits/predict: a batch of 2 has no room .* lower REGARD_BATCH_TOKENS$"):
         session.warm_up()
