@@ -40,6 +40,11 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Size = Annotated[int, Field(gt=0)]
 
 
+LIGHT_BYTES = 16 << 20
+"""A model whose files take fewer bytes is light: one run takes about a millisecond on a CPU, and the service packs its
+weights for each graph."""
+
+
 class Part(BaseModel):
     """Base of everything in a manifest: immutable, and nothing unknown passes."""
 

@@ -13,7 +13,7 @@ import onnx
 import onnxruntime as ort
 from torch import Tensor, nn
 
-from contract.manifest import GradientMethod, Method, Role, Scales
+from contract.manifest import LIGHT_BYTES, GradientMethod, Method, Role, Scales
 from export.checks.int8_loss import MAX_LOSSES, check_losses, draw_samples, measure_losses, read_samples
 from export.checks.verify import FACTOR, verify
 from export.errors import CheckpointError, ExportError, MethodError
@@ -38,9 +38,6 @@ from export.traced import Traced
 
 BYTES_PER_PARAMETER = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 4}
 """In 8 bits, only the matrices of linear layers are smaller: a byte per parameter."""
-
-LIGHT_BYTES = 16 << 20
-"""Below so many bytes of weights the service packs them for every graph."""
 
 DISK_MARGIN = 1.1
 """The disk must have room for this multiple of the estimated size."""

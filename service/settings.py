@@ -54,15 +54,15 @@ class Settings(BaseSettings):
         ge=0,
         le=1024,
         description="threads of one inference on a CPU, each of which takes a core; as many run beside one another as "
-        "have cores, so that 1 answers most in all, and one request alone waits longest (`python -m service.tune` "
-        "measures both); 0 takes the cores it may use, shared out among workers, at most 16, and one for models below "
-        "16 MiB, which leave a core to the rest of the service",
+        "have cores, so that with 1 more is done in all, and one request alone waits longer (`python -m service.tune` "
+        "measures both; of decoding, it holds for few rows); 0 takes the cores it may use, shared out among workers, "
+        "at most 16; models below 16 MiB take one, and leave one of at most 16 cores to the rest of the service",
     )
     decode: Literal["confined", "threads"] = Field(
         "confined",
-        description="where images are decoded: in confined processes, or on threads of the service, which is quicker; "
-        "a hostile image may then end or take over the service, and its time and memory are not bounded, so set it "
-        "only where all who send images are trusted",
+        description="where images are decoded: in confined processes, or on threads of the service; a hostile image "
+        "may then end or take over the service, and its time and memory are not bounded, so set it only where all who "
+        "send images are trusted",
     )
     decode_processes: int = Field(
         2, ge=1, le=64, description="processes or threads that decode images for one worker, each one at a time"

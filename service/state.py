@@ -93,7 +93,7 @@ class State:
                 raise Unacceptable("input: must be a text that can be tokenized, given one that cannot") from None
 
     async def decode_image(self, model: str, images: ImageRequest, number: int, rule: ImageRule) -> Picture:
-        """Decode an image of a request in a confined process. Raises what `DecoderPool.decode` does."""
+        """Decode an image of a request. Raises what `DecoderPool.decode` does."""
         start = time.monotonic()
         try:
             with self.tracer.span("decode", {"model": model}):

@@ -66,7 +66,7 @@ class _Step:
     def attention(self, mix: onnx.NodeProto) -> list[onnx.NodeProto]:
         """Return the nodes that replace an attention whose last node is `mix`; [] if it is none, or has another form.
 
-        The factor of the scores goes into the queries: the runtime is twice as fast without one.
+        The factor of the scores goes into the queries: only without one has the runtime a product for a single row.
         """
         found = self._pattern.find(mix)
         joined = self._pattern.joined(mix.output[0])

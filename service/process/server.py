@@ -30,7 +30,7 @@ from service.telemetry.tracing import SILENT, Tracer
 
 SWITCH_SECONDS = 0.0005
 """How long one thread may keep the others from running Python. It is a tenth of the default, which would delay requests
-as they pass from the event loop to the device's thread and back."""
+as they pass from the event loop to a thread of the device and back."""
 PROBE_CONNECTIONS = 64
 """The limit of connections of the probe port."""
 ALIVE_SECONDS = 1.0

@@ -15,7 +15,7 @@ import onnxruntime as ort
 import structlog
 
 from contract.artifact import Artifact
-from contract.manifest import Graph, Port, Role
+from contract.manifest import LIGHT_BYTES, Graph, Port, Role
 from service.arrays import Array
 from service.errors import DeviceFull
 from service.runtime.device import this_turn
@@ -40,8 +40,6 @@ ONNX_TYPES = {"float32": "float"}
 """The names of types in ONNX that differ from those of a manifest."""
 NEXT_POWER_OF_TWO = 0
 """How the arena grows: by what is requested alone, it would fall into more and smaller pieces."""
-LIGHT_BYTES = 16 << 20
-"""A model with fewer bytes of weights is light: one run takes about a millisecond."""
 DEVICE_LOST_MESSAGE = re.compile(
     r"CU(DA|DNN)\w* (failure|error) (46|214|70\d|71\d|72\d|999)\b|device.*(lost|unavailable)", re.I
 )

@@ -102,7 +102,10 @@ class ImageRequest:
 
 
 class DecoderPool:
-    """The decoder processes, each of which decodes one image at a time. If all are busy, requests take turns."""
+    """The decoders, processes or threads, each of which decodes one image at a time.
+
+    If all are busy, requests take turns.
+    """
 
     def __init__(self, settings: Settings, metrics: Metrics, fork_server: ForkServer | None = None) -> None:
         self._settings = settings
@@ -143,7 +146,7 @@ class DecoderPool:
         return ImageRequest(self, images, self._settings.max_image_pixels)
 
     async def decode(self, data: bytes, rule: ImageRule) -> Picture:
-        """Return the picture that a rule selects of an image. If the caller is cancelled, its decoder is killed.
+        """Return the picture that a rule selects of an image. If the caller is cancelled, its decoder is replaced.
 
         Raises as `decode_image` does, Busy if too many images wait, Unacceptable for an image that ends its decoder,
         and NotReady if no decoder can be started, or if the machine is too busy for it.
