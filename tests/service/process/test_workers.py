@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from service.process.workers import LOOK_SECONDS
 from tests.conftest import ROOT, served, start
 from tests.samples.changed_artifacts import newer
 from tests.samples.http_requests import CLASSIFY, SEVEN
@@ -174,6 +175,16 @@ def test_a_signal_to_reload_is_not_lost_beside_the_word_of_a_worker_that_reloade
     os.kill(two.process.pid, signal.SIGCONT)
     until(lambda: sorted((reloads() - before).values())[-1:] == [2])
     until(lambda: len(reloads() - before) == 2)
+
+
+def test_a_supervisor_that_was_stopped_goes_on_when_it_is_continued(two):
+    """For longer than it waits for a signal: Python then returns any number."""
+    halt(two.process.pid)
+    time.sleep(2 * LOOK_SECONDS)
+    os.kill(two.process.pid, signal.SIGCONT)
+    time.sleep(0.5)
+    assert two.process.poll() is None
+    assert ask(two).status_code == 200
 
 
 def test_a_full_disk_ends_no_worker(artifacts, small_disk, monkeypatch):
