@@ -98,13 +98,13 @@ async def test_cancelled_sequences_leave_and_the_others_go_on(dates, alone, monk
     monkeypatch.setattr(KVCache, "step", counting)
     async with decode_loop(dates):
         tasks = [asyncio.create_task(one(dates, text, **options)) for text, options in requests()]
-        await asyncio.sleep(0.01)
+        while 36 not in fed:  # every fourth request has three beams
+            await asyncio.sleep(0.001)
         for task in tasks[::2]:
             task.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
     for index in range(1, len(results), 2):
         assert results[index].tokens == alone[index].tokens
-    assert max(fed) == 36  # every fourth request has three beams
     assert min(fed[fed.index(36) : fed.index(36) + 6]) <= 24  # soon only the rows that somebody waits for
 
 
