@@ -96,13 +96,6 @@ def patch_class(kind):
     kind.__call__ = passed_on
 
 
-def without_labels():
-    """Answer without probabilities and labels."""
-    from service.api import responses
-
-    responses.Labels.__call__ = lambda _, __: {"labels": []}
-
-
 def without_deadline():
     """Wait for the answer without a deadline, and without watching whether the client leaves."""
     import service.api.routes
@@ -120,7 +113,6 @@ VARIANTS = {
     "the store of requests": without_store,
     "gate and limits of bodies": without_gate,
     "deadline, and watch for a client that leaves": without_deadline,
-    "softmax and labels": without_labels,
 }
 
 
