@@ -55,7 +55,7 @@ class Settings(BaseSettings):
         le=1024,
         description="threads of one inference on a CPU, each of which takes a core; as many run beside one another as "
         "have cores, so that with 1 more is done in all, and one request alone waits longer (`python -m service.tune` "
-        "measures both; of decoding, it holds for few rows); 0 takes the cores it may use, shared out among workers, "
+        "measures both; generated text gains nothing); 0 takes the cores it may use, shared out among workers, "
         "at most 16; models below 16 MiB take one, and leave one of at most 16 cores to the rest of the service",
     )
     decode: Literal["confined", "threads"] = Field(
