@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import threading
 import time
 
 import numpy as np
@@ -87,19 +88,20 @@ async def test_sequences_that_join_while_others_run_find_what_each_finds_alone(d
 
 
 async def test_cancelled_sequences_leave_and_the_others_go_on(dates, alone, monkeypatch):
-    fed = []
+    fed, all_take_part = [], threading.Event()
     step = KVCache.step
 
     def counting(rows, tokens, positions, wanted, **options):
         fed.append(len(tokens))
+        if len(tokens) == 36:  # every fourth request has three beams
+            all_take_part.set()
         time.sleep(0.005)  # long enough that they are cancelled in the midst
         return step(rows, tokens, positions, wanted, **options)
 
     monkeypatch.setattr(KVCache, "step", counting)
     async with decode_loop(dates):
         tasks = [asyncio.create_task(one(dates, text, **options)) for text, options in requests()]
-        while 36 not in fed:  # every fourth request has three beams
-            await asyncio.sleep(0.001)
+        assert await asyncio.to_thread(all_take_part.wait, 30)
         for task in tasks[::2]:
             task.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
