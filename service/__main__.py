@@ -19,7 +19,7 @@ LAST_LINES_SECONDS = 2.0
 
 def main() -> int:
     """Serve until stopped; return the exit status."""
-    gc.disable()  # until all models are ready: almost all that is made stays, and imports take a tenth longer with it
+    gc.disable()  # until all models are ready: almost all that is made until then stays
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy computes little here, and its idle threads spin
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))  # until there is a server to stop; it removes what was written

@@ -20,7 +20,7 @@ from starlette.datastructures import Headers
 from service.errors import Busy, Forbidden, Unauthorized
 from service.settings import PREFIX, Settings, SettingsError
 
-if TYPE_CHECKING:  # keys are checked at start before there is time to import it
+if TYPE_CHECKING:  # the start checks keys before it imports FastAPI, which takes a while
     from fastapi import FastAPI
 
 log = structlog.get_logger()
