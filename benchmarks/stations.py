@@ -98,12 +98,12 @@ def patch_class(kind):
 
 def without_deadline():
     """Wait for the answer without a deadline, and without watching whether the client leaves."""
-    import service.api.routes
+    import service.answering.call
 
     async def answer(_, work, __):
         return await work
 
-    service.api.routes.answer_in_time = answer
+    service.answering.call.answer_in_time = answer
 
 
 VARIANTS = {

@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from service import VERSION
 from service.api.fast_path import FastPath
+from service.api.manners import manner_of
 from service.api.routes import admin, health, liveness, monitoring, router
 from service.batching.admission import Budget
 from service.errors import Refusal
@@ -24,7 +25,7 @@ from service.http.api_keys import Keys, describe_keys
 from service.http.body_limits import BodyLimits, shared_bytes
 from service.http.gate import Gate
 from service.http.head_requests import HeadRequests
-from service.http.problems import problem, refused
+from service.http.problems import fault, refused
 from service.http.request_log import RequestLog
 from service.http.unread_answers import SlicedAnswers, UnreadAnswers
 from service.inputs.sandbox.decoder_pool import DecoderPool
@@ -179,7 +180,7 @@ def _middleware(
         expose_headers=["X-Request-Id", "Retry-After"],
     )
     return [
-        Middleware(RequestLog, metrics=metrics, tracer=tracer, draining=draining),
+        Middleware(RequestLog, metrics=metrics, tracer=tracer, draining=draining, manner_of=manner_of),
         Middleware(SlicedAnswers, unread=unread),
         *([cors] if origins else []),  # outside of the gate: a preflight request carries no key
         Middleware(HeadRequests),
@@ -237,7 +238,7 @@ async def _not_routed(request: Request, error: Exception) -> Response:
     headers = dict(error.headers or {})
     if headers.get("Allow") == "GET":
         headers["Allow"] = "GET, HEAD"
-    return problem(error.status_code, detail.get(error.status_code, "request: refused"), headers=headers)
+    return fault(request.scope, error.status_code, detail.get(error.status_code, "request: refused"), headers=headers)
 
 
 HANDLERS: dict[int | type[Exception], Any] = {Refusal: _refused, HTTPException: _not_routed}

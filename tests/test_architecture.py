@@ -40,8 +40,10 @@ MAY_KNOW = {
     "runtime settings telemetry",
     "service.store": "errors inputs settings",
     "service.state": "batching.admission errors http inputs repository runtime settings store telemetry",
-    "service.api": "arrays concurrency errors explanations generation http inputs options repository settings state "
+    "service.answering": "concurrency errors explanations generation http inputs options repository settings state "
     "store",
+    "service.api": "answering arrays errors explanations generation http inputs options repository settings "
+    "state store",
     "service.app": "api batching errors http inputs repository runtime settings state store telemetry",
     "service.process": "app child_processes errors explanations http inputs repository runtime settings store "
     "telemetry",

@@ -1,7 +1,5 @@
 """Parsing of requests: inputs (the bytes of images, or texts) and options from a raw body, a form or JSON."""
 
-import asyncio
-import binascii
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +13,7 @@ from service.errors import Malformed, NotAcceptable, TooLarge, Unacceptable, Uns
 from service.explanations.query import Form
 from service.http.body_limits import check_announced
 from service.http.header_parameters import parse_parameters, split_value
+from service.inputs.encoded_images import check_image, decode_images
 from service.inputs.model_input import Pair, Text
 from service.options import MOST_OPTION_CHARACTERS, MOST_OPTIONS, AttentionOptions, Options, parse
 from service.settings import Settings
@@ -27,9 +26,6 @@ JSON = "application/json"
 FORM = "multipart/form-data"
 RAW = "application/octet-stream"
 RAW_TEXT = "text/plain"  # assumed for a body without a Content-Type
-PIECE_CHARACTERS = 1 << 20
-"""Of base64 that is decoded in one turn of the event loop, which takes three milliseconds; a multiple of four."""
-NOT_BASE64 = "must be base64 without spaces or a data: prefix"
 
 QUALITY = re.compile(r";[ \t]*+q=([^; \t]*+)", re.IGNORECASE)
 QUALITY_VALUE = re.compile(r"0?\.[0-9]{1,9}|[01](\.[0-9]{0,9})?")
@@ -87,7 +83,7 @@ async def read_images(request: Request, settings: Settings) -> ParsedRequest:
     if kind == RAW or kind.startswith("image/"):
         body = bytearray()
         await _read_body(request, settings.max_image_bytes, body.extend)
-        _check_image(len(body), settings)
+        check_image(len(body), settings)
         return ParsedRequest([bytes(body)], parse_query(request), strings=True)
     raise Unsupported(
         f"Content-Type: must be image/*, {RAW}, {FORM} or {JSON}; with curl: -H 'Content-Type: image/png'"
@@ -190,7 +186,7 @@ async def _read_form(request: Request, parameters: str, settings: Settings) -> P
             raise Malformed("form: its fields must be UTF-8") from error
     _check_count("images", len(images), settings)
     for image in images:
-        _check_image(len(image), settings)
+        check_image(len(image), settings)
     return ParsedRequest([bytes(image) for image in images], given, strings=True)
 
 
@@ -208,45 +204,7 @@ async def _decode_images(given: object, settings: Settings) -> list[bytes]:
     if not isinstance(given, list) or not all(isinstance(image, str) for image in given):
         raise Unacceptable("images: must be a list of base64 strings")
     _check_count("images", len(given), settings)
-    for image in given:
-        _check_base64("images: each", image, settings)
-    return [await _decode_base64("images: each", image) for image in given]
-
-
-async def decode_image(subject: str, text: str, settings: Settings) -> bytes:
-    """Return an image from base64. Raises Malformed if it is none, and TooLarge, both before it is decoded."""
-    _check_base64(f"{subject}: image", text, settings)
-    return await _decode_base64(f"{subject}: image", text)
-
-
-def _check_base64(subject: str, text: str, settings: Settings) -> None:
-    """Check how long the image is that a text of base64 holds."""
-    if len(text) % 4:
-        raise Malformed(f"{subject} {NOT_BASE64}")
-    _check_image(len(text) // 4 * 3 - text.count("=", -2), settings)
-
-
-async def _decode_base64(subject: str, text: str) -> bytes:
-    """Decode base64 (RFC 4648, section 4), a long one in turns with what else the event loop has to do."""
-    decoded = []
-    for start in range(0, len(text), PIECE_CHARACTERS):
-        if start:
-            await asyncio.sleep(0)
-        piece = text[start : start + PIECE_CHARACTERS]
-        try:
-            decoded.append(binascii.a2b_base64(piece, strict_mode=True))
-        except ValueError as error:  # binascii.Error is one, and so is what a character beyond ASCII raises
-            raise Malformed(f"{subject} {NOT_BASE64}") from error
-        if piece.endswith("=") and start + len(piece) < len(text):
-            raise Malformed(f"{subject} {NOT_BASE64}")
-    return b"".join(decoded)
-
-
-def _check_image(length: int, settings: Settings) -> None:
-    if not length:
-        raise Malformed("image: must hold at least one byte, given none")
-    if length > settings.max_image_bytes:
-        raise TooLarge(f"image: at most {settings.max_image_bytes} bytes, given {length}")
+    return await decode_images("images: each", given, settings)
 
 
 def _check_count(subject: str, count: int, settings: Settings) -> None:

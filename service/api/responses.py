@@ -8,7 +8,7 @@ import orjson
 from starlette.responses import Response
 
 from contract.manifest import Manifest
-from service.api.modalities import modality_of
+from service.answering.modalities import modality_of
 from service.arrays import probabilities, softmax
 from service.explanations.answer import AttentionAnswer
 from service.explanations.query import methods_of

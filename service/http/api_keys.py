@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # the start checks keys before it imports FastAPI, which take
     from fastapi import FastAPI
 
 log = structlog.get_logger()
-OPEN_PATHS = frozenset({"/health/live", "/health/ready"})
+OPEN_PATHS = frozenset({"/health/live", "/health/ready", "/v2/health/live", "/v2/health/ready"})
 """The paths that need no key. Every other path needs one, even if nothing is served there."""
 SCOPES = ("predict", "admin", "metrics")
 SHA256 = re.compile(r"[0-9a-f]{64}")

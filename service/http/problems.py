@@ -1,8 +1,9 @@
-"""Refusals as answers: problem details (RFC 9457)."""
+"""Refusals as answers: in the manner of the request's protocol, by default problem details (RFC 9457)."""
 
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from typing import Protocol
 
 import orjson
 from starlette.responses import Response
@@ -10,6 +11,19 @@ from starlette.types import Scope
 
 from service.errors import Refusal
 from service.http.exchange import exchange_of
+
+
+class Manner(Protocol):
+    """How a protocol writes an error."""
+
+    def __call__(
+        self,
+        status: int,
+        detail: str,
+        errors: Sequence[Mapping[str, str]] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        """Return an error as an answer."""
 
 
 def problem(
@@ -27,10 +41,21 @@ def problem(
     return Response(orjson.dumps(body), int(status), dict(headers or {}), "application/problem+json")
 
 
+def fault(
+    scope: Scope,
+    status: int,
+    detail: str,
+    errors: Sequence[Mapping[str, str]] = (),
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Return an error as an answer in the manner of the request's protocol."""
+    return (exchange_of(scope).manner or problem)(status, detail, errors, headers)
+
+
 def refused(refusal: Refusal, scope: Scope) -> Response:
     """Return a refusal as an answer, and note its reason for the log and the metrics."""
     exchange_of(scope).refused = reason(refusal)
-    return problem(refusal.status, refusal.detail, refusal.errors, refusal.headers)
+    return fault(scope, refusal.status, refusal.detail, refusal.errors, refusal.headers)
 
 
 def reason(refusal: Refusal) -> str:

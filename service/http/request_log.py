@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.http.answer_deadline import CLIENT_CLOSED_REQUEST
 from service.http.exchange import Exchange, exchange_of
-from service.http.problems import problem
+from service.http.problems import Manner, fault, problem
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import Tracer
 
@@ -28,8 +28,16 @@ log = structlog.get_logger()
 class RequestLog:
     """Gives each request an id, and records what became of it. Plain ASGI: it reads and buffers nothing."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, tracer: Tracer, draining: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        metrics: Metrics,
+        tracer: Tracer,
+        draining: Callable[[], bool],
+        manner_of: Callable[[str, str], Manner] = lambda method, path: problem,
+    ) -> None:
         self.app = app
+        self.manner_of = manner_of
         self.metrics = metrics
         self.tracer = tracer
         self.draining = draining
@@ -45,6 +53,7 @@ class RequestLog:
         given = Headers(scope=scope).get("x-request-id", "")
         exchange.own_id = secrets.token_hex(16)
         exchange.id = given if REQUEST_ID.fullmatch(given) else exchange.own_id
+        exchange.manner = self.manner_of(scope["method"], scope["path"])
         exchange.method = scope["method"] if scope["method"] in METHODS else "other"
 
         async def send_on(message: Message) -> None:
@@ -70,7 +79,7 @@ class RequestLog:
             except BaseException:  # a panic of a tokenizer is no Exception
                 log.exception("request failed")
                 if not exchange.status:
-                    answer = problem(500, "service: failed; the log has the request's id")
+                    answer = fault(scope, 500, "service: failed; the log has the request's id")
                     await answer(scope, receive, send_on)
             self._record(scope, exchange, time.monotonic() - start)
 

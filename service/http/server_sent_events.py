@@ -22,13 +22,14 @@ class EventStream(StreamingResponse):
 
     `produce` is given a function that sends an event. Events that the client has not taken yet are held in `unread`,
     for which the connection may have to be aborted. `produce` is cancelled after `seconds`, or when the client leaves.
-    If it fails, the last event is `error` with a status and a detail. What is `held`, and the request's body, is given
-    back when `produce` has ended, however long the client reads.
+    If it fails, `failed` makes the last event, of a status and a detail. What is `held`, and the request's body, is
+    given back when `produce` has ended, however long the client reads.
     """
 
     def __init__(
         self,
         produce: Callable[[Callable[[bytes], None]], Coroutine[Any, Any, None]],
+        failed: Callable[[int, str], bytes],
         seconds: float,
         held: contextlib.ExitStack,
         exchange: Exchange,
@@ -37,6 +38,7 @@ class EventStream(StreamingResponse):
         super().__init__(self._read(), media_type="text/event-stream")
         self._exchange = exchange
         self._unread = unread
+        self._failed = failed
         self._events: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._task = asyncio.ensure_future(self._run(produce, seconds))
         held.callback(exchange.release_body)
@@ -64,13 +66,12 @@ class EventStream(StreamingResponse):
             except TimeoutError as error:
                 raise TooSlow(seconds) from error
         except Refusal as refusal:
-            self._events.put_nowait(event("error", {"status": int(refusal.status), "detail": refusal.detail}))
+            self._events.put_nowait(self._failed(refusal.status, refusal.detail))
         except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # the status was sent long ago; the stream must still say that it failed
             log.error("stream failed", exc_info=error)
-            detail = "service: failed; the log has the request's id"
-            self._events.put_nowait(event("error", {"status": 500, "detail": detail}))
+            self._events.put_nowait(self._failed(500, "service: failed; the log has the request's id"))
         finally:
             self._events.put_nowait(None)
 

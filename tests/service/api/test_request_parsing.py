@@ -8,9 +8,9 @@ import os
 import pytest
 from starlette.requests import Request
 
-from service.api import request_parsing
 from service.api.request_parsing import negotiate, read_images
 from service.errors import Malformed, NotAcceptable, Refusal, TooLarge, Unacceptable
+from service.inputs import encoded_images
 from service.settings import Settings
 
 IMAGE = os.urandom(3000)
@@ -41,7 +41,7 @@ def test_base64_may_be_escaped_as_other_languages_do(character, escaped):
 
 @pytest.mark.parametrize("characters", [4, 8, 1000, 4000])
 def test_base64_is_decoded_in_pieces(monkeypatch, characters):
-    monkeypatch.setattr(request_parsing, "PIECE_CHARACTERS", characters)
+    monkeypatch.setattr(encoded_images, "PIECE_CHARACTERS", characters)
     for size in (1, 2, 3, 5, 6, 2999, 3000):
         image = IMAGE[:size]
         assert read(json.dumps({"images": [base64.b64encode(image).decode()]}).encode()).inputs == [image]
@@ -63,7 +63,7 @@ def test_base64_is_decoded_in_pieces(monkeypatch, characters):
 
 
 def test_images_are_counted_and_measured_before_any_is_decoded(monkeypatch):
-    monkeypatch.setattr(request_parsing, "_decode_base64", None)
+    monkeypatch.setattr(encoded_images, "_decode_base64", None)
     with pytest.raises(Unacceptable, match="images: must be 1 to 32, given 33"):
         read(json.dumps({"images": ["AAAA"] * 33}).encode())
     with pytest.raises(TooLarge, match="image: at most 4 bytes, given 6"):

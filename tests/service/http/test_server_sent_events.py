@@ -16,6 +16,10 @@ pytestmark = pytest.mark.anyio
 SCOPE = {"type": "http", "asgi": {"spec_version": "2.3"}}
 
 
+def failed(status, detail):
+    return event("error", {"status": status, "detail": detail})
+
+
 def unread_answers(limit=10**6):
     return UnreadAnswers(limit, Counter("gave_way", "-", registry=None))
 
@@ -60,7 +64,7 @@ async def test_what_is_held_is_given_back_when_all_is_produced_though_nothing_is
     given_back, body_released = asyncio.Event(), asyncio.Event()
     held.callback(given_back.set)
     client.exchange.release_body = body_released.set
-    stream = EventStream(numbers(100, done), 60, held, client.exchange, unread)
+    stream = EventStream(numbers(100, done), failed, 60, held, client.exchange, unread)
     sending = asyncio.create_task(stream(SCOPE, client.receive, client.send))
     await done.wait()
     await given_back.wait()
@@ -85,7 +89,7 @@ async def test_beyond_the_bound_the_stream_that_is_not_read_gives_way_to_those_t
             await asyncio.sleep(0)
 
     sending = [
-        asyncio.create_task(EventStream(produce, 60, stack, one.exchange, unread)(SCOPE, one.receive, one.send))
+        asyncio.create_task(EventStream(produce, failed, 60, stack, one.exchange, unread)(SCOPE, one.receive, one.send))
         for produce, stack, one in ((without_end, held, slow), (numbers(100), contextlib.ExitStack(), reader))
     ]
     await asyncio.gather(*sending)
@@ -109,7 +113,7 @@ async def test_a_long_event_is_held_until_the_connection_has_taken_all_of_it():
         client.read += message.get("body", b"")
 
     async def app(scope, receive, send):
-        await EventStream(produce, 60, contextlib.ExitStack(), client.exchange, unread)(scope, receive, send)
+        await EventStream(produce, failed, 60, contextlib.ExitStack(), client.exchange, unread)(scope, receive, send)
 
     scope = {**SCOPE, "method": "POST", "state": {"exchange": client.exchange}}
     sending = asyncio.create_task(SlicedAnswers(app, unread)(scope, client.receive, send))
@@ -131,7 +135,7 @@ async def test_the_deadline_ends_a_stream_with_an_error_also_for_a_client_that_r
         await asyncio.sleep(60)
 
     client = Client()
-    stream = EventStream(produce, 0.05, contextlib.ExitStack(), client.exchange, unread_answers())
+    stream = EventStream(produce, failed, 0.05, contextlib.ExitStack(), client.exchange, unread_answers())
     sending = asyncio.create_task(stream(SCOPE, client.receive, client.send))
     await asyncio.sleep(0.2)
     client.may_read.set()
@@ -155,7 +159,7 @@ async def test_a_failure_ends_a_stream_with_an_error(failure, status):
 
     client = Client()
     client.may_read.set()
-    stream = EventStream(produce, 60, contextlib.ExitStack(), client.exchange, unread_answers())
+    stream = EventStream(produce, failed, 60, contextlib.ExitStack(), client.exchange, unread_answers())
     await stream(SCOPE, client.receive, client.send)
     assert [(name, one.get("status")) for name, one in client.events] == [("number", None), ("error", status)]
 
@@ -174,7 +178,7 @@ async def test_a_client_that_leaves_ends_the_work():
     held.callback(given_back.set)
     client.may_read.set()
     sending = asyncio.create_task(
-        EventStream(produce, 60, held, client.exchange, unread)(SCOPE, client.receive, client.send)
+        EventStream(produce, failed, 60, held, client.exchange, unread)(SCOPE, client.receive, client.send)
     )
     await asyncio.sleep(0.01)
     client.left.set()
@@ -187,5 +191,5 @@ async def test_a_client_that_leaves_ends_the_work():
 async def test_a_stream_that_is_never_sent_gives_back_what_it_holds():
     given_back, held = asyncio.Event(), contextlib.ExitStack()
     held.callback(given_back.set)
-    EventStream(numbers(3), 60, held, Exchange(), unread_answers()).close()  # before its task has begun to run
+    EventStream(numbers(3), failed, 60, held, Exchange(), unread_answers()).close()  # before its task has begun to run
     await given_back.wait()

@@ -2,24 +2,22 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
-from starlette.requests import Request
 from starlette.responses import Response
 
-from service.api import responses
-from service.api.modalities import Modality, PendingInput, permit_decoding
-from service.api.predictions import attention_query, store_and_respond
-from service.api.request_parsing import ParsedRequest
+from service.answering.call import Answered, Call
+from service.answering.modalities import PendingInput, permit_decoding
+from service.answering.predictions import keep
 from service.concurrency import together
 from service.errors import Unacceptable
 from service.explanations.answer import AttentionAnswer
 from service.explanations.answer_size import check_picture, check_size
 from service.explanations.query import AttentionQuery, check_runs
 from service.generation.token_selection import Hypothesis
-from service.http.exchange import exchange_of
-from service.http.server_sent_events import EventStream, event
+from service.http.server_sent_events import EventStream
 from service.inputs.model_input import ModelInput, cost_of
 from service.options import GenerateOptions
 from service.repository.explain import explain_generated, explain_step
@@ -27,6 +25,21 @@ from service.repository.generator import Generator
 from service.repository.subjects import evaluation_cost
 from service.state import State
 from service.store.stored_request import StoredRequest
+
+T = TypeVar("T")
+
+
+class Events(Protocol[T]):
+    """How a protocol writes the events of a stream."""
+
+    def token(self, index: int, token: int, text: str, attention: object) -> bytes:
+        """Return the event of a token: its place, its number, and the text that it adds, with its row of attention."""
+
+    def done(self, answered: Answered[T]) -> bytes:
+        """Return the event, or events, after the last token."""
+
+    def failed(self, status: int, detail: str) -> bytes:
+        """Return the last event of a stream that fails: the status that the answer would have had, and why."""
 
 
 @dataclass(frozen=True)
@@ -48,29 +61,27 @@ class Prompt:
 
 
 async def generate(
-    request: Request,
-    state: State,
-    served: Generator,
-    modality: Modality,
-    parsed: ParsedRequest,
+    call: Call[Generator],
     options: GenerateOptions,
-    *,
-    attention: bool = False,
+    show: Callable[[Hypothesis], T] | None,
+    respond: Callable[[Answered[T]], Awaitable[Response]],
+    events: Events[T] | None = None,
     targets: Sequence[Sequence[int]] | None = None,
 ) -> Response:
-    """Answer with the targets of all inputs, and with their attention if it is asked for.
+    """Return what `respond` makes of the targets of all inputs, each as `show` has it, and of their attention.
 
-    `attention` requires it and leaves out the rest; `targets` are those that were generated before.
+    Without `show` the request is for attention alone. `events` writes the answer of a request that asks for a stream;
+    `targets` are those that were generated before.
     """
+    state, served, query, modality = call.state, call.served, call.query, call.modality
     served.search(options)  # refuses what cannot be searched before anything is done
-    query = attention_query(request, served, parsed, required=attention)
-    _check_stream(options, query, parsed, required=attention)
-    for given in parsed.inputs:
+    _check_stream(call, options, required=show is None)
+    for given in call.inputs:
         if not isinstance(given, bytes):
             served.check_text(given)
-    likely = served.likely_cost(modality.likely_lengths(parsed.inputs), options) if targets is None else 0
+    likely = served.likely_cost(modality.likely_lengths(call.inputs), options) if targets is None else 0
     with served.prediction_budget.permit(likely, options.priority):  # without room, texts would be tokenized in vain
-        pending = await modality.prepare(state, parsed.inputs)
+        pending = await modality.prepare(state, call.inputs)
     written = [None] * len(pending) if targets is None else targets
     prompts = [_prompt(served, *one, query, options) for one in zip(pending, written, strict=True)]
     tokens, maps = _costs(state, served, prompts, query)
@@ -78,31 +89,30 @@ async def generate(
         explaining.enter_context(served.attention_budget.permit(maps, options.priority))
         generating.enter_context(served.prediction_budget.permit(tokens, options.priority))
         explaining.enter_context(permit_decoding(pending, options))
-        if options.stream:
+        if options.stream and events and show:
             (prompt,) = prompts
             item = await _decode(state, served, prompt, query)  # a refusal of it still has a status of its own
             explaining.enter_context(served.used())
-            generation = _Generation(request, state, served, prompt, item, query, generating.pop_all())
+            generation = _Generation(call, prompt, item, show, events, generating.pop_all())
             held = explaining.pop_all()
             held.push(generation.held)
-            exchange = exchange_of(request.scope)
-            return EventStream(generation.stream, state.settings.request_seconds, held, exchange, state.unread)
-        results = await together(_generate_one(state, served, prompt, query, show=not attention) for prompt in prompts)
+            return EventStream(
+                generation.stream, events.failed, state.settings.request_seconds, held, call.exchange, state.unread
+            )
+        results = await together(_generate_one(call, prompt, show) for prompt in prompts)
         generating.close()
+        answer_id = await keep(call, _stored(served, prompts, [target for *_, target in results]))
         shown = [(sequence, answer) for sequence, answer, _ in results]
-        stored = _stored(served, prompts, [target for *_, target in results])
-        return await store_and_respond(request, state, served, modality, shown, query, stored, options)
+        return await respond(Answered(answer_id, shown, [one.lengths for one in pending]))
 
 
-def _check_stream(
-    options: GenerateOptions, query: AttentionQuery | None, parsed: ParsedRequest, *, required: bool
-) -> None:
-    """Raise Unacceptable for a stream of what cannot be streamed."""
+def _check_stream(call: Call[Generator], options: GenerateOptions, *, required: bool) -> None:
+    """Raise Unacceptable for a stream of what cannot be streamed; `required` means attention alone."""
     if options.stream and required:
         raise Unacceptable("stream: is for generate; attention is answered whole")
-    if options.stream and len(parsed.inputs) > 1:
-        raise Unacceptable(f"stream: takes one input, given {len(parsed.inputs)}")
-    if query and query.streams_steps and not options.stream:
+    if options.stream and len(call.inputs) > 1:
+        raise Unacceptable(f"stream: takes one input, given {len(call.inputs)}")
+    if call.query and call.query.streams_steps and not options.stream:
         raise Unacceptable("steps: is for stream")
 
 
@@ -154,18 +164,17 @@ async def _decode(state: State, served: Generator, prompt: Prompt, query: Attent
 
 
 async def _generate_one(
-    state: State, served: Generator, prompt: Prompt, query: AttentionQuery | None, *, show: bool
-) -> tuple[dict[str, object], AttentionAnswer | None, Sequence[int]]:
+    call: Call[Generator], prompt: Prompt, show: Callable[[Hypothesis], T] | None
+) -> tuple[T | None, AttentionAnswer | None, Sequence[int]]:
     """Return what is shown of a prompt's target, its attention answer, and its tokens."""
-    item = await _decode(state, served, prompt, query)
-    sequence: dict[str, object] = {}
-    target = prompt.target
+    served = call.served
+    item = await _decode(call.state, served, prompt, call.query)
+    shown, target = None, prompt.target
     if target is None:
         hypothesis = await served.generate(item, prompt.options)
         target = hypothesis.tokens
-        if show:
-            sequence = responses.sequence(served, hypothesis, served.penalty(prompt.options))
-    return sequence, await _explain(served, prompt, item, target, query), target
+        shown = show(hypothesis) if show else None
+    return shown, await _explain(served, prompt, item, target, call.query), target
 
 
 async def _explain(
@@ -182,38 +191,33 @@ def _stored(served: Generator, prompts: Sequence[Prompt], targets: Sequence[Sequ
 
 
 @dataclass(frozen=True)
-class _Generation:
+class _Generation(Generic[T]):
     """One generation whose tokens are streamed."""
 
-    request: Request
-    state: State
-    served: Generator
+    call: Call[Generator]
     prompt: Prompt
     item: ModelInput
-    query: AttentionQuery | None
+    show: Callable[[Hypothesis], T]
+    events: Events[T]
     held: contextlib.ExitStack
     """What is held of the queue until the last token is generated."""
 
     async def stream(self, send: Callable[[bytes], None]) -> None:
         """Send an event for each token, then the whole answer. Raises what generating and explaining do."""
-        state, served, prompt, query = self.state, self.served, self.prompt, self.query
+        call, prompt = self.call, self.prompt
+        state, served, query = call.state, call.served, call.query
         with self.held:
             hypothesis = await self._generate(send)
-        answer = await _explain(served, prompt, self.item, hypothesis.tokens, query)
-        exchange = exchange_of(self.request.scope)
-        sequence = responses.sequence(served, hypothesis, served.penalty(prompt.options))
-        exchange.answer_id = exchange.own_id
-        await state.store.put(exchange.own_id, exchange.key_name, _stored(served, [prompt], [hypothesis.tokens]))
-
-        def done() -> bytes:
-            return event("done", responses.answer(exchange.own_id, served, [responses.result(sequence, answer)]))
-
+        attention = await _explain(served, prompt, self.item, hypothesis.tokens, query)
+        shown = self.show(hypothesis)
+        answer_id = await keep(call, _stored(served, [prompt], [hypothesis.tokens]))
+        answered = Answered(answer_id, [(shown, attention)], [prompt.pending.lengths])
         budget = served.attention_budget if query else served.prediction_budget
-        send(await state.present(served.manifest.name, budget, done))
+        send(await state.present(served.manifest.name, budget, self.events.done, answered))
 
     async def _generate(self, send: Callable[[bytes], None]) -> Hypothesis:
         """Return the generated target; send an event for each of its tokens."""
-        served, query, options = self.served, self.query, self.prompt.options
+        served, query, options = self.call.served, self.call.query, self.prompt.options
         grown: asyncio.Queue[Hypothesis | None] = asyncio.Queue()
         task = asyncio.ensure_future(served.generate(self.item, options, grown.put_nowait))
         task.add_done_callback(lambda _: grown.put_nowait(None))
@@ -223,12 +227,11 @@ class _Generation:
                 index, token = len(hypothesis.tokens) - 1, hypothesis.tokens[-1]
                 if token == served.generation.end:
                     continue
-                body: dict[str, object] = {"index": index, "token": token, "text": growing.add(token)}
+                attention = None
+                text = growing.add(token)
                 if query and query.streams_steps:
-                    body["attention"] = await explain_step(
-                        served, self.item, hypothesis.tokens, query, options.priority
-                    )
-                send(event("token", body))
+                    attention = await explain_step(served, self.item, hypothesis.tokens, query, options.priority)
+                send(self.events.token(index, token, text, attention))
             return await task
         finally:
             task.cancel()

@@ -3,16 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from starlette.requests import Request
-
-from service.api.modalities import could_answer
-from service.api.request_parsing import decode_image
+from service.answering.call import Call
+from service.answering.modalities import could_answer
 from service.errors import NotFound
-from service.explanations.query import AttentionQuery
-from service.http.exchange import exchange_of
+from service.inputs.encoded_images import decode_image
 from service.inputs.model_input import Text
 from service.repository.served_model import ServedModel
-from service.state import State
 
 
 @dataclass(frozen=True)
@@ -27,15 +23,14 @@ class OtherInput:
     """True if the end of a text that is too long is cut off."""
 
 
-async def read_other(
-    request: Request, state: State, served: ServedModel, query: AttentionQuery | None, *, truncate: bool
-) -> OtherInput | None:
-    """Return the other input that a query names; None if it names none, or if no embedding is explained.
+async def read_other(call: Call[ServedModel], *, truncate: bool) -> OtherInput | None:
+    """Return the other input that a call's query names; None if it names none, or if no embedding is explained.
 
     Of an earlier request it is the first input, cut off as it was then. Raises NotFound for an id that is not, or no
     longer, that of a request with the same API key to the same version of the same model; Malformed and TooLarge for an
     image as `decode_image` does.
     """
+    state, query = call.state, call.query
     against = query.options.against if query and query.explains == "embedding" else None
     if against is None:
         return None
@@ -44,8 +39,8 @@ async def read_other(
         return OtherInput("image", await decode_image("against", value, state.settings), truncate)
     if against.name == "text":
         return OtherInput("text", value, truncate)
-    stored = await state.store.get(value, exchange_of(request.scope).key_name)
-    if stored is None or not could_answer(served, stored):
+    stored = await state.store.get(value, call.exchange.key_name)
+    if stored is None or not could_answer(call.served, stored):
         seconds = f"{state.settings.keep_seconds:g}"
         raise NotFound(
             f"against: id must be of a request to this model that was answered, at most {seconds} seconds ago, "

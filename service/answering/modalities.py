@@ -1,4 +1,4 @@
-"""Images and texts: how a request's inputs are read, measured and decoded, and which options go with them."""
+"""Images and texts: how a request's inputs are measured and decoded, and which options go with them."""
 
 import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -6,9 +6,6 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, null
 from dataclasses import dataclass
 from typing import Protocol
 
-from starlette.requests import Request
-
-from service.api.request_parsing import ParsedRequest, read_images, read_texts
 from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import ModelInput, Pair, Pixels, Text
 from service.inputs.sandbox.decoder_pool import ImageRequest
@@ -38,7 +35,7 @@ class PendingInput:
 
 
 class Modality(Protocol):
-    """How a model's inputs are read, measured and decoded, and which options they have."""
+    """How a model's inputs are measured and decoded, and which options they have."""
 
     @property
     def options(self) -> type[RequestOptions]:
@@ -47,9 +44,6 @@ class Modality(Protocol):
     @property
     def classify_options(self) -> type[ClassifyOptions]:
         """The options of a classification."""
-
-    async def read(self, request: Request, settings: Settings) -> ParsedRequest:
-        """Read and parse a request. Raises the refusals of `request_parsing`."""
 
     def likely_lengths(self, given: Sequence[bytes | Text]) -> list[Mapping[str, int]]:
         """Return the lengths of axes that inputs probably have, judged by the inputs before them."""
@@ -81,10 +75,6 @@ class Images:
 
     def __init__(self, served: ServedModel, inputs: ImageInputs) -> None:
         self._model, self._inputs = served.manifest.name, inputs
-
-    async def read(self, request: Request, settings: Settings) -> ParsedRequest:
-        """Read a raw body, a form or a JSON document."""
-        return await read_images(request, settings)
 
     def likely_lengths(self, given: Sequence[bytes | Text]) -> list[Mapping[str, int]]:
         """Return the lengths, which are the same for every image."""
@@ -127,10 +117,6 @@ class Texts:
 
     def __init__(self, served: ServedModel, inputs: TextInputs) -> None:
         self._served, self._inputs = served, inputs
-
-    async def read(self, request: Request, settings: Settings) -> ParsedRequest:
-        """Read a JSON document."""
-        return await read_texts(request, settings)
 
     def likely_lengths(self, given: Sequence[bytes | Text]) -> list[Mapping[str, int]]:
         """Return estimates by the number of characters."""

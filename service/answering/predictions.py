@@ -1,58 +1,51 @@
 """Predictions in one pass: a request's inputs are checked, admitted, run, and answered, with attention if asked."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
-from starlette.requests import Request
 from starlette.responses import Response
 
-from service.api import responses
-from service.api.modalities import Modality, PendingInput, permit_decoding
-from service.api.other_input import read_other
-from service.api.request_parsing import MEDIA_TYPES, ParsedRequest, negotiate
+from service.answering.call import Answered, Call
+from service.answering.modalities import PendingInput, permit_decoding
+from service.answering.other_input import read_other
 from service.concurrency import together
-from service.errors import Unacceptable
-from service.explanations.answer import AttentionAnswer, npz
+from service.explanations.answer import AttentionAnswer
 from service.explanations.answer_size import check_picture, check_size
 from service.explanations.query import AttentionQuery, check_runs
-from service.http.exchange import exchange_of
 from service.options import FillMaskOptions, RequestOptions, TextOptions
 from service.repository.explain import Other, explain
 from service.repository.predictor import Predictor
 from service.repository.served_model import Prediction, ServedModel
 from service.repository.subjects import evaluation_cost
-from service.state import State
 from service.store.stored_request import StoredRequest
 
-Result = tuple[dict[str, object], AttentionAnswer | None]
-"""What is shown of one input's prediction, and its attention answer if that was asked for."""
+T = TypeVar("T")
 
 
 async def predict(
-    request: Request,
-    state: State,
-    served: Predictor,
-    modality: Modality,
-    parsed: ParsedRequest,
+    call: Call[Predictor],
     options: RequestOptions,
-    show: Callable[[Prediction], dict[str, object]] | None = None,
+    show: Callable[[Prediction], T] | None,
+    respond: Callable[[Answered[T]], Awaitable[Response]],
 ) -> Response:
-    """Answer with what `show` makes of each input's prediction, and with its attention if it is asked for.
+    """Return what `respond` makes of the predictions, each as `show` has it, and of attention if that is asked for.
 
     Without `show` the request is for attention alone. `show` runs on a thread of its own where it reads logits over a
-    vocabulary.
+    vocabulary. `respond` is awaited while the work still counts, since maps take memory and time until they are
+    written.
     """
-    query = attention_query(request, served, parsed, required=show is None)
+    state, served, query, modality = call.state, call.served, call.query, call.modality
     truncate = isinstance(options, TextOptions) and options.truncate
-    compared = await read_other(request, state, served, query, truncate=truncate)
-    given, cut = [*parsed.inputs], [truncate] * len(parsed.inputs)
+    compared = await read_other(call, truncate=truncate)
+    given, cut = [*call.inputs], [truncate] * len(call.inputs)
     if compared:
         given, cut = [*given, compared.given], [*cut, compared.truncate]
-    likely = _shown(query, modality.likely_lengths(given), len(parsed.inputs))
+    likely = _shown(query, modality.likely_lengths(given), len(call.inputs))
     queue, cost = served.cost(likely, query)
     with queue.permit(cost, options.priority):  # without room, texts would be tokenized in vain
         pending = await modality.prepare(state, given, cut)
-    lengths = _shown(query, [one.lengths for one in pending], len(parsed.inputs))
+    lengths = _shown(query, [one.lengths for one in pending], len(call.inputs))
     opposite = pending.pop() if compared else None
     targets = [query.count_targets(one.get("masked", 1)) if query else 1 for one in lengths]
     if query:
@@ -61,7 +54,7 @@ async def predict(
     if isinstance(options, FillMaskOptions):
         options.check_size(sum(one["masked"] for one in lengths), state.settings.max_answer_bytes)
 
-    async def answer(one: PendingInput, count: int, other: Other | None) -> Result:
+    async def answer(one: PendingInput, count: int, other: Other | None) -> tuple[T | None, AttentionAnswer | None]:
         item = await one.decode()
         if query is None:
             return await shown(await served.predict(item, options.priority)), None
@@ -69,9 +62,9 @@ async def predict(
         prediction, explained = await explain(served, item, query, one.text, options.priority, other)
         return await shown(prediction), explained
 
-    async def shown(prediction: Prediction) -> dict[str, object]:
+    async def shown(prediction: Prediction) -> T | None:
         if show is None:
-            return {}
+            return None
         if not served.mask:
             return show(prediction)
         return await state.present(served.manifest.name, served.prediction_budget, show, prediction)
@@ -84,9 +77,9 @@ async def predict(
             vector = await served.predict(item, options.priority)
             other = Other(item, opposite.text, vector, compared.name)
         results = await together(answer(one, count, other) for one, count in zip(pending, targets, strict=False))
-        stored = StoredRequest(served.manifest.name, served.manifest.version, tuple(parsed.inputs), truncate)
-        # within the permits: maps take memory and time until they are written
-        return await store_and_respond(request, state, served, modality, results, query, stored, options)
+        stored = StoredRequest(served.manifest.name, served.manifest.version, tuple(call.inputs), truncate)
+        answer_id = await keep(call, stored)
+        return await respond(Answered(answer_id, results, [one.lengths for one in pending]))
 
 
 def _shown(query: AttentionQuery | None, lengths: list[Mapping[str, int]], count: int) -> list[Mapping[str, int]]:
@@ -122,52 +115,10 @@ def _admitted(
         yield
 
 
-def attention_query(
-    request: Request, served: ServedModel, parsed: ParsedRequest, *, required: bool
-) -> AttentionQuery | None:
-    """Return the attention that a request asks for beside its prediction; the default if it is `required`."""
-    options = parsed.attention(required=required)
-    if options is None:
-        return None
-    query = served.query(options)
-    if not required and options.format not in (None, "json"):
-        raise Unacceptable(f"format: a prediction is answered in json; for {options.format}, ask .../attention")
-    form = options.format or (negotiate(request.headers.getlist("accept")) if required else "json")
-    query = query.in_form(form)
-    if form == "png" and len(parsed.inputs) > 1:
-        raise Unacceptable(f"format: a png shows one input, given {len(parsed.inputs)}")
-    return query
-
-
-async def store_and_respond(
-    request: Request,
-    state: State,
-    served: ServedModel,
-    modality: Modality,
-    results: list[Result],
-    query: AttentionQuery | None,
-    stored: StoredRequest,
-    options: RequestOptions,
-) -> Response:
-    """Store the request and answer it in the form that it asks for. A request that was stored before keeps its id."""
-    exchange = exchange_of(request.scope)
-    earlier: str | None = request.path_params.get("id")
-    exchange.answer_id = answer_id = earlier or exchange.own_id
-    if earlier is None:
-        await state.store.put(answer_id, exchange.key_name, stored)
-
-    def document() -> Response:
-        return responses.respond(responses.answer(answer_id, served, [responses.result(*one) for one in results]))
-
-    model, budget = served.manifest.name, served.attention_budget
-    if query is None:
-        return document()
-    if query.form == "json":
-        return await state.present(model, budget, document)
-    answers = [answer for _, answer in results if answer]
-    if query.form == "npz":
-        frame = responses.answer(answer_id, served, [])
-        return Response(await state.present(model, budget, npz, frame, answers), media_type=MEDIA_TYPES["npz"])
-    async with modality.upright(state, stored.inputs[0], options) as pixels:
-        picture = await state.present(model, budget, answers[0].png, pixels, state.settings.max_image_pixels)
-    return Response(picture, media_type=MEDIA_TYPES["png"])
+async def keep(call: Call[ServedModel], stored: StoredRequest) -> str:
+    """Store a request, and return the id of its answer. A request that was stored before keeps its id."""
+    exchange = call.exchange
+    exchange.answer_id = call.stored_id or exchange.own_id
+    if call.stored_id is None:
+        await call.state.store.put(exchange.own_id, exchange.key_name, stored)
+    return exchange.answer_id

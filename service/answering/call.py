@@ -1,0 +1,103 @@
+"""A request that was read, whatever its protocol: what it asks of which model, and what it is answered with."""
+
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service.answering.modalities import Modality, modality_of
+from service.errors import NotFound, NotReady
+from service.explanations.answer import AttentionAnswer
+from service.explanations.query import AttentionQuery
+from service.http.answer_deadline import answer_in_time
+from service.http.exchange import Exchange
+from service.inputs.model_input import Text
+from service.repository.served_model import ServedModel
+from service.state import State
+
+S = TypeVar("S", bound=ServedModel)
+S_co = TypeVar("S_co", bound=ServedModel, covariant=True)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Call(Generic[S_co]):
+    """What a request asks of a model, beside its options."""
+
+    state: State
+    exchange: Exchange
+    served: S_co
+    inputs: Sequence[bytes | Text]
+    """Encoded images, or texts."""
+    query: AttentionQuery | None = None
+    """The attention that is asked for beside the answer, or alone."""
+    stored_id: str | None = None
+    """The id of an earlier request that is asked about again; it is not stored once more."""
+
+    @property
+    def modality(self) -> Modality:
+        """How the inputs of the model are measured and decoded."""
+        return modality_of(self.served)
+
+
+@dataclass(frozen=True)
+class Answered(Generic[T]):
+    """What a call is answered with."""
+
+    id: str
+    """By which the attention of this request can be asked for later."""
+    results: Sequence[tuple[T | None, AttentionAnswer | None]]
+    """Of each input what is shown of its prediction, and its attention answer, as far as they were asked for."""
+    lengths: Sequence[Mapping[str, int]]
+    """Of each input the lengths of its axes: tokens or patches."""
+
+    @property
+    def shown(self) -> list[T]:
+        """What is shown of each input's prediction."""
+        return [shown for shown, _ in self.results if shown is not None]
+
+
+def find(state: State, name: str) -> ServedModel:
+    """Return the model of a name. Raises NotFound."""
+    if name not in state.models:
+        raise NotFound(f"model: must be one of {', '.join(state.models)}, given another")
+    return state.models[name]
+
+
+def find_ready(state: State, name: str, endpoint: str, kind: type[S]) -> S:
+    """Return a model that serves an endpoint and can run. Raises NotFound and NotReady."""
+    served = find(state, name)
+    if endpoint not in served.endpoints:
+        raise NotFound(
+            f"{endpoint}: this model's task is {served.manifest.task}; it serves {', '.join(served.endpoints)}"
+        )
+    check_ready(served)
+    return narrowed(served, kind)
+
+
+def check_ready(served: ServedModel) -> None:
+    """Raise NotReady if a model cannot run yet."""
+    if not served.ready:
+        raise NotReady("model: is warming up", seconds=1)
+
+
+def narrowed(served: ServedModel, kind: type[S]) -> S:
+    """Return a model as one of a kind, which its endpoints say that it is."""
+    if not isinstance(served, kind):
+        raise TypeError(f"{served.manifest.name}: must be {kind.__name__}")
+    return served
+
+
+async def answer(
+    request: Request,
+    state: State,
+    served: ServedModel,
+    work: Coroutine[Any, Any, Response],
+    seconds: float | None = None,
+) -> Response:
+    """Answer within the deadline, or sooner if `seconds` is less; the model is in use until then. Raises TooSlow."""
+    limit = state.settings.request_seconds
+    with served.used():
+        return await answer_in_time(request, work, min(seconds or limit, limit))
