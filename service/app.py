@@ -17,8 +17,8 @@ from starlette.responses import Response
 
 from service import VERSION
 from service.api.fast_path import FastPath
-from service.api.manners import manner_of
-from service.api.routes import admin, health, liveness, monitoring, router
+from service.api.protocols import ROUTERS, manner_of
+from service.api.routes import admin, health, liveness, monitoring
 from service.batching.admission import Budget
 from service.errors import Refusal
 from service.http.api_keys import Keys, describe_keys
@@ -109,12 +109,12 @@ def create_app(
         telemetry=NO_TELEMETRY,
         middleware=[
             *_middleware(settings, metrics, tracer, keys, unread, lambda: app.state.regard.draining),
-            Middleware(FastPath, routes=router.routes),
+            Middleware(FastPath, routes=[route for router in ROUTERS for route in router.routes]),
         ],
         exception_handlers=HANDLERS,
     )
     app.state.metrics, app.state.keys, app.state.unread = metrics, keys, unread
-    for routes in (liveness, health, router):
+    for routes in (liveness, health, *ROUTERS):
         app.include_router(routes)
     if keys.needed:
         describe_keys(app)

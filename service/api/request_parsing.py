@@ -74,15 +74,15 @@ class ParsedRequest:
 
 async def read_images(request: Request, settings: Settings) -> ParsedRequest:
     """Return the encoded images of a raw body, a form or a JSON document."""
-    kind, parameters = _content_type(request)
+    kind, parameters = content_type(request)
     if kind == JSON:
-        document = await _read_json(request, parameters, settings.max_body_bytes, settings)
+        document = await read_json(request, parameters, settings.max_body_bytes, settings)
         return ParsedRequest(await _decode_images(document.pop("images", None), settings), document)
     if kind == FORM:
         return await _read_form(request, parameters, settings)
     if kind == RAW or kind.startswith("image/"):
         body = bytearray()
-        await _read_body(request, settings.max_image_bytes, body.extend)
+        await read_body(request, settings.max_image_bytes, body.extend)
         check_image(len(body), settings)
         return ParsedRequest([bytes(body)], parse_query(request), strings=True)
     raise Unsupported(
@@ -92,13 +92,10 @@ async def read_images(request: Request, settings: Settings) -> ParsedRequest:
 
 async def read_texts(request: Request, settings: Settings) -> ParsedRequest:
     """Return the texts or pairs of texts of a JSON document."""
-    kind, parameters = _content_type(request)
-    if kind != JSON:
-        raise Unsupported(f"Content-Type: must be {JSON}; with curl: -H 'Content-Type: {JSON}'")
-    document = await _read_json(request, parameters, settings.max_text_bytes, settings)
+    document = await read_document(request, settings.max_text_bytes, settings)
     inputs = document.pop("inputs", None)
     given = inputs if isinstance(inputs, list) else [inputs]
-    _check_count("inputs", len(given), settings)
+    check_count("inputs", len(given), settings)
     return ParsedRequest([_text(one) for one in given], document)
 
 
@@ -114,7 +111,15 @@ def _text(given: object) -> Text:
     raise Unacceptable('inputs: must be a string or a list of strings, or of pairs {"text": ..., "text_pair": ...}')
 
 
-def _content_type(request: Request) -> tuple[str, str]:
+async def read_document(request: Request, limit: int, settings: Settings) -> dict[str, object]:
+    """Return the JSON document of a body of at most `limit` bytes. Raises Unsupported for a body of another type."""
+    kind, parameters = content_type(request)
+    if kind != JSON:
+        raise Unsupported(f"Content-Type: must be {JSON}; with curl: -H 'Content-Type: {JSON}'")
+    return await read_json(request, parameters, limit, settings)
+
+
+def content_type(request: Request) -> tuple[str, str]:
     """Return the media type of the body, and its parameters as they were sent. No image has parameters that matter."""
     if request.headers.get("content-encoding", "identity") != "identity":
         raise Unsupported("Content-Encoding: must be identity, compressed bodies are not read")
@@ -137,7 +142,7 @@ def _utf8_parameters(text: str, subject: str) -> dict[str, str]:
     return parameters
 
 
-async def _read_body(request: Request, limit: int, add: Callable[[bytes], object]) -> None:
+async def read_body(request: Request, limit: int, add: Callable[[bytes], object]) -> None:
     """Read a body of at most `limit` bytes. A larger body is refused by its Content-Length, before it is read.
 
     Each piece is passed to `add`, so that what it refuses is refused before the rest arrives.
@@ -151,13 +156,17 @@ async def _read_body(request: Request, limit: int, add: Callable[[bytes], object
         add(piece)
 
 
-async def _read_json(request: Request, parameters: str, limit: int, settings: Settings) -> dict[str, object]:
+async def read_json(request: Request, parameters: str, limit: int, settings: Settings) -> dict[str, object]:
+    """Return a JSON document of at most `limit` bytes, whose Content-Type has these parameters.
+
+    Raises Unsupported for another charset, Malformed, TooLarge and Unacceptable.
+    """
     if parameters:
         _utf8_parameters(parameters, "JSON")
     if request.query_params:
         raise Unacceptable("query: options of a JSON request belong in its document, given both")
     body = JsonBody(settings.max_text_bytes)
-    await _read_body(request, limit, body.add)
+    await read_body(request, limit, body.add)
     return body.parse()
 
 
@@ -166,7 +175,7 @@ async def _read_form(request: Request, parameters: str, settings: Settings) -> P
     boundary = _utf8_parameters(parameters, "a form").get("boundary", "")
     body = FormBody(boundary, settings.max_inputs + 1 + MOST_OPTIONS)
     given = parse_query(request)
-    await _read_body(request, settings.max_body_bytes, body.add)
+    await read_body(request, settings.max_body_bytes, body.add)
     images: list[memoryview] = []
     fields = 0
     for part in body.parts():
@@ -184,7 +193,7 @@ async def _read_form(request: Request, parameters: str, settings: Settings) -> P
             given[part.name] = str(part.content, "utf-8")
         except UnicodeDecodeError as error:
             raise Malformed("form: its fields must be UTF-8") from error
-    _check_count("images", len(images), settings)
+    check_count("images", len(images), settings)
     for image in images:
         check_image(len(image), settings)
     return ParsedRequest([bytes(image) for image in images], given, strings=True)
@@ -203,11 +212,12 @@ async def _decode_images(given: object, settings: Settings) -> list[bytes]:
     """Return the images of a JSON document. Their number and sizes are checked before any is decoded."""
     if not isinstance(given, list) or not all(isinstance(image, str) for image in given):
         raise Unacceptable("images: must be a list of base64 strings")
-    _check_count("images", len(given), settings)
+    check_count("images", len(given), settings)
     return await decode_images("images: each", given, settings)
 
 
-def _check_count(subject: str, count: int, settings: Settings) -> None:
+def check_count(subject: str, count: int, settings: Settings) -> None:
+    """Raise Unacceptable for a number of inputs that one request cannot have."""
     if not 1 <= count <= settings.max_inputs:
         raise Unacceptable(f"{subject}: must be 1 to {settings.max_inputs}, given {count}")
 

@@ -3,9 +3,10 @@ from fastapi.routing import APIRoute
 from starlette.routing import Match
 
 from service.api.fast_path import FastPath
-from service.api.routes import router
+from service.api.protocols import ROUTERS
 
-POSTED = [route for route in router.routes if isinstance(route, APIRoute) and route.methods == {"POST"}]
+ROUTES = [route for router in ROUTERS for route in router.routes]
+POSTED = [route for route in ROUTES if isinstance(route, APIRoute) and route.methods == {"POST"}]
 
 
 def scope_of(path):
@@ -14,7 +15,7 @@ def scope_of(path):
 
 @pytest.mark.parametrize("route", POSTED, ids=lambda route: route.path)
 def test_the_fast_path_finds_every_route_that_fastapi_finds(route):
-    fast = FastPath(None, router.routes)
+    fast = FastPath(None, ROUTES)
     path = route.path.replace("{model}", "digits")
     matched, found = route.matches(scope_of(path))
     assert matched == Match.FULL
@@ -26,4 +27,4 @@ def test_the_fast_path_finds_every_route_that_fastapi_finds(route):
     "path", ["/", "/v1/models//classify", "/v1/models/a/b/classify", "/v1/models/a/classify/", "x"]
 )
 def test_the_fast_path_leaves_other_paths_to_fastapi(path):
-    assert FastPath(None, router.routes)._find(path.split("/")) == (None, {})
+    assert FastPath(None, ROUTES)._find(path.split("/")) == (None, {})
