@@ -109,15 +109,20 @@ def read_copy(folder: Path, copy: Path) -> Artifact:
 
 
 def find_artifacts(root: Path) -> list[Path]:
-    """Return the folder of the highest version of every artifact below root, sorted by name.
+    """Return the folder of the highest version of every artifact below root, sorted by name."""
+    return [versions[-1] for versions in find_versions(root)]
+
+
+def find_versions(root: Path) -> list[list[Path]]:
+    """Return the folders of all versions of every artifact below root, the highest last, sorted by name.
 
     Versions that are whole numbers compare as numbers and come after all others. Hidden folders, which an export that
-    was cut off leaves behind, are no versions.
+    was cut off leaves behind, are no versions. Raises ArtifactError if there is none.
     """
     if not root.is_dir():
         raise ArtifactError(root, "is no folder of artifacts; make them with: python -m export digits dates")
     found = [
-        max(versions, key=lambda folder: _order(folder.name))
+        sorted(versions, key=lambda folder: _order(folder.name))
         for name in _list(root)
         if name.is_dir() and (versions := [one for one in _list(name) if one.is_dir() and not one.name.startswith(".")])
     ]

@@ -17,8 +17,9 @@ from starlette.responses import Response
 
 from service import VERSION
 from service.api.fast_path import FastPath
-from service.api.protocols import ROUTERS, manner_of
-from service.api.routes import admin, health, liveness, monitoring
+from service.api.open_inference.routes import index
+from service.api.protocols import ADMIN_ROUTERS, ROUTERS, manner_of
+from service.api.routes import health, liveness, monitoring
 from service.batching.admission import Budget
 from service.errors import Refusal
 from service.http.api_keys import Keys, describe_keys
@@ -121,13 +122,16 @@ def create_app(
     if settings.admin_port is None:
         app.include_router(monitoring)
         if keys.needed:
-            app.include_router(admin)
+            for routes in ADMIN_ROUTERS:
+                app.include_router(routes)
     return app
 
 
 def create_admin(app: FastAPI, settings: Settings, tracer: Tracer = SILENT) -> FastAPI:
     """Return the application of the admin port, which shares the state of the one that serves."""
-    return _create_beside(app, settings, tracer, (liveness, health, monitoring, admin), title="regard admin")
+    return _create_beside(
+        app, settings, tracer, (liveness, health, monitoring, index, *ADMIN_ROUTERS), title="regard admin"
+    )
 
 
 def create_probe(app: FastAPI, settings: Settings, tracer: Tracer = SILENT) -> FastAPI:

@@ -14,7 +14,7 @@ from fastapi import Depends, Request
 
 from contract.manifest import ImageRule
 from service.batching.admission import Budget
-from service.errors import Unacceptable
+from service.errors import NotReady, Unacceptable
 from service.http.unread_answers import UnreadAnswers
 from service.inputs.model_input import ModelInput, Picture
 from service.inputs.sandbox.decoder_pool import DecoderPool, ImageRequest
@@ -66,6 +66,18 @@ class State:
     def hung(self) -> bool:
         """True if one run has lasted longer than the deadline of a request plus HANG_SECONDS."""
         return self.device.busy_seconds() > self.settings.request_seconds + HANG_SECONDS
+
+    def check_live(self) -> None:
+        """Raise NotReady if the device does not come back from a run."""
+        if self.hung:
+            raise NotReady("device: does not come back from a run", seconds=1)
+
+    def check_ready(self) -> None:
+        """Raise NotReady until every session has run once, and once the service was told to stop."""
+        if self.draining:
+            raise NotReady("service: is stopping", seconds=1)
+        if not self.ready:
+            raise NotReady("service: is warming up", seconds=1)
 
     def drain(self) -> None:
         """Announce from now on that the service is to end."""

@@ -90,14 +90,7 @@ def narrowed(served: ServedModel, kind: type[S]) -> S:
     return served
 
 
-async def answer(
-    request: Request,
-    state: State,
-    served: ServedModel,
-    work: Coroutine[Any, Any, Response],
-    seconds: float | None = None,
-) -> Response:
-    """Answer within the deadline, or sooner if `seconds` is less; the model is in use until then. Raises TooSlow."""
-    limit = state.settings.request_seconds
+async def answer(request: Request, state: State, served: ServedModel, work: Coroutine[Any, Any, Response]) -> Response:
+    """Answer within the deadline; the model is in use until then. Raises TooSlow."""
     with served.used():
-        return await answer_in_time(request, work, min(seconds or limit, limit))
+        return await answer_in_time(request, work, state.settings.request_seconds)

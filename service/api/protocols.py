@@ -4,14 +4,19 @@ Refusals happen before routing too, so the manner goes by the method and the pat
 """
 
 from service.api import openai, pipelines, routes, tei
+from service.api.open_inference import routes as open_inference
 from service.http.problems import Manner, problem
 
-ROUTERS = (routes.router, openai.router, pipelines.router, tei.router)
+ROUTERS = (routes.router, open_inference.router, open_inference.index, openai.router, pipelines.router, tei.router)
+ADMIN_ROUTERS = (routes.admin, open_inference.management)
+"""Of the admin port, or of the main one where API keys tell administrators from others."""
 MODEL = "/v1/models/"
 
 
 def manner_of(method: str, path: str) -> Manner:
     """Return how errors of a method and path are written: of what no other protocol has, as problem details."""
+    if path == "/v2" or path.startswith("/v2/"):
+        return open_inference.error
     if path in openai.PATHS:
         return openai.error
     if path.startswith(MODEL):

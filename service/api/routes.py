@@ -13,7 +13,7 @@ from service.answering.predictions import predict
 from service.api import openapi_schema, responses
 from service.api.native import Answer, NativeEvents, call_of, read
 from service.api.request_parsing import ParsedRequest, parse_query
-from service.errors import NotFound, NotReady
+from service.errors import NotFound
 from service.http.exchange import exchange_of
 from service.options import FillMaskOptions, GenerateOptions, RequestOptions
 from service.repository.generator import Generator
@@ -32,18 +32,14 @@ PAGE = Path(__file__).parent / "page" / "index.html"
 @liveness.get("/health/live", tags=["health"], responses=openapi_schema.LIVE)
 async def live(state: StateDep) -> Response:
     """Answer 200 while the process answers and its device comes back from what it runs."""
-    if state.hung:
-        raise NotReady("device: does not come back from a run", seconds=1)
+    state.check_live()
     return responses.respond({"live": True})
 
 
 @health.get("/health/ready", tags=["health"], responses=openapi_schema.READY)
 async def ready(state: StateDep) -> Response:
     """Answer 200 once every session has run once, until the service is told to stop."""
-    if state.draining:
-        raise NotReady("service: is stopping", seconds=1)
-    if not state.ready:
-        raise NotReady("service: is warming up", seconds=1)
+    state.check_ready()
     return responses.respond({"ready": True})
 
 

@@ -125,7 +125,8 @@ def scope_of(path: str) -> str:
     """Return the scope that a key needs for a path."""
     if path == "/metrics":
         return "metrics"
-    return "admin" if path == "/admin" or path.startswith("/admin/") else "predict"
+    managed = path.startswith("/v2/repository/models/")
+    return "admin" if managed or path == "/admin" or path.startswith("/admin/") else "predict"
 
 
 def read_keys(path: Path) -> list[Key]:

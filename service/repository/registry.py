@@ -5,13 +5,21 @@ import contextlib
 import gc
 import os
 import tempfile
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import structlog
 
-from contract.artifact import MANIFEST, Artifact, ArtifactError, NoRoomError, find_artifacts, read_artifact
+from contract.artifact import (
+    MANIFEST,
+    Artifact,
+    ArtifactError,
+    NoRoomError,
+    find_artifacts,
+    find_versions,
+    read_artifact,
+)
 from service.batching.admission import Backlog
 from service.child_processes import COPIES_PREFIX
 from service.errors import Conflict, DeviceFull, Unacceptable
@@ -95,6 +103,9 @@ class Registry(Mapping[str, ServedModel]):
         self._loops: dict[ServedModel, list[asyncio.Task[None]]] = {}
         self._retiring: set[asyncio.Task[None]] = set()
         self._reloading = asyncio.Lock()
+        self._loading: Path | None = None
+        self._refused: dict[Path, str] = {}
+        """Why versions that are in the folder of artifacts are not served."""
         self._growth = Growth()
         for served in loaded.values():
             self._start(served)
@@ -154,25 +165,71 @@ class Registry(Mapping[str, ServedModel]):
         one, and replaces it. A version that cannot be served changes nothing. Raises Conflict while another reload
         runs, and Unacceptable if the folder is empty.
         """
-        if self._reloading.locked():
-            raise Conflict("reload: one at a time, another is running")
-        async with self._reloading:
-            try:
-                folders = await asyncio.to_thread(find_artifacts, self._settings.artifacts)
-            except ArtifactError as error:
-                log.error("reload failed", reason=str(error))
-                raise Unacceptable("artifacts: there must be at least one; the log has the reason") from error
+        async with self._alone():
+            folders = [versions[-1] for versions in await self._versions()]
             outcomes = [await self._reload_one(folder) for folder in folders]
             removed = self.keys() - {folder.parent.name for folder in folders}
             for name in sorted(removed):
                 served = self._remove(name)
                 outcomes.append({"model": name, "version": served.manifest.version, "outcome": "removed"})
                 self._retire(served)
-            drop_shared_copies(served.manifest for served in self.values())
             for one in outcomes:
                 self._metrics.reloads.labels(one["outcome"]).inc()
                 log.info("reload", **one)
             return outcomes
+
+    async def load(self, name: str) -> dict[str, str]:
+        """Load the newest version of one artifact, as `reload` does all; return the outcome.
+
+        Raises Conflict while another reload runs, and Unacceptable if there is no such artifact.
+        """
+        async with self._alone():
+            newest = {versions[-1].parent.name: versions[-1] for versions in await self._versions()}
+            if name not in newest:
+                raise Unacceptable("model: must be one of the folder of artifacts, given another")
+            outcome = await self._reload_one(newest[name])
+            self._metrics.reloads.labels(outcome["outcome"]).inc()
+            log.info("load", **outcome)
+            return outcome
+
+    async def unload(self, name: str) -> None:
+        """Stop serving a model; it answers its last requests. Raises Conflict as `load` does, and Unacceptable."""
+        async with self._alone():
+            if name not in self._served:
+                raise Unacceptable(f"model: must be one of {', '.join(self._served)}, given another")
+            served = self._remove(name)
+            self._retire(served)
+            log.info("unload", model=name, version=served.manifest.version)
+
+    async def index(self) -> list[dict[str, str]]:
+        """Return every version of every model, with its `state` and, unless it is READY, the `reason`."""
+        return [self._state(folder) for versions in await self._versions() for folder in versions]
+
+    def _state(self, folder: Path) -> dict[str, str]:
+        name, version = folder.parent.name, folder.name
+        served, state, reason = self.get(name), "UNAVAILABLE", self._refused.get(folder, "not loaded")
+        if served and served.manifest.version == version:
+            state, reason = ("READY", "") if served.ready else ("LOADING", "is warming up")
+        elif folder == self._loading:
+            state, reason = "LOADING", "is being loaded"
+        return {"name": name, "version": version, "state": state, "reason": reason}
+
+    @contextlib.asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """Hold the right to load models. Raises Conflict while somebody else has it."""
+        if self._reloading.locked():
+            raise Conflict("reload: one at a time, another is running")
+        async with self._reloading:
+            yield
+            drop_shared_copies(served.manifest for served in self.values())
+
+    async def _versions(self) -> list[list[Path]]:
+        """Return the folders of all versions of each artifact, the newest last. Raises Unacceptable without any."""
+        try:
+            return await asyncio.to_thread(find_versions, self._settings.artifacts)
+        except ArtifactError as error:
+            log.error("artifacts cannot be listed", reason=str(error))
+            raise Unacceptable("artifacts: there must be at least one; the log has the reason") from error
 
     async def close(self) -> None:
         """End all loops."""
@@ -187,6 +244,8 @@ class Registry(Mapping[str, ServedModel]):
         outcome = {"model": name, "version": version}
         if old and old.manifest.version == version:
             return {**outcome, "outcome": "unchanged"}
+        self._loading = folder
+        self._refused.pop(folder, None)
         try:
             served = await asyncio.to_thread(self._load, folder)
             self._start(served)
@@ -197,7 +256,10 @@ class Registry(Mapping[str, ServedModel]):
                 raise
         except LOAD_ERRORS as error:
             log.error("artifact cannot be used", model=name, version=version, reason=str(error))
-            return {**outcome, "outcome": "refused", "reason": _public_reason(error)}
+            self._refused[folder] = _public_reason(error)
+            return {**outcome, "outcome": "refused", "reason": self._refused[folder]}
+        finally:
+            self._loading = None
         self._serve(served)
         _log_ready(served)
         if old:

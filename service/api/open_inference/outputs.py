@@ -1,0 +1,211 @@
+"""The outputs of a model: what each task answers, and attention, which is computed only when it is named."""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from service.answering.call import Answered
+from service.api import responses
+from service.api.open_inference.infer_request import InferRequest, WantedOutput
+from service.api.open_inference.tensors import Datatype, Tensor
+from service.arrays import probabilities
+from service.errors import TooLarge, Unacceptable
+from service.explanations.answer import AttentionAnswer
+from service.explanations.query import AttentionQuery
+from service.generation.token_selection import Hypothesis
+from service.options import FillMaskOptions, GenerateOptions, RequestOptions
+from service.repository.generator import Generator
+from service.repository.predictor import MaskFiller, Predictor
+from service.repository.served_model import Prediction, ServedModel
+
+Row: TypeAlias = dict[str, npt.NDArray[np.float32] | bytes]
+"""What is shown of one input, by the names of outputs."""
+
+ATTENTION = "attention"
+"""The output that holds the document of attention; the tensors of its kinds are `attention.<kind>`."""
+NUMBER_BYTES = {True: 4, False: 16}
+"""Of one number of a tensor, at most, in binary (True) and in JSON."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output as metadata describe it; -1 is a size that varies, and the first is the number of inputs."""
+
+    name: str
+    datatype: Datatype
+    shape: tuple[int, ...]
+
+
+def outputs_of(served: ServedModel) -> list[Output]:
+    """Return the outputs that are answered where a request names none."""
+    if isinstance(served, Generator):
+        return [
+            Output("text", "BYTES", (-1, 1)),
+            Output("score", "FP32", (-1, 1)),
+            Output("finish_reason", "BYTES", (-1, 1)),
+        ]
+    if isinstance(served, MaskFiller):
+        return [Output("candidates", "BYTES", (-1, 1))]
+    width = served.manifest.graphs["predict"].outputs[0].axes[-1]
+    size = width if isinstance(width, int) else -1
+    if "embed" in served.endpoints:
+        return [Output("embedding", "FP32", (-1, size))]
+    return [Output("probabilities", "FP32", (-1, size)), Output("label", "BYTES", (-1, 1))]
+
+
+def attention_outputs_of(served: ServedModel) -> list[Output]:
+    """Return the outputs of attention: (inputs, maps, heads, queries, keys) for each kind that the manifest has."""
+    kinds = [Output(f"{ATTENTION}.{one.kind}", "FP32", (-1,) * 5) for one in served.manifest.attention]
+    return [Output(ATTENTION, "BYTES", (-1, 1)), *kinds]
+
+
+def row_of_prediction(served: Predictor, options: RequestOptions) -> Callable[[Prediction], Row]:
+    """Return what makes a row of the prediction of one input."""
+    if isinstance(served, MaskFiller) and isinstance(options, FillMaskOptions):
+        return functools.partial(_candidates, served, top_k=options.top_k)
+    if "embed" in served.endpoints:
+        return lambda vector: {"embedding": vector}
+    return functools.partial(_classes, served)
+
+
+def _classes(served: Predictor, logits: Prediction) -> Row:
+    chances = probabilities(logits, served.manifest.scores)
+    return {
+        "probabilities": chances.astype(np.float32),
+        "label": _label(served, int(np.argmax(chances))),
+    }
+
+
+def _label(served: ServedModel, index: int) -> bytes:
+    names = served.manifest.labels
+    return (names[index] if names else str(index)).encode()
+
+
+def _candidates(served: MaskFiller, logits: Prediction, top_k: int) -> Row:
+    return {"candidates": responses.dump(responses.candidates(served, logits, top_k)["candidates"])}
+
+
+def row_of_hypothesis(served: Generator, options: GenerateOptions) -> Callable[[Hypothesis], Row]:
+    """Return what makes a row of what was generated of one input."""
+
+    def row(hypothesis: Hypothesis) -> Row:
+        shown = responses.sequence(served, hypothesis, served.penalty(options))
+        return {
+            "text": str(shown["text"]).encode(),
+            "score": np.array([shown["score"]], np.float32),
+            "finish_reason": str(shown["finish_reason"]).encode(),
+        }
+
+    return row
+
+
+def attention_query(served: ServedModel, asked: InferRequest) -> AttentionQuery | None:
+    """Return the attention that the named outputs need. Raises Unacceptable for outputs that the model does not have.
+
+    Where tensors of one kind are named, and nothing else of attention, only that kind is computed.
+    """
+    attention = [one.name for one in attention_outputs_of(served)]
+    known = [one.name for one in outputs_of(served)] + attention
+    named = [one.name for one in asked.wanted]
+    if not set(named) <= set(known):
+        raise Unacceptable(f"outputs: must be among {', '.join(known)}, given another")
+    if any(one.classes and one.name != "probabilities" for one in asked.wanted):
+        raise Unacceptable("classification: is of probabilities")
+    of_attention = [name for name in named if name.partition(".")[0] == ATTENTION]
+    if not of_attention:
+        if asked.parsed.attention(required=False):
+            raise Unacceptable(
+                f"attention: name one of the outputs {', '.join(known[-len(served.manifest.attention) - 1 :])}"
+            )
+        return None
+    tensors = [name.partition(".")[2] for name in of_attention if name != ATTENTION]
+    if len(tensors) == len(of_attention) == 1:
+        asked.parsed.given.setdefault("kind", tensors[0])
+    options = asked.parsed.attention(required=True)
+    assert options is not None  # noqa: S101 # it is required
+    query = served.query(options)
+    if options.format is not None:
+        raise Unacceptable("format: has no effect on tensors, leave it out")
+    query = query.in_form("json" if ATTENTION in of_attention else "npz")
+    if query.form == "npz" and options.dtype != "float32":
+        raise Unacceptable("dtype: of tensors, must be float32")
+    answered = {one.kind.kind for one in query.kinds}
+    if not set(tensors) <= answered:
+        raise Unacceptable(f"outputs: this attention is of kind {', '.join(sorted(answered))}, given another")
+    return query
+
+
+def tensors_of(
+    served: ServedModel, answered: Answered[Row], wanted: Sequence[WantedOutput], limit: int
+) -> list[Tensor]:
+    """Return the outputs that are wanted. Raises TooLarge for tensors of attention of more bytes than the limit."""
+    rows, attention = answered.shown, [one for _, one in answered.results if one]
+    made = []
+    for output in wanted:
+        if output.name == ATTENTION:
+            made.append(Tensor(ATTENTION, (len(rows), 1), [responses.dump(one.json()) for one in attention]))
+        elif output.name.startswith(f"{ATTENTION}."):
+            made.append(_maps(output, attention, limit))
+        elif output.classes:
+            made.append(_likeliest(served, output, [row["probabilities"] for row in rows]))
+        else:
+            made.append(_stacked(output.name, [row[output.name] for row in rows]))
+    return made
+
+
+def _stacked(name: str, values: Sequence[npt.NDArray[np.float32] | bytes]) -> Tensor:
+    texts = [one for one in values if isinstance(one, bytes)]
+    if texts:
+        return Tensor(name, (len(texts), 1), texts)
+    array = np.stack([one for one in values if not isinstance(one, bytes)])
+    return Tensor(name, array.shape, array)
+
+
+def _likeliest(served: ServedModel, output: WantedOutput, rows: Sequence[npt.NDArray[np.float32] | bytes]) -> Tensor:
+    """Return `value:index:label` of the likeliest classes, best first (classification extension)."""
+    shown = []
+    count = 0
+    for row in rows:
+        best = np.argsort(-np.asarray(row), kind="stable")[: output.classes]
+        count = len(best)
+        shown += [b"%f:%d:%s" % (row[index], index, _label(served, index)) for index in best.tolist()]
+    return Tensor(output.name, (len(rows), count), shown)
+
+
+def _maps(output: WantedOutput, answers: Sequence[AttentionAnswer], limit: int) -> Tensor:
+    """Return the maps of one kind; zeros fill those of shorter inputs, since a tensor is rectangular."""
+    kind = output.name.partition(".")[2]
+    found = [[one.values for one in answer.merged().maps if one.kind.kind == kind] for answer in answers]
+    most = max(map(len, found))
+    sizes = [max((maps.shape[axis] for one in found for maps in one), default=0) for axis in range(3)]
+    shape = (len(found), most, *sizes)
+    needed = int(np.prod(shape)) * NUMBER_BYTES[output.binary]
+    if needed > limit:
+        raise TooLarge(
+            f"{output.name}: at most {limit} bytes, given {needed} for as many maps as large as the largest; "
+            "ask for fewer layers, heads, queries, or inputs, or for inputs of one length"
+        )
+    stack = np.zeros(shape, np.float32)
+    for place, one in enumerate(found):
+        for index, maps in enumerate(one):
+            heads, rows, keys = maps.shape
+            stack[place, index, :heads, :rows, :keys] = maps
+    return Tensor(output.name, shape, stack)
+
+
+def wanted_of(served: ServedModel, asked: InferRequest) -> Sequence[WantedOutput]:
+    """Return the outputs of an answer: those that are named, or all of the prediction."""
+    return asked.wanted or [WantedOutput(one.name, asked.binary) for one in outputs_of(served)]
+
+
+def document_of(tensor: Tensor, *, binary: bool) -> tuple[dict[str, object], bytes]:
+    """Return what the answer's JSON says of an output, and its binary data, if it is answered so."""
+    entry: Mapping[str, object] = {"name": tensor.name, "datatype": tensor.datatype, "shape": list(tensor.shape)}
+    if not binary:
+        return {**entry, "data": tensor.data()}, b""
+    data = tensor.binary()
+    return {**entry, "parameters": {"binary_data_size": len(data)}}, data

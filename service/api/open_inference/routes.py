@@ -1,0 +1,232 @@
+"""The endpoints of the Open Inference Protocol."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import orjson
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from service.answering.call import Answered, Call, answer, check_ready, find, narrowed
+from service.answering.generations import generate
+from service.answering.modalities import modality_of
+from service.answering.predictions import predict
+from service.api import responses
+from service.api.json_body import JsonBody
+from service.api.open_inference import openapi
+from service.api.open_inference.descriptions import model_config, model_metadata, server_metadata
+from service.api.open_inference.infer_request import JSON_LENGTH, InferRequest, read_infer_request
+from service.api.open_inference.outputs import (
+    Row,
+    attention_query,
+    document_of,
+    row_of_hypothesis,
+    row_of_prediction,
+    tensors_of,
+    wanted_of,
+)
+from service.api.request_parsing import RAW, read_body
+from service.errors import NotFound, TooSlow, Unacceptable
+from service.http.exchange import exchange_of
+from service.options import FillMaskOptions, GenerateOptions
+from service.repository.generator import Generator
+from service.repository.predictor import MaskFiller, Predictor
+from service.repository.served_model import ServedModel
+from service.state import State, StateDep
+
+MOST_MANAGEMENT_BYTES = 1 << 16
+"""Of the body of a request to the repository."""
+TAG = "open inference protocol"
+router, index, management = (APIRouter(tags=[TAG]) for _ in range(3))
+"""What is predicted and described; the index of the repository; and loading and unloading, for administrators."""
+
+
+def error(
+    status: int, detail: str, errors: Sequence[Mapping[str, str]] = (), headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return an error as the protocol has it. It does not know 422, for which it says 400."""
+    return Response(orjson.dumps({"error": detail}), 400 if status == 422 else status, headers, "application/json")
+
+
+@router.get("/v2", responses=openapi.SERVER)
+async def server() -> Response:
+    """Return the metadata of the server."""
+    return responses.respond(server_metadata())
+
+
+router.add_api_route("/v2/", server, include_in_schema=False)
+
+
+@router.get("/v2/health/live", responses=openapi.HEALTH)
+async def live(state: StateDep) -> Response:
+    """Answer 200 while the process answers and its device comes back from what it runs."""
+    state.check_live()
+    return responses.respond({"live": True})
+
+
+@router.get("/v2/health/ready", responses=openapi.HEALTH)
+async def ready(state: StateDep) -> Response:
+    """Answer 200 once every session has run once, until the service is told to stop."""
+    state.check_ready()
+    return responses.respond({"ready": True, "live": True})
+
+
+@router.get("/v2/models", responses=openapi.MODELS)
+async def models(state: StateDep) -> Response:
+    """List the names of the models that are loaded."""
+    return responses.respond({"models": list(state.models)})
+
+
+@router.get("/v2/models/{model}/versions/{version}", responses=openapi.METADATA)
+@router.get("/v2/models/{model}", responses=openapi.METADATA)
+async def metadata(model: str, state: StateDep, version: str | None = None) -> Response:
+    """Return what a model takes and answers, and the outputs of attention that a request may name."""
+    return responses.respond(model_metadata(_find(state, model, version)))
+
+
+@router.get("/v2/models/{model}/versions/{version}/ready", responses=openapi.HEALTH)
+@router.get("/v2/models/{model}/ready", responses=openapi.HEALTH)
+async def model_ready(model: str, state: StateDep, version: str | None = None) -> Response:
+    """Answer 200 once a model can run."""
+    check_ready(_find(state, model, version))
+    return responses.respond({"name": model, "ready": True})
+
+
+@router.get("/v2/models/{model}/versions/{version}/config", responses=openapi.CONFIG)
+@router.get("/v2/models/{model}/config", responses=openapi.CONFIG)
+async def config(model: str, state: StateDep, version: str | None = None) -> Response:
+    """Return the configuration of a model, in the form of Triton's."""
+    return responses.respond(model_config(_find(state, model, version)))
+
+
+@router.post("/v2/models/{model}/versions/{version}/infer", **openapi.INFER)
+@router.post("/v2/models/{model}/infer", **openapi.INFER)
+async def infer(model: str, request: Request, state: StateDep, version: str | None = None) -> Response:
+    """Predict; attention is computed only for outputs that the request names."""
+    served = _find(state, model, version)
+    check_ready(served)
+    return await answer(request, state, served, _infer(request, state, served))
+
+
+@index.post("/v2/repository/index", **openapi.INDEX)
+async def repository_index(request: Request, state: StateDep) -> Response:
+    """List every version of every model in the folder of artifacts, and whether it is served."""
+    document = await _read_management(request, {"ready"})
+    only_ready = document.get("ready", False)
+    if not isinstance(only_ready, bool):
+        raise Unacceptable("ready: must be true or false")
+    found = await state.models.index()
+    return responses.respond([one for one in found if one["state"] == "READY" or not only_ready])
+
+
+@management.post("/v2/repository/models/{model}/load", **openapi.LOAD)
+async def load(model: str, request: Request, state: StateDep) -> Response:
+    """Load the newest version of a model from the folder of artifacts, beside the one that is served, and swap."""
+    document = await _read_management(request, {"parameters"})
+    if document.get("parameters"):
+        raise Unacceptable("parameters: cannot be given, artifacts come from the folder of the service")
+    _check_alone(state)
+    outcome = await state.models.load(model)
+    if outcome["outcome"] == "refused":
+        raise Unacceptable(f"artifact: {outcome['reason']}")
+    return Response()
+
+
+@management.post("/v2/repository/models/{model}/unload", **openapi.LOAD)
+async def unload(model: str, request: Request, state: StateDep) -> Response:
+    """Stop serving a model once its requests are answered; a later reload of all loads it again."""
+    await _read_management(request, {"parameters"})
+    _check_alone(state)
+    await state.models.unload(model)
+    return Response()
+
+
+def _check_alone(state: State) -> None:
+    """Raise Unacceptable where several processes serve, of which the request reaches one."""
+    if state.tell_reload:
+        raise Unacceptable("REGARD_WORKERS: must be 1 to load or unload one model; ask POST /admin/reload instead")
+
+
+def _find(state: State, name: str, version: str | None) -> ServedModel:
+    served = find(state, name)
+    if version not in (None, served.manifest.version):
+        raise NotFound(f"version: must be {served.manifest.version}, which is served, given another")
+    return served
+
+
+async def _read_management(request: Request, known: set[str]) -> dict[str, object]:
+    """Return the document of a request to the repository, {} for an empty body. Raises Unacceptable."""
+    body = JsonBody(MOST_MANAGEMENT_BYTES)
+    size = 0
+
+    def add(piece: bytes) -> None:
+        nonlocal size
+        size += len(piece)
+        body.add(piece)
+
+    await read_body(request, MOST_MANAGEMENT_BYTES, add)
+    document = body.parse() if size else {}
+    if document.keys() - known:
+        raise Unacceptable(f"body: unknown member; known are {', '.join(sorted(known))}")
+    return document
+
+
+async def _infer(request: Request, state: State, served: ServedModel) -> Response:
+    asked = await read_infer_request(request, served, state.settings)
+    query = attention_query(served, asked)
+    exchange = exchange_of(request.scope)
+    respond = _Answer(state, served, asked, attention=query is not None)
+    try:
+        async with asyncio.timeout(asked.seconds):
+            if isinstance(served, Predictor):
+                kind = FillMaskOptions if isinstance(served, MaskFiller) else modality_of(served).options
+                options = asked.parsed.options(kind)
+                call = Call(state, exchange, served, asked.parsed.inputs, query)
+                return await predict(call, options, row_of_prediction(served, options), respond)
+            generator, generating = narrowed(served, Generator), asked.parsed.options(GenerateOptions)
+            if generating.stream:
+                raise Unacceptable("stream: is not of this protocol; ask /v1/models/{model}/generate")
+            of_generator = Call(state, exchange, generator, asked.parsed.inputs, query)
+            return await generate(of_generator, generating, row_of_hypothesis(generator, generating), respond)
+    except TimeoutError as late:
+        raise TooSlow(asked.seconds or state.settings.request_seconds) from late
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """Writes the answer to an inference request."""
+
+    state: State
+    served: ServedModel
+    asked: InferRequest
+    attention: bool
+
+    async def __call__(self, answered: Answered[Row]) -> Response:
+        """Return the answer; one with attention is written on a thread of its own."""
+        if not self.attention:
+            return self._write(answered)
+        served = self.served
+        return await self.state.present(served.manifest.name, served.attention_budget, self._write, answered)
+
+    def _write(self, answered: Answered[Row]) -> Response:
+        wanted = wanted_of(self.served, self.asked)
+        tensors = tensors_of(self.served, answered, wanted, self.state.settings.max_answer_bytes)
+        entries, pieces = [], []
+        for output, tensor in zip(wanted, tensors, strict=True):
+            entry, data = document_of(tensor, binary=output.binary)
+            entries.append(entry)
+            pieces.append(data)
+        manifest = self.served.manifest
+        document = responses.dump(
+            {
+                "model_name": manifest.name,
+                "model_version": manifest.version,
+                "id": answered.id if self.asked.id is None else self.asked.id,
+                "outputs": entries,
+            }
+        )
+        if not any(output.binary for output in wanted):
+            return Response(document, media_type="application/json")
+        headers = {JSON_LENGTH: str(len(document))}
+        return Response(b"".join((document, *pieces)), headers=headers, media_type=RAW)
