@@ -118,9 +118,7 @@ def attention_query(served: ServedModel, asked: InferRequest) -> AttentionQuery 
     of_attention = [name for name in named if name.partition(".")[0] == ATTENTION]
     if not of_attention:
         if asked.parsed.attention(required=False):
-            raise Unacceptable(
-                f"attention: name one of the outputs {', '.join(known[-len(served.manifest.attention) - 1 :])}"
-            )
+            raise Unacceptable(f"attention: name one of the outputs {', '.join(attention)}")
         return None
     tensors = [name.partition(".")[2] for name in of_attention if name != ATTENTION]
     if len(tensors) == len(of_attention) == 1:
