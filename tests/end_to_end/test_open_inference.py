@@ -402,6 +402,8 @@ def test_the_repository_loads_and_unloads_by_the_admin_port(copied):
             assert refused(repository.post("/models/x/load"), 400).startswith("model: must be one of the folder")
             config = {"parameters": {"config": "{}"}}
             assert refused(repository.post("/models/digits/load", json=config), 400).startswith("parameters: cannot be")
+            large = b'{"parameters": "' + b"x" * (1 << 16)
+            assert refused(repository.post("/models/digits/load", content=large), 413).startswith("body: at most 65536")
             assert repository.post("/models/digits/load", content=b"", headers=JSON).status_code == 200
             assert client.post(CLASSIFY, content=SEVEN, headers=PNG).status_code == 200
         assert client.post("/v2/repository/models/digits/unload").status_code == 404, "is on the admin port"
