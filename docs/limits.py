@@ -56,7 +56,7 @@ ROWS = [
     ("more work than is done within the deadline at the rate of late", "429 with Retry-After, before it waits", "0.4 of the deadline, half of it for `priority: batch`", "request_seconds"),
     ("a stream that is read slowly", "its work goes on, and nothing waits for its reader", "unread_bytes"),
     ("a request that takes too long", "504", "request_seconds"),
-    ("Open Inference Protocol: binary data whose lengths do not add up, more elements than a shape says, a length of JSON beyond the body", "400", "the bytes that came"),
+    ("Open Inference Protocol: binary data whose lengths do not add up, more elements than a shape says", "400", "the bytes that came"),
     ("Open Inference Protocol: maps of inputs of very different lengths, which zeros fill up to the longest", "413", "max_answer_bytes"),
     ("Open Inference Protocol: many outputs, a long id", "400, 413", "16 outputs, ids of 256 bytes"),
     ("Open Inference Protocol: a large body to the repository, parameters that would change a model", "413, 400", "64 KiB; models come from the folder of artifacts alone"),

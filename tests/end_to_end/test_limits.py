@@ -40,8 +40,8 @@ ELSEWHERE = {
         "service/inputs/sandbox/test_decoder_threads.py",
     "more work than is done within the deadline at the rate of late": "service/batching/test_admission.py",
     "guessing keys from response times": "service/http/test_api_keys.py",
-    "Open Inference Protocol: binary data whose lengths do not add up, more elements than a shape says, a length of JSON "
-    "beyond the body": "service/api/open_inference/test_infer_request.py",
+    "Open Inference Protocol: binary data whose lengths do not add up, more elements than a shape says":
+        "service/api/open_inference/test_infer_request.py",
     "Open Inference Protocol: maps of inputs of very different lengths, which zeros fill up to the longest":
         "end_to_end/test_open_inference.py",
     "Open Inference Protocol: many outputs, a long id": "service/api/open_inference/test_infer_request.py",
