@@ -1,0 +1,156 @@
+"""The same input has the same numbers by every protocol, and the same limits, keys and metrics hold for all."""
+
+import base64
+import json
+import struct
+
+import numpy as np
+import pytest
+
+from service.api.protocols import ROUTERS
+from tests.conftest import export, once, served
+from tests.samples.api_keys import bearer, line
+from tests.samples.http_requests import DIGIT_FILES, PNG
+
+LENGTH = "Inference-Header-Content-Length"
+TEXTS = ["april 17, 1986", "the 23rd of March 2021"]
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory, artifacts, minilm):
+    """A client of a service with a model of each task."""
+    folder = tmp_path_factory.mktemp("everything")
+    languages = once(tmp_path_factory, "languages", export("dates-clm", "dates-mlm"))
+    for source in (artifacts, minilm, languages):
+        for model in source.iterdir():
+            (folder / model.name).symlink_to(model)
+    with served(folder) as client:
+        yield client
+
+
+def asked(client, path, body, **headers):
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    answer = client.post(path, content=content, headers={"Content-Type": "application/json"} | headers)
+    assert answer.status_code == 200, (path, answer.text)
+    return answer
+
+
+def tensor(name, *data):
+    return {"name": name, "shape": [len(data)], "datatype": "BYTES", "data": list(data)}
+
+
+def output(answer, name):
+    (found,) = (one["data"] for one in answer.json()["outputs"] if one["name"] == name)
+    return found
+
+
+@pytest.mark.parametrize("file", DIGIT_FILES, ids=lambda file: file.stem)
+def test_a_picture_has_the_same_probabilities(everything, file):
+    image = file.read_bytes()
+    text = base64.b64encode(image).decode()
+    labels = asked(everything, "/v1/models/digits/classify?top_k=10", image, **PNG).json()["results"][0]["labels"]
+    wanted = {one["label"]: one["probability"] for one in labels}
+    as_tensor = asked(everything, "/v2/models/digits/infer", {"inputs": [tensor("image", text)]})
+    raw = asked(everything, "/v2/models/digits/infer", image, **{LENGTH: "0"})
+    numbers = raw.content[int(raw.headers[LENGTH]) :][:40]
+    pipeline = asked(everything, "/v1/models/digits", {"inputs": text, "parameters": {"top_k": 10}}).json()
+    posted = asked(everything, "/v1/models/digits", image, **PNG).json()
+    for found in (
+        dict(zip("0123456789", output(as_tensor, "probabilities"), strict=True)),
+        dict(zip("0123456789", struct.unpack("<10f", numbers), strict=True)),
+        {one["label"]: one["score"] for one in pipeline},
+    ):
+        assert found.keys() == wanted.keys()
+        for label, probability in wanted.items():
+            assert found[label] == pytest.approx(probability, rel=1e-6)
+    assert [one["label"] for one in posted] == [one["label"] for one in labels][: len(posted)]
+
+
+def test_a_text_has_the_same_embedding(everything):
+    wanted = [
+        one["embedding"] for one in asked(everything, "/v1/models/minilm/embed", {"inputs": TEXTS}).json()["results"]
+    ]
+    tensors = asked(everything, "/v2/models/minilm/infer", {"inputs": [tensor("text", *TEXTS)]})
+    openai = [
+        asked(everything, "/v1/embeddings", {"model": "minilm", "input": TEXTS, "encoding_format": form}).json()["data"]
+        for form in ("float", "base64")
+    ]
+    for found in (
+        np.array(output(tensors, "embedding")).reshape(len(TEXTS), -1),
+        [one["embedding"] for one in openai[0]],
+        [np.frombuffer(base64.b64decode(one["embedding"]), "<f4") for one in openai[1]],
+        asked(everything, "/v1/models/minilm", {"inputs": TEXTS}).json(),
+        asked(everything, "/v1/models/minilm/tei/embed", {"inputs": TEXTS}).json(),
+    ):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("model", ["dates", "dates-clm"])
+def test_a_text_is_continued_in_the_same_way(everything, model):
+    native = asked(everything, f"/v1/models/{model}/generate", {"inputs": TEXTS, "num_beams": 1, "temperature": 0})
+    wanted = [one["text"] for one in native.json()["results"]]
+    options = {"num_beams": 1, "temperature": 0}
+    tensors = asked(
+        everything, f"/v2/models/{model}/infer", {"inputs": [tensor("text", *TEXTS)], "parameters": options}
+    )
+    assert output(tensors, "text") == wanted
+    completions = asked(everything, "/v1/completions", {"model": model, "prompt": TEXTS, "temperature": 0}).json()
+    assert [one["text"] for one in completions["choices"]] == wanted
+    for text, one in zip(TEXTS, wanted, strict=True):
+        parameters = {"num_beams": 1, "temperature": 0, "return_full_text": False}
+        if model == "dates":
+            del parameters["return_full_text"]
+        (pipeline,) = asked(everything, f"/v1/models/{model}", {"inputs": text, "parameters": parameters}).json()
+        assert pipeline["generated_text"] == one
+
+
+def test_a_mask_has_the_same_candidates(everything):
+    text = "[MASK]rd of march 2021"
+    native = asked(everything, "/v1/models/dates-mlm/fill-mask", {"inputs": text}).json()["results"][0]["candidates"][0]
+    tensors = asked(everything, "/v2/models/dates-mlm/infer", {"inputs": [tensor("text", text)]})
+    assert json.loads(output(tensors, "candidates")[0]) == [native]
+    pipeline = asked(everything, "/v1/models/dates-mlm", {"inputs": text}).json()
+    assert [(one["token"], one["score"]) for one in pipeline] == [(one["token"], one["probability"]) for one in native]
+
+
+def test_attention_is_the_same_document(everything):
+    options = {"method": "raw", "kind": "cross", "heads": "all"}
+    body = {"inputs": TEXTS[0], "num_beams": 1, "temperature": 0, "attention": options}
+    wanted = asked(everything, "/v1/models/dates/generate", body).json()["results"][0]["attention"]
+    tensors = asked(
+        everything,
+        "/v2/models/dates/infer",
+        {
+            "inputs": [tensor("text", TEXTS[0])],
+            "outputs": [{"name": "attention"}],
+            "parameters": {"num_beams": 1, "temperature": 0, "attention": "raw", "kind": "cross", "heads": "all"},
+        },
+    )
+    assert json.loads(output(tensors, "attention")[0]) == wanted
+    body = {"model": "dates", "prompt": TEXTS[0], "temperature": 0, "attention": options}
+    assert asked(everything, "/v1/completions", body).json()["choices"][0]["attention"] == wanted
+
+
+def test_every_request_is_counted_under_its_route_and_can_be_asked_about_again(everything):
+    answer = asked(everything, "/v2/models/digits/infer", DIGIT_FILES[0].read_bytes(), **{LENGTH: "0"})
+    assert everything.get(f"/v1/attention/{answer.headers['X-Request-Id']}").status_code == 200
+    counted = everything.get("/metrics").text
+    for route in ("/v2/models/{model}/infer", "/v1/embeddings", "/v1/completions", "/v1/models/{model}"):
+        assert f'route="{route}"' in counted
+
+
+def test_every_protocol_needs_a_key_and_says_so_in_its_manner(artifacts, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text(line("m", "metrics") + "\n")
+    members = {"/v2/": "error", "/v1/embeddings": "error", "/v1/completions": "error", "/tei/": "error_type"}
+    with served(artifacts, api_keys=keys) as client:
+        for route in (route for router in ROUTERS for route in router.routes):
+            for method in route.methods - {"HEAD"}:
+                path = route.path.replace("{model}", "digits").replace("{version}", "1").replace("{id}", "x")
+                if path in ("/v2/health/live", "/v2/health/ready"):
+                    continue
+                for headers, status in (({}, 401), (bearer("m"), 403)):
+                    answer = client.request(method, path, headers=headers)
+                    assert answer.status_code == status, path
+                    member = next((value for start, value in members.items() if start in path), None)
+                    assert member is None or member in answer.json(), path
