@@ -12,8 +12,8 @@ MODEL = "/v1/models/"
 
 def manner_of(method: str, path: str) -> Manner:
     """Return how errors of a method and path are written: of what no other protocol has, as problem details."""
-    if path in openai.PATHS:
-        return openai.error
+    if path in openai.MANNERS:
+        return openai.MANNERS[path]
     if path.startswith(MODEL):
         _, separator, endpoint = path.removeprefix(MODEL).partition("/")
         if not separator and method == "POST":
