@@ -468,6 +468,7 @@ def test_a_stream_of_a_model_that_searches_with_beams_needs_a_temperature():
         options({"stream": True}).generating(generation)
     assert options({}).generating(generation).num_beams is None
     assert options({"temperature": 0}).generating(generation).num_beams == 1
+    assert not options({"top_p": 1}).generating(generation).samples
     for given in ({"temperature": 0}, {"temperature": 0.7}, {"top_p": 0.9}):
         assert options({"stream": True, **given}).generating(generation).stream
     sampling = Generation.model_construct(num_beams=1, sampling=Sampling(temperature=1.0))
