@@ -17,8 +17,8 @@ def manner_of(method: str, path: str) -> Manner:
     """Return how errors of a method and path are written: of what no other protocol has, as problem details."""
     if path == "/v2" or path.startswith("/v2/"):
         return open_inference.error
-    if path in openai.PATHS:
-        return openai.error
+    if path in openai.MANNERS:
+        return openai.MANNERS[path]
     if path.startswith(MODEL):
         _, separator, endpoint = path.removeprefix(MODEL).partition("/")
         if not separator and method == "POST":

@@ -96,6 +96,11 @@ def sequence(served: Generator, hypothesis: Hypothesis, penalty: float) -> dict[
     }
 
 
+def entry(served: ServedModel) -> dict[str, object]:
+    """Return what a list of models in OpenAI's protocol says of one."""
+    return {"id": served.manifest.name, "object": "model", "created": served.created, "owned_by": "regard"}
+
+
 def describe(served: ServedModel) -> dict[str, object]:
     """Return what `GET /v1/models/{model}` says."""
     manifest, settings = served.manifest, served.settings
@@ -111,6 +116,8 @@ def describe(served: ServedModel) -> dict[str, object]:
         "family": manifest.family,
         "task": manifest.task,
         "state": "ready" if served.ready else "warming up",
+        "ready": served.ready,
+        **entry(served),
         "provider": session.provider,
         "precision": manifest.precision,
         "scales": manifest.scales,

@@ -72,8 +72,10 @@ async def page() -> Response:
 
 @router.get("/v1/models", tags=["models"], responses=openapi_schema.MODELS)
 async def models(state: StateDep) -> Response:
-    """List the models that are loaded."""
-    return responses.respond({"models": [responses.describe(served) for served in state.models.values()]})
+    """List the models that are loaded: with all that is known of them, and in `data` as OpenAI lists them."""
+    found = state.models.values()
+    listed = {"object": "list", "data": [responses.entry(served) for served in found]}
+    return responses.respond({**listed, "models": [responses.describe(served) for served in found]})
 
 
 @router.get("/v1/models/{model}", tags=["models"], responses=openapi_schema.MODEL)

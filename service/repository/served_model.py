@@ -74,6 +74,13 @@ class AttentionResult:
     diagnostics: list[dict[str, object]] | None = None
 
 
+def _written(artifact: Artifact) -> int:
+    """Return when an artifact's manifest was written, in seconds since 1970; of its copy if the folder is gone."""
+    with contextlib.suppress(OSError):
+        return int(artifact.path(MANIFEST).stat().st_mtime)
+    return int(artifact.to_load(MANIFEST).stat().st_mtime)
+
+
 class ServedModel:
     """What every task has: an artifact, its sessions, its inputs, and lanes for attention with a budget of their own.
 
@@ -87,6 +94,7 @@ class ServedModel:
 
     def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
         self.artifact = artifact
+        self.created = _written(artifact)
         self.settings = settings
         _check_graphs(artifact, self.roles)
         self.gradient_methods = [method for method in GRADIENT_METHODS if method in artifact.manifest.graphs]

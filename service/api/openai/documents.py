@@ -1,0 +1,174 @@
+"""What OpenAI's endpoints answer: documents, and the chunks of a stream."""
+
+import base64
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from starlette.responses import Response
+
+from service.answering.call import Answered, Call
+from service.api import responses
+from service.api.openai.errors import Errors
+from service.generation.token_selection import Hypothesis
+from service.inputs.model_input import cost_of
+from service.repository.generator import Generator
+from service.repository.predictor import Predictor
+from service.repository.served_model import Prediction, ServedModel
+
+T = TypeVar("T")
+Json = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A generated text, the text and log-probability of each of its tokens, and `stop` or `length`."""
+
+    text: str
+    tokens: list[str]
+    logs: list[float]
+    finish_reason: str
+
+
+def completion(served: Generator, hypothesis: Hypothesis) -> Completion:
+    """Return the text of a target. Its end token is none of its tokens; others without a text have an empty one."""
+    end = served.generation.end
+    ended = hypothesis.tokens[-1] == end
+    indices = hypothesis.tokens[:-1] if ended else hypothesis.tokens
+    tokens = [one.text if one.span else "" for one in served.target_tokenizer.generated(indices, end)]
+    logs = list(hypothesis.logs[: len(indices)])
+    return Completion(served.target_tokenizer.decode(indices), tokens, logs, "stop" if ended else "length")
+
+
+def base64_embedding(vector: Prediction) -> Json:
+    """Return an embedding as base64 of little-endian float32."""
+    return {"embedding": base64.b64encode(vector.astype("<f4").tobytes()).decode()}
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """Writes the answer of `/v1/embeddings`."""
+
+    call: Call[Predictor]
+
+    async def __call__(self, answered: Answered[Json]) -> Response:
+        """Return the answer."""
+        return await _respond(self.call, self._document, answered)
+
+    def _document(self, answered: Answered[Json]) -> Json:
+        """Return the answer's document; by its id, attention can be asked for later."""
+        tokens = sum(map(cost_of, answered.lengths))
+        return {
+            "object": "list",
+            "id": answered.id,
+            "model": self.call.served.manifest.name,
+            "data": [
+                responses.result({"object": "embedding", "index": index, **(shown or {})}, attention)
+                for index, (shown, attention) in enumerate(answered.results)
+            ],
+            "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+        }
+
+
+@dataclass(frozen=True)
+class Completions:
+    """Writes the answer of `/v1/completions`."""
+
+    call: Call[Generator]
+    with_logs: bool
+    """True if the log-probabilities of tokens are asked for."""
+
+    async def __call__(self, answered: Answered[Completion]) -> Response:
+        """Return the answer."""
+        return await _respond(self.call, self._document, answered)
+
+    def _document(self, answered: Answered[Completion]) -> Json:
+        choices = [
+            responses.result(
+                self.choice(index, one.text, one.finish_reason, self.logprobs(one.tokens, one.logs)), found
+            )
+            for index, (one, found) in enumerate(answered.results)
+            if one
+        ]
+        return {**self.frame(), "choices": choices, "usage": self.usage(answered)}
+
+    def frame(self) -> Json:
+        """Return what the answer and every chunk of it begin with. The id of the answer is behind `cmpl-`."""
+        return {
+            "id": f"cmpl-{self.call.exchange.own_id}",
+            "object": "text_completion",
+            "created": int(time.time()),
+            "model": self.call.served.manifest.name,
+        }
+
+    def choice(self, index: int, text: str, finish_reason: str | None, logprobs: Json | None) -> Json:
+        """Return the completion of a prompt, or a part of it."""
+        return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish_reason}
+
+    def logprobs(self, tokens: Sequence[str], logs: Sequence[float], start: int = 0) -> Json | None:
+        """Return what is said of tokens whose first one begins at character `start` of the completion."""
+        if not self.with_logs:
+            return None
+        offsets = itertools.accumulate(map(len, tokens[:-1]), initial=start)
+        return {
+            "tokens": tokens,
+            "token_logprobs": logs,
+            "top_logprobs": None,
+            "text_offset": list(offsets)[: len(tokens)],
+        }
+
+    def usage(self, answered: Answered[Completion]) -> dict[str, int]:
+        """Return how many tokens the prompts and their completions have."""
+        prompts = sum(map(cost_of, answered.lengths))
+        completions = sum(len(one.tokens) for one in answered.shown)
+        return {"prompt_tokens": prompts, "completion_tokens": completions, "total_tokens": prompts + completions}
+
+
+class Chunks:
+    """Writes the events of a stream of one completion: a chunk for each token, a last one, the usage if asked."""
+
+    def __init__(self, whole: Completions, errors: Errors, *, with_usage: bool) -> None:
+        self._whole, self._errors = whole, errors
+        self._frame = whole.frame()
+        self._usage: Json = {"usage": None} if with_usage else {}
+        self._text = ""
+
+    def token(self, index: int, token: int, text: str, log: float, attention: object, *, last: bool) -> bytes:
+        """Return the chunk of a token."""
+        choice = self._whole.choice(0, text, None, self._whole.logprobs([text], [log], len(self._text)))
+        self._text += text
+        return self._chunk([choice | {"attention": attention} if attention else choice])
+
+    def done(self, answered: Answered[Completion]) -> bytes:
+        """Return the last chunks, and the mark of the end."""
+        ((completion, attention),) = answered.results
+        assert completion is not None  # noqa: S101 # a stream shows what it generates
+        # characters whose last bytes never came are in the text of the whole alone
+        rest = completion.text[len(self._text) :] if completion.text.startswith(self._text) else ""
+        choice = self._whole.choice(0, rest, completion.finish_reason, self._whole.logprobs([], []))
+        last = self._chunk([responses.result(choice, attention)])
+        if self._usage:
+            last += _data({**self._frame, "choices": [], "usage": self._whole.usage(answered)})
+        return last + b"data: [DONE]\n\n"
+
+    def failed(self, status: int, detail: str) -> bytes:
+        """Return the event of a failure."""
+        return _data(self._errors.document(status, detail))
+
+    def _chunk(self, choices: list[Json]) -> bytes:
+        return _data({**self._frame, "choices": choices, **self._usage})
+
+
+def _data(document: Json) -> bytes:
+    """Return an event without a name."""
+    return b"data: " + responses.dump(document) + b"\n\n"
+
+
+async def _respond(call: Call[ServedModel], write: Callable[[Answered[T]], Json], answered: Answered[T]) -> Response:
+    """Return a document as an answer; one with maps is written on a thread of its own."""
+    if call.query is None:
+        return responses.respond(write(answered))
+    model, budget = call.served.manifest.name, call.served.attention_budget
+    return await call.state.present(model, budget, lambda: responses.respond(write(answered)))

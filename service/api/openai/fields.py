@@ -1,0 +1,173 @@
+"""The fields of OpenAI's documents: how a request is read, and what it may ask for."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import Field, PlainValidator, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
+from starlette.requests import Request
+
+from contract.manifest import Generation
+from service.api.request_parsing import ParsedRequest, check_count, read_document
+from service.errors import Unacceptable
+from service.options import GenerateOptions, Number, Options, RequestOptions, TextOptions, parse
+from service.settings import Settings
+
+O = TypeVar("O", bound=Options)  # noqa: E741 # the letter of Options
+
+TOKEN_IDS_HINTS = {"input": " (LangChain: check_embedding_ctx_length=False)"}
+"""How clients that send ids of tokens are told to send text, by the name of the field."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A document that was read: the model and the texts, and the other fields as they were sent."""
+
+    model: str
+    texts: list[str]
+    given: dict[str, object]
+    subject: str
+    """The name of the field that holds the texts."""
+
+    def options(self, kind: type[O]) -> O:
+        """Return the options, without those of attention. A known one that is null is as if it were not there."""
+        given = {
+            name: value
+            for name, value in self.given.items()
+            if name != "attention" and not (value is None and name in kind.model_fields)
+        }
+        return parse(kind, given, strings=False, beside=("attention", "model", self.subject)) if given else kind()
+
+    @property
+    def parsed(self) -> ParsedRequest:
+        """The texts and the options of attention, as the native endpoints have them."""
+        attention = self.given.get("attention")
+        return ParsedRequest(self.texts, {} if attention is None else {"attention": attention})
+
+
+async def read(request: Request, settings: Settings, subject: str) -> Asked:
+    """Read a document whose texts are in the field `subject`. Raises what `read_document` does, and Unacceptable."""
+    document = await read_document(request, settings.max_text_bytes, settings)
+    model = document.pop("model", None)
+    if not isinstance(model, str):
+        raise Unacceptable("model: must be the name of a model; GET /v1/models lists them")
+    given = document.pop(subject, None)
+    texts = given if isinstance(given, list) else [given]
+    if any(isinstance(one, (int, list)) for one in texts):
+        hint = TOKEN_IDS_HINTS.get(subject, "")
+        raise Unacceptable(f"{subject}: must be text; ids of another tokenizer mean nothing here{hint}")
+    check_count(subject, len(texts), settings)
+    strings = [one for one in texts if isinstance(one, str)]
+    if len(strings) < len(texts):
+        raise Unacceptable(f"{subject}: must be a string or a list of strings")
+    return Asked(model, strings, document, subject)
+
+
+class EmbeddingsOptions(TextOptions):
+    """Options of `/v1/embeddings`."""
+
+    encoding_format: Literal["float", "base64"] = Field(
+        "float", description="of a vector: a list of numbers, or base64 of little-endian float32"
+    )
+    dimensions: int | None = Field(None, ge=1, description="of a vector; must be the model's own, vectors are not cut")
+    user: str | None = Field(None, description="not used")
+
+    def check_dimensions(self, width: int) -> None:
+        """Raise Unacceptable for vectors of other dimensions than the model's."""
+        if self.dimensions not in (None, width):
+            raise Unacceptable(f"dimensions: must be {width}, as the model has it, given {self.dimensions}")
+
+
+UNSERVED: dict[str, tuple[object, str]] = {
+    "n": (1, "a prompt has one completion"),
+    "best_of": (1, "a prompt has one completion"),
+    "echo": (False, "a completion does not repeat its prompt"),
+    "suffix": ("", "no text is inserted between two others"),
+    "stop": ([], "a completion ends where the model ends it, or at max_tokens"),
+    "logit_bias": ({}, "the likelihood of tokens is not changed"),
+    "presence_penalty": (0, "the likelihood of tokens is not changed"),
+    "frequency_penalty": (0, "the likelihood of tokens is not changed"),
+}
+"""Fields that are known but not served: the one value that clients may send, which asks for nothing, and why."""
+
+
+def _rule(name: str) -> str:
+    neutral, reason = UNSERVED[name]
+    return f"must be {str(neutral).lower() if neutral or isinstance(neutral, (bool, int)) else 'empty'}, since {reason}"
+
+
+def _include_usage() -> PlainValidator:
+    """Accept `{"include_usage": <boolean>}` or `{}`, and return the boolean."""
+
+    def parse_options(value: object) -> bool:
+        if isinstance(value, dict) and value.keys() <= {"include_usage"}:
+            asked = value.get("include_usage", False)
+            if isinstance(asked, bool):
+                return asked
+        raise PydanticCustomError("stream_options", 'must be {"include_usage": true or false}')
+
+    return PlainValidator(parse_options, json_schema_input_type=dict[Literal["include_usage"], bool])
+
+
+class CompletionsOptions(RequestOptions):
+    """Options of `/v1/completions`."""
+
+    max_tokens: int | None = Field(
+        None, ge=1, description="tokens to generate at most; the model's own limit by default, rather than 16"
+    )
+    temperature: Number | None = Field(
+        None, ge=0, le=100, description="0 takes the likeliest token, more samples; by default the model's own search"
+    )
+    top_p: Number | None = Field(
+        None, gt=0, le=1, description="sample among the likeliest tokens of so much mass; 1 asks for nothing"
+    )
+    seed: int | None = Field(None, ge=0, lt=2**63, description="the same seed samples the same tokens")
+    logprobs: int | None = Field(
+        None, ge=0, le=5, description="with any number, the log-probability of each token that was chosen, and no other"
+    )
+    stream: bool = Field(False, description="answer with server-sent events, a token each; of one prompt")
+    stream_options: Annotated[bool, _include_usage()] = Field(
+        False, description="include_usage: also send the usage, before the end of a stream"
+    )
+    user: str | None = Field(None, description="not used")
+    n: Any = Field(None, description=_rule("n"))
+    best_of: Any = Field(None, description=_rule("best_of"))
+    echo: Any = Field(None, description=_rule("echo"))
+    suffix: Any = Field(None, description=_rule("suffix"))
+    stop: Any = Field(None, description=_rule("stop"))
+    logit_bias: Any = Field(None, description=_rule("logit_bias"))
+    presence_penalty: Any = Field(None, description=_rule("presence_penalty"))
+    frequency_penalty: Any = Field(None, description=_rule("frequency_penalty"))
+
+    @field_validator(*UNSERVED, mode="plain")
+    @classmethod
+    def check_unserved(cls, value: object, info: ValidationInfo) -> None:
+        """Refuse a field that is not served, unless its value asks for nothing."""
+        neutral, _ = UNSERVED[str(info.field_name)]
+        if value != neutral or isinstance(value, bool) != isinstance(neutral, bool):
+            raise PydanticCustomError("unserved", "{rule}", {"rule": _rule(str(info.field_name))})
+
+    def generating(self, generation: Generation) -> GenerateOptions:
+        """Return what is asked for as the options of `generate`, of a model whose manifest says how it generates.
+
+        A temperature of 0 takes the likeliest token, without beams. Raises Unacceptable for options of a stream without
+        one, and for a stream of beams.
+        """
+        if "stream_options" in self.model_fields_set and not self.stream:
+            raise Unacceptable("stream_options: is for stream")
+        options = GenerateOptions(
+            max_new_tokens=self.max_tokens,
+            num_beams=1 if self.temperature == 0 else None,
+            temperature=self.temperature,
+            top_p=None if self.top_p == 1 else self.top_p,
+            seed=self.seed,
+            stream=self.stream,
+            priority=self.priority,
+        )
+        beams = options.num_beams or (1 if options.sampling(generation.sampling) else generation.num_beams)
+        if self.stream and beams > 1:
+            raise Unacceptable(
+                "stream: needs a temperature (0 takes the likeliest token), since this model searches with "
+                f"{beams} beams by default, which know their first token last"
+            )
+        return options

@@ -1,0 +1,277 @@
+"""What people call of the `openai` package: each function makes one call and raises AssertionError if it is not right.
+
+The calls run in an environment of their own, with nothing but the standard library, numpy and openai.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import openai
+
+DATE, WRITTEN = "3 May 2021", "2021-05-03"
+"""What the model of dates is given, and what it makes of it."""
+MOST = 8
+"""Tokens of a completion."""
+
+
+class Service(Protocol):
+    """A service that runs, and the names of models that it has; None where it has none of a kind."""
+
+    url: str
+    embeddings: str | None
+    seq2seq: str | None
+    causal: str | None
+    images: str | None
+    masks: str | None
+    classifier: str | None
+
+
+def connect(service: Service) -> openai.OpenAI:
+    """Return a client as people make one; it does not try again, so that a failure is seen."""
+    return openai.OpenAI(base_url=f"{service.url}/v1", api_key="none", max_retries=0)
+
+
+def refused(kind: type[openai.APIStatusError], create: Callable[..., Any], **options: Any) -> openai.APIStatusError:
+    """Return the error that a call raises, which must be of a class."""
+    try:
+        create(**options)
+    except kind as error:
+        return error
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def names(error: openai.APIStatusError, parameter: str | None, code: str | None = None) -> bool:
+    """Return whether an error names a parameter and a code."""
+    return (error.type, error.param, error.code) == ("invalid_request_error", parameter, code)
+
+
+def vectors(answer: Any) -> np.ndarray:
+    """Return the embeddings of an answer, checked for what all of them have."""
+    found = np.array([one.embedding for one in answer.data], np.float32)
+    assert [one.index for one in answer.data] == list(range(len(found)))
+    assert np.isfinite(found).all()
+    assert answer.usage.prompt_tokens == answer.usage.total_tokens > 0
+    return found
+
+
+def embed_one(service: Service) -> None:
+    """`client.embeddings.create(model=..., input="hello")`, which asks for base64."""
+    found = vectors(connect(service).embeddings.create(model=service.embeddings, input="hello"))
+    assert found.shape[0] == 1
+    assert found.shape[1] > 1
+
+
+def embed_as_floats(service: Service) -> None:
+    """`client.embeddings.create(..., encoding_format="float")` gives the same numbers."""
+    create = connect(service).embeddings.create
+    floats = vectors(create(model=service.embeddings, input="hello", encoding_format="float"))
+    assert (floats == vectors(create(model=service.embeddings, input="hello"))).all()
+
+
+def embed_several(service: Service) -> None:
+    """`client.embeddings.create(..., input=["a cat", "a kitten", "a tax return"])`, in this order."""
+    create = connect(service).embeddings.create
+    texts = ["a cat", "a kitten", "a tax return"]
+    found = vectors(create(model=service.embeddings, input=texts))
+    cat, kitten, tax = found / np.linalg.norm(found, axis=1, keepdims=True)
+    assert cat @ kitten > cat @ tax
+    alone = vectors(create(model=service.embeddings, input=texts[2]))
+    assert np.allclose(found[2:], alone, atol=1e-5)
+
+
+def embed_with_dimensions(service: Service) -> None:
+    """`client.embeddings.create(..., dimensions=...)` with the model's own, and a refusal of others."""
+    create = connect(service).embeddings.create
+    (width,) = vectors(create(model=service.embeddings, input="hello"))[0].shape
+    assert vectors(create(model=service.embeddings, input="hello", dimensions=width, user="me")).shape == (1, width)
+    error = refused(openai.BadRequestError, create, model=service.embeddings, input="hello", dimensions=width - 1)
+    assert names(error, "dimensions"), error
+
+
+def embed_token_ids(service: Service) -> None:
+    """`client.embeddings.create(..., input=[[15339]])` is refused: the ids are those of another tokenizer."""
+    create = connect(service).embeddings.create
+    error = refused(openai.BadRequestError, create, model=service.embeddings, input=[[15339]])
+    assert names(error, "input"), error
+
+
+def embed_with_attention(service: Service) -> None:
+    """`client.embeddings.create(..., extra_body={"attention": {"method": "raw"}})`."""
+    create = connect(service).embeddings.create
+    answer = create(model=service.embeddings, input="hello there", extra_body={"attention": {"layers": "all"}})
+    maps = answer.data[0].attention["maps"]
+    assert len(maps) > 1
+    assert np.shape(maps[0]["values"]) == tuple(maps[0]["shape"])
+    assert not hasattr(create(model=service.embeddings, input="hello there").data[0], "attention")
+
+
+def embed_asynchronously(service: Service) -> None:
+    """`await AsyncOpenAI(...).embeddings.create(...)`, several at a time."""
+
+    async def embed() -> list[np.ndarray]:
+        async with openai.AsyncOpenAI(base_url=f"{service.url}/v1", api_key="none", max_retries=0) as client:
+            create = client.embeddings.create
+            answers = (create(model=service.embeddings, input=text) for text in ("one", "two", "three"))
+            return [vectors(answer) for answer in await asyncio.gather(*answers)]
+
+    one, two, three = asyncio.run(embed())
+    assert not np.array_equal(one, two)
+    assert not np.array_equal(two, three)
+
+
+def complete(service: Service) -> None:
+    """`client.completions.create(model=..., prompt="3 May 2021")` of a model that turns a text into another."""
+    answer = connect(service).completions.create(model=service.seq2seq, prompt=DATE)
+    (choice,) = answer.choices
+    assert answer.object == "text_completion"
+    assert (choice.text, choice.finish_reason, choice.logprobs) == (WRITTEN, "stop", None)
+    usage = answer.usage
+    assert (usage.completion_tokens, usage.total_tokens) == (10, usage.prompt_tokens + 10)
+
+
+def complete_by_continuing(service: Service) -> None:
+    """`client.completions.create(..., max_tokens=8, temperature=0)` of a model that continues a text."""
+    create = connect(service).completions.create
+    (choice,) = create(model=service.causal, prompt=DATE, max_tokens=MOST, temperature=0).choices
+    (again,) = create(model=service.causal, prompt=DATE, max_tokens=MOST, temperature=0).choices
+    assert choice.text == again.text
+    assert choice.finish_reason in ("stop", "length")
+
+
+def complete_several(service: Service) -> None:
+    """`client.completions.create(..., prompt=["3 May 2021", "4 June 1999"])`, in this order."""
+    answer = connect(service).completions.create(model=service.seq2seq, prompt=[DATE, "4 June 1999"])
+    assert [(one.index, one.text) for one in answer.choices] == [(0, WRITTEN), (1, "1999-06-04")]
+
+
+def complete_with_log_probabilities(service: Service) -> None:
+    """`client.completions.create(..., logprobs=1)`: of the tokens that were chosen."""
+    (choice,) = connect(service).completions.create(model=service.seq2seq, prompt=DATE, logprobs=1).choices
+    found = choice.logprobs
+    assert "".join(found.tokens) == choice.text
+    assert found.text_offset == list(range(len(WRITTEN)))
+    assert len(found.token_logprobs) == len(found.tokens)
+    assert all(log <= 0 for log in found.token_logprobs)
+
+
+def complete_by_sampling(service: Service) -> None:
+    """`client.completions.create(..., temperature=1.5, top_p=0.9, seed=7)`: the same seed gives the same text."""
+    create = connect(service).completions.create
+    options = {"model": service.causal, "prompt": DATE, "max_tokens": MOST, "temperature": 1.5, "top_p": 0.9}
+    texts = [create(**options, seed=seed).choices[0].text for seed in (7, 7, 8, 9, 10)]
+    assert texts[0] == texts[1]
+    assert len(set(texts)) > 1
+
+
+def complete_as_a_stream(service: Service) -> None:
+    """`for chunk in client.completions.create(..., stream=True)`: together, the chunks are the whole answer."""
+    create = connect(service).completions.create
+    for model in (service.seq2seq, service.causal):
+        whole = create(model=model, prompt=DATE, max_tokens=MOST).choices[0]
+        chunks = list(create(model=model, prompt=DATE, max_tokens=MOST, stream=True))
+        assert len({chunk.id for chunk in chunks}) == 1
+        assert "".join(chunk.choices[0].text for chunk in chunks) == whole.text
+        reasons = [chunk.choices[0].finish_reason for chunk in chunks]
+        assert reasons == [None] * (len(chunks) - 1) + [whole.finish_reason]
+
+
+def complete_as_a_stream_with_usage(service: Service) -> None:
+    """`client.completions.create(..., stream=True, stream_options={"include_usage": True})`."""
+    create = connect(service).completions.create
+    whole = create(model=service.seq2seq, prompt=DATE)
+    *chunks, last = create(
+        model=service.seq2seq, prompt=DATE, stream=True, stream_options={"include_usage": True}, logprobs=1
+    )
+    assert (last.choices, last.usage) == ([], whole.usage)
+    assert all(chunk.usage is None for chunk in chunks)
+    tokens = [token for chunk in chunks for token in chunk.choices[0].logprobs.tokens]
+    assert "".join(tokens) == whole.choices[0].text
+
+
+def complete_as_an_asynchronous_stream(service: Service) -> None:
+    """`async for chunk in await AsyncOpenAI(...).completions.create(..., stream=True)`."""
+
+    async def complete_all() -> str:
+        async with openai.AsyncOpenAI(base_url=f"{service.url}/v1", api_key="none", max_retries=0) as client:
+            stream = await client.completions.create(model=service.seq2seq, prompt=DATE, stream=True)
+            return "".join([chunk.choices[0].text async for chunk in stream])
+
+    assert asyncio.run(complete_all()) == WRITTEN
+
+
+def complete_with_attention(service: Service) -> None:
+    """`client.completions.create(..., extra_body={"attention": {"kind": "cross"}})`, whole and as a stream."""
+    create = connect(service).completions.create
+    options = {"model": service.seq2seq, "prompt": DATE, "extra_body": {"attention": {"kind": "cross"}}}
+    (choice,) = create(**options).choices
+    (one,) = choice.attention["maps"]
+    assert one["kind"] == "cross"
+    assert np.shape(one["values"]) == tuple(one["shape"])
+    *_, last = create(**options, stream=True)
+    assert last.choices[0].attention == choice.attention
+
+
+def complete_with_what_gateways_send(service: Service) -> None:
+    """`client.completions.create(..., n=1, best_of=1, echo=False, logit_bias={}, ...)`: values that ask for nothing."""
+    nothing = {"n": 1, "best_of": 1, "echo": False, "presence_penalty": 0, "frequency_penalty": 0.0, "logit_bias": {}}
+    nothing |= {"stop": None, "suffix": None, "top_p": 1, "max_tokens": None, "user": "me"}
+    (choice,) = connect(service).completions.create(model=service.seq2seq, prompt=DATE, **nothing).choices
+    assert choice.text == WRITTEN
+
+
+def complete_with_what_is_not_served(service: Service) -> None:
+    """`client.completions.create(..., n=2)` and others raise BadRequestError, which names the field."""
+    create = connect(service).completions.create
+    others = {"n": 2, "best_of": 2, "echo": True, "stop": ["-"], "suffix": "x", "presence_penalty": 0.5}
+    others |= {"logit_bias": {"1": 100}, "frequency_penalty": -1, "max_tokens": 10**6, "logprobs": 6}
+    for name, value in others.items():
+        error = refused(openai.BadRequestError, create, model=service.seq2seq, prompt=DATE, **{name: value})
+        assert names(error, name), error
+
+
+def list_models(service: Service) -> None:
+    """`client.models.list()`."""
+    found = {model.id: model for model in connect(service).models.list()}
+    for name in (service.embeddings, service.seq2seq, service.causal, service.images):
+        assert name is None or (found[name].object, found[name].owned_by) == ("model", "regard")
+    assert all(model.created >= 0 for model in found.values())
+
+
+def retrieve_a_model(service: Service) -> None:
+    """`client.models.retrieve(...)`, and NotFoundError for one that is not there."""
+    client = connect(service)
+    found = client.models.retrieve(service.embeddings)
+    assert (found.id, found.object, found.owned_by, found.ready) == (service.embeddings, "model", "regard", True)
+    assert found.created == next(one.created for one in client.models.list() if one.id == found.id)
+    refused(openai.NotFoundError, client.models.retrieve, model="another")
+
+
+def ask_an_unknown_model(service: Service) -> None:
+    """`client.embeddings.create(model="text-embedding-3-small", ...)` raises NotFoundError."""
+    create = connect(service).embeddings.create
+    error = refused(openai.NotFoundError, create, model="text-embedding-3-small", input="hello")
+    assert names(error, "model", "model_not_found"), error
+
+
+def ask_a_model_of_another_task(service: Service) -> None:
+    """`client.completions.create(model=<of embeddings>, ...)` raises NotFoundError."""
+    error = refused(openai.NotFoundError, connect(service).completions.create, model=service.embeddings, prompt="hello")
+    assert names(error, "model"), error
+
+
+def chat(service: Service) -> None:
+    """`client.chat.completions.create(...)` raises NotFoundError, which says what to use."""
+    create, messages = connect(service).chat.completions.create, [{"role": "user", "content": "hello"}]
+    error = refused(openai.NotFoundError, create, model=service.causal or "any", messages=messages)
+    assert "/v1/completions" in error.message, error
+
+
+CALLS: list[Callable[[Service], None]] = [
+    embed_one, embed_as_floats, embed_several, embed_with_dimensions, embed_token_ids, embed_with_attention,
+    embed_asynchronously, complete, complete_by_continuing, complete_several, complete_with_log_probabilities,
+    complete_by_sampling, complete_as_a_stream, complete_as_a_stream_with_usage, complete_as_an_asynchronous_stream,
+    complete_with_attention, complete_with_what_gateways_send, complete_with_what_is_not_served, list_models,
+    retrieve_a_model, ask_an_unknown_model, ask_a_model_of_another_task, chat,
+]  # fmt: skip
