@@ -32,8 +32,11 @@ T = TypeVar("T")
 class Events(Protocol[T]):
     """How a protocol writes the events of a stream."""
 
-    def token(self, index: int, token: int, text: str, attention: object) -> bytes:
-        """Return the event of a token: its place, its number, and the text that it adds, with its row of attention."""
+    def token(self, index: int, token: int, text: str, log: float, attention: object, *, last: bool) -> bytes:
+        """Return the event of a token, or nothing: its place, its number, the text that it adds, its log-probability.
+
+        `attention` is its row of it, if that was asked for. `last` says that there is no room for another token.
+        """
 
     def done(self, answered: Answered[T]) -> bytes:
         """Return the event, or events, after the last token."""
@@ -231,7 +234,9 @@ class _Generation(Generic[T]):
                 text = growing.add(token)
                 if query and query.streams_steps:
                     attention = await explain_step(served, self.item, hypothesis.tokens, query, options.priority)
-                send(self.events.token(index, token, text, attention))
+                last = len(hypothesis.tokens) == self.prompt.most
+                if one := self.events.token(index, token, text, hypothesis.logs[-1], attention, last=last):
+                    send(one)
             return await task
         finally:
             task.cancel()

@@ -93,7 +93,7 @@ class NativeEvents:
 
     served: ServedModel
 
-    def token(self, index: int, token: int, text: str, attention: object) -> bytes:
+    def token(self, index: int, token: int, text: str, log: float, attention: object, *, last: bool) -> bytes:
         """Return the event of a token."""
         body: dict[str, object] = {"index": index, "token": token, "text": text}
         return event("token", body | {"attention": attention} if attention else body)
