@@ -170,6 +170,8 @@ class Texts(GenerateOptions):
 def check_client_options(given: object) -> None:
     """Check the `options` of older clients, none of which changes anything. Raises Unacceptable for others."""
     known = ", ".join(sorted(CLIENT_OPTIONS))
+    if given is None:
+        return
     if not isinstance(given, dict) or not given.keys() <= CLIENT_OPTIONS:
         raise Unacceptable(f"options: known are {known}; what is asked of the model belongs in parameters")
     if not all(value is None or isinstance(value, bool) for value in given.values()):
@@ -198,10 +200,7 @@ def merged(parameters: object, beside: Mapping[str, object]) -> dict[str, object
 def parse_parameters(kind: type[O], given: Mapping[str, object], refused: Refused, manifest: Manifest) -> O:
     """Return parameters. Raises Unacceptable, with the reason, for those that are not honoured or not known."""
     for name in sorted(ATTENTION & given.keys()):
-        raise Unacceptable(
-            f"{name}: is an option of attention; /v1/models/{manifest.name}/attention answers it, "
-            "or the endpoint of this model's task beside it"
-        )
+        raise Unacceptable(f"{name}: is an option of attention, which /v1/models/{manifest.name}/attention answers")
     rest = dict(given)
     for name, (neutral, why) in refused.items():
         if name in rest and not _among(rest.pop(name), neutral):

@@ -122,7 +122,7 @@ async def _read(request: Request, state: State, served: ServedModel) -> Asked:
     limit = settings.max_body_bytes if of_images else settings.max_text_bytes
     document = await read_document(request, limit, settings)
     inputs, parameters = document.pop("inputs", None), document.pop("parameters", None)
-    check_client_options(document.pop("options", None) or {})
+    check_client_options(document.pop("options", None))
     given = merged(parameters, document)
     if isinstance(inputs, dict) and inputs.keys() == SIMILARITY and served.manifest.task == "feature-extraction":
         sentences = inputs["sentences"]

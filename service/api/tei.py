@@ -15,7 +15,15 @@ from service import VERSION
 from service.answering.call import Answered, Call, answer, check_ready, find, find_ready
 from service.answering.predictions import predict
 from service.api import responses
-from service.api.pipeline_parameters import TEXTS, VECTORS, Refused, TextVector, merged, parse_parameters
+from service.api.pipeline_parameters import (
+    TEXTS,
+    VECTORS,
+    Refused,
+    TextVector,
+    check_client_options,
+    merged,
+    parse_parameters,
+)
 from service.api.pipeline_schema import TEXT, TEXT_OR_TEXTS, answered, document, refusals
 from service.api.pipeline_texts import error_type
 from service.api.pipelines import labels, vectors
@@ -203,13 +211,14 @@ async def _decode(request: Request, state: State, served: ServedModel) -> Respon
 async def _read(request: Request, state: State) -> tuple[object, dict[str, object]]:
     """Return the inputs of a JSON document, and the parameters beside them."""
     document = await read_document(request, state.settings.max_text_bytes, state.settings)
-    return document.pop("inputs", None), merged(document.pop("parameters", None), document)
+    inputs, parameters = document.pop("inputs", None), document.pop("parameters", None)
+    check_client_options(document.pop("options", None))
+    return inputs, merged(parameters, document)
 
 
 def _no_tokens(inputs: object) -> object:
     """Return inputs. Raises Unacceptable for tokens in place of texts."""
-    first = inputs[0] if isinstance(inputs, list) and inputs else inputs
-    if isinstance(first, int | list):
+    if isinstance(inputs, list) and any(isinstance(one, int | list) for one in inputs):
         raise Unacceptable("inputs: must be texts; tokens of another tokenizer mean nothing here")
     return inputs
 
@@ -218,8 +227,7 @@ def _to_classify(inputs: object) -> tuple[list[Text], bool]:
     """Return texts and pairs, and whether they are a batch: two strings are a pair, lists of one or two a batch."""
     batch = isinstance(inputs, list) and bool(inputs) and isinstance(inputs[0], list)
     found: list[Text] = []
-    for one in inputs if batch and isinstance(inputs, list) else [inputs]:
-        pieces = [one] if isinstance(one, str) else one
+    for pieces in inputs if batch and isinstance(inputs, list) else [[inputs] if isinstance(inputs, str) else inputs]:
         if not isinstance(pieces, list) or len(pieces) not in (1, 2) or not all(isinstance(x, str) for x in pieces):
             raise Unacceptable("inputs: must be a string, a pair of strings, or a batch: a list of lists of one or two")
         found.append(pieces[0] if len(pieces) == 1 else Pair(*pieces))
