@@ -49,9 +49,9 @@ class Filling:
         filled = [self._filled(*one) for one in zip(texts, spans, found, strict=True)]
         return responses.respond(filled if several else filled[0])
 
-    def _filled(self, text: str, spans: Spans, found: list[Candidates]) -> list[object]:
-        masks: list[object] = [self._shown(text, *one) for one in zip(spans, found, strict=True)]
-        return masks[0] if len(masks) == 1 else masks  # type: ignore[return-value] # one mask is answered without a list
+    def _filled(self, text: str, spans: Spans, found: list[Candidates]) -> object:
+        masks = [self._shown(text, *one) for one in zip(spans, found, strict=True)]
+        return masks[0] if len(masks) == 1 else masks
 
     def _shown(self, text: str, span: tuple[int, int], candidates: Candidates) -> list[dict[str, object]]:
         before, behind = text[: span[0]], text[span[1] :]

@@ -142,7 +142,8 @@ class Masks(FillMaskOptions):
     def filled(self, texts: Sequence[object]) -> FilledTexts:
         """Return the options of a prediction for these texts."""
         longest = max((len(text.encode()) for text in texts if isinstance(text, str)), default=0)
-        return FilledTexts(top_k=self.top_k, truncate=self.truncate, priority=self.priority, text_bytes=longest)
+        top_k = self.top_k if self.targets is None else min(self.top_k, len(self.targets))
+        return FilledTexts(top_k=top_k, truncate=self.truncate, priority=self.priority, text_bytes=longest)
 
 
 class Texts(GenerateOptions):
@@ -185,22 +186,23 @@ def merged(parameters: object, beside: Mapping[str, object]) -> dict[str, object
     """
     if parameters is not None and not isinstance(parameters, dict):
         raise Unacceptable("parameters: must be an object")
-    found: dict[str, object] = dict(parameters or {})
-    nested = [found.pop(name, None) for name in NESTED]
-    if not all(one is None or isinstance(one, dict) for one in nested):
+    own = dict(parameters or {})
+    nested = [own.pop(name, None) or {} for name in NESTED]
+    if not all(isinstance(one, dict) for one in nested):
         raise Unacceptable(f"parameters: {', '.join(NESTED)} must be objects")
-    for more in (beside, *nested):
-        given = {name: value for name, value in (more or {}).items() if value is not None}  # type: ignore[attr-defined]
-        if any(found.get(name) is not None for name in given):
+    found: dict[str, object] = {}
+    for given in (own, beside, *nested):
+        more = {name: value for name, value in given.items() if value is not None}
+        if found.keys() & more.keys():
             raise Unacceptable("parameters: each may be given once, given one twice")
-        found |= given
-    return {name: value for name, value in found.items() if value is not None}
+        found |= more
+    return found
 
 
 def parse_parameters(kind: type[O], given: Mapping[str, object], refused: Refused, manifest: Manifest) -> O:
     """Return parameters. Raises Unacceptable, with the reason, for those that are not honoured or not known."""
-    for name in sorted(ATTENTION & given.keys()):
-        raise Unacceptable(f"{name}: is an option of attention, which /v1/models/{manifest.name}/attention answers")
+    if asked := sorted(ATTENTION & given.keys()):
+        raise Unacceptable(f"{asked[0]}: is an option of attention, which /v1/models/{manifest.name}/attention answers")
     rest = dict(given)
     for name, (neutral, why) in refused.items():
         if name in rest and not _among(rest.pop(name), neutral):

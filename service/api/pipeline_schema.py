@@ -39,7 +39,7 @@ def answered(description: str) -> dict[int | str, Json]:
 def document(inputs: Json, **more: Json) -> Json:
     """Return the description of a JSON document of inputs and what stands beside them."""
     properties = {"inputs": inputs, **more}
-    return {"type": "object", "properties": properties, "required": ["inputs"], "additionalProperties": False}
+    return {"type": "object", "properties": properties, "required": ["inputs"]}
 
 
 TEXT: Json = {"type": "string"}
@@ -82,7 +82,6 @@ PIPELINE: Json = {
                 "application/octet-stream": _BINARY,
                 "application/json": {
                     "schema": document(_INPUTS, parameters=_PARAMETERS, options=_OPTIONS, stream={"type": "boolean"})
-                    | {"additionalProperties": True}
                 },
             },
         }

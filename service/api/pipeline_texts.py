@@ -12,6 +12,8 @@ from service.inputs.model_input import cost_of
 from service.repository.generator import Generator
 
 Json = dict[str, object]
+UNFINISHED: Json = {"generated_text": None, "details": None}
+"""What the events before the last one hold."""
 
 
 def error_type(status: int, failed: str) -> str:
@@ -45,7 +47,7 @@ class WrittenText:
 
     def token(self, index: int, token: int, text: str, log: float, attention: object, *, last: bool) -> bytes:
         """Return the event of a token; nothing for the last one, which `done` writes with the whole text."""
-        return b"" if last else _event({"index": index + 1, "token": self._token(token, text, log), **_UNFINISHED})
+        return b"" if last else _event({"index": index + 1, "token": self._token(token, text, log), **UNFINISHED})
 
     def done(self, answered: Answered[Hypothesis]) -> bytes:
         """Return the event of the last token, with the whole text."""
@@ -86,9 +88,6 @@ class WrittenText:
         """Return a token as clients know it. Texts of special tokens are empty, so that all of them make the whole."""
         (one,) = self.served.target_tokenizer.generated([token], self.served.generation.end)
         return {"id": token, "text": text, "logprob": log, "special": one.span is None}
-
-
-_UNFINISHED: Mapping[str, object] = {"generated_text": None, "details": None}
 
 
 def _event(body: Mapping[str, object]) -> bytes:

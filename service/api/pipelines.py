@@ -7,7 +7,7 @@
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 import orjson
@@ -124,12 +124,11 @@ async def _read(request: Request, state: State, served: ServedModel) -> Asked:
     inputs, parameters = document.pop("inputs", None), document.pop("parameters", None)
     check_client_options(document.pop("options", None))
     given = merged(parameters, document)
-    if isinstance(inputs, dict) and inputs.keys() == SIMILARITY and served.manifest.task == "feature-extraction":
-        sentences = inputs["sentences"]
-        inputs = [inputs["source_sentence"], *(sentences if isinstance(sentences, list) else [sentences])]
-        return Asked(state, request, parse_texts(inputs, settings), given, several=True, compared=True)
     several = isinstance(inputs, list)
     if not of_images:
+        if served.manifest.task == "feature-extraction" and _is_comparison(inputs):
+            texts = parse_texts([inputs["source_sentence"], *inputs["sentences"]], settings)
+            return Asked(state, request, texts, given, several=True, compared=True)
         return Asked(state, request, parse_texts(inputs, settings), given, several)
     given_images = inputs if isinstance(inputs, list) else [inputs]
     images = [image for image in given_images if isinstance(image, str)]
@@ -137,6 +136,11 @@ async def _read(request: Request, state: State, served: ServedModel) -> Asked:
         raise Unacceptable(f"inputs: must be an image in base64, or a list of them; the task is {served.manifest.task}")
     check_count("inputs", len(images), settings)
     return Asked(state, request, await decode_images("inputs: each", images, settings), given, several)
+
+
+def _is_comparison(inputs: object) -> TypeGuard[dict[str, Any]]:
+    """Return whether inputs are texts to compare with one."""
+    return isinstance(inputs, dict) and inputs.keys() == SIMILARITY and isinstance(inputs["sentences"], list)
 
 
 # Answering

@@ -11,8 +11,9 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from contract.manifest import Task
 from service import VERSION
-from service.answering.call import Answered, Call, answer, check_ready, find, find_ready
+from service.answering.call import Answered, Call, answer, check_ready, find, narrowed
 from service.answering.predictions import predict
 from service.api import responses
 from service.api.pipeline_parameters import (
@@ -89,7 +90,7 @@ DECODE: Refused = {"skip_special_tokens": ((True,), "texts have no special token
 def described(inputs: dict[str, Any], kind: type[Options], answer: str) -> dict[str, Any]:
     """Return the description of an endpoint that takes inputs with parameters beside them."""
     schema = document(inputs, **kind.model_json_schema()["properties"])
-    body = {"required": True, "content": {"application/json": {"schema": schema | {"additionalProperties": True}}}}
+    body = {"required": True, "content": {"application/json": {"schema": schema}}}
     return {"responses": answered(answer) | refusals(), "openapi_extra": {"requestBody": body}}
 
 
@@ -111,14 +112,14 @@ async def health(model: str, state: StateDep) -> Response:
 @router.post(f"{BASE}/embed", **described(TEXT_OR_TEXTS, EmbedParameters, "a vector for each text"))
 async def embed(model: str, request: Request, state: StateDep) -> Response:
     """Return a vector for each text, of length one unless `normalize` is false."""
-    served = _texts(find_ready(state, model, "embed", Predictor), "embed")
+    served = _predictor(state, model, "embed", "feature-extraction")
     return await answer(request, state, served, _embed(request, state, served))
 
 
 @router.post(f"{BASE}/predict", **described(CLASSIFIED, PredictParameters, "the labels of each text, best first"))
 async def predict_labels(model: str, request: Request, state: StateDep) -> Response:
     """Return all labels of a text or a pair, best first; for a batch, a list for each."""
-    served = _texts(find_ready(state, model, "classify", Predictor), "predict")
+    served = _predictor(state, model, "predict", "text-classification")
     return await answer(request, state, served, _predict(request, state, served))
 
 
@@ -238,6 +239,14 @@ def _call(request: Request, state: State, served: Predictor, texts: Sequence[Tex
     return Call(state, exchange_of(request.scope), served, texts)
 
 
+def _predictor(state: State, model: str, endpoint: str, task: Task) -> Predictor:
+    """Return the model of a name if it is of a task. Raises NotFound and NotReady."""
+    served = _texts(find(state, model), endpoint)
+    if served.manifest.task != task:
+        raise NotFound(f"{endpoint}: is for {task}, this model's task is {served.manifest.task}")
+    return narrowed(served, Predictor)
+
+
 def _texts(served: S, endpoint: str) -> S:
     """Return a model that takes texts and can run. Raises NotFound for one of images, and NotReady."""
     if not isinstance(served.inputs, TextInputs):
@@ -280,9 +289,8 @@ def describe(served: ServedModel) -> dict[str, object]:
     if isinstance(served.inputs, TextInputs):
         described["max_input_length"] = served.inputs.rule.max_tokens
     if manifest.task == "feature-extraction":
-        described["model_type"] = {
-            "embedding": {"pooling": "cls" if manifest.attention[0].pooled == "first" else "mean"}
-        }
+        first = all(kind.pooled == "first" for kind in manifest.attention)
+        described["model_type"] = {"embedding": {"pooling": "cls" if first else "mean"}}
     if manifest.task == "text-classification":
         classes = int(manifest.graphs["predict"].outputs[0].axes[-1])
         names = manifest.labels or tuple(map(str, range(classes)))

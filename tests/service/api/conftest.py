@@ -4,7 +4,7 @@ import pytest
 
 from tests.conftest import served
 
-SMALL = ("bert", "roberta", "bert-mask", "roberta-mask", "roberta-features", "gpt2")
+SMALL = ("bert", "roberta", "bert-mask", "roberta-mask", "roberta-features", "gpt2", "vit-features")
 
 
 @pytest.fixture(scope="session")

@@ -204,6 +204,10 @@ def test_texts_are_compared_with_one_by_the_cosine(texts):
     found = post(texts, "roberta-features", {"inputs": inputs, "parameters": {}})
     np.testing.assert_allclose(found, unit[1:] @ unit[0], atol=1e-6)
     assert found[1] == pytest.approx(1)
+    for sentences in ("good", [3], None):
+        body = {"inputs": inputs | {"sentences": sentences}}
+        assert refusal(texts, "roberta-features", body).startswith("inputs: must be a string or a list of strings")
+    assert refusal(texts, "vit-features", {"inputs": inputs}).startswith("inputs: must be an image in base64, ")
     assert refusal(texts, "bert", {"inputs": inputs}).startswith("inputs: must be a string or a list of strings")
 
 
@@ -219,6 +223,13 @@ def test_texts_are_compared_with_one_by_the_cosine(texts):
 )
 def test_what_a_model_of_vectors_does_not_do_is_refused_with_the_reason(texts, parameters, said):
     assert refusal(texts, "roberta-features", {"inputs": "good", **parameters}).startswith(said)
+
+
+def test_an_image_has_a_vector_too(texts):
+    (result,) = native(texts, "vit-features", "embed", images=[ENCODED])
+    assert texts.post("/v1/models/vit-features", content=SEVEN).json() == [result["embedding"]]
+    (found,) = post(texts, "vit-features", {"inputs": ENCODED, "parameters": {"normalize": True}})
+    np.testing.assert_allclose(found, result["embedding"] / np.linalg.norm(result["embedding"]), atol=1e-6)
 
 
 # Masks
