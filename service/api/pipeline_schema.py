@@ -36,10 +36,9 @@ def answered(description: str) -> dict[int | str, Json]:
     return {200: {"description": description, "content": {"application/json": {"schema": {}}}}}
 
 
-def document(inputs: Json, **more: Json) -> Json:
-    """Return the description of a JSON document of inputs and what stands beside them."""
-    properties = {"inputs": inputs, **more}
-    return {"type": "object", "properties": properties, "required": ["inputs"]}
+def document(name: str, inputs: Json, **more: Json) -> Json:
+    """Return the description of a JSON document of inputs, of that name, and what may stand beside them."""
+    return {"type": "object", "properties": {name: inputs, **more}, "required": [name]}
 
 
 TEXT: Json = {"type": "string"}
@@ -64,6 +63,7 @@ _PARAMETERS: Json = {
     "description": "of the model's task; they may stand beside inputs too",
 }
 _OPTIONS: Json = {"type": "object", "description": "such as wait_for_model, of older clients; without effect"}
+_STREAM: Json = {"type": "boolean", "description": "of a model that generates: its tokens come as events"}
 PIPELINE: Json = {
     "responses": {
         200: {
@@ -81,7 +81,9 @@ PIPELINE: Json = {
                 "image/webp": _BINARY,
                 "application/octet-stream": _BINARY,
                 "application/json": {
-                    "schema": document(_INPUTS, parameters=_PARAMETERS, options=_OPTIONS, stream={"type": "boolean"})
+                    "schema": document(
+                        "inputs", _INPUTS, parameters=_PARAMETERS, options=_OPTIONS, stream={"type": "boolean"}
+                    )
                 },
             },
         }

@@ -46,6 +46,7 @@ from service.inputs.model_input import Text
 from service.repository.generator import Generator
 from service.repository.predictor import MaskFiller, Predictor
 from service.repository.served_model import Prediction, ServedModel
+from service.settings import Settings
 from service.state import State, StateDep
 
 S = TypeVar("S", bound=ServedModel)
@@ -110,15 +111,9 @@ async def _read(request: Request, state: State, served: ServedModel) -> Asked:
     """Read an image, or a JSON document of inputs and parameters. Raises the refusals of `request_parsing`."""
     settings = state.settings
     of_images = isinstance(served.inputs, ImageInputs)
-    kind, _ = content_type(request) if "content-type" in request.headers else (RAW, "")
+    kind, _ = content_type(request)
     if of_images and kind != JSON:
-        if kind != RAW and not kind.startswith("image/"):
-            raise Unsupported(
-                f"Content-Type: must be image/*, {RAW} or {JSON}; with curl: -H 'Content-Type: image/png'"
-            )
-        if request.query_params:
-            raise Unacceptable("query: parameters of an image belong in a JSON document beside it, given in the query")
-        return Asked(state, request, [await read_image(request, settings)], {})
+        return Asked(state, request, [await _read_raw(request, kind, settings)], {})
     limit = settings.max_body_bytes if of_images else settings.max_text_bytes
     document = await read_document(request, limit, settings)
     inputs, parameters = document.pop("inputs", None), document.pop("parameters", None)
@@ -130,12 +125,20 @@ async def _read(request: Request, state: State, served: ServedModel) -> Asked:
             texts = parse_texts([inputs["source_sentence"], *inputs["sentences"]], settings)
             return Asked(state, request, texts, given, several=True, compared=True)
         return Asked(state, request, parse_texts(inputs, settings), given, several)
-    given_images = inputs if isinstance(inputs, list) else [inputs]
-    images = [image for image in given_images if isinstance(image, str)]
-    if len(images) < len(given_images):
+    images = inputs if isinstance(inputs, list) else [inputs]
+    if not all(isinstance(image, str) for image in images):
         raise Unacceptable(f"inputs: must be an image in base64, or a list of them; the task is {served.manifest.task}")
     check_count("inputs", len(images), settings)
-    return Asked(state, request, await decode_images("inputs: each", images, settings), given, several)
+    return Asked(state, request, await decode_images("inputs: each", list(map(str, images)), settings), given, several)
+
+
+async def _read_raw(request: Request, kind: str, settings: Settings) -> bytes:
+    """Return the image that a body is. One without a type is taken for one, since InferenceClient sends none."""
+    if "content-type" in request.headers and kind != RAW and not kind.startswith("image/"):
+        raise Unsupported(f"Content-Type: must be image/*, {RAW} or {JSON}; with curl: -H 'Content-Type: image/png'")
+    if request.query_params:
+        raise Unacceptable("query: parameters of an image belong in a JSON document beside it, given in the query")
+    return await read_image(request, settings)
 
 
 def _is_comparison(inputs: object) -> TypeGuard[dict[str, Any]]:

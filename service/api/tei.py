@@ -81,15 +81,21 @@ class DecodeParameters(Options):
     """Parameters of decode."""
 
 
+_ROW: dict[str, Any] = {"type": "array", "items": {"type": "integer", "minimum": 0}}
+_IDS: dict[str, Any] = {"anyOf": [_ROW, {"type": "array", "items": _ROW, "minItems": 1}]}
 _PIECES: dict[str, Any] = {"type": "array", "items": TEXT, "minItems": 1, "maxItems": 2}
 CLASSIFIED: dict[str, Any] = {"anyOf": [TEXT, _PIECES, {"type": "array", "items": _PIECES, "minItems": 1}]}
 TOKENIZE: Refused = {"prompt_name": VECTORS["prompt_name"]}
-DECODE: Refused = {"skip_special_tokens": ((True,), "texts have no special tokens")}
+HEALTH: dict[str, Any] = {
+    "responses": {200: {"description": "can run"}, **refusals(404, 503)},
+    "response_class": Response,  # it has no body
+}
+DECODE: Refused = {"skip_special_tokens": ((True,), "texts are decoded without them")}
 
 
-def described(inputs: dict[str, Any], kind: type[Options], answer: str) -> dict[str, Any]:
-    """Return the description of an endpoint that takes inputs with parameters beside them."""
-    schema = document(inputs, **kind.model_json_schema()["properties"])
+def described(inputs: dict[str, Any], kind: type[Options], answer: str, name: str = "inputs") -> dict[str, Any]:
+    """Return the description of an endpoint that takes inputs, of that name, with parameters beside them."""
+    schema = document(name, inputs, **kind.model_json_schema()["properties"])
     body = {"required": True, "content": {"application/json": {"schema": schema}}}
     return {"responses": answered(answer) | refusals(), "openapi_extra": {"requestBody": body}}
 
@@ -101,8 +107,8 @@ async def info(model: str, state: StateDep) -> Response:
     return responses.respond(describe(find(state, model)))
 
 
-@router.get("/v1/models/{model}/health", responses={200: {"description": "can run"}, **refusals(404, 503)})
-@router.get(f"{BASE}/health", responses={200: {"description": "can run"}, **refusals(404, 503)})
+@router.get("/v1/models/{model}/health", **HEALTH)
+@router.get(f"{BASE}/health", **HEALTH)
 async def health(model: str, state: StateDep) -> Response:
     """Answer 200, without a body, while the model can run."""
     check_ready(find(state, model))
@@ -137,7 +143,7 @@ async def tokenize(model: str, request: Request, state: StateDep) -> Response:
     return await answer(request, state, served, _tokenize(request, state, served))
 
 
-@router.post(f"{BASE}/decode", responses=answered("a text for each list of tokens") | refusals())
+@router.post(f"{BASE}/decode", **described(_IDS, DecodeParameters, "a text for each list of tokens", "ids"))
 async def decode(model: str, request: Request, state: StateDep) -> Response:
     """Return the texts of tokens, without special ones."""
     served = _texts(find(state, model), "decode")
@@ -151,7 +157,7 @@ async def decode(model: str, request: Request, state: StateDep) -> Response:
 async def not_served(model: str, request: Request, state: StateDep) -> Response:
     """Refuse what is not served, and say what may be asked instead."""
     served = find(state, model)
-    name = request.url.path.rpartition("/")[2]
+    name = request.scope["path"].rpartition("/")[2]
     raise NotFound(f"{name}: is not served, {NOT_SERVED[name]}; this model's task is {served.manifest.task}")
 
 

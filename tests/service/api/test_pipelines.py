@@ -129,8 +129,13 @@ def test_a_body_of_another_type_and_a_query_are_refused(client):
     answer = client.post(f"{DIGITS}?top_k=2", content=SEVEN, headers=PNG)
     assert answer.status_code == 422
     assert answer.json()["error"].startswith("query: ")
-    answer = client.post(DATES, content=b"3/23/21", headers={"Content-Type": "text/plain"})
+    answer = client.post(DIGITS, content=SEVEN, headers={"Content-Encoding": "gzip"})
     assert answer.status_code == 415
+    assert answer.json()["error"].startswith("Content-Encoding: ")
+    for headers in ({"Content-Type": "text/plain"}, {}):
+        answer = client.post(DATES, content=b"3/23/21", headers=headers)
+        assert answer.status_code == 415
+        assert answer.json()["error"].startswith("Content-Type: must be application/json")
 
 
 def test_errors_have_the_types_that_clients_know(client):
