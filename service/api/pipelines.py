@@ -1,17 +1,229 @@
-"""The protocol of Hugging Face's pipelines."""
+"""The protocol of Hugging Face's pipelines: inputs are posted to a model's own path and answered as its task has it.
 
-from collections.abc import Mapping, Sequence
+`huggingface_hub.InferenceClient(model=".../v1/models/NAME")` speaks it. `pipeline_texts.py` writes what is generated;
+`pipeline_parameters.py` says which of the clients' parameters are honoured.
+"""
 
-from fastapi import APIRouter
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard, TypeVar
+
+import numpy as np
+import orjson
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service.http.problems import problem
+from contract.manifest import Manifest
+from service.answering.call import Answered, Call, answer, check_ready, find, narrowed
+from service.answering.generations import generate
+from service.answering.predictions import predict
+from service.api import responses
+from service.api.pipeline_masks import Candidates, Filling, mask_spans
+from service.api.pipeline_parameters import (
+    GENERATION,
+    TEXTS,
+    VECTORS,
+    ImageLabels,
+    Masks,
+    TextLabels,
+    Texts,
+    TextVector,
+    Vector,
+    check_client_options,
+    merged,
+    parse_parameters,
+)
+from service.api.pipeline_schema import PIPELINE
+from service.api.pipeline_texts import WrittenText, error_type
+from service.api.request_parsing import JSON, RAW, check_count, content_type, parse_texts, read_document, read_image
+from service.errors import Unacceptable, Unsupported
+from service.generation.token_selection import Hypothesis
+from service.http.exchange import exchange_of
+from service.inputs.encoded_images import decode_images
+from service.inputs.image_inputs import ImageInputs
+from service.inputs.model_input import Text
+from service.repository.generator import Generator
+from service.repository.predictor import MaskFiller, Predictor
+from service.repository.served_model import Prediction, ServedModel
+from service.settings import Settings
+from service.state import State, StateDep
 
-router = APIRouter()
+S = TypeVar("S", bound=ServedModel)
+T = TypeVar("T")
+Show = Callable[[Prediction], T]
+
+router = APIRouter(tags=["Hugging Face"])
+BESIDE = ("info", "health")
+"""What InferenceClient asks for beneath the path that it posts to."""
+SIMILARITY = {"source_sentence", "sentences"}
+"""The members of `inputs` where texts are compared with one."""
 
 
 def error(
     status: int, detail: str, errors: Sequence[Mapping[str, str]] = (), headers: Mapping[str, str] | None = None
 ) -> Response:
     """Return an error as an answer in the manner of this protocol."""
-    return problem(status, detail, errors, headers)
+    body = {"error": detail, "error_type": error_type(status, "generation")}
+    return Response(orjson.dumps(body), int(status), dict(headers or {}), "application/json")
+
+
+@router.post("/v1/models/{model}", **PIPELINE)
+async def pipeline(model: str, request: Request, state: StateDep) -> Response:
+    """Answer inputs as the pipeline of the model's task does; text generation with `stream` sends tokens as events."""
+    served = find(state, model)
+    check_ready(served)
+    return await answer(request, state, served, _answer(request, state, served))
+
+
+# Reading
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was posted to a model."""
+
+    state: State
+    request: Request
+    inputs: Sequence[bytes | Text]
+    given: Mapping[str, object]
+    """The parameters."""
+    several: bool = False
+    """True if the inputs are a list."""
+    compared: bool = False
+    """True if the first text is compared with the others."""
+
+    def call(self, served: S) -> Call[S]:
+        """Return what is asked of a model."""
+        return Call(self.state, exchange_of(self.request.scope), served, self.inputs)
+
+
+async def _answer(request: Request, state: State, served: ServedModel) -> Response:
+    asked = await _read(request, state, served)
+    if isinstance(served, MaskFiller):
+        return await _fill_masks(asked, served)
+    if isinstance(served, Predictor):
+        return await (_classify if served.manifest.task.endswith("classification") else _embed)(asked, served)
+    return await _generate(asked, narrowed(served, Generator))
+
+
+async def _read(request: Request, state: State, served: ServedModel) -> Asked:
+    """Read an image, or a JSON document of inputs and parameters. Raises the refusals of `request_parsing`."""
+    settings = state.settings
+    of_images = isinstance(served.inputs, ImageInputs)
+    kind, _ = content_type(request)
+    if of_images and kind != JSON:
+        return Asked(state, request, [await _read_raw(request, kind, settings)], {})
+    limit = settings.max_body_bytes if of_images else settings.max_text_bytes
+    document = await read_document(request, limit, settings)
+    inputs, parameters = document.pop("inputs", None), document.pop("parameters", None)
+    check_client_options(document.pop("options", None))
+    given = merged(parameters, document)
+    several = isinstance(inputs, list)
+    if not of_images:
+        if served.manifest.task == "feature-extraction" and _is_comparison(inputs):
+            texts = parse_texts([inputs["source_sentence"], *inputs["sentences"]], settings)
+            return Asked(state, request, texts, given, several=True, compared=True)
+        return Asked(state, request, parse_texts(inputs, settings), given, several)
+    images = inputs if isinstance(inputs, list) else [inputs]
+    if not all(isinstance(image, str) for image in images):
+        raise Unacceptable(f"inputs: must be an image in base64, or a list of them; the task is {served.manifest.task}")
+    check_count("inputs", len(images), settings)
+    return Asked(state, request, await decode_images("inputs: each", list(map(str, images)), settings), given, several)
+
+
+async def _read_raw(request: Request, kind: str, settings: Settings) -> bytes:
+    """Return the image that a body is. One without a type is taken for one, since InferenceClient sends none."""
+    if "content-type" in request.headers and kind != RAW and not kind.startswith("image/"):
+        raise Unsupported(f"Content-Type: must be image/*, {RAW} or {JSON}; with curl: -H 'Content-Type: image/png'")
+    if request.query_params:
+        raise Unacceptable("query: parameters of an image belong in a JSON document beside it, given in the query")
+    return await read_image(request, settings)
+
+
+def _is_comparison(inputs: object) -> TypeGuard[dict[str, Any]]:
+    """Return whether inputs are texts to compare with one."""
+    return isinstance(inputs, dict) and inputs.keys() == SIMILARITY and isinstance(inputs["sentences"], list)
+
+
+# Answering
+
+
+async def _classify(asked: Asked, served: Predictor) -> Response:
+    """Return the labels of an image, or of every text: a client takes the first list of a text's."""
+    of_images = isinstance(served.inputs, ImageInputs)
+    if of_images:
+        options: ImageLabels | TextLabels = parse_parameters(ImageLabels, asked.given, {}, served.manifest)
+    else:
+        options = parse_parameters(TextLabels, asked.given, TEXTS, served.manifest)
+    show = labels(options.applied(served.manifest), options.top_k)
+
+    async def respond(answered: Answered[list[dict[str, object]]]) -> Response:
+        return responses.respond(answered.shown[0] if of_images and not asked.several else answered.shown)
+
+    return await predict(asked.call(served), options, show, respond)
+
+
+def labels(manifest: Manifest, top_k: int | None = None) -> Show[list[dict[str, object]]]:
+    """Return what shows the likeliest labels, best first; all of them by default."""
+    return lambda logits: [
+        {"label": label, "score": score} for label, _, score in responses.likeliest_labels(manifest, logits, top_k)
+    ]
+
+
+async def _embed(asked: Asked, served: Predictor) -> Response:
+    """Return a vector for each input, or of the first text the cosines with the others."""
+    kind = Vector if isinstance(served.inputs, ImageInputs) else TextVector
+    options = parse_parameters(kind, asked.given, VECTORS if kind is TextVector else {}, served.manifest)
+    return await vectors(asked.call(served), options, compared=asked.compared)
+
+
+async def vectors(call: Call[Predictor], options: Vector, *, compared: bool = False) -> Response:
+    """Return the vectors of a call's inputs, or the cosines of the first with the others. Raises Unacceptable."""
+    options.check_dimensions(call.served.manifest)
+
+    async def respond(answered: Answered[Prediction]) -> Response:
+        if compared:
+            first, *others = (vector.astype(np.float64) for vector in answered.shown)
+            return responses.respond([float(first @ other) for other in others])
+        return responses.respond(answered.shown)
+
+    return await predict(call, options, unit if compared or options.normalize else _itself, respond)
+
+
+def unit(vector: Prediction) -> Prediction:
+    """Return a vector divided by its length; zeros as they are."""
+    exact = vector.astype(np.float64)
+    return (exact / max(float(np.linalg.norm(exact)), 1e-12)).astype(np.float32)
+
+
+def _itself(shown: T) -> T:
+    return shown
+
+
+async def _fill_masks(asked: Asked, served: MaskFiller) -> Response:
+    """Return what every mask may stand for: of a text with one mask a list, of one with several a list for each."""
+    masks = parse_parameters(Masks, asked.given, TEXTS, served.manifest)
+    filling, call = Filling(served, masks.top_k, masks.tokens(served)), asked.call(served)
+
+    async def respond(answered: Answered[list[Candidates]]) -> Response:
+        spans = await mask_spans(call, truncate=masks.truncate)
+        texts = [str(text) for text in asked.inputs]
+        write = functools.partial(filling.write, texts, spans, answered.shown, several=asked.several)
+        return await asked.state.present(served.manifest.name, served.prediction_budget, write)
+
+    return await predict(call, masks.filled(asked.inputs), filling, respond)
+
+
+async def _generate(asked: Asked, served: Generator) -> Response:
+    """Return the text that is generated from each input, or its tokens as events."""
+    parameters = parse_parameters(Texts, asked.given, GENERATION, served.manifest)
+    prompts = [one if isinstance(one, str) else "" for one in asked.inputs]
+    written = WrittenText(served, parameters, prompts[0])
+
+    async def respond(answered: Answered[Hypothesis]) -> Response:
+        texts = [written.answer(one, prompt) for one, prompt in zip(answered.shown, prompts, strict=True)]
+        nested = asked.several and served.manifest.task != "text2text-generation"
+        return responses.respond([[text] for text in texts] if nested else texts)
+
+    return await generate(asked.call(served), parameters.search(served), _itself, respond, written)

@@ -21,8 +21,8 @@ def manner_of(method: str, path: str) -> Manner:
         return openai.MANNERS[path]
     if path.startswith(MODEL):
         _, separator, endpoint = path.removeprefix(MODEL).partition("/")
-        if not separator and method == "POST":
+        if endpoint in pipelines.BESIDE or (not separator and method == "POST"):
             return pipelines.error
-        if endpoint.startswith("tei/"):
+        if endpoint == "tei" or endpoint.startswith("tei/"):
             return tei.error
     return problem

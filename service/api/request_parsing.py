@@ -81,22 +81,31 @@ async def read_images(request: Request, settings: Settings) -> ParsedRequest:
     if kind == FORM:
         return await _read_form(request, parameters, settings)
     if kind == RAW or kind.startswith("image/"):
-        body = bytearray()
-        await read_body(request, settings.max_image_bytes, body.extend)
-        check_image(len(body), settings)
-        return ParsedRequest([bytes(body)], parse_query(request), strings=True)
+        return ParsedRequest([await read_image(request, settings)], parse_query(request), strings=True)
     raise Unsupported(
         f"Content-Type: must be image/*, {RAW}, {FORM} or {JSON}; with curl: -H 'Content-Type: image/png'"
     )
 
 
+async def read_image(request: Request, settings: Settings) -> bytes:
+    """Return the encoded image that a body is. Raises Malformed for none, and TooLarge."""
+    body = bytearray()
+    await read_body(request, settings.max_image_bytes, body.extend)
+    check_image(len(body), settings)
+    return bytes(body)
+
+
 async def read_texts(request: Request, settings: Settings) -> ParsedRequest:
     """Return the texts or pairs of texts of a JSON document."""
     document = await read_document(request, settings.max_text_bytes, settings)
-    inputs = document.pop("inputs", None)
+    return ParsedRequest(parse_texts(document.pop("inputs", None), settings), document)
+
+
+def parse_texts(inputs: object, settings: Settings) -> list[Text]:
+    """Return the texts or pairs of texts of a JSON value: one, or a list of them. Raises Unacceptable for others."""
     given = inputs if isinstance(inputs, list) else [inputs]
     check_count("inputs", len(given), settings)
-    return ParsedRequest([_text(one) for one in given], document)
+    return [_text(one) for one in given]
 
 
 def _text(given: object) -> Text:

@@ -49,15 +49,19 @@ class Labels:
 
     def __call__(self, logits: Prediction) -> dict[str, object]:
         """Return the labels of one input, each with its probability, or its `score` where logits are answered."""
-        chances, names = probabilities(logits, self.manifest.scores), self.manifest.labels
         measure = "score" if self.manifest.scores == "identity" else "probability"
-        best = np.argsort(-chances, kind="stable")[: self.top_k]
-        return {
-            "labels": [
-                {"label": names[index] if names else str(index), "index": index, measure: chance}
-                for index, chance in zip(best.tolist(), chances[best].tolist(), strict=True)
-            ]
-        }
+        best = likeliest_labels(self.manifest, logits, self.top_k)
+        return {"labels": [{"label": label, "index": index, measure: chance} for label, index, chance in best]}
+
+
+def likeliest_labels(manifest: Manifest, logits: Prediction, top_k: int | None) -> list[tuple[str, int, float]]:
+    """Return the likeliest labels with their indices and probabilities or scores, best first; equals by index."""
+    chances, names = probabilities(logits, manifest.scores), manifest.labels
+    best = np.argsort(-chances, kind="stable")[:top_k]
+    return [
+        (names[index] if names else str(index), index, chance)
+        for index, chance in zip(best.tolist(), chances[best].tolist(), strict=True)
+    ]
 
 
 def embedding(vector: Prediction) -> dict[str, object]:

@@ -1,17 +1,307 @@
-"""The protocol of what clients of Text Embeddings Inference expect."""
+"""The protocol of Text Embeddings Inference, beneath the path of a model: `.../v1/models/NAME/tei`.
+
+Clients of such a server, as those of LlamaIndex, Chroma and Haystack, are given that path as its address.
+"""
 
 from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
-from fastapi import APIRouter
+import orjson
+from fastapi import APIRouter, Request
+from pydantic import Field
 from starlette.responses import Response
 
-from service.http.problems import problem
+from contract.manifest import Task
+from service import VERSION
+from service.answering.call import Answered, Call, answer, check_ready, find, narrowed
+from service.answering.predictions import predict
+from service.api import responses
+from service.api.pipeline_parameters import (
+    TEXTS,
+    VECTORS,
+    Refused,
+    TextVector,
+    check_client_options,
+    merged,
+    parse_parameters,
+)
+from service.api.pipeline_schema import TEXT, TEXT_OR_TEXTS, answered, document, refusals
+from service.api.pipeline_texts import error_type
+from service.api.pipelines import labels, vectors
+from service.api.request_parsing import check_count, parse_texts, read_document
+from service.errors import NotFound, Unacceptable
+from service.http.exchange import exchange_of
+from service.inputs.model_input import Pair, Text, Token
+from service.inputs.text_inputs import TextInputs
+from service.options import Options, TextOptions
+from service.repository.predictor import Predictor
+from service.repository.served_model import ServedModel
+from service.state import State, StateDep
 
-router = APIRouter()
+router = APIRouter(tags=["Text Embeddings Inference"])
+BASE = "/v1/models/{model}/tei"
+NOT_SERVED = {
+    "rerank": "no task here ranks texts; with a classifier of pairs, ask predict for each",
+    "similarity": "ask POST /v1/models/NAME with the same inputs",
+    "embed_sparse": "no model here has sparse embeddings",
+    "embed_all": "vectors are of whole texts",
+}
+"""What such a server has beside what is served here, and what may be asked instead."""
+DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
+S = TypeVar("S", bound=ServedModel)
 
 
 def error(
     status: int, detail: str, errors: Sequence[Mapping[str, str]] = (), headers: Mapping[str, str] | None = None
 ) -> Response:
     """Return an error as an answer in the manner of this protocol."""
-    return problem(status, detail, errors, headers)
+    body = {"error": detail, "error_type": error_type(status, "backend")}
+    return Response(orjson.dumps(body), int(status), dict(headers or {}), "application/json")
+
+
+class EmbedParameters(TextVector):
+    """Parameters of embed."""
+
+    normalize: bool = Field(True, description="divide each vector by its length")
+
+
+class PredictParameters(TextOptions):
+    """Parameters of predict."""
+
+    raw_scores: bool = Field(False, description="logits rather than probabilities")
+
+
+class TokenizeParameters(Options):
+    """Parameters of tokenize."""
+
+    add_special_tokens: bool = Field(True, description="tokens such as [CLS] too")
+
+
+class DecodeParameters(Options):
+    """Parameters of decode."""
+
+
+_ROW: dict[str, Any] = {"type": "array", "items": {"type": "integer", "minimum": 0}}
+_IDS: dict[str, Any] = {"anyOf": [_ROW, {"type": "array", "items": _ROW, "minItems": 1}]}
+_PIECES: dict[str, Any] = {"type": "array", "items": TEXT, "minItems": 1, "maxItems": 2}
+CLASSIFIED: dict[str, Any] = {"anyOf": [TEXT, _PIECES, {"type": "array", "items": _PIECES, "minItems": 1}]}
+TOKENIZE: Refused = {"prompt_name": VECTORS["prompt_name"]}
+HEALTH: dict[str, Any] = {
+    "responses": {200: {"description": "can run"}, **refusals(404, 503)},
+    "response_class": Response,  # it has no body
+}
+DECODE: Refused = {"skip_special_tokens": ((True,), "texts are decoded without them")}
+
+
+def described(inputs: dict[str, Any], kind: type[Options], answer: str, name: str = "inputs") -> dict[str, Any]:
+    """Return the description of an endpoint that takes inputs, of that name, with parameters beside them."""
+    schema = document(name, inputs, **kind.model_json_schema()["properties"])
+    body = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return {"responses": answered(answer) | refusals(), "openapi_extra": {"requestBody": body}}
+
+
+@router.get("/v1/models/{model}/info", responses=answered("what the model is") | refusals(404))
+@router.get(f"{BASE}/info", responses=answered("what the model is") | refusals(404))
+async def info(model: str, state: StateDep) -> Response:
+    """Return what a model is, and the limits of requests to it."""
+    return responses.respond(describe(find(state, model)))
+
+
+@router.get("/v1/models/{model}/health", **HEALTH)
+@router.get(f"{BASE}/health", **HEALTH)
+async def health(model: str, state: StateDep) -> Response:
+    """Answer 200, without a body, while the model can run."""
+    check_ready(find(state, model))
+    return Response()
+
+
+@router.post(f"{BASE}/embed", **described(TEXT_OR_TEXTS, EmbedParameters, "a vector for each text"))
+async def embed(model: str, request: Request, state: StateDep) -> Response:
+    """Return a vector for each text, of length one unless `normalize` is false."""
+    served = _predictor(state, model, "embed", "feature-extraction")
+    return await answer(request, state, served, _embed(request, state, served))
+
+
+@router.post(f"{BASE}/predict", **described(CLASSIFIED, PredictParameters, "the labels of each text, best first"))
+async def predict_labels(model: str, request: Request, state: StateDep) -> Response:
+    """Return all labels of a text or a pair, best first; for a batch, a list for each."""
+    served = _predictor(state, model, "predict", "text-classification")
+    return await answer(request, state, served, _predict(request, state, served))
+
+
+@router.post(BASE, **described(CLASSIFIED, TextOptions, "as embed or predict answers"))
+async def embed_or_predict(model: str, request: Request, state: StateDep) -> Response:
+    """Answer as embed does, or as predict where the model classifies."""
+    classifies = find(state, model).manifest.task == "text-classification"
+    return await (predict_labels if classifies else embed)(model=model, request=request, state=state)
+
+
+@router.post(f"{BASE}/tokenize", **described(TEXT_OR_TEXTS, TokenizeParameters, "the tokens of each text"))
+async def tokenize(model: str, request: Request, state: StateDep) -> Response:
+    """Return the tokens of each text as the model reads them, with their spans in characters."""
+    served = _texts(find(state, model), "tokenize")
+    return await answer(request, state, served, _tokenize(request, state, served))
+
+
+@router.post(f"{BASE}/decode", **described(_IDS, DecodeParameters, "a text for each list of tokens", "ids"))
+async def decode(model: str, request: Request, state: StateDep) -> Response:
+    """Return the texts of tokens, without special ones."""
+    served = _texts(find(state, model), "decode")
+    return await answer(request, state, served, _decode(request, state, served))
+
+
+@router.post(f"{BASE}/rerank", responses=refusals(404))
+@router.post(f"{BASE}/similarity", responses=refusals(404))
+@router.post(f"{BASE}/embed_sparse", responses=refusals(404))
+@router.post(f"{BASE}/embed_all", responses=refusals(404))
+async def not_served(model: str, request: Request, state: StateDep) -> Response:
+    """Refuse what is not served, and say what may be asked instead."""
+    served = find(state, model)
+    name = request.scope["path"].rpartition("/")[2]
+    raise NotFound(f"{name}: is not served, {NOT_SERVED[name]}; this model's task is {served.manifest.task}")
+
+
+async def _embed(request: Request, state: State, served: Predictor) -> Response:
+    inputs, given = await _read(request, state)
+    options = parse_parameters(EmbedParameters, given, VECTORS, served.manifest)
+    return await vectors(_call(request, state, served, parse_texts(_no_tokens(inputs), state.settings)), options)
+
+
+async def _predict(request: Request, state: State, served: Predictor) -> Response:
+    inputs, given = await _read(request, state)
+    options = parse_parameters(PredictParameters, given, TEXTS, served.manifest)
+    texts, several = _to_classify(inputs)
+    check_count("inputs", len(texts), state.settings)
+    manifest = served.manifest.model_copy(update={"scores": "identity"}) if options.raw_scores else served.manifest
+
+    async def respond(answered: Answered[list[dict[str, object]]]) -> Response:
+        return responses.respond(answered.shown if several else answered.shown[0])
+
+    return await predict(_call(request, state, served, texts), options, labels(manifest), respond)
+
+
+async def _tokenize(request: Request, state: State, served: ServedModel) -> Response:
+    inputs, given = await _read(request, state)
+    options = parse_parameters(TokenizeParameters, given, TOKENIZE, served.manifest)
+    texts = parse_texts(inputs, state.settings)
+    if not all(isinstance(text, str) for text in texts):
+        raise Unacceptable("inputs: must be a string or a list of strings")
+    reader = _text_inputs(served)
+    likely = sum(map(reader.tokenizer.estimated_tokens, texts))
+    with served.prediction_budget.permit(likely, "interactive"):
+        read = await state.decode_texts(served.manifest.name, reader.text_input, texts)
+    return responses.respond(
+        [
+            [_shown(token, str(text)) for token in one.tokens if token.span or options.add_special_tokens]
+            for text, one in zip(texts, read, strict=True)
+        ]
+    )
+
+
+async def _decode(request: Request, state: State, served: ServedModel) -> Response:
+    document = await read_document(request, state.settings.max_text_bytes, state.settings)
+    ids = document.pop("ids", None)
+    parse_parameters(DecodeParameters, merged(None, document), DECODE, served.manifest)
+    rows = ids if isinstance(ids, list) and ids and isinstance(ids[0], list) else [ids]
+    check_count("ids", len(rows), state.settings)
+    tokenizer = _text_inputs(served).tokenizer
+    texts = []
+    for row in rows:
+        if not isinstance(row, list) or not all(type(one) is int and 0 <= one < 1 << 31 for one in row):
+            raise Unacceptable("ids: must be a list of tokens, or a list of such lists")
+        if not all(map(tokenizer.holds, row)):
+            raise Unacceptable("ids: each must be a token of the model's vocabulary, given another")
+        texts.append(tokenizer.decode(row))
+    return responses.respond(texts)
+
+
+async def _read(request: Request, state: State) -> tuple[object, dict[str, object]]:
+    """Return the inputs of a JSON document, and the parameters beside them."""
+    document = await read_document(request, state.settings.max_text_bytes, state.settings)
+    inputs, parameters = document.pop("inputs", None), document.pop("parameters", None)
+    check_client_options(document.pop("options", None))
+    return inputs, merged(parameters, document)
+
+
+def _no_tokens(inputs: object) -> object:
+    """Return inputs. Raises Unacceptable for tokens in place of texts."""
+    if isinstance(inputs, list) and any(isinstance(one, int | list) for one in inputs):
+        raise Unacceptable("inputs: must be texts; tokens of another tokenizer mean nothing here")
+    return inputs
+
+
+def _to_classify(inputs: object) -> tuple[list[Text], bool]:
+    """Return texts and pairs, and whether they are a batch: two strings are a pair, lists of one or two a batch."""
+    batch = isinstance(inputs, list) and bool(inputs) and isinstance(inputs[0], list)
+    found: list[Text] = []
+    for pieces in inputs if batch and isinstance(inputs, list) else [[inputs] if isinstance(inputs, str) else inputs]:
+        if not isinstance(pieces, list) or len(pieces) not in (1, 2) or not all(isinstance(x, str) for x in pieces):
+            raise Unacceptable("inputs: must be a string, a pair of strings, or a batch: a list of lists of one or two")
+        found.append(pieces[0] if len(pieces) == 1 else Pair(*pieces))
+    return found, batch
+
+
+def _call(request: Request, state: State, served: Predictor, texts: Sequence[Text]) -> Call[Predictor]:
+    return Call(state, exchange_of(request.scope), served, texts)
+
+
+def _predictor(state: State, model: str, endpoint: str, task: Task) -> Predictor:
+    """Return the model of a name if it is of a task. Raises NotFound and NotReady."""
+    served = _texts(find(state, model), endpoint)
+    if served.manifest.task != task:
+        raise NotFound(f"{endpoint}: is for {task}, this model's task is {served.manifest.task}")
+    return narrowed(served, Predictor)
+
+
+def _texts(served: S, endpoint: str) -> S:
+    """Return a model that takes texts and can run. Raises NotFound for one of images, and NotReady."""
+    if not isinstance(served.inputs, TextInputs):
+        raise NotFound(
+            f"{endpoint}: takes texts, this model takes images; post them to /v1/models/{served.manifest.name}"
+        )
+    check_ready(served)
+    return served
+
+
+def _text_inputs(served: ServedModel) -> TextInputs:
+    if not isinstance(served.inputs, TextInputs):
+        raise TypeError("inputs: must be texts")
+    return served.inputs
+
+
+def _shown(token: Token, text: str) -> dict[str, object]:
+    """Return a token as tokenize answers it, with the part of the text that it is."""
+    start, stop = token.span or (None, None)
+    shown = text[start:stop] if token.span else token.text
+    return {"id": token.index, "text": shown, "special": token.span is None, "start": start, "stop": stop}
+
+
+def describe(served: ServedModel) -> dict[str, object]:
+    """Return what `info` says of a model. Every `pooling` of all tokens is called mean."""
+    manifest, settings = served.manifest, served.settings
+    described: dict[str, object] = {
+        "model_id": manifest.name,
+        "model_sha": manifest.version,
+        "model_dtype": DTYPES[manifest.precision],
+        "model_pipeline_tag": manifest.task,
+        "max_concurrent_requests": settings.max_connections,
+        "max_batch_tokens": settings.batch_tokens,
+        "max_batch_requests": None,
+        "max_client_batch_size": settings.max_inputs,
+        "auto_truncate": False,
+        "tokenization_workers": 1,
+        "version": VERSION,
+    }
+    if isinstance(served.inputs, TextInputs):
+        described["max_input_length"] = served.inputs.rule.max_tokens
+    if manifest.task == "feature-extraction":
+        first = all(kind.pooled == "first" for kind in manifest.attention)
+        described["model_type"] = {"embedding": {"pooling": "cls" if first else "mean"}}
+    if manifest.task == "text-classification":
+        classes = int(manifest.graphs["predict"].outputs[0].axes[-1])
+        names = manifest.labels or tuple(map(str, range(classes)))
+        by_index = {str(index): name for index, name in enumerate(names)}
+        described["model_type"] = {
+            "classifier": {"id2label": by_index, "label2id": {name: index for index, name in enumerate(names)}}
+        }
+    return described

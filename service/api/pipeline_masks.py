@@ -1,0 +1,80 @@
+"""Filled masks as Hugging Face's clients take them: every candidate with the whole text that it makes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from starlette.responses import Response
+
+from service.answering.call import Call
+from service.api import responses
+from service.arrays import softmax
+from service.generation.token_selection import likeliest
+from service.inputs.model_input import ModelInput, Text
+from service.inputs.text_inputs import TextInputs
+from service.repository.predictor import MaskFiller
+from service.repository.served_model import Prediction
+
+Candidates = list[tuple[int, float]]
+"""Of one mask: tokens with their probabilities, best first."""
+Spans = list[tuple[int, int]]
+"""Of the masks of a text, in characters."""
+
+
+@dataclass(frozen=True)
+class Filling:
+    """How the masks of texts are filled: by the likeliest tokens, or by the likeliest of some."""
+
+    served: MaskFiller
+    top_k: int
+    targets: list[int] | None
+
+    def __call__(self, logits: Prediction) -> list[Candidates]:
+        """Return the candidates of every mask of a text. Probabilities are among all tokens."""
+        return [self._candidates(row) for row in logits]
+
+    def _candidates(self, row: Prediction) -> Candidates:
+        chances = softmax(row)
+        if self.targets is None:
+            order = likeliest(chances, self.top_k)
+        else:
+            some = np.array(self.targets)
+            order = some[likeliest(chances[some], self.top_k)]
+        return list(zip(order.tolist(), chances[order].tolist(), strict=True))
+
+    def write(
+        self, texts: Sequence[str], spans: Sequence[Spans], found: Sequence[list[Candidates]], *, several: bool
+    ) -> Response:
+        """Return the answer to texts, or to a single one."""
+        filled = [self._filled(*one) for one in zip(texts, spans, found, strict=True)]
+        return responses.respond(filled if several else filled[0])
+
+    def _filled(self, text: str, spans: Spans, found: list[Candidates]) -> object:
+        masks = [self._shown(text, *one) for one in zip(spans, found, strict=True)]
+        return masks[0] if len(masks) == 1 else masks
+
+    def _shown(self, text: str, span: tuple[int, int], candidates: Candidates) -> list[dict[str, object]]:
+        before, behind = text[: span[0]], text[span[1] :]
+        return [
+            {
+                "score": chance,
+                "token": token,
+                "token_str": self.served.text_of(token),
+                "sequence": before + self.served.text_of(token) + behind,
+            }
+            for token, chance in candidates
+        ]
+
+
+async def mask_spans(call: Call[MaskFiller], *, truncate: bool) -> list[Spans]:
+    """Return where the masks of each input are."""
+    inputs = call.served.inputs
+    if not isinstance(inputs, TextInputs):
+        raise TypeError("inputs: must be texts")
+    mask = inputs.rule.mask
+
+    def read(text: bytes | Text) -> ModelInput:
+        return inputs.text_input(str(text), truncate=truncate)
+
+    read_again = await call.state.decode_texts(call.served.manifest.name, read, call.inputs)
+    return [[token.span for token in one.tokens if token.index == mask and token.span] for one in read_again]

@@ -1,0 +1,227 @@
+"""The parameters that Hugging Face's clients send: which are honoured, and which are refused by name with a reason."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, TypeVar
+
+from pydantic import Field
+
+from contract.manifest import Manifest
+from service.errors import TooLarge, Unacceptable
+from service.options import (
+    CANDIDATE_BYTES,
+    MOST_TARGETS,
+    AttentionOptions,
+    ClassifyOptions,
+    ClassifyTextOptions,
+    FillMaskOptions,
+    GenerateOptions,
+    Options,
+    RequestOptions,
+    TextOptions,
+    parse,
+)
+from service.repository.generator import Generator
+from service.repository.predictor import MaskFiller
+
+O = TypeVar("O", bound=Options)  # noqa: E741 # the letter of Options
+Refused = Mapping[str, tuple[tuple[object, ...], str]]
+"""Parameters by name: the values that change nothing, and why others are refused."""
+
+CLIENT_OPTIONS = frozenset({"wait_for_model", "use_cache", "use_gpu", "dont_load_model", "retry_on_error"})
+"""Members of `options`, which older clients send. They speak of the servers of another service and change nothing."""
+NESTED = ("generate_parameters", "generation_parameters", "generate_kwargs")
+"""Parameters of generation may stand in one of these too, depending on the task of the client."""
+ATTENTION = AttentionOptions.model_fields.keys() | {"attention"}
+
+TEXTS: Refused = {
+    "truncation_direction": (("right", "Right"), "the end of a text is cut off, never its beginning"),
+}
+VECTORS: Refused = {
+    **TEXTS,
+    "prompt_name": ((), "models have no prompts here; put one before the text"),
+    "encoding_format": (("float",), "vectors are lists of numbers here; /v1/embeddings answers base64 too"),
+}
+ONE_TEXT = "each input has one text"
+WEIGHED = "probabilities of tokens that occurred already are not changed"
+NOT_CUT = "an input that is too long is refused, not cut off"
+ENDS = "a text ends at the model's end token, or at max_new_tokens"
+GENERATION: Refused = {
+    "adapter_id": ((), "models have no adapters here"),
+    "best_of": ((1,), ONE_TEXT),
+    "num_return_sequences": ((1,), ONE_TEXT),
+    "clean_up_tokenization_spaces": ((False,), "the text is what the tokenizer decodes"),
+    "decoder_input_details": ((False,), "probabilities of the input's tokens are not computed"),
+    "frequency_penalty": ((0,), WEIGHED),
+    "repetition_penalty": ((1,), WEIGHED),
+    "grammar": ((), "the text follows the model alone"),
+    "max_length": ((), "give max_new_tokens, which does not count the input"),
+    "src_lang": ((), "the model knows the language of its inputs"),
+    "tgt_lang": ((), "the model knows the language of its texts"),
+    "stop": (([],), ENDS),
+    "stop_sequences": (([],), ENDS),
+    "top_n_tokens": ((0,), "only the tokens that were chosen are answered"),
+    "truncate": ((False,), NOT_CUT),
+    "truncation": (("do_not_truncate",), NOT_CUT),
+    "typical_p": ((1,), "tokens are drawn by temperature, top_k and top_p"),
+    "use_cache": ((True,), "states of earlier tokens are always kept"),
+    "watermark": ((False,), "texts have no watermark"),
+}
+
+
+class FunctionToApply(Options):
+    """How logits become scores."""
+
+    function_to_apply: Literal["softmax", "sigmoid", "none"] | None = Field(
+        None, description="how logits become scores; as the model was trained, by default"
+    )
+
+    def applied(self, manifest: Manifest) -> Manifest:
+        """Return the manifest with the scores that are asked for."""
+        if self.function_to_apply is None:
+            return manifest
+        scores = "identity" if self.function_to_apply == "none" else self.function_to_apply
+        return manifest.model_copy(update={"scores": scores})
+
+
+class ImageLabels(ClassifyOptions, FunctionToApply):
+    """Parameters of image-classification."""
+
+
+class TextLabels(ClassifyTextOptions, FunctionToApply):
+    """Parameters of text-classification."""
+
+
+class Vector(RequestOptions):
+    """Parameters of feature-extraction."""
+
+    normalize: bool = Field(False, description="divide each vector by its length")
+    dimensions: int | None = Field(None, description="of a vector; must be the model's")
+
+    def check_dimensions(self, manifest: Manifest) -> None:
+        """Raise Unacceptable for a number of dimensions that the model's vectors do not have."""
+        width = manifest.graphs["predict"].outputs[0].axes[-1]
+        if self.dimensions not in (None, width):
+            raise Unacceptable(f"dimensions: must be {width}, the model's, given {self.dimensions}")
+
+
+class TextVector(TextOptions, Vector):
+    """Parameters of feature-extraction for a text."""
+
+
+class FilledTexts(FillMaskOptions):
+    """Options of fill-mask where each candidate is answered with its whole text."""
+
+    text_bytes: int = 0
+    """Of the longest text."""
+
+    def check_size(self, masks: int, limit: int) -> None:
+        """Raise TooLarge if the answer for this number of masks would exceed a limit in bytes."""
+        size = masks * self.top_k * (CANDIDATE_BYTES + self.text_bytes)
+        if size > limit:
+            raise TooLarge(f"candidates: at most {limit} bytes an answer, this one would have {size}; lower top_k")
+
+
+class Masks(FillMaskOptions):
+    """Parameters of fill-mask."""
+
+    targets: list[str] | None = Field(
+        None, min_length=1, max_length=MOST_TARGETS, description="the tokens that a mask may stand for; all, by default"
+    )
+
+    def tokens(self, served: MaskFiller) -> list[int] | None:
+        """Return the targets' tokens, each once; None for all. Raises Unacceptable for a target that is no token."""
+        if self.targets is None:
+            return None
+        vocabulary = int(served.manifest.graphs["predict"].outputs[0].axes[-1])
+        found = [served.token_of(target) for target in self.targets]
+        tokens = [token for token in found if token is not None and token < vocabulary]
+        if len(tokens) < len(found):
+            raise Unacceptable(f"targets: each must be one token, given {len(found) - len(tokens)} that are not")
+        return list(dict.fromkeys(tokens))
+
+    def filled(self, texts: Sequence[object]) -> FilledTexts:
+        """Return the options of a prediction for these texts."""
+        longest = max((len(text.encode()) for text in texts if isinstance(text, str)), default=0)
+        top_k = self.top_k if self.targets is None else min(self.top_k, len(self.targets))
+        return FilledTexts(top_k=top_k, truncate=self.truncate, priority=self.priority, text_bytes=longest)
+
+
+class Texts(GenerateOptions):
+    """Parameters of text-generation and of what else generates texts."""
+
+    do_sample: bool | None = Field(None, description="draw tokens (true), or take the likeliest (false)")
+    return_full_text: bool = Field(False, description="the input before the text that continues it")
+    details: bool = Field(False, description="tokens with log-probabilities, and why the text ended")
+
+    def search(self, served: Generator) -> GenerateOptions:
+        """Return the options of generation. Raises Unacceptable for parameters that exclude each other."""
+        if self.return_full_text and not served.continues:
+            raise Unacceptable("return_full_text: must be false, this model's texts do not continue their input")
+        options = GenerateOptions(**self.model_dump(include=set(GenerateOptions.model_fields)))
+        if self.do_sample is None:
+            return options
+        if not self.do_sample and options.samples:
+            raise Unacceptable("do_sample: must be true where temperature, top_k or top_p are given")
+        if self.do_sample and self.temperature == 0:
+            raise Unacceptable("do_sample: must be false where temperature is 0")
+        temperature = options.temperature if options.samples else float(self.do_sample)
+        return options.model_copy(update={"temperature": temperature})
+
+
+def check_client_options(given: object) -> None:
+    """Check the `options` of older clients, none of which changes anything. Raises Unacceptable for others."""
+    known = ", ".join(sorted(CLIENT_OPTIONS))
+    if given is None:
+        return
+    if not isinstance(given, dict) or not given.keys() <= CLIENT_OPTIONS:
+        raise Unacceptable(f"options: known are {known}; what is asked of the model belongs in parameters")
+    if not all(value is None or isinstance(value, bool) for value in given.values()):
+        raise Unacceptable(f"options: {known} must be true or false")
+
+
+def merged(parameters: object, beside: Mapping[str, object]) -> dict[str, object]:
+    """Return parameters and those that stand beside them or in them. Raises Unacceptable for one that is given twice.
+
+    A parameter that is null counts as not given.
+    """
+    if parameters is not None and not isinstance(parameters, dict):
+        raise Unacceptable("parameters: must be an object")
+    own = dict(parameters or {})
+    nested = [own.pop(name, None) or {} for name in NESTED]
+    if not all(isinstance(one, dict) for one in nested):
+        raise Unacceptable(f"parameters: {', '.join(NESTED)} must be objects")
+    found: dict[str, object] = {}
+    for given in (own, beside, *nested):
+        more = {name: value for name, value in given.items() if value is not None}
+        if found.keys() & more.keys():
+            raise Unacceptable("parameters: each may be given once, given one twice")
+        found |= more
+    return found
+
+
+def parse_parameters(kind: type[O], given: Mapping[str, object], refused: Refused, manifest: Manifest) -> O:
+    """Return parameters. Raises Unacceptable, with the reason, for those that are not honoured or not known."""
+    if asked := sorted(ATTENTION & given.keys()):
+        raise Unacceptable(f"{asked[0]}: is an option of attention, which /v1/models/{manifest.name}/attention answers")
+    rest = dict(given)
+    for name, (neutral, why) in refused.items():
+        if name in rest and not _among(rest.pop(name), neutral):
+            rule = f"must be {' or '.join(map(_shown, neutral))}" if neutral else "is not served"
+            raise Unacceptable(f"{name}: {rule}; {why}")
+    known = kind.model_fields.keys() | refused.keys()
+    if not rest.keys() <= known:
+        raise Unacceptable(
+            f"parameters: this model's task is {manifest.task}, whose parameters are {', '.join(sorted(known))}; "
+            "given another"
+        )
+    return parse(kind, rest, strings=False)
+
+
+def _among(value: object, neutral: Iterable[object]) -> bool:
+    """Return whether a value is one of others, where true is not 1."""
+    return any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in neutral)
+
+
+def _shown(value: object) -> str:
+    """Return a value as JSON has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

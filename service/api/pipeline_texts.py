@@ -1,0 +1,95 @@
+"""Generated texts as Hugging Face's clients take them: the answers and events of Text Generation Inference."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import orjson
+
+from service.answering.call import Answered
+from service.api.pipeline_parameters import Texts
+from service.generation.token_selection import Hypothesis
+from service.inputs.model_input import cost_of
+from service.repository.generator import Generator
+
+Json = dict[str, object]
+UNFINISHED: Json = {"generated_text": None, "details": None}
+"""What the events before the last one hold."""
+
+
+def error_type(status: int, failed: str) -> str:
+    """Return what kind of error a status is, by the names that clients know; `failed` is that of a failed model."""
+    if status in (429, 503):
+        return "overloaded" if status == 429 else "unhealthy"
+    return "validation" if status < 500 else failed
+
+
+@dataclass(frozen=True)
+class WrittenText:
+    """How the texts of a model are written, whole and as events."""
+
+    served: Generator
+    parameters: Texts
+    prompt: str = ""
+    """The input, if it is a text that is streamed."""
+
+    def answer(self, hypothesis: Hypothesis, prompt: str) -> Json:
+        """Return what is answered of one input. Texts of models that take texts have the names of their tasks too."""
+        text = self._text(hypothesis, prompt)
+        shown: Json = {"generated_text": text}
+        if self.served.manifest.task == "text2text-generation":
+            shown |= {"translation_text": text, "summary_text": text}
+        if self.parameters.details:
+            tokens = zip(hypothesis.tokens, hypothesis.logs, strict=True)
+            texts = self._texts(hypothesis)
+            listed = [self._token(token, one, log) for (token, log), one in zip(tokens, texts, strict=True)]
+            shown["details"] = {**self._details(hypothesis), "prefill": [], "tokens": listed}
+        return shown
+
+    def token(self, index: int, token: int, text: str, log: float, attention: object, *, last: bool) -> bytes:
+        """Return the event of a token; nothing for the last one, which `done` writes with the whole text."""
+        return b"" if last else _event({"index": index + 1, "token": self._token(token, text, log), **UNFINISHED})
+
+    def done(self, answered: Answered[Hypothesis]) -> bytes:
+        """Return the event of the last token, with the whole text."""
+        (hypothesis,), (lengths,) = answered.shown, answered.lengths
+        token = self._token(hypothesis.tokens[-1], self._texts(hypothesis)[-1], hypothesis.logs[-1])
+        return _event(
+            {
+                "index": len(hypothesis.tokens),
+                "token": token,
+                "generated_text": self._text(hypothesis, self.prompt),
+                "details": {**self._details(hypothesis), "input_length": cost_of(lengths)},
+            }
+        )
+
+    def failed(self, status: int, detail: str) -> bytes:
+        """Return the event of a failure."""
+        return _event({"error": detail, "error_type": error_type(status, "generation")})
+
+    def _details(self, hypothesis: Hypothesis) -> Json:
+        ended = hypothesis.tokens[-1] == self.served.generation.end
+        return {
+            "finish_reason": "eos_token" if ended else "length",
+            "generated_tokens": len(hypothesis.tokens),
+            "seed": self.parameters.seed,
+        }
+
+    def _text(self, hypothesis: Hypothesis, prompt: str) -> str:
+        end = self.served.generation.end
+        indices = hypothesis.tokens[:-1] if hypothesis.tokens[-1] == end else hypothesis.tokens
+        return prompt * self.parameters.return_full_text + self.served.target_tokenizer.decode(indices)
+
+    def _texts(self, hypothesis: Hypothesis) -> list[str]:
+        """Return the text that each token adds; special ones add none."""
+        tokens = self.served.target_tokenizer.generated(hypothesis.tokens, self.served.generation.end)
+        return [token.text if token.span else "" for token in tokens]
+
+    def _token(self, token: int, text: str, log: float) -> Json:
+        """Return a token as clients know it. Texts of special tokens are empty, so that all of them make the whole."""
+        (one,) = self.served.target_tokenizer.generated([token], self.served.generation.end)
+        return {"id": token, "text": text, "logprob": log, "special": one.span is None}
+
+
+def _event(body: Mapping[str, object]) -> bytes:
+    """Return one event, which has data and no name."""
+    return b"data: " + orjson.dumps(body) + b"\n\n"

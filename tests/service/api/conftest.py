@@ -1,0 +1,19 @@
+"""A service for what protocols read and present: the bundled models, and small ones of every task that takes texts."""
+
+import pytest
+
+from tests.conftest import served
+
+SMALL = ("bert", "roberta", "bert-mask", "roberta-mask", "roberta-features", "gpt2", "vit-features")
+
+
+@pytest.fixture(scope="session")
+def texts(artifacts, minilm, families, tmp_path_factory):
+    """A client of a service with these models; the small ones have random weights."""
+    folder = tmp_path_factory.mktemp("texts")
+    for made in (artifacts / "digits", artifacts / "dates", minilm / "minilm"):
+        (folder / made.name).symlink_to(made)
+    for name in SMALL:
+        (folder / name).symlink_to(families / "artifacts" / name)
+    with served(folder) as client:
+        yield client

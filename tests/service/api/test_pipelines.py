@@ -1,0 +1,444 @@
+"""Hugging Face's pipelines: the numbers are those of our own endpoints, the shapes those that its clients take."""
+
+import base64
+import json
+import types
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from service.api.pipeline_parameters import Texts
+from service.api.pipeline_texts import WrittenText
+from service.app import create_app
+from service.repository.registry import load
+from service.settings import Settings
+from service.store import open_store
+from tests.clients.hugging_face_calls import CALLS
+from tests.conftest import ROOT
+from tests.samples.http_requests import JSON, PNG, SEVEN, WRITTEN_DATES
+
+DIGITS, DATES = "/v1/models/digits", "/v1/models/dates"
+ENCODED = base64.b64encode(SEVEN).decode()
+
+
+def post(client, name, body, status=200):
+    answer = client.post(f"/v1/models/{name}", json=body)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def native(client, name, endpoint, **body):
+    answer = client.post(f"/v1/models/{name}/{endpoint}", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["results"]
+
+
+def refusal(client, name, body, status=422):
+    """Return why a body is refused."""
+    document = post(client, name, body, status)
+    assert document.keys() == {"error", "error_type"}
+    return document["error"]
+
+
+def scored(result):
+    """Return the labels of our own endpoint as a pipeline has them."""
+    return [{"label": one["label"], "score": one.get("probability", one.get("score"))} for one in result["labels"]]
+
+
+def events(client, name, body):
+    """Return the documents of a stream's events."""
+    answer = client.post(f"/v1/models/{name}", json={**body, "stream": True})
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    lines = [line for line in answer.text.split("\n") if line]
+    assert all(line.startswith("data: ") for line in lines)
+    return [json.loads(line.removeprefix("data: ")) for line in lines]
+
+
+# Images
+
+
+@pytest.mark.parametrize("headers", [PNG, {}, {"Content-Type": "application/octet-stream"}], ids=str)
+def test_an_image_is_classified_whatever_type_it_is_sent_with(client, headers):
+    answer = client.post(DIGITS, content=SEVEN, headers=headers)
+    (result,) = native(client, "digits", "classify", images=[ENCODED])
+    assert answer.json() == scored(result)
+    assert answer.json()[0]["label"] == "7"
+
+
+def test_an_answer_can_be_explained_by_its_id(client):
+    answer = client.post(DIGITS, content=SEVEN, headers=PNG)
+    explained = client.get(f"/v1/attention/{answer.headers['X-Request-Id']}")
+    assert explained.json()["model"] == "digits"
+
+
+def test_images_in_json_have_parameters_and_several_have_a_list_each(client):
+    (result,) = native(client, "digits", "classify", images=[ENCODED], top_k=2)
+    body = {"inputs": ENCODED, "parameters": {"top_k": 2}}
+    assert post(client, "digits", body) == scored(result)
+    assert post(client, "digits", {**body, "inputs": [ENCODED] * 3}) == [scored(result)] * 3
+
+
+def test_a_function_is_applied_to_the_logits_of_a_classifier(client, texts):
+    for service, name, one in [(client, "digits", ENCODED), (texts, "bert", "good"), (texts, "roberta", "good")]:
+
+        def ask(function, service=service, name=name, one=one):
+            parameters = {"top_k": 1000, "function_to_apply": function}
+            found = post(service, name, {"inputs": one, "parameters": parameters})
+            return {label["label"]: label["score"] for label in (found if name == "digits" else found[0])}
+
+        logits = ask("none")
+        exponents = {label: np.exp(logit) for label, logit in logits.items()}
+        total = sum(exponents.values())
+        softmax = {label: exponent / total for label, exponent in exponents.items()}
+        sigmoid = {label: exponent / (1 + exponent) for label, exponent in exponents.items()}
+        assert ask("softmax") == pytest.approx(softmax, abs=1e-9)
+        assert ask("sigmoid") == pytest.approx(sigmoid, abs=1e-9)
+        assert ask(None) == pytest.approx(sigmoid if name == "roberta" else softmax, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ({"inputs": "no base64!"}, 400, "inputs: each must be base64 without spaces or a data: prefix"),
+        ({"inputs": base64.b64encode(b"no image").decode()}, 415, "image: "),
+        ({"inputs": None}, 422, "inputs: must be an image in base64, or a list of them; "),
+        ({"inputs": [ENCODED, 3]}, 422, "inputs: must be an image in base64, or a list of them; "),
+        ({"inputs": []}, 422, "inputs: must be 1 to 32, given 0"),
+        ({"inputs": [ENCODED] * 33}, 422, "inputs: must be 1 to 32, given 33"),
+        ({"inputs": ENCODED, "parameters": {"top_k": 0}}, 422, "top_k: Input should be greater than or equal to 1"),
+        ({"inputs": ENCODED, "parameters": {"function_to_apply": "tanh"}}, 422, "function_to_apply: "),
+        ({"inputs": ENCODED, "parameters": {"truncate": True}}, 422, "parameters: this model's task is image-"),
+        ({"inputs": ENCODED, "parameters": {"candidate_labels": ["a"]}}, 422, "parameters: this model's task is imag"),
+        ({"inputs": ENCODED, "parameters": 3}, 422, "parameters: must be an object"),
+        ({"inputs": ENCODED, "parameters": {"top_k": 2}, "top_k": 2}, 422, "parameters: each may be given once"),
+        ({"inputs": ENCODED, "options": {"speed": True}}, 422, "options: known are dont_load_model, "),
+        ({"inputs": ENCODED, "options": {"use_cache": "no"}}, 422, "options: dont_load_model, "),
+        ({"inputs": ENCODED, "parameters": {"attention": "rollout"}}, 422, "attention: is an option of attention, "),
+        ({"inputs": ENCODED, "heads": "all"}, 422, "heads: is an option of attention, which /v1/models/digits/at"),
+    ],
+)
+def test_what_a_classifier_of_images_does_not_take_is_refused_with_the_reason(client, body, status, said):
+    assert refusal(client, "digits", body, status).startswith(said)
+
+
+def test_a_body_of_another_type_and_a_query_are_refused(client):
+    answer = client.post(DIGITS, content=b"a=b", headers={"Content-Type": "application/x-www-form-urlencoded"})
+    assert answer.status_code == 415
+    assert answer.json()["error"].startswith("Content-Type: must be image/*, application/octet-stream or appl")
+    answer = client.post(f"{DIGITS}?top_k=2", content=SEVEN, headers=PNG)
+    assert answer.status_code == 422
+    assert answer.json()["error"].startswith("query: ")
+    answer = client.post(DIGITS, content=SEVEN, headers={"Content-Encoding": "gzip"})
+    assert answer.status_code == 415
+    assert answer.json()["error"].startswith("Content-Encoding: ")
+    for headers in ({"Content-Type": "text/plain"}, {}):
+        answer = client.post(DATES, content=b"3/23/21", headers=headers)
+        assert answer.status_code == 415
+        assert answer.json()["error"].startswith("Content-Type: must be application/json")
+
+
+def test_errors_have_the_types_that_clients_know(client):
+    for path, content, status in [("/v1/models/none", b"{}", 404), (DIGITS, b"{", 400), (DIGITS, b"[]", 422)]:
+        answer = client.post(path, content=content, headers=JSON)
+        assert answer.status_code == status
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.json().keys() == {"error", "error_type"}
+        assert answer.json()["error_type"] == "validation"
+    assert client.get("/v1/models/none").headers["content-type"] == "application/problem+json"
+
+
+def test_a_full_queue_is_an_overload(artifacts):
+    settings = Settings(artifacts=artifacts)
+    models = load(settings)
+    with TestClient(create_app(settings, models, open_store(settings))) as client:
+        while client.get("/health/ready").status_code != 200:
+            pass
+        with models["dates"].prediction_budget.permit(models["dates"].prediction_budget.limit):
+            answer = client.post(DATES, json={"inputs": "3/23/21"})
+    assert answer.status_code == 429
+    assert answer.json()["error_type"] == "overloaded"
+    assert int(answer.headers["Retry-After"]) >= 1
+
+
+# Texts
+
+
+def test_options_of_older_clients_change_nothing(client):
+    body = {"inputs": "3/23/21", "options": {"wait_for_model": True, "use_cache": False, "use_gpu": True}}
+    assert post(client, "dates", body) == post(client, "dates", {"inputs": "3/23/21", "parameters": None})
+
+
+def test_texts_and_pairs_are_classified_each_in_a_list(texts):
+    inputs = ["good", {"text": "the cat", "text_pair": "a bird"}]
+    expected = [scored(result) for result in native(texts, "bert", "classify", inputs=inputs)]
+    assert post(texts, "bert", {"inputs": inputs}) == expected
+    assert post(texts, "bert", {"inputs": "good"}) == expected[:1]
+    assert post(texts, "bert", {"inputs": inputs[1], "parameters": {"top_k": 1}}) == [expected[1][:1]]
+    long = {"inputs": "good " * 100, "parameters": {"truncate": True}}
+    (result,) = native(texts, "bert", "classify", inputs=long["inputs"], truncate=True)
+    assert post(texts, "bert", long) == [scored(result)]
+    assert refusal(texts, "bert", {"inputs": "good " * 100}).startswith("input: at most 40 tokens, given ")
+
+
+def test_vectors_are_those_of_our_own_endpoint_and_can_be_brought_to_length_one(texts):
+    inputs = ["good", "the old cat sat"]
+    vectors = [result["embedding"] for result in native(texts, "roberta-features", "embed", inputs=inputs)]
+    assert post(texts, "roberta-features", {"inputs": inputs}) == vectors
+    assert post(texts, "roberta-features", {"inputs": inputs[0], "normalize": False}) == vectors[:1]
+    lengths = np.linalg.norm(vectors, axis=1)
+    assert not np.allclose(lengths, 1, atol=0.1)
+    for body in ({"normalize": True}, {"parameters": {"normalize": True}}, {"normalize": True, "truncate": None}):
+        found = np.array(post(texts, "roberta-features", {"inputs": inputs, **body}))
+        np.testing.assert_allclose(found, np.array(vectors) / lengths[:, None], atol=1e-6)
+    width = len(vectors[0])
+    assert (
+        post(texts, "roberta-features", {"inputs": inputs, "dimensions": width, "encoding_format": "float"}) == vectors
+    )
+    assert refusal(texts, "roberta-features", {"inputs": "a", "dimensions": width - 1}) == (
+        f"dimensions: must be {width}, the model's, given {width - 1}"
+    )
+
+
+def test_texts_are_compared_with_one_by_the_cosine(texts):
+    inputs = {"source_sentence": "good", "sentences": ["the old cat sat", "good", "not bad"]}
+    vectors = np.array(
+        [one["embedding"] for one in native(texts, "roberta-features", "embed", inputs=["good", *inputs["sentences"]])]
+    )
+    unit = vectors / np.linalg.norm(vectors, axis=1)[:, None]
+    found = post(texts, "roberta-features", {"inputs": inputs, "parameters": {}})
+    np.testing.assert_allclose(found, unit[1:] @ unit[0], atol=1e-6)
+    assert found[1] == pytest.approx(1)
+    for sentences in ("good", [3], None):
+        body = {"inputs": inputs | {"sentences": sentences}}
+        assert refusal(texts, "roberta-features", body).startswith("inputs: must be a string or a list of strings")
+    assert refusal(texts, "vit-features", {"inputs": inputs}).startswith("inputs: must be an image in base64, ")
+    assert refusal(texts, "bert", {"inputs": inputs}).startswith("inputs: must be a string or a list of strings")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"prompt_name": "query"}, "prompt_name: is not served; models have no prompts here; "),
+        ({"truncation_direction": "left"}, "truncation_direction: must be right or Right; "),
+        ({"encoding_format": "base64"}, "encoding_format: must be float; "),
+        ({"method": "raw"}, "method: is an option of attention, which /v1/models/roberta-features/attention answers"),
+        ({"top_k": 3}, "parameters: this model's task is feature-extraction, whose parameters are dimensions, "),
+    ],
+)
+def test_what_a_model_of_vectors_does_not_do_is_refused_with_the_reason(texts, parameters, said):
+    assert refusal(texts, "roberta-features", {"inputs": "good", **parameters}).startswith(said)
+
+
+def test_an_image_has_a_vector_too(texts):
+    (result,) = native(texts, "vit-features", "embed", images=[ENCODED])
+    assert texts.post("/v1/models/vit-features", content=SEVEN).json() == [result["embedding"]]
+    (found,) = post(texts, "vit-features", {"inputs": ENCODED, "parameters": {"normalize": True}})
+    np.testing.assert_allclose(found, result["embedding"] / np.linalg.norm(result["embedding"]), atol=1e-6)
+
+
+# Masks
+
+
+@pytest.mark.parametrize("name", ["bert-mask", "roberta-mask"])
+def test_a_mask_is_filled_where_it_stands_in_the_text(texts, name):
+    mask = texts.get(f"/v1/models/{name}").json()["inputs"]["mask"]
+    text = f"Ünï {mask} SAT  on"
+    (result,) = native(texts, name, "fill-mask", inputs=text, top_k=3)
+    found = post(texts, name, {"inputs": text, "parameters": {"top_k": 3}})
+    assert [(one["token"], one["token_str"], one["score"]) for one in found] == [
+        (one["token"], one["text"], one["probability"]) for one in result["candidates"][0]
+    ]
+    space = " " * (name == "bert-mask")  # RoBERTa's mask takes the space before it, since its tokens begin with one
+    assert [one["sequence"] for one in found] == [f"Ünï{space}{one['token_str']} SAT  on" for one in found]
+
+
+def test_several_masks_have_a_list_each_and_several_texts_another(texts):
+    two, one = "the [MASK] sat [MASK].", "a [MASK]."
+    found = post(texts, "bert-mask", {"inputs": two, "parameters": {"top_k": 2}})
+    (result,) = native(texts, "bert-mask", "fill-mask", inputs=two, top_k=2)
+    assert [[one["token"] for one in mask] for mask in found] == [
+        [one["token"] for one in mask] for mask in result["candidates"]
+    ]
+    assert found[0][1]["sequence"] == f"the {found[0][1]['token_str']} sat [MASK]."
+    assert found[1][0]["sequence"] == f"the [MASK] sat {found[1][0]['token_str']}."
+    both = post(texts, "bert-mask", {"inputs": [two, one], "parameters": {"top_k": 2}})
+    assert both == [found, post(texts, "bert-mask", {"inputs": one, "parameters": {"top_k": 2}})]
+
+
+def test_a_mask_may_be_limited_to_targets(texts):
+    everything = post(texts, "bert-mask", {"inputs": "the [MASK] sat", "parameters": {"top_k": 1000}})
+    chosen = [one for one in everything if one["token_str"] in ("cat", "bird", "house")]
+    assert len(chosen) == 3
+    parameters = {"targets": ["house", "cat", "bird", "cat"]}
+    assert post(texts, "bert-mask", {"inputs": "the [MASK] sat", "parameters": parameters}) == chosen
+    best = {"inputs": "the [MASK] sat", "parameters": parameters | {"top_k": 1}}
+    assert post(texts, "bert-mask", best) == chosen[:1]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ({"inputs": "no mask"}, 422, "input: must hold [MASK] 1 to 64 times, given 0"),
+        (
+            {"inputs": "[MASK]", "parameters": {"targets": ["cat", "no such word"]}},
+            422,
+            "targets: each must be one tok",
+        ),
+        ({"inputs": "[MASK]", "parameters": {"targets": []}}, 422, "targets: List should have at least 1 item"),
+        ({"inputs": "[MASK]", "parameters": {"targets": ["cat"] * 257}}, 422, "targets: List should have at most 256"),
+        ({"inputs": {"text": "[MASK]", "text_pair": "a"}}, 422, "text_pair: is for text-classification"),
+        (
+            {"inputs": "[MASK] " * 9 + "\N{SNOWMAN}" * 400, "parameters": {"top_k": 1000, "truncate": True}},
+            413,
+            "candidates: at most 8388608 bytes an answer, this one would have ",
+        ),
+    ],
+)
+def test_masks_that_cannot_be_filled_are_refused(texts, body, status, said):
+    assert refusal(texts, "bert-mask", body, status).startswith(said)
+
+
+# Generated texts
+
+
+def test_texts_are_those_of_our_own_endpoint_under_the_names_of_every_client(client):
+    (result, other) = native(client, "dates", "generate", inputs=WRITTEN_DATES[:2])
+    names = ("generated_text", "translation_text", "summary_text")
+    expected = [dict.fromkeys(names, one["text"]) for one in (result, other)]
+    assert post(client, "dates", {"inputs": WRITTEN_DATES[0], "parameters": {}}) == expected[:1]
+    assert post(client, "dates", {"inputs": WRITTEN_DATES[:2]}) == expected
+    (beams,) = native(client, "dates", "generate", inputs=WRITTEN_DATES[0], num_beams=4, length_penalty=2.0)
+    for where in ("generate_parameters", "generation_parameters", "generate_kwargs"):
+        body = {"inputs": WRITTEN_DATES[0], "parameters": {where: {"num_beams": 4, "length_penalty": 2.0}}}
+        assert post(client, "dates", body)[0]["translation_text"] == beams["text"]
+
+
+def test_details_are_the_tokens_with_their_log_probabilities(client):
+    (result,) = native(client, "dates", "generate", inputs=WRITTEN_DATES[0])
+    (found,) = post(client, "dates", {"inputs": WRITTEN_DATES[0], "parameters": {"details": True, "seed": 5}})
+    details = found["details"]
+    assert {name: details[name] for name in ("finish_reason", "seed", "prefill")} == {
+        "finish_reason": "eos_token",
+        "seed": 5,
+        "prefill": [],
+    }
+    *tokens, end = details["tokens"]
+    assert details["generated_tokens"] == len(tokens) + 1
+    assert [(one["id"], one["text"], one["logprob"]) for one in tokens] == [
+        (one["token"], one["text"], one["log_probability"]) for one in result["tokens"]
+    ]
+    assert (end["special"], end["text"]) == (True, "")
+    assert not any(one["special"] for one in tokens)
+    cut = {"inputs": WRITTEN_DATES[0], "parameters": {"details": True, "max_new_tokens": 3}}
+    (found,) = post(client, "dates", cut)
+    assert (found["details"]["finish_reason"], found["details"]["generated_tokens"]) == ("length", 3)
+
+
+def test_the_input_may_stand_before_the_text_that_continues_it(texts):
+    (result,) = native(texts, "gpt2", "generate", inputs="good", max_new_tokens=4)
+    body = {"inputs": "good", "parameters": {"max_new_tokens": 4}}
+    assert post(texts, "gpt2", body) == [{"generated_text": result["text"]}]
+    full = {"inputs": ["good"], "parameters": {"max_new_tokens": 4, "return_full_text": True}}
+    assert post(texts, "gpt2", full) == [[{"generated_text": "good" + result["text"]}]]
+
+
+def test_sampling_is_asked_for_and_declined(texts):
+    def ask(**parameters):
+        return post(texts, "gpt2", {"inputs": "good", "parameters": {"max_new_tokens": 8, **parameters}})
+
+    (drawn,) = native(texts, "gpt2", "generate", inputs="good", max_new_tokens=8, temperature=1.0, seed=3)
+    (best,) = native(texts, "gpt2", "generate", inputs="good", max_new_tokens=8, temperature=0)
+    assert drawn["text"] != best["text"]
+    assert ask(do_sample=True, seed=3) == ask(temperature=1.0, seed=3) == [{"generated_text": drawn["text"]}]
+    assert ask(do_sample=False, seed=3) == ask(temperature=0) == [{"generated_text": best["text"]}]
+
+
+@pytest.mark.parametrize("parameters", [{}, {"max_new_tokens": 3}, {"do_sample": True, "seed": 1}], ids=str)
+def test_a_stream_is_the_whole_answer_token_by_token(client, texts, parameters):
+    for service, name, text in [(client, "dates", WRITTEN_DATES[0]), (texts, "gpt2", "good cat")]:
+        body = {"inputs": text, "parameters": {"details": True, **parameters}}
+        (whole,) = post(service, name, body)
+        *early, last = events(service, name, body)
+        assert all(one["generated_text"] is None and one["details"] is None for one in early)
+        assert [one["index"] for one in (*early, last)] == list(range(1, len(early) + 2))
+        assert [one["token"] for one in (*early, last)] == whole["details"]["tokens"]
+        assert "".join(one["token"]["text"] for one in (*early, last)) == whole["generated_text"]
+        assert last["generated_text"] == whole["generated_text"]
+        expected = {name: whole["details"][name] for name in ("finish_reason", "generated_tokens", "seed")}
+        assert last["details"].pop("input_length") >= 2
+        assert last["details"] == expected
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"adapter_id": "a"}, "adapter_id: is not served; "),
+        ({"best_of": 2}, "best_of: must be 1; each input has one text"),
+        ({"best_of": True}, "best_of: must be 1; "),
+        ({"num_return_sequences": 2}, "num_return_sequences: must be 1; "),
+        ({"clean_up_tokenization_spaces": True}, "clean_up_tokenization_spaces: must be false; "),
+        ({"decoder_input_details": True}, "decoder_input_details: must be false; "),
+        ({"frequency_penalty": 0.5}, "frequency_penalty: must be 0; "),
+        ({"repetition_penalty": 1.2}, "repetition_penalty: must be 1; "),
+        ({"grammar": {"type": "regex", "value": "a"}}, "grammar: is not served; "),
+        ({"max_length": 9}, "max_length: is not served; give max_new_tokens, "),
+        ({"src_lang": "de", "tgt_lang": "en"}, "src_lang: is not served; "),
+        ({"tgt_lang": "en"}, "tgt_lang: is not served; "),
+        ({"stop": ["a"]}, "stop: must be []; a text ends at the model's end token, or at max_new_tokens"),
+        ({"stop_sequences": ["a"]}, "stop_sequences: must be []; "),
+        ({"top_n_tokens": 2}, "top_n_tokens: must be 0; "),
+        ({"truncate": 5}, "truncate: must be false; an input that is too long is refused, not cut off"),
+        ({"truncation": "longest_first"}, "truncation: must be do_not_truncate; "),
+        ({"typical_p": 0.9}, "typical_p: must be 1; "),
+        ({"use_cache": False}, "use_cache: must be true; "),
+        ({"watermark": True}, "watermark: must be false; "),
+        ({"return_full_text": True}, "return_full_text: must be false, this model's texts do not continue"),
+        ({"do_sample": False, "top_k": 3}, "do_sample: must be true where temperature, top_k or top_p are given"),
+        ({"do_sample": True, "temperature": 0}, "do_sample: must be false where temperature is 0"),
+        ({"max_new_tokens": 10**6}, "max_new_tokens: at most "),
+        ({"steps": True}, "steps: is an option of attention, which /v1/models/dates/attention answers"),
+        ({"generate_parameters": 3}, "parameters: generate_parameters, generation_parameters, generate_kwargs must"),
+        ({"top_k": 3, "generate_parameters": {"top_k": 3}}, "parameters: each may be given once"),
+        ({"candidate_labels": ["a"]}, "parameters: this model's task is text2text-generation, whose parameters are "),
+    ],
+)
+def test_what_a_model_that_generates_does_not_do_is_refused_with_the_reason(client, parameters, said):
+    assert refusal(client, "dates", {"inputs": WRITTEN_DATES[0], "parameters": parameters}).startswith(said)
+
+
+def test_parameters_that_ask_for_what_is_done_anyway_change_nothing(client):
+    neutral = {
+        "best_of": 1, "num_return_sequences": 1, "clean_up_tokenization_spaces": False, "decoder_input_details": False,
+        "frequency_penalty": 0.0, "repetition_penalty": 1.0, "stop": [], "top_n_tokens": 0, "truncate": None,
+        "truncation": "do_not_truncate", "typical_p": 1.0, "use_cache": True, "watermark": False, "grammar": None,
+        "return_full_text": False,
+    }  # fmt: skip
+    plain = post(client, "dates", {"inputs": WRITTEN_DATES[0]})
+    assert post(client, "dates", {"inputs": WRITTEN_DATES[0], "parameters": neutral}) == plain
+
+
+def test_inputs_of_other_tasks_and_streams_of_several_are_refused(client):
+    said = "inputs: must be a string or a list of strings"
+    assert refusal(client, "dates", {"inputs": {"question": "who?", "context": "me"}}).startswith(said)
+    assert refusal(client, "dates", {"inputs": 3}).startswith(said)
+    assert refusal(client, "dates", {"inputs": WRITTEN_DATES[:2], "stream": True}) == "stream: takes one input, given 2"
+    refused = refusal(client, "dates", {"inputs": WRITTEN_DATES[0], "stream": True, "parameters": {"num_beams": 2}})
+    assert refused.startswith("stream: needs num_beams 1")
+
+
+def test_a_stream_that_fails_says_so_in_its_last_event():
+    for status, kind in [(504, "generation"), (503, "unhealthy"), (429, "overloaded"), (422, "validation")]:
+        last = WrittenText(None, Texts()).failed(status, "why")
+        assert json.loads(last.removeprefix(b"data: ")) == {"error": "why", "error_type": kind}
+
+
+# The real client
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
+def test_the_client_gets_what_it_asks_for(texts, call):
+    names = {"embeddings": "minilm", "seq2seq": "dates", "causal": "gpt2", "images": "digits", "masks": "bert-mask"}
+    picture = str(ROOT / "tests/data/digits/seven.png")
+    service = types.SimpleNamespace(url=str(texts.base_url), classifier="bert", picture=picture, **names)
+    call(service)
