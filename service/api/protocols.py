@@ -3,7 +3,8 @@
 Refusals happen before routing too, so the manner goes by the method and the path of a request.
 """
 
-from service.api import openai, pipelines, routes, tei
+from service.api import openai, routes
+from service.api.hugging_face import pipelines, tei
 from service.api.open_inference import routes as open_inference
 from service.http.problems import Manner, problem
 

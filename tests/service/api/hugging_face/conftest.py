@@ -7,7 +7,7 @@ from tests.conftest import served
 SMALL = ("bert", "roberta", "bert-mask", "roberta-mask", "roberta-features", "gpt2", "vit-features")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def texts(artifacts, minilm, families, tmp_path_factory):
     """A client of a service with these models; the small ones have random weights."""
     folder = tmp_path_factory.mktemp("texts")

@@ -16,7 +16,7 @@ from service import VERSION
 from service.answering.call import Answered, Call, answer, check_ready, find, narrowed
 from service.answering.predictions import predict
 from service.api import responses
-from service.api.pipeline_parameters import (
+from service.api.hugging_face.parameters import (
     TEXTS,
     VECTORS,
     Refused,
@@ -25,9 +25,9 @@ from service.api.pipeline_parameters import (
     merged,
     parse_parameters,
 )
-from service.api.pipeline_schema import TEXT, TEXT_OR_TEXTS, answered, document, refusals
-from service.api.pipeline_texts import error_type
-from service.api.pipelines import labels, vectors
+from service.api.hugging_face.pipelines import labels, vectors
+from service.api.hugging_face.schema import TEXT, TEXT_OR_TEXTS, answered, document, refusals
+from service.api.hugging_face.texts import error_type
 from service.api.request_parsing import check_count, parse_texts, read_document
 from service.errors import NotFound, Unacceptable
 from service.http.exchange import exchange_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import orjson
 
 from service.answering.call import Answered
-from service.api.pipeline_parameters import Texts
+from service.api.hugging_face.parameters import Texts
 from service.generation.token_selection import Hypothesis
 from service.inputs.model_input import cost_of
 from service.repository.generator import Generator

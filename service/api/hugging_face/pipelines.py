@@ -1,7 +1,7 @@
 """The protocol of Hugging Face's pipelines: inputs are posted to a model's own path and answered as its task has it.
 
-`huggingface_hub.InferenceClient(model=".../v1/models/NAME")` speaks it. `pipeline_texts.py` writes what is generated;
-`pipeline_parameters.py` says which of the clients' parameters are honoured.
+`huggingface_hub.InferenceClient(model=".../v1/models/NAME")` speaks it. `texts.py` writes what is generated;
+`parameters.py` says which of the clients' parameters are honoured.
 """
 
 import functools
@@ -19,8 +19,8 @@ from service.answering.call import Answered, Call, answer, check_ready, find, na
 from service.answering.generations import generate
 from service.answering.predictions import predict
 from service.api import responses
-from service.api.pipeline_masks import Candidates, Filling, mask_spans
-from service.api.pipeline_parameters import (
+from service.api.hugging_face.masks import Candidates, Filling, mask_spans
+from service.api.hugging_face.parameters import (
     GENERATION,
     TEXTS,
     VECTORS,
@@ -34,8 +34,8 @@ from service.api.pipeline_parameters import (
     merged,
     parse_parameters,
 )
-from service.api.pipeline_schema import PIPELINE
-from service.api.pipeline_texts import WrittenText, error_type
+from service.api.hugging_face.schema import PIPELINE
+from service.api.hugging_face.texts import WrittenText, error_type
 from service.api.request_parsing import JSON, RAW, check_count, content_type, parse_texts, read_document, read_image
 from service.errors import Unacceptable, Unsupported
 from service.generation.token_selection import Hypothesis

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from service.api.pipeline_parameters import Texts
-from service.api.pipeline_texts import WrittenText
+from service.api.hugging_face.parameters import Texts
+from service.api.hugging_face.texts import WrittenText
 from service.app import create_app
 from service.repository.registry import load
 from service.settings import Settings

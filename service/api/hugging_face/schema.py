@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from service.api.pipeline_parameters import ImageLabels, Masks, TextLabels, Texts, TextVector, Vector
+from service.api.hugging_face.parameters import ImageLabels, Masks, TextLabels, Texts, TextVector, Vector
 
 Json = dict[str, Any]
 
