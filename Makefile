@@ -14,7 +14,7 @@ ARTIFACTS := $(foreach name,$(SERVED) $(MINILM),$(call MANIFEST,$(name)))
 LOCK := --python-version 3.12 --python-platform x86_64-manylinux_2_28 --only-binary :all: --generate-hashes \
   --no-emit-index-url --quiet --custom-compile-command "make lock"
 
-.PHONY: help serve models train variants quality test lint types pytest slow gpu-test bench bench-attention bench-peers bench-stations bench-generation \
+.PHONY: help serve models train variants quality test lint types pytest slow conformance gpu-test bench bench-attention bench-clients bench-peers bench-stations bench-generation \
   bench-runtimes bench-maps bench-shapes bench-gpu soak soak-load soak-fuzz soak-drain soak-kill soak-reload \
   soak-overload soak-leak soak-early soak-faults soak-atheris soak-attacks soak-memory audit sbom lock picture clean
 .DELETE_ON_ERROR:
@@ -61,10 +61,14 @@ types: .venv/.dev-$(EXTRA) ## mypy, strict
 	@$(BIN)/mypy
 
 pytest: .venv/.dev-$(EXTRA) ## the tests (ARGS=... is passed on)
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not gpu and not slow" -n 2 --dist loadfile $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not gpu and not slow and not clients" -n 2 --dist loadfile $(ARGS)
 
 slow: .venv/.dev-$(EXTRA) ## the tests that take minutes, which `make test` leaves out
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow and not gpu" -n 2 --dist loadfile $(ARGS)
+
+CLIENT_MODELS := digits dates dates-clm dates-mlm minilm
+conformance: .venv/.dev-$(EXTRA) $(foreach name,$(CLIENT_MODELS),$(call MANIFEST,$(name))) ## every call of every real client, each in an environment of its own (ARGS="CLIENT ..." for some of them)
+	@$(BIN)/python -m tests.clients.conformance $(ARGS)
 
 gpu-test: .venv/.dev-$(EXTRA) ## the tests that need a GPU
 	@$(BIN)/python -m pytest -m gpu $(ARGS)
@@ -86,6 +90,9 @@ bench-generation: .venv/.bench-$(EXTRA) ## regard beside transformers and CTrans
 
 bench-runtimes: .venv/.bench-$(EXTRA) ## onnxruntime as regard runs it beside PyTorch and OpenVINO, without HTTP
 	@$(BIN)/python -m benchmarks.runtimes $(ARGS)
+
+bench-clients: .venv/.bench-$(EXTRA) $(foreach name,digits minilm dates-clm,$(call MANIFEST,$(name))) ## what other protocols cost beside our own, and aiperf as the load (needs wrk)
+	@$(BIN)/python -m benchmarks.clients $(ARGS)
 
 bench-gpu: .venv/.dev-$(EXTRA) ## predictions, attention, losses and generation on a GPU, beside PyTorch and CTranslate2, and the targets
 	@$(BIN)/python -m benchmarks.gpu $(ARGS)
@@ -129,7 +136,7 @@ soak-faults: .venv/.dev-$(EXTRA) ## what the service does when something fails
 	@$(BIN)/python -m pytest -m "not gpu" tests/rigs/test_faults.py $(ARGS)
 
 soak-atheris: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## ten minutes of atheris on each parser, where it is installed
-	@for parser in image request text; do mkdir -p build/$$parser && \
+	@for parser in image request infer_request text; do mkdir -p build/$$parser && \
 	  $(BIN)/python -m tests.rigs.targets.$$parser -max_total_time=600 build/$$parser tests/data/digits || exit 1; done
 
 bench-maps: .venv/.bench-$(EXTRA) ## regard beside transformers with FastAPI: attention over HTTP, and what writing maps takes (needs wrk or hey)
@@ -188,4 +195,4 @@ picture: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(call MANIFEST,captions-soft) $(call 
 	@touch $@
 
 clean: ## remove .venv, artifacts and caches
-	rm -rf .venv .venv-audit artifacts .mypy_cache .ruff_cache .pytest_cache *.egg-info
+	rm -rf .venv .venv-audit .venv-clients artifacts .mypy_cache .ruff_cache .pytest_cache *.egg-info

@@ -25,7 +25,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import venv
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +38,7 @@ import skimage.data
 from PIL import Image
 
 from benchmarks.attention import drawn
-from benchmarks.peers import ROOT, log
+from benchmarks.peers import ROOT, Unusable, log, prepare, version
 from benchmarks.running_service import served
 from benchmarks.service import heading
 from contract.artifact import read_artifact
@@ -147,10 +146,6 @@ PEERS = {
 }
 
 
-class Unusable(Exception):
-    """A peer that cannot be installed, started or believed: why."""
-
-
 # The model and what is asked
 
 
@@ -244,15 +239,20 @@ def loader():
     sys.exit("benchmarks.servers: needs wrk or hey to make the load (both are packages of Debian), found neither")
 
 
-def load(url, file, kind, concurrency, seconds):
-    """Post a file over and over; return answers a second that were good, percentiles in ms, and what went wrong."""
+def load(url, file, kind, concurrency, seconds, headers=()):
+    """Post a file over and over; return answers a second that were good, percentiles in ms, and what went wrong.
+
+    `headers` are names and values.
+    """
     if shutil.which("wrk"):
         command = ["wrk", "-t1", f"-c{concurrency}", f"-d{seconds}s", f"--timeout={ANSWER_SECONDS}s"]
         command += ["-s", str(HERE / "load.lua"), url, "--", str(file), kind]
+        command += [word for header in headers for word in header]
         out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         found = json.loads(out.splitlines()[-1])
     else:
         command = ["hey", "-z", f"{seconds}s", "-c", str(concurrency), "-t", str(ANSWER_SECONDS)]
+        command += [word for name, value in headers for word in ("-H", f"{name}: {value}")]
         command += ["-m", "POST", "-T", kind, "-D", str(file), url]
         found = read_hey(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     wrong = {name: found[name] for name in ("refused", "timeouts", "broken")}
@@ -362,21 +362,9 @@ def await_answer(process, url, asked, kind, said):
 
 
 def install(name):
-    """Make a peer's environment where it is missing or other; return the version of its package."""
-    peer, folder = PEERS[name], ENVIRONMENTS / name
-    requires = (*peer.requires, *SAME, *FAST)
-    done, python = folder / "installed.txt", folder / "bin/python"
-    if not done.exists() or done.read_text() != "\n".join(requires):
-        log(f"{name}: installing {', '.join(peer.requires)}")
-        if not python.exists():
-            venv.create(folder, with_pip=True)
-        command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requires]
-        ended = subprocess.run(command, capture_output=True, text=True)
-        if ended.returncode:
-            raise Unusable(f"cannot be installed: {(ended.stderr.strip().splitlines() or ['no reason'])[-1][:200]}")
-        done.write_text("\n".join(requires))
-    command = [python, "-c", f"from importlib.metadata import version; print(version('{peer.package}'))"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    """Make a peer's environment where it is missing or other; return the version of its package. Raises Unusable."""
+    peer = PEERS[name]
+    return version(prepare(ENVIRONMENTS / name, (*peer.requires, *SAME, *FAST)), peer.package)
 
 
 # Measuring

@@ -15,6 +15,34 @@ def log(line):
     print(line, file=sys.stderr, flush=True)
 
 
+class Unusable(Exception):
+    """A peer that cannot be installed, started or believed: why."""
+
+
+def prepare(folder, requires):
+    """Make a virtual environment with these packages where it is missing or other; return its interpreter.
+
+    Raises Unusable.
+    """
+    done, interpreter = folder / "installed.txt", folder / "bin/python"
+    if not done.exists() or done.read_text() != "\n".join(requires):
+        log(f"{folder.name}: installing {', '.join(requires)}")
+        if not interpreter.exists():
+            venv.create(folder, with_pip=True)
+        command = [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requires]
+        ended = subprocess.run(command, capture_output=True, text=True)
+        if ended.returncode:
+            raise Unusable(f"cannot be installed: {(ended.stderr.strip().splitlines() or ['no reason'])[-1][:200]}")
+        done.write_text("\n".join(requires))
+    return interpreter
+
+
+def version(interpreter, package):
+    """Return the version of a package in an interpreter's environment."""
+    command = [interpreter, "-c", f"from importlib.metadata import version; print(version('{package}'))"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def python(name, *packages):
     """Return the interpreter of a virtual environment of that name, which is made if it is not there."""
     folder = ROOT / ".venv-peers" / name

@@ -1,0 +1,118 @@
+"""Runs every call of every real client against the service: `make conformance`.
+
+Prints a table of the clients with how many of their calls were right, and what was wrong of the others; the exit status
+is 1 if there is one. A client that cannot be installed here is named with the reason.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers import Unusable
+from tests.clients.environments import CLIENTS, prepared
+from tests.clients.examples import examples
+from tests.conftest import ROOT
+from tests.rigs.replica import Replica
+from tests.samples.api_keys import EVERY_SCOPE, line
+
+MODELS = {"images": "digits", "seq2seq": "dates", "causal": "dates-clm", "masks": "dates-mlm", "embeddings": "minilm"}
+"""The bundled model of each kind that calls are made of."""
+KEYS = {"predict": "key-of-a-client", "admin": "key-of-an-admin"}
+SECONDS = 900
+"""What all calls of one module may take."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one call: `fault` is None if it was right."""
+
+    call: str
+    fault: str | None
+
+
+@contextlib.contextmanager
+def running_service(artifacts: Path) -> Iterator[dict[str, Any]]:
+    """Run the service with the bundled models of a folder, and one that needs keys; gives what calls get of them."""
+    with tempfile.TemporaryDirectory() as folder:
+        every, one, keys = (Path(folder) / name for name in ("every", "one", "keys.txt"))
+        keys.write_text(line(KEYS["predict"], name="client") + line(KEYS["admin"], EVERY_SCOPE, name="admin"))
+        for models, names in ((every, MODELS.values()), (one, [MODELS["images"]])):
+            models.mkdir()
+            for name in names:
+                (models / name).symlink_to(artifacts.absolute() / name)
+        with Replica(every) as replica, Replica(one, api_keys=keys) as keyed:
+            yield {
+                "url": f"http://127.0.0.1:{replica.port}",
+                **MODELS,
+                "classifier": None,
+                "picture": str(ROOT / "tests/data/digits/seven.png"),
+                "artifacts": str(artifacts.absolute()),
+                "keyed": {"url": f"http://127.0.0.1:{keyed.port}", **KEYS},
+            }
+
+
+def outcomes(name: str, interpreter: Path, service: dict[str, Any]) -> list[Outcome]:
+    """Make all calls of a client and run its examples; return what came of each."""
+    found = [outcome for module in CLIENTS[name].modules for outcome in _called(module, interpreter, service)]
+    for example in examples():
+        if example.client == name:
+            address = service["url"].removeprefix("http://")
+            fault = example.fault(interpreter, address, Path(service["artifacts"]))
+            found.append(Outcome(f"The example at line {example.line} of docs/clients.md", fault))
+    return found
+
+
+def _called(module: str, interpreter: Path, service: dict[str, Any]) -> list[Outcome]:
+    """Run the calls of a module in its client's environment."""
+    command = [interpreter, Path(__file__).with_name("run_calls.py"), module, json.dumps(service)]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=folder, env=environment, timeout=SECONDS, check=False
+        )
+    found = [Outcome(told["call"], told["fault"]) for told in map(json.loads, done.stdout.splitlines())]
+    if done.returncode or not found:
+        last = (done.stderr.strip().splitlines() or ["nothing was said"])[-1][:400]
+        found.append(Outcome(f"{module} as a whole", f"ended with {done.returncode}: {last}"))
+    return found
+
+
+def main() -> int:
+    """Print the table; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.clients.conformance", description=__doc__)
+    parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"of {', '.join(CLIENTS)} (default: all)")
+    parser.add_argument(
+        "--artifacts", type=Path, default=ROOT / "artifacts", help=f"holds {', '.join(MODELS.values())}"
+    )
+    given = parser.parse_args()
+    if unknown := set(given.clients) - set(CLIENTS):
+        parser.error(f"clients: must be of {', '.join(CLIENTS)}, given {', '.join(sorted(unknown))}")
+    faults, missing = [], []
+    print("| client | version | calls | answered |\n|---|---|---:|---:|")
+    with running_service(given.artifacts) as service:
+        for name in given.clients or CLIENTS:
+            try:
+                interpreter, version = prepared(name)
+            except Unusable as error:
+                missing.append(f"{name}: NOT RUN: {error}")
+                continue
+            found = outcomes(name, interpreter, service)
+            wrong = [outcome for outcome in found if outcome.fault]
+            faults += [f"{name}: {outcome.call}: {outcome.fault}" for outcome in wrong]
+            print(f"| {name} | {version} | {len(found)} | {len(found) - len(wrong)} |", flush=True)
+    for said in (missing, faults):
+        if said:
+            print("\n" + "\n".join(said))
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

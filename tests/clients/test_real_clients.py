@@ -1,0 +1,36 @@
+"""Real clients are answered: every call of each, and the examples of docs/clients.md."""
+
+import pytest
+
+from benchmarks.peers import Unusable
+from tests.clients.conformance import outcomes, running_service
+from tests.clients.environments import CLIENTS, prepared
+from tests.clients.examples import examples
+from tests.conftest import export, once
+
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
+
+
+@pytest.fixture(scope="module")
+def service(artifacts, minilm, tmp_path_factory):
+    others = once(tmp_path_factory, "dates-models", export("dates-clm", "dates-mlm"))
+    folder = tmp_path_factory.mktemp("every")
+    for one in (*artifacts.iterdir(), *minilm.iterdir(), *others.iterdir()):
+        (folder / one.name).symlink_to(one)
+    with running_service(folder) as service:
+        yield service
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_every_call_of_a_client_is_answered(name, service):
+    try:
+        interpreter, _ = prepared(name)
+    except Unusable as error:
+        pytest.skip(f"{name}: {error}")
+    found = outcomes(name, interpreter, service)
+    assert found
+    assert not [f"{one.call}: {one.fault}" for one in found if one.fault]
+
+
+def test_every_client_has_an_example():
+    assert {example.client for example in examples()} == CLIENTS.keys()

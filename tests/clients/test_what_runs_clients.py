@@ -1,0 +1,64 @@
+"""What runs calls and examples of clients finds those that are wrong."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.clients import run_calls
+from tests.clients.examples import Example
+
+PYTHON = Path(sys.executable)
+
+
+def example(code, language="python"):
+    return Example("curl", language, code, 1).fault(PYTHON, "127.0.0.1:1", Path("/nowhere"))
+
+
+def test_an_example_that_prints_what_it_says_is_right():
+    assert example("print(1 + 1)  # 2") is None
+    assert example("print('127.0.0.1:8000')  # 127.0.0.1:1") is None
+    assert example("grep -q PNG tests/data/digits/seven.png", "sh") is None
+
+
+@pytest.mark.parametrize(
+    ("code", "language", "words"),
+    [
+        ("print(1 + 1)  # 3", "python", "printed ['2'], the page says ['3']"),
+        ("1 / 0", "python", "ZeroDivisionError"),
+        ("false | true; false; true", "sh", "exit status 1"),
+    ],
+)
+def test_an_example_that_is_wrong_is_found(code, language, words):
+    assert words in example(code, language)
+
+
+MODULE = '''
+import time
+def right(service):
+    """Ask rightly."""
+    print("not for the table")
+    assert service.keyed.url == "a"
+def wrong(service):
+    """Ask wrongly."""
+    assert service.keyed.url == "b"
+def late(service):
+    """Wait."""
+    time.sleep(60)
+CALLS = [right, wrong, late, right]
+'''
+
+
+def test_calls_are_told_with_what_was_wrong_and_where(tmp_path):
+    (tmp_path / "these_calls.py").write_text(MODULE)
+    program = f"import sys; sys.path[:0] = {[str(tmp_path), str(Path(run_calls.__file__).parent)]!r}\n"
+    program += "import run_calls; run_calls.SECONDS = 1; run_calls.main()"
+    command = [PYTHON, "-c", program, "these_calls", json.dumps({"keyed": {"url": "a"}})]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["call"] for one in found] == ["Ask rightly", "Ask wrongly", "Wait", "Ask rightly"]
+    assert [one["ok"] for one in found] == [True, False, False, True]
+    assert found[1]["fault"] == 'AssertionError: assert service.keyed.url == "b" (these_calls.py:9)'
+    assert found[2]["fault"] == "no answer within 1 seconds"
