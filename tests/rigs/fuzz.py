@@ -30,8 +30,20 @@ from tests.rigs.report import Verdict
 from tests.rigs.sockets import ATTACKS, CLOSED, Attack, attack
 
 CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance")
-SHARES = {"json": 0.1, "document": 0.15, "multipart": 0.1, "png": 0.15, "jpeg": 0.1, "webp": 0.05, "spoilt": 0.1}
+SHARES = {
+    "json": 0.1,
+    "document": 0.1,
+    "multipart": 0.05,
+    "png": 0.1,
+    "jpeg": 0.1,
+    "webp": 0.05,
+    "infer": 0.1,
+    "completions": 0.05,
+    "pipelines": 0.05,
+    "spoilt": 0.1,
+}
 """Of all requests; the rest is schemathesis' and the sockets'."""
+MODELS = {"type": "string", "enum": ["digits", "dates"]}
 HANG = 35.0
 """Seconds: a request's own deadline, and some."""
 WAIT = 0.25
@@ -221,7 +233,10 @@ def _conform(replica: Replica, examples: int, seed: int, result: Fuzzed) -> None
         for operation in operations.values():
             for parameter in operation.get("parameters", []):
                 if parameter["name"] == "model" and parameter["in"] == "path":
-                    parameter["schema"] = {"type": "string", "enum": ["digits", "dates"]}
+                    parameter["schema"] = MODELS
+            body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+            if "model" in body.get("properties", {}):  # OpenAI's
+                body["properties"]["model"] = MODELS
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "openapi.json").write_text(json.dumps(schema))
         found = Path(folder) / "found.json"

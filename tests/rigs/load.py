@@ -36,6 +36,8 @@ FORBIDDEN = re.compile(
     rb"0x[0-9a-f]{6,}|object at|Traceback|site-packages|" + re.escape(str(ROOT).encode()) + rb"|" + mixes.MARK.encode()
 )
 """What no refusal may hold: an address, a path of the server, or what the client sent."""
+LAST_EVENTS = {"stream": b"event: done", "streamed completion": b"data: [DONE]"}
+"""With what each stream must end."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ def wrong(case: mixes.Case, reply: Reply) -> str:
         return f"{case.name}: status {reply.status}: {reply.body[:200]!r}"
     if reply.status != 200 and (found := FORBIDDEN.search(reply.body)):
         return f"{case.name}: status {reply.status} tells {found[0]!r}"
-    if case.name == "stream" and reply.status == 200 and b"event: done" not in reply.body:
+    if reply.status == 200 and LAST_EVENTS.get(case.name, b"") not in reply.body:
         return f"{case.name}: ended without its last event"
     return ""
 

@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import random
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -33,8 +34,21 @@ GOOD = {
     "beams": 4,
     "relevance": 2,
     "libra": 2,
+    "infer": 6,
+    "infer text": 3,
+    "completion": 3,
+    "streamed completion": 2,
+    "pipeline": 3,
 }
-ATTENTION = {"rollout": 3.0, "relevance": 1, "libra": 1, "integrated": 0.5, "maps": 1, "generated maps": 1}
+ATTENTION = {
+    "rollout": 3.0,
+    "relevance": 1,
+    "libra": 1,
+    "integrated": 0.5,
+    "maps": 1,
+    "generated maps": 1,
+    "infer maps": 1,
+}
 MIXED = {
     **{name: weight * 0.75 for name, weight in GOOD.items()},
     **{name: 5 * weight / 6 for name, weight in ATTENTION.items()},
@@ -68,6 +82,40 @@ def image(path: str, data: bytes) -> bytes:
 def document(path: str, **content: object) -> bytes:
     """Return a request with a JSON document as its body."""
     return request("POST", path, json.dumps(content).encode(), JSON)
+
+
+INFER_LENGTH = "Inference-Header-Content-Length"
+PICTURE = {"name": "image", "shape": [1, 1], "datatype": "BYTES"}
+
+
+def infer(model: str, *tensors: Mapping[str, object], binary: bytes = b"", **members: object) -> bytes:
+    """Return a request of the Open Inference Protocol, with binary data or without."""
+    body = json.dumps({"inputs": tensors, **members}).encode()
+    headers = {INFER_LENGTH: str(len(body))} if binary else {}
+    return request("POST", f"/v2/models/{model}/infer", body + binary, **headers)
+
+
+def infer_image(data: bytes, **members: object) -> bytes:
+    """Return a request of that protocol with an image in binary."""
+    element = struct.pack("<I", len(data)) + data
+    return infer("digits", {**PICTURE, "parameters": {"binary_data_size": len(element)}}, binary=element, **members)
+
+
+def infer_text(words: str, **members: object) -> bytes:
+    """Return a request of that protocol with a text in JSON."""
+    return infer("dates", {"name": "text", "shape": [1], "datatype": "BYTES", "data": [words]}, **members)
+
+
+def completion(words: str, **options: object) -> bytes:
+    """Return a request of OpenAI's protocol."""
+    return document("/v1/completions", model="dates", prompt=words, **options)
+
+
+def pipeline(chance: random.Random) -> bytes:
+    """Return a request to a pipeline of Hugging Face, of an image or of a text."""
+    if chance.random() < 0.5:
+        return document(DATES, inputs=text(chance))
+    return image("", scan(chance))
 
 
 def scan(chance: random.Random) -> bytes:
@@ -114,6 +162,26 @@ HOSTILE = [
     request("GET", f"/{MARK}"),
     request("DELETE", DATES + "/generate"),
     request("GET", f"/v1/attention/{MARK}"),
+    infer_image(SCANS[0], parameters={MARK: 1}),
+    infer_image(SCANS[0], outputs=[{"name": MARK}]),
+    infer_image(MARK.encode()),
+    infer("digits", {**PICTURE, "parameters": {"binary_data_size": 1 << 40}}, binary=b"1"),
+    infer("digits", {**PICTURE, "shape": [-1], "data": [MARK]}),
+    infer("dates", {MARK: 1}),
+    infer(MARK),
+    request("POST", "/v2/models/digits/infer", SCANS[0], **{INFER_LENGTH: MARK}),
+    request("POST", "/v2/repository/index", b"{" + MARK.encode()),
+    request("POST", f"/v2/repository/models/{MARK}/load"),
+    completion(MARK * 20_000),
+    completion("x", **{MARK: 1}),
+    completion("x", max_tokens=10**9),
+    document("/v1/completions", model=MARK, prompt="x"),
+    document("/v1/embeddings", model="dates", input=[[1, 2, 3]]),
+    document("/v1/chat/completions", model="dates", messages=[{"role": "user", "content": MARK}]),
+    document(DATES, inputs={MARK: 1}),
+    document(DIGITS, inputs=MARK),
+    document(DATES, inputs="x", parameters={MARK: 1}),
+    document(DATES + "/tei/embed", inputs=MARK),
 ]
 REFUSED = frozenset({400, 404, 405, 406, 408, 413, 414, 415, 422, 431})
 
@@ -133,6 +201,10 @@ def _cancelled(chance: random.Random) -> Case:
         "relevance",
         "libra",
         "integrated",
+        "infer",
+        "infer maps",
+        "streamed completion",
+        "pipeline",
         "hostile",
     )
     return Case("cancelled", MAKERS[chance.choice(kinds)](chance).request, leaves=chance.expovariate(200))
@@ -173,6 +245,14 @@ MAKERS = {
         "generated maps", document(DATES + "/attention", inputs=text(chance), attention={"kind": "cross"})
     ),
     "stream": lambda chance: Case("stream", document(DATES + "/generate", inputs=text(chance), stream=True)),
+    "infer": lambda chance: Case("infer", infer_image(scan(chance))),
+    "infer text": lambda chance: Case("infer text", infer_text(text(chance))),
+    "infer maps": lambda chance: Case(
+        "infer maps", infer_image(scan(chance), outputs=[{"name": "attention.encoder"}], parameters={"heads": "all"})
+    ),
+    "completion": lambda chance: Case("completion", completion(text(chance))),
+    "streamed completion": lambda chance: Case("streamed completion", completion(text(chance), stream=True)),
+    "pipeline": lambda chance: Case("pipeline", pipeline(chance)),
     "hostile": _hostile,
     "cancelled": _cancelled,
 }

@@ -1,7 +1,9 @@
 """Requests that are almost right: hypothesis strategies that spoil good ones, byte by byte or value by value."""
 
+import base64
 import io
 import json
+import re
 import struct
 import zlib
 from collections.abc import Sequence
@@ -11,7 +13,18 @@ from PIL import Image
 
 from service.options import AttentionOptions, ClassifyOptions, GenerateOptions
 from tests.rigs.client import request
-from tests.rigs.mixes import DATES, DIGITS, HOSTILE, JSON, MARK, SCANS
+from tests.rigs.mixes import (
+    DATES,
+    DIGITS,
+    HOSTILE,
+    INFER_LENGTH,
+    JSON,
+    MARK,
+    SCANS,
+    completion,
+    infer_image,
+    infer_text,
+)
 
 Edit = tuple[str, int, int, bytes]
 BOUNDARY = "7c1fkestrel"
@@ -202,6 +215,26 @@ RAW = [
     HOSTILE[7],
 ]
 
+INFERS = [
+    infer_image(SCANS[4], id="a", parameters={"top_k": 3, "layers": "0:2", "priority": 1}),
+    infer_image(SCANS[4], outputs=[{"name": "attention", "parameters": {"binary_data": False}}]),
+    infer_text("3/23/21", outputs=[{"name": "text"}], parameters={"num_beams": 2}),
+]
+PIPELINE_BODIES = [
+    json.dumps({"inputs": "3/23/21", "parameters": {"max_new_tokens": 3}}).encode(),
+    json.dumps({"inputs": base64.b64encode(SCANS[4]).decode(), "parameters": {"top_k": 2}}).encode(),
+]
+INFER_LENGTHS = st.one_of(st.sampled_from(["0", "1", "-1", "007", "99999999999", MARK]), st.integers(0, 400).map(str))
+
+
+def spoilt_infer(whole: bytes, edits: Sequence[Edit], length: str | None) -> bytes:
+    """Return a request of the Open Inference Protocol with its body edited, and maybe another length of its JSON."""
+    head, _, body = whole.partition(b"\r\n\r\n")
+    own = re.search(rf"{INFER_LENGTH}: (\d+)", head.decode("latin-1"))
+    said = length or (own and own[1])
+    return request("POST", head.split()[1].decode(), edit(body, edits), **({INFER_LENGTH: said} if said else {}))
+
+
 REQUESTS: dict[str, st.SearchStrategy[bytes]] = {
     "json": st.builds(lambda path, body: request("POST", path, body, JSON), PATHS, spoilt(DOCUMENTS)),
     "document": st.builds(lambda path, body: request("POST", path, body, JSON), PATHS, st.one_of(MEMBERS, TEXTS)),
@@ -213,6 +246,14 @@ REQUESTS: dict[str, st.SearchStrategy[bytes]] = {
     "png": image_requests("PNG", repair=True),
     "jpeg": image_requests("JPEG"),
     "webp": image_requests("WEBP"),
+    "infer": st.builds(spoilt_infer, st.sampled_from(INFERS), EDITS, st.one_of(st.none(), st.none(), INFER_LENGTHS)),
+    "completions": st.builds(
+        lambda body: request("POST", "/v1/completions", body, JSON),
+        spoilt([completion("3/23/21", max_tokens=3, stop=["-"]).partition(b"\r\n\r\n")[2]]),
+    ),
+    "pipelines": st.builds(
+        lambda path, body: request("POST", path, body, JSON), st.sampled_from([DATES, DIGITS]), spoilt(PIPELINE_BODIES)
+    ),
 }
 """Whole requests, each answered on its connection."""
 SPOILT_WHOLE = st.lists(spoilt(RAW), min_size=1, max_size=24)

@@ -1,0 +1,57 @@
+"""`infer_request.read_infer_request`: any body, whatever the length of its JSON is said to be, is read or refused."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from tests.rigs.targets import check, instrumented, run
+
+with instrumented(
+    "service.api.json_body",
+    "service.api.open_inference.infer_request",
+    "service.api.open_inference.tensors",
+    "service.options",
+):
+    from starlette.requests import Request
+
+    from service.api.open_inference.infer_request import read_infer_request
+    from service.errors import Refusal
+    from service.inputs.image_inputs import ImageInputs
+    from service.options import ClassifyOptions
+    from service.settings import Settings
+
+SETTINGS = Settings(max_body_bytes=1 << 16, max_image_bytes=1 << 15, max_text_bytes=1 << 15)
+LOOP = asyncio.new_event_loop()
+MODELS: list[Any] = [
+    SimpleNamespace(inputs=ImageInputs.__new__(ImageInputs), manifest=SimpleNamespace(task="image-classification")),
+    SimpleNamespace(inputs=None, manifest=SimpleNamespace(task="text-classification")),
+]
+"""What the parser asks of a model: whether it takes images, and its task."""
+
+
+def target(data: bytes) -> None:
+    """Read a body; the line before it is the length of its JSON, none if it is empty."""
+    length, _, body = data.partition(b"\n")
+    headers = [(b"content-length", str(len(body)).encode())]
+    if length:
+        headers.append((b"inference-header-content-length", length))
+    for served in MODELS:
+        pieces = [body[:7], body[7:]]
+
+        async def receive(pieces: list[bytes] = pieces) -> dict[str, Any]:
+            return {"type": "http.request", "body": pieces.pop(0) if pieces else b"", "more_body": bool(pieces)}
+
+        scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers}
+        try:
+            asked = LOOP.run_until_complete(read_infer_request(Request(scope, receive), served, SETTINGS))
+            asked.parsed.options(ClassifyOptions)
+            asked.parsed.attention(required=True)
+        except Refusal as refusal:
+            check(refusal)
+        else:
+            assert 1 <= len(asked.parsed.inputs) <= SETTINGS.max_inputs
+            assert asked.id is None or len(asked.id.encode("utf-8", "surrogatepass")) <= 256
+
+
+if __name__ == "__main__":
+    run(target)
