@@ -1,10 +1,14 @@
--- POST one file as fast as answers come; `wrk ... URL -- FILE CONTENT-TYPE`. Prints one line of JSON at the end.
+-- POST one file as fast as answers come; `wrk ... URL -- FILE CONTENT-TYPE [HEADER VALUE ...]`.
+-- Prints one line of JSON at the end.
 
 function init(arguments)
   local file = assert(io.open(arguments[1], "rb"))
   wrk.method = "POST"
   wrk.body = file:read("*a")
   wrk.headers["Content-Type"] = arguments[2]
+  for place = 3, #arguments, 2 do
+    wrk.headers[arguments[place]] = arguments[place + 1]
+  end
   file:close()
   request_bytes = wrk.format()
 end
