@@ -5,6 +5,7 @@ import contextlib
 import gc
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from typing import Any
 
 import structlog
@@ -14,11 +15,12 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
+from starlette.routing import Match
 
 from service import VERSION
 from service.api.fast_path import FastPath
-from service.api.open_inference.routes import index
-from service.api.protocols import ADMIN_ROUTERS, ROUTERS, manner_of
+from service.api.open_inference.infer_request import JSON_LENGTH
+from service.api.protocols import ADMIN_PORT_ROUTERS, ADMIN_ROUTERS, ROUTERS, manner_of
 from service.api.routes import health, liveness, monitoring
 from service.batching.admission import Budget
 from service.errors import Refusal
@@ -46,7 +48,7 @@ from service.telemetry.tracing import SILENT, Tracer
 log = structlog.get_logger()
 
 WATCH_SECONDS = 1.0
-CORS_HEADERS = ["Authorization", "Content-Type", "X-API-Key", "X-Request-Id"]
+CORS_HEADERS = ["Authorization", "Content-Type", "X-API-Key", "X-Request-Id", JSON_LENGTH]
 """Headers that pages of other origins may send."""
 NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 """FastAPI's own telemetry would report what clients send."""
@@ -130,7 +132,7 @@ def create_app(
 def create_admin(app: FastAPI, settings: Settings, tracer: Tracer = SILENT) -> FastAPI:
     """Return the application of the admin port, which shares the state of the one that serves."""
     return _create_beside(
-        app, settings, tracer, (liveness, health, monitoring, index, *ADMIN_ROUTERS), title="regard admin"
+        app, settings, tracer, (liveness, health, monitoring, *ADMIN_PORT_ROUTERS), title="regard admin"
     )
 
 
@@ -181,7 +183,7 @@ def _middleware(
         allow_origins=origins,
         allow_methods=["GET", "POST"],
         allow_headers=CORS_HEADERS,
-        expose_headers=["X-Request-Id", "Retry-After"],
+        expose_headers=["X-Request-Id", "Retry-After", JSON_LENGTH],
     )
     return [
         Middleware(RequestLog, metrics=metrics, tracer=tracer, draining=draining, manner_of=manner_of),
@@ -240,9 +242,17 @@ async def _not_routed(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 # registered for it
     detail = {404: "path: no such endpoint; see /docs", 405: "method: not served by this endpoint; see /docs"}
     headers = dict(error.headers or {})
-    if headers.get("Allow") == "GET":
-        headers["Allow"] = "GET, HEAD"
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_methods(request))
     return fault(request.scope, error.status_code, detail.get(error.status_code, "request: refused"), headers=headers)
+
+
+def _methods(request: Request) -> list[str]:
+    """Return the methods that are served at the path of a request."""
+    routes = [one for route in request.app.routes for one in getattr(route, "original_router", request.app).routes]
+    matching = (route for route in routes if route.matches(request.scope)[0] != Match.NONE)
+    found = {method for route in matching for method in getattr(route, "methods", None) or ()}
+    return sorted(found | ({"HEAD"} if "GET" in found else set()))
 
 
 HANDLERS: dict[int | type[Exception], Any] = {Refusal: _refused, HTTPException: _not_routed}

@@ -59,8 +59,8 @@ class State:
 
     @property
     def ready(self) -> bool:
-        """True if every model can run, as far as is known."""
-        return all(served.ready for served in self.models.values())
+        """True if there are models, and each can run, as far as is known."""
+        return bool(self.models) and all(served.ready for served in self.models.values())
 
     @property
     def hung(self) -> bool:

@@ -1,24 +1,26 @@
 """A request that was read, whatever its protocol: what it asks of which model, and what it is answered with."""
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.answering.modalities import Modality, modality_of
+from service.answering.modalities import Modality, PendingInput, modality_of
 from service.errors import NotFound, NotReady
 from service.explanations.answer import AttentionAnswer
 from service.explanations.query import AttentionQuery
 from service.http.answer_deadline import answer_in_time
 from service.http.exchange import Exchange
-from service.inputs.model_input import Text
+from service.inputs.model_input import Text, cost_of
+from service.repository.predictor import Predictor
 from service.repository.served_model import ServedModel
 from service.state import State
 
 S = TypeVar("S", bound=ServedModel)
 S_co = TypeVar("S_co", bound=ServedModel, covariant=True)
+R = TypeVar("R")
 T = TypeVar("T")
 
 
@@ -36,6 +38,18 @@ class Call(Generic[S_co]):
     stored_id: str | None = None
     """The id of an earlier request that is asked about again; it is not stored once more."""
 
+    async def present(self, write: Callable[..., R], *arguments: object) -> R:
+        """Return what `write` makes of arguments: an answer. It runs on a thread of its own where that takes long.
+
+        That is so of maps, and of candidates of masks.
+        """
+        served = self.served
+        masks = isinstance(served, Predictor) and served.mask is not None
+        if self.query is None and not masks:
+            return write(*arguments)
+        budget = served.attention_budget if self.query else served.prediction_budget
+        return await self.state.present(served.manifest.name, budget, write, *arguments)
+
     @property
     def modality(self) -> Modality:
         """How the inputs of the model are measured and decoded."""
@@ -50,17 +64,24 @@ class Answered(Generic[T]):
     """By which the attention of this request can be asked for later."""
     results: Sequence[tuple[T | None, AttentionAnswer | None]]
     """Of each input what is shown of its prediction, and its attention answer, as far as they were asked for."""
-    lengths: Sequence[Mapping[str, int]]
-    """Of each input the lengths of its axes: tokens or patches."""
+    inputs: Sequence[PendingInput]
+    """The inputs, with the lengths of their axes in tokens or patches."""
 
     @property
     def shown(self) -> list[T]:
         """What is shown of each input's prediction."""
         return [shown for shown, _ in self.results if shown is not None]
 
+    @property
+    def cost(self) -> int:
+        """The tokens or patches of all inputs."""
+        return sum(cost_of(one.lengths) for one in self.inputs)
+
 
 def find(state: State, name: str) -> ServedModel:
     """Return the model of a name. Raises NotFound."""
+    if not state.models:
+        raise NotFound("model: none is loaded")
     if name not in state.models:
         raise NotFound(f"model: must be one of {', '.join(state.models)}, given another")
     return state.models[name]

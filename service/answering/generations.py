@@ -29,14 +29,28 @@ from service.store.stored_request import StoredRequest
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class StreamedToken:
+    """A generated token as a stream sends it."""
+
+    index: int
+    """Its place in the target."""
+    token: int
+    text: str
+    """What it adds to the text."""
+    log: float
+    """Its log-probability."""
+    attention: object = None
+    """Its row of attention, if that was asked for."""
+    last: bool = False
+    """True if there is no room for another token."""
+
+
 class Events(Protocol[T]):
     """How a protocol writes the events of a stream."""
 
-    def token(self, index: int, token: int, text: str, log: float, attention: object, *, last: bool) -> bytes:
-        """Return the event of a token, or nothing: its place, its number, the text that it adds, its log-probability.
-
-        `attention` is its row of it, if that was asked for. `last` says that there is no room for another token.
-        """
+    def token(self, streamed: StreamedToken) -> bytes:
+        """Return the event of a token, or nothing."""
 
     def done(self, answered: Answered[T]) -> bytes:
         """Return the event, or events, after the last token."""
@@ -78,7 +92,7 @@ async def generate(
     """
     state, served, query, modality = call.state, call.served, call.query, call.modality
     served.search(options)  # refuses what cannot be searched before anything is done
-    _check_stream(call, options, required=show is None)
+    _check_stream(call, options, events if show else None)
     for given in call.inputs:
         if not isinstance(given, bytes):
             served.check_text(given)
@@ -92,7 +106,7 @@ async def generate(
         explaining.enter_context(served.attention_budget.permit(maps, options.priority))
         generating.enter_context(served.prediction_budget.permit(tokens, options.priority))
         explaining.enter_context(permit_decoding(pending, options))
-        if options.stream and events and show:
+        if options.stream and events and show:  # as was checked
             (prompt,) = prompts
             item = await _decode(state, served, prompt, query)  # a refusal of it still has a status of its own
             explaining.enter_context(served.used())
@@ -106,13 +120,13 @@ async def generate(
         generating.close()
         answer_id = await keep(call, _stored(served, prompts, [target for *_, target in results]))
         shown = [(sequence, answer) for sequence, answer, _ in results]
-        return await respond(Answered(answer_id, shown, [one.lengths for one in pending]))
+        return await respond(Answered(answer_id, shown, pending))
 
 
-def _check_stream(call: Call[Generator], options: GenerateOptions, *, required: bool) -> None:
-    """Raise Unacceptable for a stream of what cannot be streamed; `required` means attention alone."""
-    if options.stream and required:
-        raise Unacceptable("stream: is for generate; attention is answered whole")
+def _check_stream(call: Call[Generator], options: GenerateOptions, events: Events[T] | None) -> None:
+    """Raise Unacceptable for a stream of what cannot be streamed, or is not by this endpoint (without `events`)."""
+    if options.stream and events is None:
+        raise Unacceptable("stream: is for generate; this is answered whole")
     if options.stream and len(call.inputs) > 1:
         raise Unacceptable(f"stream: takes one input, given {len(call.inputs)}")
     if call.query and call.query.streams_steps and not options.stream:
@@ -214,7 +228,7 @@ class _Generation(Generic[T]):
         attention = await _explain(served, prompt, self.item, hypothesis.tokens, query)
         shown = self.show(hypothesis)
         answer_id = await keep(call, _stored(served, [prompt], [hypothesis.tokens]))
-        answered = Answered(answer_id, [(shown, attention)], [prompt.pending.lengths])
+        answered = Answered(answer_id, [(shown, attention)], [prompt.pending])
         budget = served.attention_budget if query else served.prediction_budget
         send(await state.present(served.manifest.name, budget, self.events.done, answered))
 
@@ -235,7 +249,7 @@ class _Generation(Generic[T]):
                 if query and query.streams_steps:
                     attention = await explain_step(served, self.item, hypothesis.tokens, query, options.priority)
                 last = len(hypothesis.tokens) == self.prompt.most
-                if one := self.events.token(index, token, text, hypothesis.logs[-1], attention, last=last):
+                if one := self.events.token(StreamedToken(index, token, text, hypothesis.logs[-1], attention, last)):
                     send(one)
             return await task
         finally:

@@ -79,7 +79,7 @@ async def predict(
         results = await together(answer(one, count, other) for one, count in zip(pending, targets, strict=False))
         stored = StoredRequest(served.manifest.name, served.manifest.version, tuple(call.inputs), truncate)
         answer_id = await keep(call, stored)
-        return await respond(Answered(answer_id, results, [one.lengths for one in pending]))
+        return await respond(Answered(answer_id, results, pending))
 
 
 def _shown(query: AttentionQuery | None, lengths: list[Mapping[str, int]], count: int) -> list[Mapping[str, int]]:

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.answering.call import Answered, Call
+from service.answering.generations import StreamedToken
 from service.api import responses
 from service.api.request_parsing import MEDIA_TYPES, ParsedRequest, negotiate, read_images, read_texts
 from service.errors import Unacceptable
@@ -73,17 +74,14 @@ class Answer:
     async def __call__(self, answered: Answered[dict[str, object]]) -> Response:
         """Return the answer. Raises what drawing a picture does."""
         call, query = self.call, self.call.query
-        model, budget, present = call.served.manifest.name, call.served.attention_budget, call.state.present
-        if query is None:
-            return responses.respond(document(call.served, answered))
-        if query.form == "json":
-            return await present(model, budget, lambda: responses.respond(document(call.served, answered)))
+        if query is None or query.form == "json":
+            return await call.present(lambda: responses.respond(document(call.served, answered)))
         answers = [attention for _, attention in answered.results if attention]
         if query.form == "npz":
             frame = responses.answer(answered.id, call.served, [])
-            return Response(await present(model, budget, npz, frame, answers), media_type=MEDIA_TYPES["npz"])
+            return Response(await call.present(npz, frame, answers), media_type=MEDIA_TYPES["npz"])
         async with call.modality.upright(call.state, call.inputs[0], self.options) as pixels:
-            picture = await present(model, budget, answers[0].png, pixels, call.state.settings.max_image_pixels)
+            picture = await call.present(answers[0].png, pixels, call.state.settings.max_image_pixels)
         return Response(picture, media_type=MEDIA_TYPES["png"])
 
 
@@ -93,10 +91,10 @@ class NativeEvents:
 
     served: ServedModel
 
-    def token(self, index: int, token: int, text: str, log: float, attention: object, *, last: bool) -> bytes:
+    def token(self, streamed: StreamedToken) -> bytes:
         """Return the event of a token."""
-        body: dict[str, object] = {"index": index, "token": token, "text": text}
-        return event("token", body | {"attention": attention} if attention else body)
+        body: dict[str, object] = {"index": streamed.index, "token": streamed.token, "text": streamed.text}
+        return event("token", body | {"attention": streamed.attention} if streamed.attention else body)
 
     def done(self, answered: Answered[dict[str, object]]) -> bytes:
         """Return the last event, with the whole answer."""

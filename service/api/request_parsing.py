@@ -120,6 +120,12 @@ def _text(given: object) -> Text:
     raise Unacceptable('inputs: must be a string or a list of strings, or of pairs {"text": ..., "text_pair": ...}')
 
 
+def check_encoding(request: Request) -> None:
+    """Raise Unsupported for a compressed body."""
+    if request.headers.get("content-encoding", "identity") != "identity":
+        raise Unsupported("Content-Encoding: must be identity, compressed bodies are not read")
+
+
 async def read_document(request: Request, limit: int, settings: Settings) -> dict[str, object]:
     """Return the JSON document of a body of at most `limit` bytes. Raises Unsupported for a body of another type."""
     kind, parameters = content_type(request)
@@ -130,8 +136,7 @@ async def read_document(request: Request, limit: int, settings: Settings) -> dic
 
 def content_type(request: Request) -> tuple[str, str]:
     """Return the media type of the body, and its parameters as they were sent. No image has parameters that matter."""
-    if request.headers.get("content-encoding", "identity") != "identity":
-        raise Unsupported("Content-Encoding: must be identity, compressed bodies are not read")
+    check_encoding(request)
     return split_value(request.headers.get("content-type", RAW_TEXT))
 
 

@@ -76,6 +76,10 @@ class TextTokenizer:
         """Return whether there is a token of this index."""
         return index >= 0 and self._tokenizer.id_to_token(index) is not None
 
+    def is_special(self, index: int) -> bool:
+        """Return whether a token is special, such as a mask or the end of a text."""
+        return index in self._special
+
     def single(self, text: str) -> int | None:
         """Return the token that a text is, or the entry of the vocabulary of that name; None if there is none."""
         if len(text) > MAX_CHARACTERS_PER_TOKEN:
@@ -115,7 +119,7 @@ class TextTokenizer:
         text_stream, start = TextStream(self._tokenizer), behind
         tokens: list[Token] = []
         for index in indices:
-            if index == end or index in self._special:
+            if index == end or self.is_special(index):
                 tokens.append(Token(index, self.piece(index), None))
                 continue
             text = text_stream.add(index)

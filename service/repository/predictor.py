@@ -43,6 +43,11 @@ class Predictor(ServedModel):
         super().__init__(artifact, device, settings)
         self.endpoints = (self.own_endpoint[self.manifest.task], "attention")
 
+    @property
+    def output_size(self) -> int:
+        """Numbers of a prediction's last axis: classes, tokens, or the dimensions of an embedding."""
+        return int(self.manifest.graphs["predict"].outputs[0].axes[-1])
+
     def start(self, device: Device, backlog: Backlog, metrics: Metrics, tracer: Tracer) -> None:
         """Make the lanes of predictions, attention and gradient methods."""
         super().start(device, backlog, metrics, tracer)

@@ -102,7 +102,7 @@ class Registry(Mapping[str, ServedModel]):
         self._served: dict[str, ServedModel] = {}
         self._loops: dict[ServedModel, list[asyncio.Task[None]]] = {}
         self._retiring: set[asyncio.Task[None]] = set()
-        self._reloading = asyncio.Lock()
+        self._loading_alone = asyncio.Lock()
         self._loading: Path | None = None
         self._refused: dict[Path, str] = {}
         """Why versions that are in the folder of artifacts are not served."""
@@ -121,10 +121,11 @@ class Registry(Mapping[str, ServedModel]):
         return len(self._served)
 
     async def warm_up(self) -> None:
-        """Warm up every model, so that it is ready. Raises SessionError if one cannot run."""
-        for served in list(self.values()):
-            await served.warm_up(self._device)
-            _log_ready(served)
+        """Warm up every model, so that it is ready; nothing is loaded or unloaded meanwhile. Raises SessionError."""
+        async with self._loading_alone:
+            for served in self.values():
+                await served.warm_up(self._device)
+                _log_ready(served)
 
     async def check(self) -> None:
         """Warm up again every model that failed several times in a row. If it cannot run, it is not ready any more."""
@@ -196,20 +197,28 @@ class Registry(Mapping[str, ServedModel]):
         """Stop serving a model; it answers its last requests. Raises Conflict as `load` does, and Unacceptable."""
         async with self._alone():
             if name not in self._served:
-                raise Unacceptable(f"model: must be one of {', '.join(self._served)}, given another")
+                raise Unacceptable(f"model: must be one of {', '.join(self._served) or 'none'}, given another")
             served = self._remove(name)
             self._retire(served)
             log.info("unload", model=name, version=served.manifest.version)
 
     async def index(self) -> list[dict[str, str]]:
-        """Return every version of every model, with its `state` and, unless it is READY, the `reason`."""
-        return [self._state(folder) for versions in await self._versions() for folder in versions]
+        """Return every version of every model, with its `state` and, unless it is READY, the `reason`.
+
+        A version that is served and gone from the folder of artifacts is listed too.
+        """
+        found: list[list[Path]] = []
+        with contextlib.suppress(ArtifactError):
+            found = await asyncio.to_thread(find_versions, self._settings.artifacts)
+        folders = {folder for versions in found for folder in versions}
+        folders |= {served.artifact.folder for served in self.values()}
+        return [self._state(folder) for folder in sorted(folders, key=lambda folder: (folder.parent.name, folder.name))]
 
     def _state(self, folder: Path) -> dict[str, str]:
         name, version = folder.parent.name, folder.name
         served, state, reason = self.get(name), "UNAVAILABLE", self._refused.get(folder, "not loaded")
         if served and served.manifest.version == version:
-            state, reason = ("READY", "") if served.ready else ("LOADING", "is warming up")
+            state, reason = ("READY", "") if served.ready else ("LOADING", "is not ready")
         elif folder == self._loading:
             state, reason = "LOADING", "is being loaded"
         return {"name": name, "version": version, "state": state, "reason": reason}
@@ -217,9 +226,9 @@ class Registry(Mapping[str, ServedModel]):
     @contextlib.asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
         """Hold the right to load models. Raises Conflict while somebody else has it."""
-        if self._reloading.locked():
-            raise Conflict("reload: one at a time, another is running")
-        async with self._reloading:
+        if self._loading_alone.locked():
+            raise Conflict("reload: one at a time, another is running or the service is warming up")
+        async with self._loading_alone:
             yield
             drop_shared_copies(served.manifest for served in self.values())
 

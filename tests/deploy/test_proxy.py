@@ -144,6 +144,8 @@ def test_a_replica_that_is_stopped_loses_no_request(digits):
         with httpx.Client(base_url=f"http://{proxy}") as client:
             assert classify(client).json()["results"][0]["labels"][0]["label"] == "7"
             assert client.get("/metrics").status_code == client.get("/%61dmin/reload").status_code == 404
+            for path in ("/v2/repository/models/digits/unload", "/v2//repository/%6dodels/digits/load"):
+                assert client.post(path).status_code == 404
             head = client.get("/v1/models", headers={"X-Request-Id": "mine"})
             assert (head.status_code, head.headers["X-Request-Id"]) == (200, "mine")
 

@@ -9,7 +9,12 @@ import struct
 import httpx
 import numpy as np
 import pytest
+from fastapi.testclient import TestClient
 
+from service.app import create_admin, create_app
+from service.repository.registry import load
+from service.settings import Settings
+from service.store import open_store
 from tests.conftest import export, once, served
 from tests.samples.api_keys import EVERY_SCOPE, bearer, line
 from tests.samples.changed_artifacts import newer
@@ -305,8 +310,15 @@ def test_the_server_says_what_it_is(client):
             "dates",
             {"inputs": [tensor("a")], "outputs": [{"name": "attention.cross"}], "parameters": {"dtype": "uint8"}},
             400,
-            "dtype",
+            "dtype: has no effect on tensors",
         ),
+        (
+            "dates",
+            {"inputs": [tensor("a")], "outputs": [{"name": "attention.cross"}], "parameters": {"evaluate": "deletion"}},
+            400,
+            "evaluate: has no effect on tensors",
+        ),
+        ("dates", {"inputs": [tensor("a")], "parameters": {"priority": -1}}, 400, "priority: must be 0 to 4294967295"),
         (
             "dates",
             {"inputs": [tensor("a")], "outputs": [{"name": "text", "parameters": {"classification": 1}}]},
@@ -322,7 +334,10 @@ def test_refusals_are_in_the_manner_of_the_protocol(client, path, body, status, 
 
 def test_what_is_refused_before_a_route_is_found_is_in_its_manner_too(client):
     assert refused(client.get("/v2/nothing"), 404) == "path: no such endpoint; see /docs"
-    assert refused(client.post("/v2/models/digits"), 405)
+    answer = client.post("/v2/models/digits")
+    assert refused(answer, 405)
+    assert answer.headers["Allow"] == "GET, HEAD"
+    assert client.put("/v1/models/digits").headers["Allow"] == "GET, HEAD, POST"
     assert refused(client.get("/v2/models/a%20b"), 404)
     large = bytes(17 << 20)
     assert refused(client.post("/v2/models/digits/infer", content=large), 413).startswith("body: at most")
@@ -340,6 +355,17 @@ def test_tensors_have_a_bound_though_they_are_padded(artifacts):
         )
         body = {"inputs": [tensor(*texts[1:])], "parameters": options, "outputs": outputs}
         assert client.post(path, json=body).status_code == 200
+
+
+def test_a_document_and_its_tensors_share_the_bound(artifacts):
+    with served(artifacts, max_answer_bytes=16_000) as client:
+        path = "/v2/models/dates/infer"
+        tensors = [{"name": f"attention.{kind}"} for kind in ("encoder", "decoder", "cross")]
+        body = {"inputs": [tensor("3/4/21")], "parameters": {"layers": "all", "heads": "mean", "queries": "all"}}
+        for outputs in ([{"name": "attention"}], tensors):
+            assert client.post(path, json=body | {"outputs": outputs}).status_code == 200
+        both = body | {"outputs": [{"name": "attention"}, *tensors]}
+        assert "outputs: at most 16000 bytes of attention" in refused(client.post(path, json=both), 413)
 
 
 def test_a_timeout_of_the_client_is_a_deadline(client):
@@ -406,7 +432,27 @@ def test_the_repository_loads_and_unloads_by_the_admin_port(copied):
             assert refused(repository.post("/models/digits/load", content=large), 413).startswith("body: at most 65536")
             assert repository.post("/models/digits/load", content=b"", headers=JSON).status_code == 200
             assert client.post(CLASSIFY, content=SEVEN, headers=PNG).status_code == 200
+            for file in copied.iterdir():
+                shutil.rmtree(file)
+            assert index() == [("dates", "1", "READY"), ("digits", "2", "READY")]
+            for model in ("dates", "digits"):
+                assert repository.post(f"/models/{model}/unload").status_code == 200
+            assert index() == []
+            assert refused(client.get("/v2/models/dates"), 404) == "model: none is loaded"
+            assert client.get("/v2/health/ready").status_code == 503
         assert client.post("/v2/repository/models/digits/unload").status_code == 404, "is on the admin port"
+
+
+def test_of_several_workers_none_loads_one_model_alone(artifacts):
+    settings = Settings(artifacts=artifacts, admin_port=0)
+    told = []
+    app = create_app(settings, load(settings), open_store(settings), tell_reload=lambda: told.append(True))
+    with TestClient(app), TestClient(create_admin(app, settings)) as admin:
+        for action in ("load", "unload"):
+            said = refused(admin.post(f"/v2/repository/models/digits/{action}"), 400)
+            assert said.startswith("REGARD_WORKERS: must be 1 to load or unload one model")
+        assert admin.post("/admin/reload").status_code == 200
+        assert told == [True]
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,8 @@ import struct
 import numpy as np
 import pytest
 
-from service.api.protocols import ROUTERS
+from service.api.protocols import ROUTERS, manner_of
+from service.http.api_keys import OPEN_PATHS
 from tests.conftest import export, once, served
 from tests.samples.api_keys import bearer, line
 from tests.samples.http_requests import DIGIT_FILES, PNG
@@ -132,25 +133,36 @@ def test_attention_is_the_same_document(everything):
 
 
 def test_every_request_is_counted_under_its_route_and_can_be_asked_about_again(everything):
-    answer = asked(everything, "/v2/models/digits/infer", DIGIT_FILES[0].read_bytes(), **{LENGTH: "0"})
-    assert everything.get(f"/v1/attention/{answer.headers['X-Request-Id']}").status_code == 200
+    image = DIGIT_FILES[0].read_bytes()
+    requests = {
+        "/v2/models/{model}/infer": asked(everything, "/v2/models/digits/infer", image, **{LENGTH: "0"}),
+        "/v1/embeddings": asked(everything, "/v1/embeddings", {"model": "minilm", "input": TEXTS[0]}),
+        "/v1/completions": asked(everything, "/v1/completions", {"model": "dates", "prompt": TEXTS[0]}),
+        "/v1/models/{model}": asked(everything, "/v1/models/digits", image, **PNG),
+        "/v1/models/{model}/tei/embed": asked(everything, "/v1/models/minilm/tei/embed", {"inputs": TEXTS[0]}),
+    }
     counted = everything.get("/metrics").text
-    for route in ("/v2/models/{model}/infer", "/v1/embeddings", "/v1/completions", "/v1/models/{model}"):
+    for route, answer in requests.items():
         assert f'route="{route}"' in counted
+        assert everything.get(f"/v1/attention/{answer.headers['X-Request-Id']}?method=raw").status_code == 200, route
 
 
 def test_every_protocol_needs_a_key_and_says_so_in_its_manner(artifacts, tmp_path):
     keys = tmp_path / "keys"
     keys.write_text(line("m", "metrics") + "\n")
-    members = {"/v2/": "error", "/v1/embeddings": "error", "/v1/completions": "error", "/tei/": "error_type"}
+    shapes = set()
     with served(artifacts, api_keys=keys) as client:
-        for route in (route for router in ROUTERS for route in router.routes):
-            for method in route.methods - {"HEAD"}:
+        for router in ROUTERS:
+            for route in router.routes:
                 path = route.path.replace("{model}", "digits").replace("{version}", "1").replace("{id}", "x")
-                if path in ("/v2/health/live", "/v2/health/ready"):
-                    continue
-                for headers, status in (({}, 401), (bearer("m"), 403)):
-                    answer = client.request(method, path, headers=headers)
-                    assert answer.status_code == status, path
-                    member = next((value for start, value in members.items() if start in path), None)
-                    assert member is None or member in answer.json(), path
+                for method in route.methods if path not in OPEN_PATHS else ():
+                    for headers, status in (({}, 401), (bearer("m"), 403)):
+                        answer = client.request(method, path, headers=headers)
+                        wanted = json.loads(manner_of(method, path)(status, "").body)
+                        assert (answer.status_code, answer.json().keys()) == (status, wanted.keys()), path
+                        shapes.add((answer.headers["content-type"], *answer.json()))
+    assert shapes == {
+        ("application/problem+json", "type", "title", "status", "detail"),
+        ("application/json", "error"),  # of the Open Inference Protocol, and of OpenAI's
+        ("application/json", "error", "error_type"),
+    }

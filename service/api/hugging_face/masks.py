@@ -6,12 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from starlette.responses import Response
 
-from service.answering.call import Call
+from service.answering.call import Answered
 from service.api import responses
 from service.arrays import softmax
 from service.generation.token_selection import likeliest
-from service.inputs.model_input import ModelInput, Text
-from service.inputs.text_inputs import TextInputs
 from service.repository.predictor import MaskFiller
 from service.repository.served_model import Prediction
 
@@ -66,15 +64,9 @@ class Filling:
         ]
 
 
-async def mask_spans(call: Call[MaskFiller], *, truncate: bool) -> list[Spans]:
+async def mask_spans(served: MaskFiller, answered: Answered[list[Candidates]]) -> list[Spans]:
     """Return where the masks of each input are."""
-    inputs = call.served.inputs
-    if not isinstance(inputs, TextInputs):
-        raise TypeError("inputs: must be texts")
-    mask = inputs.rule.mask
-
-    def read(text: bytes | Text) -> ModelInput:
-        return inputs.text_input(str(text), truncate=truncate)
-
-    read_again = await call.state.decode_texts(call.served.manifest.name, read, call.inputs)
-    return [[token.span for token in one.tokens if token.index == mask and token.span] for one in read_again]
+    rule = served.manifest.text
+    mask = rule.mask if rule else None
+    items = [await one.decode() for one in answered.inputs]
+    return [[token.span for token in item.tokens if token.index == mask and token.span] for item in items]

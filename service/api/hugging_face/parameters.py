@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeVar
 
+import orjson
 from pydantic import Field
 
 from contract.manifest import Manifest
@@ -83,28 +84,27 @@ class FunctionToApply(Options):
         return manifest.model_copy(update={"scores": scores})
 
 
-class ImageLabels(ClassifyOptions, FunctionToApply):
+class ImageClassificationParameters(ClassifyOptions, FunctionToApply):
     """Parameters of image-classification."""
 
 
-class TextLabels(ClassifyTextOptions, FunctionToApply):
+class TextClassificationParameters(ClassifyTextOptions, FunctionToApply):
     """Parameters of text-classification."""
 
 
-class Vector(RequestOptions):
+class EmbeddingParameters(RequestOptions):
     """Parameters of feature-extraction."""
 
     normalize: bool = Field(False, description="divide each vector by its length")
     dimensions: int | None = Field(None, description="of a vector; must be the model's")
 
-    def check_dimensions(self, manifest: Manifest) -> None:
+    def check_dimensions(self, size: int) -> None:
         """Raise Unacceptable for a number of dimensions that the model's vectors do not have."""
-        width = manifest.graphs["predict"].outputs[0].axes[-1]
-        if self.dimensions not in (None, width):
-            raise Unacceptable(f"dimensions: must be {width}, the model's, given {self.dimensions}")
+        if self.dimensions not in (None, size):
+            raise Unacceptable(f"dimensions: must be {size}, the model's, given {self.dimensions}")
 
 
-class TextVector(TextOptions, Vector):
+class TextEmbeddingParameters(TextOptions, EmbeddingParameters):
     """Parameters of feature-extraction for a text."""
 
 
@@ -112,7 +112,7 @@ class FilledTexts(FillMaskOptions):
     """Options of fill-mask where each candidate is answered with its whole text."""
 
     text_bytes: int = 0
-    """Of the longest text."""
+    """Of the longest text, in JSON."""
 
     def check_size(self, masks: int, limit: int) -> None:
         """Raise TooLarge if the answer for this number of masks would exceed a limit in bytes."""
@@ -121,7 +121,7 @@ class FilledTexts(FillMaskOptions):
             raise TooLarge(f"candidates: at most {limit} bytes an answer, this one would have {size}; lower top_k")
 
 
-class Masks(FillMaskOptions):
+class FillMaskParameters(FillMaskOptions):
     """Parameters of fill-mask."""
 
     targets: list[str] | None = Field(
@@ -132,21 +132,20 @@ class Masks(FillMaskOptions):
         """Return the targets' tokens, each once; None for all. Raises Unacceptable for a target that is no token."""
         if self.targets is None:
             return None
-        vocabulary = int(served.manifest.graphs["predict"].outputs[0].axes[-1])
         found = [served.token_of(target) for target in self.targets]
-        tokens = [token for token in found if token is not None and token < vocabulary]
+        tokens = [token for token in found if token is not None and token < served.output_size]
         if len(tokens) < len(found):
             raise Unacceptable(f"targets: each must be one token, given {len(found) - len(tokens)} that are not")
         return list(dict.fromkeys(tokens))
 
     def filled(self, texts: Sequence[object]) -> FilledTexts:
         """Return the options of a prediction for these texts."""
-        longest = max((len(text.encode()) for text in texts if isinstance(text, str)), default=0)
+        longest = max((len(orjson.dumps(text)) for text in texts if isinstance(text, str)), default=0)
         top_k = self.top_k if self.targets is None else min(self.top_k, len(self.targets))
         return FilledTexts(top_k=top_k, truncate=self.truncate, priority=self.priority, text_bytes=longest)
 
 
-class Texts(GenerateOptions):
+class GenerationParameters(GenerateOptions):
     """Parameters of text-generation and of what else generates texts."""
 
     do_sample: bool | None = Field(None, description="draw tokens (true), or take the likeliest (false)")

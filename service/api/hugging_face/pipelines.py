@@ -20,21 +20,21 @@ from service.answering.generations import generate
 from service.answering.predictions import predict
 from service.api import responses
 from service.api.hugging_face.masks import Candidates, Filling, mask_spans
+from service.api.hugging_face.openapi_schema import PIPELINE
 from service.api.hugging_face.parameters import (
     GENERATION,
     TEXTS,
     VECTORS,
-    ImageLabels,
-    Masks,
-    TextLabels,
-    Texts,
-    TextVector,
-    Vector,
+    EmbeddingParameters,
+    FillMaskParameters,
+    GenerationParameters,
+    ImageClassificationParameters,
+    TextClassificationParameters,
+    TextEmbeddingParameters,
     check_client_options,
     merged,
     parse_parameters,
 )
-from service.api.hugging_face.schema import PIPELINE
 from service.api.hugging_face.texts import WrittenText, error_type
 from service.api.request_parsing import JSON, RAW, check_count, content_type, parse_texts, read_document, read_image
 from service.errors import Unacceptable, Unsupported
@@ -152,10 +152,11 @@ def _is_comparison(inputs: object) -> TypeGuard[dict[str, Any]]:
 async def _classify(asked: Asked, served: Predictor) -> Response:
     """Return the labels of an image, or of every text: a client takes the first list of a text's."""
     of_images = isinstance(served.inputs, ImageInputs)
+    options: ImageClassificationParameters | TextClassificationParameters
     if of_images:
-        options: ImageLabels | TextLabels = parse_parameters(ImageLabels, asked.given, {}, served.manifest)
+        options = parse_parameters(ImageClassificationParameters, asked.given, {}, served.manifest)
     else:
-        options = parse_parameters(TextLabels, asked.given, TEXTS, served.manifest)
+        options = parse_parameters(TextClassificationParameters, asked.given, TEXTS, served.manifest)
     show = labels(options.applied(served.manifest), options.top_k)
 
     async def respond(answered: Answered[list[dict[str, object]]]) -> Response:
@@ -173,14 +174,14 @@ def labels(manifest: Manifest, top_k: int | None = None) -> Show[list[dict[str, 
 
 async def _embed(asked: Asked, served: Predictor) -> Response:
     """Return a vector for each input, or of the first text the cosines with the others."""
-    kind = Vector if isinstance(served.inputs, ImageInputs) else TextVector
-    options = parse_parameters(kind, asked.given, VECTORS if kind is TextVector else {}, served.manifest)
+    kind = EmbeddingParameters if isinstance(served.inputs, ImageInputs) else TextEmbeddingParameters
+    options = parse_parameters(kind, asked.given, VECTORS if kind is TextEmbeddingParameters else {}, served.manifest)
     return await vectors(asked.call(served), options, compared=asked.compared)
 
 
-async def vectors(call: Call[Predictor], options: Vector, *, compared: bool = False) -> Response:
+async def vectors(call: Call[Predictor], options: EmbeddingParameters, *, compared: bool = False) -> Response:
     """Return the vectors of a call's inputs, or the cosines of the first with the others. Raises Unacceptable."""
-    options.check_dimensions(call.served.manifest)
+    options.check_dimensions(call.served.output_size)
 
     async def respond(answered: Answered[Prediction]) -> Response:
         if compared:
@@ -203,21 +204,21 @@ def _itself(shown: T) -> T:
 
 async def _fill_masks(asked: Asked, served: MaskFiller) -> Response:
     """Return what every mask may stand for: of a text with one mask a list, of one with several a list for each."""
-    masks = parse_parameters(Masks, asked.given, TEXTS, served.manifest)
+    masks = parse_parameters(FillMaskParameters, asked.given, TEXTS, served.manifest)
     filling, call = Filling(served, masks.top_k, masks.tokens(served)), asked.call(served)
 
     async def respond(answered: Answered[list[Candidates]]) -> Response:
-        spans = await mask_spans(call, truncate=masks.truncate)
+        spans = await mask_spans(served, answered)
         texts = [str(text) for text in asked.inputs]
         write = functools.partial(filling.write, texts, spans, answered.shown, several=asked.several)
-        return await asked.state.present(served.manifest.name, served.prediction_budget, write)
+        return await call.present(write)
 
     return await predict(call, masks.filled(asked.inputs), filling, respond)
 
 
 async def _generate(asked: Asked, served: Generator) -> Response:
     """Return the text that is generated from each input, or its tokens as events."""
-    parameters = parse_parameters(Texts, asked.given, GENERATION, served.manifest)
+    parameters = parse_parameters(GenerationParameters, asked.given, GENERATION, served.manifest)
     prompts = [one if isinstance(one, str) else "" for one in asked.inputs]
     written = WrittenText(served, parameters, prompts[0])
 

@@ -16,17 +16,17 @@ from service import VERSION
 from service.answering.call import Answered, Call, answer, check_ready, find, narrowed
 from service.answering.predictions import predict
 from service.api import responses
+from service.api.hugging_face.openapi_schema import TEXT, TEXT_OR_TEXTS, answered, document, refusals
 from service.api.hugging_face.parameters import (
     TEXTS,
     VECTORS,
     Refused,
-    TextVector,
+    TextEmbeddingParameters,
     check_client_options,
     merged,
     parse_parameters,
 )
 from service.api.hugging_face.pipelines import labels, vectors
-from service.api.hugging_face.schema import TEXT, TEXT_OR_TEXTS, answered, document, refusals
 from service.api.hugging_face.texts import error_type
 from service.api.request_parsing import check_count, parse_texts, read_document
 from service.errors import NotFound, Unacceptable
@@ -59,7 +59,7 @@ def error(
     return Response(orjson.dumps(body), int(status), dict(headers or {}), "application/json")
 
 
-class EmbedParameters(TextVector):
+class EmbedParameters(TextEmbeddingParameters):
     """Parameters of embed."""
 
     normalize: bool = Field(True, description="divide each vector by its length")
@@ -136,6 +136,9 @@ async def embed_or_predict(model: str, request: Request, state: StateDep) -> Res
     return await (predict_labels if classifies else embed)(model=model, request=request, state=state)
 
 
+router.add_api_route(f"{BASE}/", embed_or_predict, methods=["POST"], include_in_schema=False)
+
+
 @router.post(f"{BASE}/tokenize", **described(TEXT_OR_TEXTS, TokenizeParameters, "the tokens of each text"))
 async def tokenize(model: str, request: Request, state: StateDep) -> Response:
     """Return the tokens of each text as the model reads them, with their spans in characters."""
@@ -190,12 +193,16 @@ async def _tokenize(request: Request, state: State, served: ServedModel) -> Resp
     likely = sum(map(reader.tokenizer.estimated_tokens, texts))
     with served.prediction_budget.permit(likely, "interactive"):
         read = await state.decode_texts(served.manifest.name, reader.text_input, texts)
-    return responses.respond(
-        [
-            [_shown(token, str(text)) for token in one.tokens if token.span or options.add_special_tokens]
-            for text, one in zip(texts, read, strict=True)
-        ]
-    )
+
+        def write() -> Response:
+            return responses.respond(
+                [
+                    [_shown(token, str(text)) for token in one.tokens if token.span or options.add_special_tokens]
+                    for text, one in zip(texts, read, strict=True)
+                ]
+            )
+
+        return await state.present(served.manifest.name, served.prediction_budget, write)
 
 
 async def _decode(request: Request, state: State, served: ServedModel) -> Response:
@@ -205,14 +212,19 @@ async def _decode(request: Request, state: State, served: ServedModel) -> Respon
     rows = ids if isinstance(ids, list) and ids and isinstance(ids[0], list) else [ids]
     check_count("ids", len(rows), state.settings)
     tokenizer = _text_inputs(served).tokenizer
-    texts = []
+    tokens: list[list[int]] = []
     for row in rows:
         if not isinstance(row, list) or not all(type(one) is int and 0 <= one < 1 << 31 for one in row):
             raise Unacceptable("ids: must be a list of tokens, or a list of such lists")
-        if not all(map(tokenizer.holds, row)):
+        tokens.append(row)
+
+    def write() -> Response:
+        if not all(tokenizer.holds(one) for row in tokens for one in row):
             raise Unacceptable("ids: each must be a token of the model's vocabulary, given another")
-        texts.append(tokenizer.decode(row))
-    return responses.respond(texts)
+        return responses.respond([tokenizer.decode(row) for row in tokens])
+
+    with served.prediction_budget.permit(sum(map(len, tokens)), "interactive"):
+        return await state.present(served.manifest.name, served.prediction_budget, write)
 
 
 async def _read(request: Request, state: State) -> tuple[object, dict[str, object]]:
@@ -295,11 +307,10 @@ def describe(served: ServedModel) -> dict[str, object]:
     if isinstance(served.inputs, TextInputs):
         described["max_input_length"] = served.inputs.rule.max_tokens
     if manifest.task == "feature-extraction":
-        first = all(kind.pooled == "first" for kind in manifest.attention)
+        first = {kind.pooled for kind in manifest.attention} == {"first"}
         described["model_type"] = {"embedding": {"pooling": "cls" if first else "mean"}}
     if manifest.task == "text-classification":
-        classes = int(manifest.graphs["predict"].outputs[0].axes[-1])
-        names = manifest.labels or tuple(map(str, range(classes)))
+        names = manifest.labels or tuple(map(str, range(narrowed(served, Predictor).output_size)))
         by_index = {str(index): name for index, name in enumerate(names)}
         described["model_type"] = {
             "classifier": {"id2label": by_index, "label2id": {name: index for index, name in enumerate(names)}}

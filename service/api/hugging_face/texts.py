@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import orjson
 
 from service.answering.call import Answered
-from service.api.hugging_face.parameters import Texts
+from service.answering.generations import StreamedToken
+from service.api.hugging_face.parameters import GenerationParameters
 from service.generation.token_selection import Hypothesis
-from service.inputs.model_input import cost_of
 from service.repository.generator import Generator
 
 Json = dict[str, object]
@@ -17,7 +17,7 @@ UNFINISHED: Json = {"generated_text": None, "details": None}
 
 
 def error_type(status: int, failed: str) -> str:
-    """Return what kind of error a status is, by the names that clients know; `failed` is that of a failed model."""
+    """Return the kind of error of a status, by the names that clients know; `failed` names that of a status 500."""
     if status in (429, 503):
         return "overloaded" if status == 429 else "unhealthy"
     return "validation" if status < 500 else failed
@@ -28,7 +28,7 @@ class WrittenText:
     """How the texts of a model are written, whole and as events."""
 
     served: Generator
-    parameters: Texts
+    parameters: GenerationParameters
     prompt: str = ""
     """The input, if it is a text that is streamed."""
 
@@ -45,20 +45,23 @@ class WrittenText:
             shown["details"] = {**self._details(hypothesis), "prefill": [], "tokens": listed}
         return shown
 
-    def token(self, index: int, token: int, text: str, log: float, attention: object, *, last: bool) -> bytes:
+    def token(self, streamed: StreamedToken) -> bytes:
         """Return the event of a token; nothing for the last one, which `done` writes with the whole text."""
-        return b"" if last else _event({"index": index + 1, "token": self._token(token, text, log), **UNFINISHED})
+        if streamed.last:
+            return b""
+        token = self._token(streamed.token, streamed.text, streamed.log)
+        return _event({"index": streamed.index + 1, "token": token, **UNFINISHED})
 
     def done(self, answered: Answered[Hypothesis]) -> bytes:
         """Return the event of the last token, with the whole text."""
-        (hypothesis,), (lengths,) = answered.shown, answered.lengths
+        (hypothesis,) = answered.shown
         token = self._token(hypothesis.tokens[-1], self._texts(hypothesis)[-1], hypothesis.logs[-1])
         return _event(
             {
                 "index": len(hypothesis.tokens),
                 "token": token,
                 "generated_text": self._text(hypothesis, self.prompt),
-                "details": {**self._details(hypothesis), "input_length": cost_of(lengths)},
+                "details": {**self._details(hypothesis), "input_length": answered.cost},
             }
         )
 
@@ -86,8 +89,8 @@ class WrittenText:
 
     def _token(self, token: int, text: str, log: float) -> Json:
         """Return a token as clients know it. Texts of special tokens are empty, so that all of them make the whole."""
-        (one,) = self.served.target_tokenizer.generated([token], self.served.generation.end)
-        return {"id": token, "text": text, "logprob": log, "special": one.span is None}
+        special = token == self.served.generation.end or self.served.target_tokenizer.is_special(token)
+        return {"id": token, "text": text, "logprob": log, "special": special}
 
 
 def _event(body: Mapping[str, object]) -> bytes:

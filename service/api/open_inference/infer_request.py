@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 
 from starlette.requests import Request
 
 from service.api.json_body import JsonBody
 from service.api.open_inference.tensors import elements_of_shape, split_binary, strings_of
-from service.api.request_parsing import ParsedRequest, check_count, content_type, read_body
+from service.api.request_parsing import ParsedRequest, check_count, check_encoding, read_body
+from service.batching.admission import Priority
 from service.errors import Malformed, TooLarge, Unacceptable
 from service.inputs.encoded_images import check_image, decode_images
 from service.inputs.image_inputs import ImageInputs
@@ -52,13 +53,17 @@ class InferRequest:
     seconds: float | None = None
     """A deadline of the client's own."""
 
+    def with_option(self, name: str, value: str) -> "InferRequest":
+        """Return the request with an option that it may have given."""
+        return replace(self, parsed=replace(self.parsed, given={name: value, **self.parsed.given}))
+
 
 async def read_infer_request(request: Request, served: ServedModel, settings: Settings) -> InferRequest:
     """Read a request, whatever its Content-Type says: clients name several, or none.
 
     Raises Malformed, TooLarge, Unsupported and Unacceptable.
     """
-    content_type(request)  # refuses a compressed body
+    check_encoding(request)
     if request.query_params:
         raise Unacceptable("query: options belong in the parameters of the request")
     reader = _BodyReader(_json_length(request), settings)
@@ -67,10 +72,11 @@ async def read_infer_request(request: Request, served: ServedModel, settings: Se
     document, binary = reader.finish()
     inputs = _Inputs(served, settings)
     if document is None:
-        return InferRequest(ParsedRequest(inputs.of_bytes([binary]), strings=True), binary=True)
+        return InferRequest(ParsedRequest(inputs.of_bytes([bytes(binary)]), strings=True), binary=True)
     _check_members("body", document, MEMBERS)
     parameters = _parameters("parameters", document.get("parameters"))
-    given = {name: _as_string(name, value) for name, value in parameters.items() if not _is_reserved(name)}
+    parameters = {name: value for name, value in parameters.items() if value is not None}
+    given = {name: _as_string(value) for name, value in parameters.items() if not _is_reserved(name)}
     if len(given) > MOST_OPTIONS:
         raise Unacceptable(f"parameters: at most {MOST_OPTIONS}, given {len(given)}")
     if (priority := parameters.get("priority")) is not None:
@@ -102,11 +108,11 @@ class _BodyReader:
         self._binary += piece[self._left :]
         self._left = max(0, self._left - len(piece))
 
-    def finish(self) -> tuple[dict[str, object] | None, bytes]:
+    def finish(self) -> tuple[dict[str, object] | None, memoryview]:
         """Return the document, None where the whole body is one element, and the binary data. Raises Malformed."""
         if self._left:
             raise Malformed(f"{JSON_LENGTH}: at most the bytes of the body, given {self._length}")
-        return (self._json.parse() if self._length != 0 else None), bytes(self._binary)
+        return (self._json.parse() if self._length != 0 else None), memoryview(self._binary)
 
 
 class _Inputs:
@@ -117,7 +123,7 @@ class _Inputs:
         self._settings = settings
         self._known = input_names(served)
 
-    async def read(self, given: object, binary: bytes) -> list[bytes | Text]:
+    async def read(self, given: object, binary: memoryview) -> list[bytes | Text]:
         """Return the inputs of a request, of which some may be in its binary data."""
         tensors = self._tensors(given)
         found: dict[str, list[bytes | Text]] = {}
@@ -221,7 +227,7 @@ def _is_reserved(name: str) -> bool:
     return name in WITHOUT_EFFECT or name in ("binary_data_output", "priority", "timeout") or name.startswith("triton_")
 
 
-def _as_string(name: str, value: object) -> str:
+def _as_string(value: object) -> str:
     """Return an option as a query string has it."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -231,10 +237,12 @@ def _as_string(name: str, value: object) -> str:
 
 
 def _priority(value: object) -> str:
-    """Return our word for a priority: Triton's 1 is the highest, 0 the default."""
+    """Return our word for a priority: of Triton's numbers, 1 is the highest and 0 the default."""
     if type(value) is int and 0 <= value < 2**32:
         return "interactive" if value <= 1 else "batch"
-    return str(value) if isinstance(value, str) else "none"  # which is refused as an option
+    if value in get_args(Priority):
+        return str(value)
+    raise Unacceptable(f"priority: must be 0 to {2**32 - 1}, or {' or '.join(get_args(Priority))}")
 
 
 def _is_true(subject: str, value: object) -> bool:

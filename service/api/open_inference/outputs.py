@@ -8,13 +8,13 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from service.answering.call import Answered
+from service.answering.call import Answered, narrowed
 from service.api import responses
 from service.api.open_inference.infer_request import InferRequest, WantedOutput
 from service.api.open_inference.tensors import Datatype, Tensor
 from service.arrays import probabilities
 from service.errors import TooLarge, Unacceptable
-from service.explanations.answer import AttentionAnswer
+from service.explanations.answer import AttentionAnswer, Values
 from service.explanations.query import AttentionQuery
 from service.generation.token_selection import Hypothesis
 from service.options import FillMaskOptions, GenerateOptions, RequestOptions
@@ -27,8 +27,10 @@ Row: TypeAlias = dict[str, npt.NDArray[np.float32] | bytes]
 
 ATTENTION = "attention"
 """The output that holds the document of attention; the tensors of its kinds are `attention.<kind>`."""
-NUMBER_BYTES = {True: 4, False: 16}
-"""Of one number of a tensor, at most, in binary (True) and in JSON."""
+FLOAT_BYTES, NUMBER_BYTES = 4, 16
+"""Of one number of a tensor, in binary, and at most in JSON."""
+OF_DOCUMENTS = frozenset("colormap diagnostics digits dtype encoding evaluate format hard opacity sides".split())
+"""Options of attention that a document shows, or a picture, and tensors do not."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,7 @@ def outputs_of(served: ServedModel) -> list[Output]:
         ]
     if isinstance(served, MaskFiller):
         return [Output("candidates", "BYTES", (-1, 1))]
-    width = served.manifest.graphs["predict"].outputs[0].axes[-1]
-    size = width if isinstance(width, int) else -1
+    size = narrowed(served, Predictor).output_size
     if "embed" in served.endpoints:
         return [Output("embedding", "FP32", (-1, size))]
     return [Output("probabilities", "FP32", (-1, size)), Output("label", "BYTES", (-1, 1))]
@@ -122,15 +123,14 @@ def attention_query(served: ServedModel, asked: InferRequest) -> AttentionQuery 
         return None
     tensors = [name.partition(".")[2] for name in of_attention if name != ATTENTION]
     if len(tensors) == len(of_attention) == 1:
-        asked.parsed.given.setdefault("kind", tensors[0])
+        asked = asked.with_option("kind", tensors[0])
     options = asked.parsed.attention(required=True)
     assert options is not None  # noqa: S101 # it is required
-    query = served.query(options)
-    if options.format is not None:
-        raise Unacceptable("format: has no effect on tensors, leave it out")
-    query = query.in_form("json" if ATTENTION in of_attention else "npz")
-    if query.form == "npz" and options.dtype != "float32":
-        raise Unacceptable("dtype: of tensors, must be float32")
+    unseen = options.model_fields_set & (OF_DOCUMENTS if ATTENTION not in of_attention else {"format"})
+    for name in sorted(unseen):
+        raise Unacceptable(f"{name}: has no effect on tensors, leave it out")
+    in_binary = all(one.binary for one in asked.wanted if one.name in of_attention)
+    query = served.query(options).in_form("npz" if in_binary and ATTENTION not in of_attention else "json")
     answered = {one.kind.kind for one in query.kinds}
     if not set(tensors) <= answered:
         raise Unacceptable(f"outputs: this attention is of kind {', '.join(sorted(answered))}, given another")
@@ -140,14 +140,25 @@ def attention_query(served: ServedModel, asked: InferRequest) -> AttentionQuery 
 def tensors_of(
     served: ServedModel, answered: Answered[Row], wanted: Sequence[WantedOutput], limit: int
 ) -> list[Tensor]:
-    """Return the outputs that are wanted. Raises TooLarge for tensors of attention of more bytes than the limit."""
+    """Return the outputs that are wanted. Raises TooLarge where those of attention have more bytes than the limit."""
     rows, attention = answered.shown, [one for _, one in answered.results if one]
     made = []
+    left = limit
     for output in wanted:
         if output.name == ATTENTION:
-            made.append(Tensor(ATTENTION, (len(rows), 1), [responses.dump(one.json()) for one in attention]))
+            documents = [responses.dump(one.json()) for one in attention]
+            left -= sum(map(len, documents))
+            made.append(Tensor(ATTENTION, (len(rows), 1), documents))
         elif output.name.startswith(f"{ATTENTION}."):
-            made.append(_maps(output, attention, limit))
+            maps = [_maps_of(answer, output.name.partition(".")[2]) for answer in attention]
+            shape = _shape(maps)
+            left -= int(np.prod(shape)) * (FLOAT_BYTES if output.binary else NUMBER_BYTES)
+            if left < 0:
+                raise TooLarge(
+                    f"outputs: at most {limit} bytes of attention, given {limit - left}, where the maps of each input "
+                    "are as large as the largest; ask for fewer layers, heads, queries, inputs, or inputs of one length"
+                )
+            made.append(Tensor(output.name, shape, _filled(maps, shape)))
         elif output.classes:
             made.append(_likeliest(served, output, [row["probabilities"] for row in rows]))
         else:
@@ -174,25 +185,24 @@ def _likeliest(served: ServedModel, output: WantedOutput, rows: Sequence[npt.NDA
     return Tensor(output.name, (len(rows), count), shown)
 
 
-def _maps(output: WantedOutput, answers: Sequence[AttentionAnswer], limit: int) -> Tensor:
-    """Return the maps of one kind; zeros fill those of shorter inputs, since a tensor is rectangular."""
-    kind = output.name.partition(".")[2]
-    found = [[one.values for one in answer.merged().maps if one.kind.kind == kind] for answer in answers]
-    most = max(map(len, found))
-    sizes = [max((maps.shape[axis] for one in found for maps in one), default=0) for axis in range(3)]
-    shape = (len(found), most, *sizes)
-    needed = int(np.prod(shape)) * NUMBER_BYTES[output.binary]
-    if needed > limit:
-        raise TooLarge(
-            f"{output.name}: at most {limit} bytes, given {needed} for as many maps as large as the largest; "
-            "ask for fewer layers, heads, queries, or inputs, or for inputs of one length"
-        )
+def _maps_of(answer: AttentionAnswer, kind: str) -> list[Values]:
+    return [one.values for one in answer.merged().maps if one.kind.kind == kind]
+
+
+def _shape(maps: Sequence[Sequence[Values]]) -> tuple[int, ...]:
+    """Return the shape of a tensor that holds the maps of each input, as large as the largest."""
+    sizes = [max((one.shape[axis] for own in maps for one in own), default=0) for axis in range(3)]
+    return (len(maps), max(map(len, maps)), *sizes)
+
+
+def _filled(maps: Sequence[Sequence[Values]], shape: tuple[int, ...]) -> Values:
+    """Return maps as one tensor. Zeros fill those of shorter inputs, since a tensor is rectangular."""
     stack = np.zeros(shape, np.float32)
-    for place, one in enumerate(found):
-        for index, maps in enumerate(one):
-            heads, rows, keys = maps.shape
-            stack[place, index, :heads, :rows, :keys] = maps
-    return Tensor(output.name, shape, stack)
+    for place, own in enumerate(maps):
+        for index, one in enumerate(own):
+            heads, rows, keys = one.shape
+            stack[place, index, :heads, :rows, :keys] = one
+    return stack
 
 
 def wanted_of(served: ServedModel, asked: InferRequest) -> Sequence[WantedOutput]:

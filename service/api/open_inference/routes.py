@@ -14,7 +14,7 @@ from service.answering.modalities import modality_of
 from service.answering.predictions import predict
 from service.api import responses
 from service.api.json_body import JsonBody
-from service.api.open_inference import openapi
+from service.api.open_inference import openapi_schema
 from service.api.open_inference.descriptions import model_config, model_metadata, server_metadata
 from service.api.open_inference.infer_request import JSON_LENGTH, InferRequest, read_infer_request
 from service.api.open_inference.outputs import (
@@ -38,6 +38,7 @@ from service.state import State, StateDep
 MOST_MANAGEMENT_BYTES = 1 << 16
 """Of the body of a request to the repository."""
 TAG = "open inference protocol"
+VERSION = "/v2/models/{model}/versions/{version}"
 router, index, management = (APIRouter(tags=[TAG]) for _ in range(3))
 """What is predicted and described; the index of the repository; and loading and unloading, for administrators."""
 
@@ -49,7 +50,7 @@ def error(
     return Response(orjson.dumps({"error": detail}), 400 if status == 422 else status, headers, "application/json")
 
 
-@router.get("/v2", responses=openapi.SERVER)
+@router.get("/v2", responses=openapi_schema.SERVER)
 async def server() -> Response:
     """Return the metadata of the server."""
     return responses.respond(server_metadata())
@@ -58,58 +59,82 @@ async def server() -> Response:
 router.add_api_route("/v2/", server, include_in_schema=False)
 
 
-@router.get("/v2/health/live", responses=openapi.HEALTH)
+@router.get("/v2/health/live", responses=openapi_schema.HEALTH)
 async def live(state: StateDep) -> Response:
     """Answer 200 while the process answers and its device comes back from what it runs."""
     state.check_live()
     return responses.respond({"live": True})
 
 
-@router.get("/v2/health/ready", responses=openapi.HEALTH)
+@router.get("/v2/health/ready", responses=openapi_schema.HEALTH)
 async def ready(state: StateDep) -> Response:
     """Answer 200 once every session has run once, until the service is told to stop."""
     state.check_ready()
     return responses.respond({"ready": True, "live": True})
 
 
-@router.get("/v2/models", responses=openapi.MODELS)
+@router.get("/v2/models", responses=openapi_schema.MODELS)
 async def models(state: StateDep) -> Response:
     """List the names of the models that are loaded."""
     return responses.respond({"models": list(state.models)})
 
 
-@router.get("/v2/models/{model}/versions/{version}", responses=openapi.METADATA)
-@router.get("/v2/models/{model}", responses=openapi.METADATA)
-async def metadata(model: str, state: StateDep, version: str | None = None) -> Response:
+@router.get("/v2/models/{model}", responses=openapi_schema.METADATA)
+async def metadata(model: str, state: StateDep) -> Response:
     """Return what a model takes and answers, and the outputs of attention that a request may name."""
-    return responses.respond(model_metadata(_find(state, model, version)))
+    return responses.respond(model_metadata(find(state, model)))
 
 
-@router.get("/v2/models/{model}/versions/{version}/ready", responses=openapi.HEALTH)
-@router.get("/v2/models/{model}/ready", responses=openapi.HEALTH)
-async def model_ready(model: str, state: StateDep, version: str | None = None) -> Response:
+@router.get("/v2/models/{model}/ready", responses=openapi_schema.HEALTH)
+async def model_ready(model: str, state: StateDep) -> Response:
     """Answer 200 once a model can run."""
-    check_ready(_find(state, model, version))
+    check_ready(find(state, model))
     return responses.respond({"name": model, "ready": True})
 
 
-@router.get("/v2/models/{model}/versions/{version}/config", responses=openapi.CONFIG)
-@router.get("/v2/models/{model}/config", responses=openapi.CONFIG)
-async def config(model: str, state: StateDep, version: str | None = None) -> Response:
+@router.get("/v2/models/{model}/config", responses=openapi_schema.CONFIG)
+async def config(model: str, state: StateDep) -> Response:
     """Return the configuration of a model, in the form of Triton's."""
-    return responses.respond(model_config(_find(state, model, version)))
+    return responses.respond(model_config(find(state, model)))
 
 
-@router.post("/v2/models/{model}/versions/{version}/infer", **openapi.INFER)
-@router.post("/v2/models/{model}/infer", **openapi.INFER)
-async def infer(model: str, request: Request, state: StateDep, version: str | None = None) -> Response:
+@router.post("/v2/models/{model}/infer", **openapi_schema.INFER)
+async def infer(model: str, request: Request, state: StateDep) -> Response:
     """Predict; attention is computed only for outputs that the request names."""
-    served = _find(state, model, version)
+    served = find(state, model)
     check_ready(served)
     return await answer(request, state, served, _infer(request, state, served))
 
 
-@index.post("/v2/repository/index", **openapi.INDEX)
+@router.get(VERSION, responses=openapi_schema.METADATA)
+async def version_metadata(model: str, version: str, state: StateDep) -> Response:
+    """Return the metadata of a version of a model."""
+    check_version(state, model, version)
+    return await metadata(model, state)
+
+
+@router.get(f"{VERSION}/ready", responses=openapi_schema.HEALTH)
+async def version_ready(model: str, version: str, state: StateDep) -> Response:
+    """Answer 200 once a version of a model can run."""
+    check_version(state, model, version)
+    return await model_ready(model, state)
+
+
+@router.get(f"{VERSION}/config", responses=openapi_schema.CONFIG)
+async def version_config(model: str, version: str, state: StateDep) -> Response:
+    """Return the configuration of a version of a model."""
+    check_version(state, model, version)
+    return await config(model, state)
+
+
+@router.post(f"{VERSION}/infer", **openapi_schema.INFER)
+async def version_infer(model: str, version: str, request: Request, state: StateDep) -> Response:
+    """Predict by a version of a model."""
+    check_version(state, model, version)
+    return await infer(model, request, state)
+
+
+@index.post("/v2/repository/index", **openapi_schema.INDEX)
 async def repository_index(request: Request, state: StateDep) -> Response:
     """List every version of every model in the folder of artifacts, and whether it is served."""
     document = await _read_management(request, {"ready"})
@@ -120,7 +145,7 @@ async def repository_index(request: Request, state: StateDep) -> Response:
     return responses.respond([one for one in found if one["state"] == "READY" or not only_ready])
 
 
-@management.post("/v2/repository/models/{model}/load", **openapi.LOAD)
+@management.post("/v2/repository/models/{model}/load", **openapi_schema.LOAD)
 async def load(model: str, request: Request, state: StateDep) -> Response:
     """Load the newest version of a model from the folder of artifacts, beside the one that is served, and swap."""
     document = await _read_management(request, {"parameters"})
@@ -133,7 +158,7 @@ async def load(model: str, request: Request, state: StateDep) -> Response:
     return Response()
 
 
-@management.post("/v2/repository/models/{model}/unload", **openapi.LOAD)
+@management.post("/v2/repository/models/{model}/unload", **openapi_schema.LOAD)
 async def unload(model: str, request: Request, state: StateDep) -> Response:
     """Stop serving a model once its requests are answered; a later reload of all loads it again."""
     await _read_management(request, {"parameters"})
@@ -148,11 +173,11 @@ def _check_alone(state: State) -> None:
         raise Unacceptable("REGARD_WORKERS: must be 1 to load or unload one model; ask POST /admin/reload instead")
 
 
-def _find(state: State, name: str, version: str | None) -> ServedModel:
-    served = find(state, name)
-    if version not in (None, served.manifest.version):
+def check_version(state: State, model: str, version: str) -> None:
+    """Raise NotFound for a model that is not served, or for another version of it."""
+    served = find(state, model)
+    if version != served.manifest.version:
         raise NotFound(f"version: must be {served.manifest.version}, which is served, given another")
-    return served
 
 
 async def _read_management(request: Request, known: set[str]) -> dict[str, object]:
@@ -176,19 +201,17 @@ async def _infer(request: Request, state: State, served: ServedModel) -> Respons
     asked = await read_infer_request(request, served, state.settings)
     query = attention_query(served, asked)
     exchange = exchange_of(request.scope)
-    respond = _Answer(state, served, asked, attention=query is not None)
     try:
         async with asyncio.timeout(asked.seconds):
             if isinstance(served, Predictor):
                 kind = FillMaskOptions if isinstance(served, MaskFiller) else modality_of(served).options
                 options = asked.parsed.options(kind)
                 call = Call(state, exchange, served, asked.parsed.inputs, query)
-                return await predict(call, options, row_of_prediction(served, options), respond)
+                return await predict(call, options, row_of_prediction(served, options), _Answer(call, asked))
             generator, generating = narrowed(served, Generator), asked.parsed.options(GenerateOptions)
-            if generating.stream:
-                raise Unacceptable("stream: is not of this protocol; ask /v1/models/{model}/generate")
             of_generator = Call(state, exchange, generator, asked.parsed.inputs, query)
-            return await generate(of_generator, generating, row_of_hypothesis(generator, generating), respond)
+            show = row_of_hypothesis(generator, generating)
+            return await generate(of_generator, generating, show, _Answer(of_generator, asked))
     except TimeoutError as late:
         raise TooSlow(asked.seconds or state.settings.request_seconds) from late
 
@@ -197,27 +220,23 @@ async def _infer(request: Request, state: State, served: ServedModel) -> Respons
 class _Answer:
     """Writes the answer to an inference request."""
 
-    state: State
-    served: ServedModel
+    call: Call[ServedModel]
     asked: InferRequest
-    attention: bool
 
     async def __call__(self, answered: Answered[Row]) -> Response:
-        """Return the answer; one with attention is written on a thread of its own."""
-        if not self.attention:
-            return self._write(answered)
-        served = self.served
-        return await self.state.present(served.manifest.name, served.attention_budget, self._write, answered)
+        """Return the answer."""
+        return await self.call.present(self._write, answered)
 
     def _write(self, answered: Answered[Row]) -> Response:
-        wanted = wanted_of(self.served, self.asked)
-        tensors = tensors_of(self.served, answered, wanted, self.state.settings.max_answer_bytes)
+        served = self.call.served
+        wanted = wanted_of(served, self.asked)
+        tensors = tensors_of(served, answered, wanted, self.call.state.settings.max_answer_bytes)
         entries, pieces = [], []
         for output, tensor in zip(wanted, tensors, strict=True):
             entry, data = document_of(tensor, binary=output.binary)
             entries.append(entry)
             pieces.append(data)
-        manifest = self.served.manifest
+        manifest = served.manifest
         document = responses.dump(
             {
                 "model_name": manifest.name,

@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from service.errors import Malformed, Unacceptable
 
 Datatype: TypeAlias = Literal["FP32", "BYTES"]
+Element = TypeVar("Element", bytes, str)
 MOST_AXES = 8
 _LENGTH = struct.Struct("<I")
 """Before each element of binary BYTES stands how many bytes it has (binary tensor data extension)."""
@@ -73,7 +74,7 @@ def strings_of(subject: str, data: object, count: int) -> list[str]:
     return checked_count(subject, found, count)
 
 
-def split_binary(subject: str, data: bytes, count: int) -> list[bytes]:
+def split_binary(subject: str, data: bytes | memoryview, count: int) -> list[bytes]:
     """Return the elements of binary BYTES. Raises Malformed if their lengths are not those of the data."""
     found: list[bytes] = []
     place = 0
@@ -83,12 +84,12 @@ def split_binary(subject: str, data: bytes, count: int) -> list[bytes]:
             end += _LENGTH.unpack_from(data, place)[0]
         if end > len(data) or len(found) == count:
             raise Malformed(f"{subject}: must hold {count} elements, each behind its length in four bytes")
-        found.append(data[place + _LENGTH.size : end])
+        found.append(bytes(data[place + _LENGTH.size : end]))
         place = end
     return checked_count(subject, found, count)
 
 
-def checked_count(subject: str, found: list[bytes] | list[str], count: int) -> list:  # type: ignore[type-arg] # either
+def checked_count(subject: str, found: list[Element], count: int) -> list[Element]:
     """Return elements if there are as many as the shape says. Raises Malformed."""
     if len(found) != count:
         raise Malformed(f"{subject}: must hold {count} elements by its shape, given {len(found)}")

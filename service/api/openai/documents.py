@@ -3,20 +3,20 @@
 import base64
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from starlette.responses import Response
 
 from service.answering.call import Answered, Call
+from service.answering.generations import StreamedToken
 from service.api import responses
 from service.api.openai.errors import Errors
 from service.generation.token_selection import Hypothesis
-from service.inputs.model_input import cost_of
 from service.repository.generator import Generator
 from service.repository.predictor import Predictor
-from service.repository.served_model import Prediction, ServedModel
+from service.repository.served_model import Prediction
 
 T = TypeVar("T")
 Json = dict[str, object]
@@ -55,11 +55,11 @@ class Embeddings:
 
     async def __call__(self, answered: Answered[Json]) -> Response:
         """Return the answer."""
-        return await _respond(self.call, self._document, answered)
+        return await self.call.present(lambda: responses.respond(self._document(answered)))
 
     def _document(self, answered: Answered[Json]) -> Json:
         """Return the answer's document; by its id, attention can be asked for later."""
-        tokens = sum(map(cost_of, answered.lengths))
+        tokens = answered.cost
         return {
             "object": "list",
             "id": answered.id,
@@ -82,7 +82,7 @@ class Completions:
 
     async def __call__(self, answered: Answered[Completion]) -> Response:
         """Return the answer."""
-        return await _respond(self.call, self._document, answered)
+        return await self.call.present(lambda: responses.respond(self._document(answered)))
 
     def _document(self, answered: Answered[Completion]) -> Json:
         choices = [
@@ -121,7 +121,7 @@ class Completions:
 
     def usage(self, answered: Answered[Completion]) -> dict[str, int]:
         """Return how many tokens the prompts and their completions have."""
-        prompts = sum(map(cost_of, answered.lengths))
+        prompts = answered.cost
         completions = sum(len(one.tokens) for one in answered.shown)
         return {"prompt_tokens": prompts, "completion_tokens": completions, "total_tokens": prompts + completions}
 
@@ -135,11 +135,12 @@ class Chunks:
         self._usage: Json = {"usage": None} if with_usage else {}
         self._text = ""
 
-    def token(self, index: int, token: int, text: str, log: float, attention: object, *, last: bool) -> bytes:
+    def token(self, streamed: StreamedToken) -> bytes:
         """Return the chunk of a token."""
-        choice = self._whole.choice(0, text, None, self._whole.logprobs([text], [log], len(self._text)))
-        self._text += text
-        return self._chunk([choice | {"attention": attention} if attention else choice])
+        logprobs = self._whole.logprobs([streamed.text], [streamed.log], len(self._text))
+        choice = self._whole.choice(0, streamed.text, None, logprobs)
+        self._text += streamed.text
+        return self._chunk([choice | {"attention": streamed.attention} if streamed.attention else choice])
 
     def done(self, answered: Answered[Completion]) -> bytes:
         """Return the last chunks, and the mark of the end."""
@@ -164,11 +165,3 @@ class Chunks:
 def _data(document: Json) -> bytes:
     """Return an event without a name."""
     return b"data: " + responses.dump(document) + b"\n\n"
-
-
-async def _respond(call: Call[ServedModel], write: Callable[[Answered[T]], Json], answered: Answered[T]) -> Response:
-    """Return a document as an answer; one with maps is written on a thread of its own."""
-    if call.query is None:
-        return responses.respond(write(answered))
-    model, budget = call.served.manifest.name, call.served.attention_budget
-    return await call.state.present(model, budget, lambda: responses.respond(write(answered)))

@@ -100,8 +100,8 @@ def _include_usage() -> PlainValidator:
     """Accept `{"include_usage": <boolean>}` or `{}`, and return the boolean."""
 
     def parse_options(value: object) -> bool:
-        if isinstance(value, dict) and value.keys() <= {"include_usage"}:
-            asked = value.get("include_usage", False)
+        if isinstance(value, dict) and value.keys() <= {"include_usage", "include_obfuscation"}:
+            asked = value.get("include_usage", False)  # obfuscation hides lengths, which are not secret here
             if isinstance(asked, bool):
                 return asked
         raise PydanticCustomError("stream_options", 'must be {"include_usage": true or false}')

@@ -13,10 +13,11 @@ from fastapi.testclient import TestClient
 
 from contract.manifest import Generation, Sampling
 from service.answering.call import Answered
+from service.answering.generations import StreamedToken
 from service.api.openai.documents import Chunks, Completion, Completions
 from service.api.openai.errors import Errors
 from service.api.openai.fields import UNSERVED, CompletionsOptions, EmbeddingsOptions
-from service.api.openai.schemas import OpenAICompletions, OpenAIEmbeddings, OpenAIError
+from service.api.openai.openapi_schema import OpenAICompletions, OpenAIEmbeddings, OpenAIError
 from service.app import create_app
 from service.errors import Broken, Unacceptable
 from service.options import parse
@@ -480,10 +481,9 @@ def test_a_stream_ends_with_the_characters_that_its_tokens_left_open():
         exchange=SimpleNamespace(own_id="x"), served=SimpleNamespace(manifest=SimpleNamespace(name="m"))
     )
     chunks = Chunks(Completions(call, with_logs=False), Errors(), with_usage=False)
-    first = chunks.token(0, 5, "a", -1.0, None, last=False) + chunks.token(1, 6, "", -1.0, None, last=False)
-    done = chunks.done(
-        Answered("x", [(Completion("a\ufffd", ["a", ""], [-1.0, -1.0], "length"), None)], [{"source": 1}])
-    )
+    first = chunks.token(StreamedToken(0, 5, "a", -1.0)) + chunks.token(StreamedToken(1, 6, "", -1.0))
+    whole = Completion("a\ufffd", ["a", ""], [-1.0, -1.0], "length")
+    done = chunks.done(Answered("x", [(whole, None)], [SimpleNamespace(lengths={"source": 1})]))
     assert [one["choices"][0]["text"] for one in chunks_of((first + done).decode())] == ["a", "", "\ufffd"]
 
 

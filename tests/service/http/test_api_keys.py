@@ -14,7 +14,8 @@ import urllib.parse
 import pytest
 from fastapi.testclient import TestClient
 
-from service.api.routes import admin, health, monitoring, router
+from service.api.protocols import ADMIN_PORT_ROUTERS, ROUTERS, manner_of
+from service.api.routes import health, monitoring
 from service.app import create_app
 from service.http import api_keys
 from service.http.api_keys import Keys, KeysError, read_keys, scope_of
@@ -65,17 +66,18 @@ def spellings(path):
 
 
 def test_every_route_however_it_is_written_needs_a_key(client):
-    routes = [route for one in (router, health, monitoring, admin) for route in one.routes]
+    routes = [route for one in (*ROUTERS, health, monitoring, *ADMIN_PORT_ROUTERS) for route in one.routes]
     paths = {route.path for route in (*client.app.routes, *routes) if hasattr(route, "path")} - api_keys.OPEN_PATHS
     assert {"/", "/metrics", "/docs", "/openapi.json", "/v1/models", "/v1/models/{model}/generate"} <= paths
-    paths = {path.replace("{model}", "dates").replace("{id}", "x") for path in paths}
+    paths = {path.replace("{model}", "dates").replace("{id}", "x").replace("{version}", "1") for path in paths}
     paths |= {"/admin/reload", "/admin", "/nowhere", "/health", "/health/liv", "/health/live2", "/healthy"}
     for path, method in itertools.product(sorted(paths), METHODS):
         for spelling in spellings(path) if method in ("GET", "POST") else (path, path + "/"):
             status, headers, read = ask(client, spelling, method)
             assert (status, read) == (401, False), (method, spelling)
             assert headers[b"www-authenticate"] == b"Bearer"
-            assert headers[b"content-type"] == b"application/problem+json"
+            wanted = manner_of(method, urllib.parse.unquote(spelling.partition("?")[0]))(401, "").headers
+            assert headers[b"content-type"].decode() == wanted["content-type"], (method, spelling)
 
 
 @pytest.mark.parametrize("path", sorted(api_keys.OPEN_PATHS))
@@ -115,7 +117,7 @@ def test_what_each_scope_may_do(client):
 
 def test_no_other_spelling_of_a_path_reaches_the_route_of_another_scope():
     """A path that passes the gate is spelled in one way only, so that its scope is that of the route it reaches."""
-    for path in ("/admin/x", "/metrics"):
+    for path in ("/admin/x", "/metrics", "/v2/repository/models/x/load"):
         assert scope_of(path) != "predict"
         for other in ("/" + path, path.replace("/", "/./", 1), "/x/.." + path, path + "\n", path + "\0", "\\" + path):
             assert not PATH.fullmatch(other), other

@@ -1,4 +1,5 @@
 import asyncio
+import shutil
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,6 +36,42 @@ async def test_a_second_reload_is_refused_while_one_runs(artifacts):
     with pytest.raises(Conflict, match="reload: one at a time"):
         await models.reload()
     await first
+    await models.close()
+    device.close()
+
+
+async def test_nothing_is_unloaded_while_the_models_warm_up(artifacts, monkeypatch):
+    """Unloading a model that was still to be warmed up once ended the process."""
+    settings, device = Settings(artifacts=artifacts), Device()
+    models = Registry(load(settings), settings, device, Metrics())
+    go_on = asyncio.Event()
+    monkeypatch.setattr(models["dates"], "warm_up", lambda device: go_on.wait())
+    warm = asyncio.create_task(models.warm_up())
+    await asyncio.sleep(0)
+    for change in (models.unload("digits"), models.load("digits"), models.reload()):
+        with pytest.raises(Conflict, match="reload: one at a time"):
+            await change
+    go_on.set()
+    await warm
+    assert models["digits"].ready
+    await models.unload("digits")
+    assert list(models) == ["dates"]
+    await models.close()
+    device.close()
+
+
+async def test_the_index_lists_what_is_served_though_its_folder_is_gone(copied):
+    settings, device = Settings(artifacts=copied), Device()
+    models = Registry(load(settings), settings, device, Metrics())
+    await models.warm_up()
+    newer(copied, "digits", 2)
+    shutil.rmtree(copied / "digits/1")
+    shutil.rmtree(copied / "dates")
+    assert [(one["name"], one["version"], one["state"], one["reason"]) for one in await models.index()] == [
+        ("dates", "1", "READY", ""),
+        ("digits", "1", "READY", ""),
+        ("digits", "2", "UNAVAILABLE", "not loaded"),
+    ]
     await models.close()
     device.close()
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from service.api.hugging_face.parameters import Texts
+from service.api.hugging_face.parameters import GenerationParameters
 from service.api.hugging_face.texts import WrittenText
 from service.app import create_app
 from service.repository.registry import load
@@ -161,7 +161,7 @@ def test_a_full_queue_is_an_overload(artifacts):
     assert int(answer.headers["Retry-After"]) >= 1
 
 
-# Texts
+# GenerationParameters
 
 
 def test_options_of_older_clients_change_nothing(client):
@@ -237,7 +237,7 @@ def test_an_image_has_a_vector_too(texts):
     np.testing.assert_allclose(found, result["embedding"] / np.linalg.norm(result["embedding"]), atol=1e-6)
 
 
-# Masks
+# FillMaskParameters
 
 
 @pytest.mark.parametrize("name", ["bert-mask", "roberta-mask"])
@@ -290,6 +290,11 @@ def test_a_mask_may_be_limited_to_targets(texts):
         ({"inputs": {"text": "[MASK]", "text_pair": "a"}}, 422, "text_pair: is for text-classification"),
         (
             {"inputs": "[MASK] " * 9 + "\N{SNOWMAN}" * 400, "parameters": {"top_k": 1000, "truncate": True}},
+            413,
+            "candidates: at most 8388608 bytes an answer, this one would have ",
+        ),
+        (  # six bytes each in JSON
+            {"inputs": "[MASK]" + "\x01" * 30_000, "parameters": {"top_k": 50, "truncate": True}},
             413,
             "candidates: at most 8388608 bytes an answer, this one would have ",
         ),
@@ -429,7 +434,7 @@ def test_inputs_of_other_tasks_and_streams_of_several_are_refused(client):
 
 def test_a_stream_that_fails_says_so_in_its_last_event():
     for status, kind in [(504, "generation"), (503, "unhealthy"), (429, "overloaded"), (422, "validation")]:
-        last = WrittenText(None, Texts()).failed(status, "why")
+        last = WrittenText(None, GenerationParameters()).failed(status, "why")
         assert json.loads(last.removeprefix(b"data: ")) == {"error": "why", "error_type": kind}
 
 

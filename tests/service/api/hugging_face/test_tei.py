@@ -48,6 +48,11 @@ def test_vectors_are_those_of_our_own_endpoint_brought_to_length_one(texts):
     np.testing.assert_allclose(one, (vectors / lengths)[1], atol=1e-6)
 
 
+def test_the_address_may_end_in_a_slash(texts):
+    found = [post(texts, "minilm", path, {"inputs": "a"}) for path in ("", "/", "/embed")]
+    assert found[0] == found[1] == found[2]
+
+
 def test_a_text_is_cut_off_where_that_is_asked_for(texts):
     (result,) = native(texts, "roberta-features", "embed", inputs=LONG, truncate=True)
     body = {"inputs": LONG, "normalize": False}

@@ -103,7 +103,7 @@ def test_parameters_are_options_as_a_query_has_them():
 
 @pytest.mark.parametrize(
     ("given", "ours"),
-    [(0, "interactive"), (1, "interactive"), (2, "batch"), ("batch", "batch"), (True, "none"), (-1, "none")],
+    [(0, "interactive"), (1, "interactive"), (2, "batch"), ("batch", "batch")],
 )
 def test_tritons_priorities(given, ours):
     assert read(document(tensor(), parameters={"priority": given})).parsed.given == {"priority": ours}
@@ -148,6 +148,7 @@ REFUSED = [
     (document(tensor(), parameters=[]), {}, Malformed), (document(tensor(), parameters={"a": []}), {}, Unacceptable),
     (document(tensor(), parameters={"binary_data_output": 1}), {}, Unacceptable),
     (document(tensor(), parameters={"timeout": -1}), {}, Unacceptable),
+    *((document(tensor(), parameters={"priority": one}), {}, Unacceptable) for one in (-1, True, "high", 1 << 32, 0.5)),
     (document(tensor(), parameters={"timeout": 1.5}), {}, Unacceptable),
     (document(tensor(), parameters={f"o{n}": 1 for n in range(65)}), {}, Unacceptable),
     (document(tensor(), outputs={}), {}, Malformed), (document(tensor(), outputs=[1]), {}, Malformed),

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.api.open_inference.infer_request import JSON_LENGTH, MOST_ID_BYTES
+from service.api.open_inference.infer_request import JSON_LENGTH, MOST_ID_BYTES, MOST_OUTPUTS
 
 Json = dict[str, Any]
 
@@ -102,8 +102,11 @@ _REQUEST = {
                 "additionalProperties": False,
             },
         },
+        "model_name": {"type": "string", "description": "not used; the path names the model"},
+        "model_version": {"type": "string", "description": "not used"},
         "outputs": {
             "type": "array",
+            "maxItems": MOST_OUTPUTS,
             "items": {
                 "type": "object",
                 "properties": {
@@ -116,6 +119,7 @@ _REQUEST = {
         },
     },
     "required": ["inputs"],
+    "additionalProperties": False,
 }
 _LENGTH = {
     "name": JSON_LENGTH,

@@ -4,7 +4,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from service.api.hugging_face.parameters import ImageLabels, Masks, TextLabels, Texts, TextVector, Vector
+from service.api.hugging_face.parameters import (
+    EmbeddingParameters,
+    FillMaskParameters,
+    GenerationParameters,
+    ImageClassificationParameters,
+    TextClassificationParameters,
+    TextEmbeddingParameters,
+)
 
 Json = dict[str, Any]
 
@@ -58,8 +65,26 @@ _COMPARED: Json = {
 _ONE: Json = {"anyOf": [TEXT, _PAIR]}
 _INPUTS: Json = {"anyOf": [*_ONE["anyOf"], {"type": "array", "items": _ONE, "minItems": 1}, _COMPARED]}
 _BINARY: Json = {"schema": {"type": "string", "format": "binary"}}
+_KINDS = (
+    TextClassificationParameters,
+    ImageClassificationParameters,
+    TextEmbeddingParameters,
+    EmbeddingParameters,
+    FillMaskParameters,
+    GenerationParameters,
+)
 _PARAMETERS: Json = {
-    "anyOf": [kind.model_json_schema() for kind in (TextLabels, ImageLabels, TextVector, Vector, Masks, Texts)],
+    "anyOf": [
+        kind.model_json_schema()
+        for kind in (
+            TextClassificationParameters,
+            ImageClassificationParameters,
+            TextEmbeddingParameters,
+            EmbeddingParameters,
+            FillMaskParameters,
+            GenerationParameters,
+        )
+    ],
     "description": "of the model's task; they may stand beside inputs too",
 }
 _OPTIONS: Json = {"type": "object", "description": "such as wait_for_model, of older clients; without effect"}
@@ -81,9 +106,7 @@ PIPELINE: Json = {
                 "image/webp": _BINARY,
                 "application/octet-stream": _BINARY,
                 "application/json": {
-                    "schema": document(
-                        "inputs", _INPUTS, parameters=_PARAMETERS, options=_OPTIONS, stream={"type": "boolean"}
-                    )
+                    "schema": document("inputs", _INPUTS, parameters=_PARAMETERS, options=_OPTIONS, stream=_STREAM)
                 },
             },
         }

@@ -1,0 +1,89 @@
+"""OpenAI's protocol: embeddings and completions. Each finds its model in the document and has it answered."""
+
+import functools
+from typing import TypeVar
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service.answering.call import find_ready
+from service.answering.generations import generate
+from service.answering.predictions import predict
+from service.api import responses
+from service.api.native import call_of
+from service.api.openai import openapi_schema
+from service.api.openai.documents import Chunks, Completions, Embeddings, base64_embedding, completion
+from service.api.openai.errors import Errors
+from service.api.openai.fields import Asked, CompletionsOptions, EmbeddingsOptions, read
+from service.errors import NotFound
+from service.http.answer_deadline import answer_in_time
+from service.inputs.image_inputs import ImageInputs
+from service.repository.generator import Generator
+from service.repository.predictor import Predictor
+from service.repository.served_model import ServedModel
+from service.state import State, StateDep
+
+S = TypeVar("S", bound=ServedModel)
+
+router = APIRouter()
+COMPLETIONS_ERRORS = Errors(
+    CompletionsOptions, {"generate": "model", "input": "prompt", "max_new_tokens": "max_tokens"}
+)
+MANNERS = {
+    "/v1/embeddings": Errors(EmbeddingsOptions, {"embed": "model"}),
+    "/v1/completions": COMPLETIONS_ERRORS,
+    "/v1/chat/completions": Errors(),
+}
+"""How errors are written, by path."""
+
+
+@router.post("/v1/embeddings", tags=["OpenAI"], **openapi_schema.EMBEDDINGS)
+async def embeddings(request: Request, state: StateDep) -> Response:
+    """Return a vector for every text; similar texts have similar vectors."""
+    return await answer_in_time(request, _embed(request, state), state.settings.request_seconds)
+
+
+@router.post("/v1/completions", tags=["OpenAI"], **openapi_schema.COMPLETIONS)
+async def completions(request: Request, state: StateDep) -> Response:
+    """Continue every prompt, or turn it into another text; with `stream`, send the text as it comes."""
+    return await answer_in_time(request, _complete(request, state), state.settings.request_seconds)
+
+
+@router.post("/v1/chat/completions", include_in_schema=False)
+async def chat(request: Request, state: StateDep) -> Response:
+    """Refuse: a chat is turned into a prompt by a model's template."""
+    raise NotFound("chat: no model here has a chat template; send a prompt to POST /v1/completions")
+
+
+def _find(request: Request, state: State, asked: Asked, endpoint: str, kind: type[S]) -> S:
+    """Return the model that is asked for, which takes texts. Raises NotFound and NotReady."""
+    served = find_ready(state, asked.model, endpoint, kind)
+    request.scope["path_params"]["model"] = served.manifest.name  # for the log, as if the path had named it
+    if isinstance(served.inputs, ImageInputs):
+        raise NotFound(f"{endpoint}: takes images, at POST /v1/models/{served.manifest.name}/{endpoint}")
+    return served
+
+
+async def _embed(request: Request, state: State) -> Response:
+    asked = await read(request, state.settings, "input")
+    served = _find(request, state, asked, "embed", Predictor)
+    options = asked.options(EmbeddingsOptions)
+    options.check_dimensions(served.output_size)
+    call = call_of(request, state, served, asked.parsed)
+    show = base64_embedding if options.encoding_format == "base64" else responses.embedding
+    with served.used():
+        return await predict(call, options, show, Embeddings(call))
+
+
+async def _complete(request: Request, state: State) -> Response:
+    asked = await read(request, state.settings, "prompt")
+    served = _find(request, state, asked, "generate", Generator)
+    options = asked.options(CompletionsOptions)
+    generating = options.generating(served.generation)
+    call = call_of(request, state, served, asked.parsed)
+    show = functools.partial(completion, served)
+    document = Completions(call, with_logs=options.logprobs is not None)
+    chunks = Chunks(document, COMPLETIONS_ERRORS, with_usage=options.stream_options)
+    with served.used():
+        return await generate(call, generating, show, document, chunks)
