@@ -60,6 +60,7 @@ ROWS = [
     ("Open Inference Protocol: maps of inputs of very different lengths, which zeros fill up to the longest", "413", "max_answer_bytes"),
     ("Open Inference Protocol: many outputs, a long id", "400, 413", "16 outputs, ids of 256 bytes"),
     ("Open Inference Protocol: a large body to the repository, parameters that would change a model", "413, 400", "64 KiB; models come from the folder of artifacts alone"),
+    ("Hugging Face: many candidates of masks, each with its whole text", "413 before anything runs", "max_answer_bytes"),
     ("**Hosts, keys and paths**",),
     ("a host that is malformed or not listed", "400; `/health/*` and `/v2/health/*` are answered for any host", "allowed_hosts"),
     ("no API key, an unknown key, or two keys", "401 on every path except `/health/live` and `/health/ready`, and the same below `/v2`", "api_keys"),
