@@ -147,23 +147,28 @@ def tensors_of(
     for output in wanted:
         if output.name == ATTENTION:
             documents = [responses.dump(one.json()) for one in attention]
-            left -= sum(map(len, documents))
+            left = _left(left - sum(map(len, documents)), limit)
             made.append(Tensor(ATTENTION, (len(rows), 1), documents))
         elif output.name.startswith(f"{ATTENTION}."):
             maps = [_maps_of(answer, output.name.partition(".")[2]) for answer in attention]
             shape = _shape(maps)
-            left -= int(np.prod(shape)) * (FLOAT_BYTES if output.binary else NUMBER_BYTES)
-            if left < 0:
-                raise TooLarge(
-                    f"outputs: at most {limit} bytes of attention, given {limit - left}, where the maps of each input "
-                    "are as large as the largest; ask for fewer layers, heads, queries, inputs, or inputs of one length"
-                )
+            left = _left(left - int(np.prod(shape)) * (FLOAT_BYTES if output.binary else NUMBER_BYTES), limit)
             made.append(Tensor(output.name, shape, _filled(maps, shape)))
         elif output.classes:
             made.append(_likeliest(served, output, [row["probabilities"] for row in rows]))
         else:
             made.append(_stacked(output.name, [row[output.name] for row in rows]))
     return made
+
+
+def _left(left: int, limit: int) -> int:
+    """Return the bytes that are left of a limit. Raises TooLarge if there are none."""
+    if left < 0:
+        raise TooLarge(
+            f"outputs: at most {limit} bytes of attention, given {limit - left}, where the maps of each input "
+            "are as large as the largest; ask for fewer layers, heads, queries, inputs, or inputs of one length"
+        )
+    return left
 
 
 def _stacked(name: str, values: Sequence[npt.NDArray[np.float32] | bytes]) -> Tensor:
