@@ -31,6 +31,7 @@ from benchmarks.attention import seconds
 from benchmarks.peers import ROOT, Peer, log, python
 from benchmarks.service import heading
 from contract.artifact import read_artifact
+from contract.manifest import GRADIENT_METHODS
 from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
 from export.checkpoints.family import ExportOptions
@@ -147,9 +148,9 @@ def artifacts(name, folder):
             source = FAMILIES[opened.config["model_type"]].source(opened, ExportOptions(name, None, None, ()))
             samples = calibration(source, folder) if precision == "calibrated int8" else []
             scales = None if precision == "fp32" else "fixed" if samples else scales_at_run_time(source)
-            roles = ("predict", "attention") if scales else [plan.role for plan in source.plans]
-            plans = tuple(source.plan(role) for role in roles)
-            source = dataclasses.replace(source, plans=plans, scales=scales)
+            for method in GRADIENT_METHODS if scales else ():  # the service refuses a method without its graph
+                source = source.without(method)
+            source = dataclasses.replace(source, scales=scales)
             target.mkdir(parents=True)
             own = precision.removeprefix("calibrated ")
             with GraphWriter(target) as graphs:
