@@ -36,7 +36,7 @@ from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
 from export.checkpoints.family import ExportOptions
 from export.pack import GraphWriter, write_manifest
-from export.pipeline import scales_at_run_time, write_graphs
+from export.pipeline import scales_at_run_time, write_graphs, write_tokenizers
 from service.runtime.session import Session, choose_device
 from service.settings import Settings
 
@@ -155,8 +155,7 @@ def artifacts(name, folder):
             own = precision.removeprefix("calibrated ")
             with GraphWriter(target) as graphs:
                 write_graphs(source, graphs, own, calibration=samples)
-            if source.tokenizer:
-                (target / "tokenizer.json").write_text(source.tokenizer)
+            write_tokenizers(source, target)
             write_manifest(source, "1", own, {}, {}, target)
 
 

@@ -128,7 +128,7 @@ def _make(
         _check_disk_space(source, precision, folder)
         with GraphWriter(folder) as graphs:
             write_graphs(source, graphs, precision, opset, calibration)
-            _write_tokenizers(source, folder)
+            write_tokenizers(source, folder)
             say(f"  weights   {graphs.written / 1e6:.2f} MB, {graphs.shared / 1e6:.2f} MB shared by graphs")
         worst = _verify(source, folder, precision)
         if precision == "int8":
@@ -248,7 +248,8 @@ def _fuse_if_half_precision(graph: onnx.ModelProto, plan: Plan, precision: Preci
     return graph
 
 
-def _write_tokenizers(source: Source, folder: Path) -> None:
+def write_tokenizers(source: Source, folder: Path) -> None:
+    """Write the tokenizers of a source, as far as it has them."""
     for file, content in (("tokenizer.json", source.tokenizer), (TARGET_TOKENIZER, source.target_tokenizer)):
         if content:
             (folder / file).write_text(content, encoding="utf-8")
