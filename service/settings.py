@@ -137,7 +137,10 @@ class Settings(BaseSettings):
         description="seconds what is in flight may take after that, or after SIGINT; more than a request may take",
     )
     admin_port: int | None = Field(
-        None, ge=0, le=65535, description="port of /metrics and /admin alone; without it, /metrics is on the main port"
+        None,
+        ge=0,
+        le=65535,
+        description="port of /metrics, /admin and /v2/repository/models; without it, /metrics is on the main port",
     )
     probe_port: int | None = Field(
         None, ge=0, le=65535, description="port of /health/live alone, with connections of its own; off by default"

@@ -37,7 +37,7 @@ from service.state import State, StateDep
 
 MOST_MANAGEMENT_BYTES = 1 << 16
 """Of the body of a request to the repository."""
-TAG = "open inference protocol"
+TAG = "Open Inference Protocol"
 VERSION = "/v2/models/{model}/versions/{version}"
 router, index, management = (APIRouter(tags=[TAG]) for _ in range(3))
 """What is predicted and described; the index of the repository; and loading and unloading, for administrators."""
