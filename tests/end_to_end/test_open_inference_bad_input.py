@@ -152,7 +152,12 @@ CASES = {
     "option: a list": (DATES, *document(parameters={"layers": [1]}), 400, "parameters: must be strings, numbers"),
     "option: no number": (DATES, *document(parameters={"num_beams": "x"}), 400, "num_beams: "),
     "option: beyond its bound": (DATES, *document(parameters={"max_new_tokens": 10**9}), 400, "max_new_tokens: "),
-    "option: a stream": (DATES, *document(parameters={"stream": True}), 400, "stream: is not of this protocol"),
+    "option: a stream": (
+        DATES,
+        *document(parameters={"stream": True}),
+        400,
+        "stream: is for generate; this is answered whole",
+    ),
     "parameters: no object": (DATES, *document(parameters=[]), 400, "parameters: must be an object"),
     "timeout: negative": (DATES, *document(parameters={"timeout": -1}), 400, "timeout: must be a number"),
     "timeout: over at once": (DATES, *document(parameters={"timeout": 1}), 504, ""),

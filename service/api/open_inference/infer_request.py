@@ -10,12 +10,11 @@ from starlette.requests import Request
 from service.api.json_body import JsonBody
 from service.api.open_inference.tensors import elements_of_shape, split_binary, strings_of
 from service.api.request_parsing import ParsedRequest, check_count, check_encoding, read_body
-from service.batching.admission import Priority
 from service.errors import Malformed, TooLarge, Unacceptable
 from service.inputs.encoded_images import check_image, decode_images
 from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import Pair, Text
-from service.options import MOST_OPTIONS
+from service.options import MOST_OPTIONS, RequestOptions
 from service.repository.served_model import ServedModel
 from service.settings import Settings
 
@@ -26,6 +25,7 @@ MOST_OUTPUTS = 16
 MEMBERS = frozenset({"id", "inputs", "model_name", "model_version", "outputs", "parameters"})
 """Of a request. The model's name and version are those of the path."""
 INPUT_MEMBERS = frozenset({"data", "datatype", "name", "parameters", "shape"})
+PRIORITIES: tuple[str, ...] = get_args(RequestOptions.model_fields["priority"].annotation)
 WITHOUT_EFFECT = frozenset({"headers", "sequence_end", "sequence_id", "sequence_start"})
 """Parameters that Triton reserves, and that mean nothing here."""
 
@@ -240,9 +240,9 @@ def _priority(value: object) -> str:
     """Return our word for a priority: of Triton's numbers, 1 is the highest and 0 the default."""
     if type(value) is int and 0 <= value < 2**32:
         return "interactive" if value <= 1 else "batch"
-    if value in get_args(Priority):
+    if value in PRIORITIES:
         return str(value)
-    raise Unacceptable(f"priority: must be 0 to {2**32 - 1}, or {' or '.join(get_args(Priority))}")
+    raise Unacceptable(f"priority: must be 0 to {2**32 - 1}, or {' or '.join(PRIORITIES)}")
 
 
 def _is_true(subject: str, value: object) -> bool:

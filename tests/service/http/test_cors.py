@@ -11,7 +11,10 @@ from tests.samples.http_requests import GENERATE
 
 def test_pages_of_listed_origins_may_ask_and_others_may_not(models, file):
     settings = Settings(api_keys=file, cors_origins="https://a.example, https://b.example")
-    asking = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"}
+    asking = {
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization,content-type,inference-header-content-length",
+    }
     with TestClient(create_app(settings, models, open_store(settings))) as client:
         for origin in ("https://a.example", "https://b.example"):
             allowed = client.options(GENERATE, headers={"Origin": origin, **asking})  # carries no key, as browsers do
@@ -19,7 +22,10 @@ def test_pages_of_listed_origins_may_ask_and_others_may_not(models, file):
             answer = client.post(GENERATE, json={}, headers={"Origin": origin})
             assert answer.status_code == 401
             assert answer.headers["access-control-allow-origin"] == origin, "or the page could not read the refusal"
-            assert answer.headers["access-control-expose-headers"] == "X-Request-Id, Retry-After"
+            assert (
+                answer.headers["access-control-expose-headers"]
+                == "X-Request-Id, Retry-After, Inference-Header-Content-Length"
+            )
             assert "access-control-allow-credentials" not in answer.headers
         for origin in ("https://a.example.evil", "http://a.example", "null", "*"):
             denied = client.options(GENERATE, headers={"Origin": origin, **asking})
