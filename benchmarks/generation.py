@@ -262,7 +262,7 @@ def prepare(name, folder, interpreter):
         log(f"{name}: checkpoint")
         checkpoint.mkdir(parents=True)
         names.write_text(json.dumps(CHECKPOINTS[name](checkpoint)))
-    artifacts(name, folder / name)
+    artifacts(name, folder / name, ("fp32", "int8"))
     if not (folder / name / "ctranslate2").exists():
         log(f"{name}: CTranslate2's")
         script = ROOT / "benchmarks/peers/ctranslate2_run.py"

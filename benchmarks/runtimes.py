@@ -137,9 +137,9 @@ def prepare(name, folder):
     artifacts(name, folder / name)
 
 
-def artifacts(name, folder):
+def artifacts(name, folder, precisions=PRECISIONS):
     """Make our artifacts of a folder's checkpoint, unless they are there, unverified."""
-    for precision in PRECISIONS:
+    for precision in precisions:
         if (target := folder / precision / name / "1").exists():
             continue
         log(f"{name}: artifact, {precision}")
