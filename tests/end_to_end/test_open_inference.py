@@ -323,7 +323,7 @@ def test_the_server_says_what_it_is(client):
             "dates",
             {"inputs": [tensor("a")], "outputs": [{"name": "text", "parameters": {"classification": 1}}]},
             400,
-            "classification: is of probabilities",
+            "classification: is for the output probabilities",
         ),
     ],
 )

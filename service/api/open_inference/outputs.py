@@ -115,7 +115,7 @@ def attention_query(served: ServedModel, asked: InferRequest) -> AttentionQuery 
     if not set(named) <= set(known):
         raise Unacceptable(f"outputs: must be among {', '.join(known)}, given another")
     if any(one.classes and one.name != "probabilities" for one in asked.wanted):
-        raise Unacceptable("classification: is of probabilities")
+        raise Unacceptable("classification: is for the output probabilities")
     of_attention = [name for name in named if name.partition(".")[0] == ATTENTION]
     if not of_attention:
         if asked.parsed.attention(required=False):
