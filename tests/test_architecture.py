@@ -61,7 +61,8 @@ MAY_KNOW = {
     "export.checkpoints": "errors plan tasks",
     "export.bundled": "checkpoints errors plan tasks",
     "export.pipeline": "checks errors graphs pack plan progress tasks traced",
-    "export.__main__": "bundled checkpoints errors graphs pipeline plan progress",
+    "export.command": "bundled checkpoints errors graphs pipeline plan progress",
+    "export.__main__": "",
 }
 """Rooms, and modules beside them: each may import these of its package, and nothing else of it."""
 KNOW_ONNXRUNTIME = {"service/runtime/io_binding.py", "service/runtime/session.py"}

@@ -10,7 +10,7 @@ CHECKED_PACKAGES = ("contract", "export", "model", "service", "train")
 
 TESTED_ELSEWHERE = {
     "export/__init__.py": "tests/end_to_end/test_nothing_leaves_the_machine.py",
-    "export/__main__.py": "tests/export/test_main.py",
+    "export/__main__.py": "tests/export/test_install_missing.py",
     "export/checkpoints/families/__init__.py": "tests/export/checkpoints/test_families.py",
     "export/checkpoints/families/bart.py": "tests/end_to_end/test_families_over_http.py",
     "export/checkpoints/families/bert.py": "tests/end_to_end/test_families_over_http.py",
@@ -30,7 +30,7 @@ TESTED_ELSEWHERE = {
     "export/checkpoints/text_family.py": "tests/end_to_end/test_families_over_http.py",
     "export/checks/reference.py": "tests/end_to_end/test_fidelity.py",
     "export/checks/verify_generation.py": "tests/export/checks/test_verify.py",
-    "export/errors.py": "tests/export/test_main.py",
+    "export/errors.py": "tests/export/test_command.py",
     "export/graphs/attention_maps.py": "tests/end_to_end/test_fidelity.py",
     "export/graphs/base_graph.py": "tests/end_to_end/test_fidelity.py",
     "export/graphs/builder.py": "tests/export/graphs/test_gradient.py",

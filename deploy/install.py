@@ -1,0 +1,98 @@
+"""Install the project with extras into the environment that runs this: `.venv/bin/python -m deploy.install cpu export`.
+
+uv installs in seconds what takes pip half a minute. If there is none, pip installs it into a folder beside the
+environment. uv reads no configuration of pip, so it is given pip's indexes; if it fails all the same, pip installs.
+PyTorch comes first and by itself: its CPU build where there is no GPU and an index has one, since the build that an
+index has by default for Linux brings several gigabytes of CUDA.
+
+Arguments for pip (`PIP_ARGS`) are understood by pip alone, so then pip installs everything.
+"""
+
+import importlib.metadata
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+UV_FOLDER = ROOT / ".venv-uv"
+PIP = [sys.executable, "-m", "pip"]
+UV_OPTIONS = {
+    "index-url": "--default-index",
+    "extra-index-url": "--index",
+    "find-links": "--find-links",
+    "trusted-host": "--allow-insecure-host",
+}
+"""uv's names of pip's settings."""
+INSTALLING_UV = [*PIP, "install", "--quiet", "--target", str(UV_FOLDER), "uv>=0.13"]
+
+
+def install(extras: list[str]) -> int:
+    """Install the project, editable, with the extras; return the exit status."""
+    pip_arguments = shlex.split(os.environ.get("PIP_ARGS", ""))
+    uv = None if pip_arguments else find_uv()
+    torch = missing_torch(extras)
+    if torch and (status := install_torch(torch, uv, pip_arguments, has_gpu="gpu" in extras)):
+        return status
+    project = ["--editable", f".[{','.join(extras)}]"]
+    print(f"installing what {' '.join(extras)} needs", flush=True)  # noqa: T201 # for a person
+    if uv and run([*uv, "--quiet", *index_options(), *project], quiet=True) == 0:
+        return 0
+    return run([*PIP, "install", "--quiet", *pip_arguments, *project])
+
+
+def find_uv() -> list[str] | None:
+    """Return the command of uv that installs into this environment, or None if uv can neither be found nor had."""
+    found = shutil.which("uv") or shutil.which("uv", path=UV_FOLDER / "bin")
+    if not found and run(INSTALLING_UV, quiet=True) == 0:
+        found = shutil.which("uv", path=UV_FOLDER / "bin")
+    return [found, "pip", "install", "--python", sys.executable] if found else None
+
+
+def index_options() -> list[str]:
+    """Return the options of uv that name what pip is configured to look into."""
+    options = ["--index-strategy", "unsafe-best-match"]  # as pip does: the newest version of all indexes
+    listed = subprocess.run([*PIP, "config", "list"], capture_output=True, text=True, check=False).stdout  # noqa: S603
+    for name, values in re.findall(r"^[^=]*\.([a-z-]+)='(.*)'$", listed, re.MULTILINE):
+        if option := UV_OPTIONS.get(name):
+            options += [part for value in values.split() for part in (option, value)]
+    return options
+
+
+def missing_torch(extras: list[str]) -> str | None:
+    """Return the requirement of torch that the extras have, if what is installed does not satisfy it."""
+    optional = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    pinned = next((line for extra in extras for line in optional[extra] if line.startswith("torch==")), None)
+    try:
+        installed = importlib.metadata.version("torch").partition("+")[0]
+    except importlib.metadata.PackageNotFoundError:
+        installed = None
+    return None if pinned is None or pinned == f"torch=={installed}" else pinned
+
+
+def install_torch(torch: str, uv: list[str] | None, pip_arguments: list[str], *, has_gpu: bool) -> int:
+    """Install torch, its CPU build if there is no GPU and one can be had; return the exit status."""
+    pip = [*PIP, "install", *pip_arguments]
+    if not has_gpu:
+        print(f"installing PyTorch ({torch}): about 0.2 GB to download, 0.8 GB in all", flush=True)  # noqa: T201
+        if run([*pip, f"{torch}+cpu"], quiet=True) == 0:  # of an index that pip is configured with
+            return 0
+        if uv and run([*uv, "--torch-backend", "cpu", torch]) == 0:  # of PyTorch's own index
+            return 0
+        print("  no index has a CPU build of it; the build with CUDA has several gigabytes", flush=True)  # noqa: T201
+    return run([*pip, torch])
+
+
+def run(command: list[str], *, quiet: bool = False) -> int:
+    """Run a command in the repository; return its exit status. A quiet one may fail: what it says of that is dropped."""
+    environment = {**os.environ, "UV_HTTP_RETRIES": "1"}  # if an index cannot be reached, that is soon known
+    errors = subprocess.DEVNULL if quiet else None
+    return subprocess.run(command, cwd=ROOT, env=environment, stderr=errors, check=False).returncode  # noqa: S603
+
+
+if __name__ == "__main__":
+    sys.exit(install(sys.argv[1:]))

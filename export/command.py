@@ -1,0 +1,225 @@
+"""The command `python -m export NAME ...`: its arguments and its exit statuses.
+
+A name is that of a bundled model, a folder with a checkpoint in the Hugging Face layout, or a name on the hub. The exit
+status is 0, that of an error (`export/errors.py`: 1 if a check failed, 2 if the request or the checkpoint is wrong), or
+128 and the number of a signal: 130 or 143.
+"""
+
+import argparse
+import dataclasses
+import functools
+import re
+import signal
+import sys
+import time
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from contract.manifest import NAME, GradientMethod, Method, Task
+from export.bundled import SOURCES
+from export.checkpoints.checkpoint import open_checkpoint
+from export.checkpoints.families import FAMILIES
+from export.checkpoints.family import ExportOptions, without_keys
+from export.errors import CheckpointError, ExportError
+from export.graphs.torch_export import DEFAULT_OPSET, SUPPORTED_OPSETS
+from export.pipeline import export
+from export.plan import OPTIONAL_METHODS, Precision, Source
+from export.progress import received_signals, say
+from model.weights import WeightsError
+
+
+def main() -> int:
+    """Export what the command line names; return the exit status."""
+    arguments = _arguments()
+    received_signals.clear()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop)  # so that unfinished folders are removed
+    if arguments.list:
+        print(_list())
+        return 0
+    kept = arguments.methods
+    without = arguments.without if kept is None else [one for one in OPTIONAL_METHODS if one not in kept]
+    try:
+        for name in arguments.names:
+            source = _source(name, arguments)
+            if arguments.fast_jpeg:
+                source = _with_fast_jpeg(source)
+            export(
+                source, arguments.version, arguments.to, arguments.precision, arguments.opset,
+                samples=arguments.samples, calibrate=arguments.calibrate, force=arguments.force, without=without,
+                explain_in_float=bool(arguments.explain),
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        print(f"{name}: not exported: interrupted", file=sys.stderr)
+        return 128 + (received_signals[0] if received_signals else signal.SIGINT)
+    except OSError as error:
+        print(f"{name}: not exported: {arguments.to}: cannot be written: {error.strerror}", file=sys.stderr)
+        return 2
+    except (ExportError, WeightsError) as error:
+        print(f"{name}: not exported: {error}", file=sys.stderr)
+        return error.exit_status if isinstance(error, ExportError) else ExportError.exit_status
+    return 0
+
+
+def _stop(number: int, _: object) -> None:
+    received_signals.append(number)
+    raise KeyboardInterrupt
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m export", description="Turn PyTorch definitions and their weights into artifacts."
+    )
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"a bundled model ({', '.join(SOURCES)}), a checkpoint's folder, or its name on the hub",
+    )
+    parser.add_argument("--to", type=Path, default=Path("artifacts"), help="folder of artifacts (default: artifacts)")
+    parser.add_argument("--version", default="1", help="the artifact's version (default: 1)")
+    parser.add_argument("--name", help="the artifact's name (default: the last part of NAME)")
+    parser.add_argument(
+        "--task",
+        choices=sorted({task for one in FAMILIES.values() for task in one.tasks}),
+        help="the task to export a checkpoint for (default: the one that it was saved for)",
+    )
+    parser.add_argument(
+        "--image-size", type=_image_size, metavar="HEIGHTxWIDTH", help="size of images (default: the checkpoint's own)"
+    )
+    parser.add_argument(
+        "--fast-jpeg",
+        action="store_true",
+        help="let the service decode large JPEGs at a reduced scale: quicker, but pixels differ by a few levels",
+    )
+    parser.add_argument("--revision", help="branch, tag or commit on the hub")
+    parser.add_argument(
+        "--ignore", action="append", default=[], metavar="KEY", help="a key of a configuration to ignore; repeatable"
+    )
+    _add_graph_options(parser)
+    parser.add_argument("--list", action="store_true", help="list what can be exported")
+    arguments = parser.parse_args()
+    if not arguments.names and not arguments.list:
+        parser.error(f"NAME: one or more, such as {', '.join(SOURCES)} or a checkpoint's folder")
+    for_int8 = (arguments.samples, arguments.calibrate, arguments.force, arguments.explain)
+    if any(for_int8) and arguments.precision != "int8":
+        parser.error("--samples, --calibrate, --force and --explain: are for --precision int8")
+    if arguments.methods is not None and arguments.without:
+        parser.error("--methods and --without: give one of them, since each says which methods an artifact has")
+    if arguments.name and len(arguments.names) > 1:
+        parser.error("--name: is for one NAME at a time")
+    for option in ("version", "name"):
+        if (given := getattr(arguments, option)) is not None and not re.fullmatch(NAME, given):
+            parser.error(f"--{option}: must be letters, digits, '.', '_' and '-', beginning with a letter or digit")
+    return arguments
+
+
+def _add_graph_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which graphs an artifact has, and in which precision."""
+    parser.add_argument("--precision", choices=get_args(Precision), default="fp32", help="(default: fp32)")
+    parser.add_argument(
+        "--opset",
+        type=int,
+        choices=SUPPORTED_OPSETS,
+        default=DEFAULT_OPSET,
+        help=f"of ONNX, {SUPPORTED_OPSETS[0]} to {SUPPORTED_OPSETS[-1]} (default: {DEFAULT_OPSET})",
+    )
+    parser.add_argument(
+        "--samples",
+        type=Path,
+        help="a folder of images, or a file with one text per line, on which int8 is compared (default: random inputs)",
+    )
+    parser.add_argument(
+        "--calibrate",
+        type=Path,
+        help="with int8: a folder of images, or a file with one text per line, on which scales are chosen, which are "
+        "then fixed; every second one is kept for the comparison, unless --samples gives others (default: scales are "
+        "computed at run time)",
+    )
+    parser.add_argument(
+        "--explain",
+        choices=("float",),
+        help=f"with int8: make {', '.join(get_args(GradientMethod))} in single floats (default: leave them out)",
+    )
+    parser.add_argument("--force", action="store_true", help="export int8 even if it loses more than is allowed")
+    parser.add_argument(
+        "--without", action="append", default=[], choices=OPTIONAL_METHODS, metavar="METHOD",
+        help=f"a method of attention to leave out, one of {', '.join(OPTIONAL_METHODS)}; repeatable",
+    )  # fmt: skip
+    parser.add_argument(
+        "--methods", type=_methods, metavar="METHOD,METHOD",
+        help="the methods of attention to keep, such as raw,rollout,libra; raw is always kept (default: all)",
+    )  # fmt: skip
+
+
+def _methods(text: str) -> set[Method]:
+    """Return the methods that are listed, with `raw`."""
+    found: set[Method] = {"raw"}
+    for name in text.split(","):
+        if name.strip() not in get_args(Method):
+            raise argparse.ArgumentTypeError(
+                f"must be of {', '.join(get_args(Method))}, separated by commas, given {name.strip()[:64]!r}"
+            )
+        found.add(cast(Method, name.strip()))
+    return found
+
+
+def _image_size(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"([1-9]\d{0,4})(?:x([1-9]\d{0,4}))?", text)
+    if not found:
+        raise argparse.ArgumentTypeError("must be such as 224 or 224x160, height first")
+    height, width = found.groups()
+    return int(height), int(width or height)
+
+
+def _with_fast_jpeg(source: Source) -> Source:
+    """Return a source whose images may be decoded at a reduced scale. Raises CheckpointError if it takes no images."""
+    if source.image is None:
+        raise CheckpointError("--fast-jpeg: is for models that take images")
+    return dataclasses.replace(source, image=source.image.model_copy(update={"fast_jpeg": True}))
+
+
+def _list() -> str:
+    """Return what can be exported, for --list."""
+    lines = ["bundled:"] + [f"  {name}" for name in SOURCES] + ["checkpoints, by model_type:"]
+    for name, family in FAMILIES.items():
+        options = f"  ({family.command_options})" if family.command_options else ""
+        lines.append(f"  {name:<22}{', '.join(family.tasks)}{options}")
+    lines.append("of every checkpoint: --name --task --precision --opset --revision --ignore --methods --without")
+    lines.append("of those that take images: --fast-jpeg")
+    lines.append(f"methods of attention: {', '.join(get_args(Method))}")
+    return "\n".join(lines)
+
+
+def _source(name: str, arguments: argparse.Namespace) -> Source:
+    """Return the source of a bundled model or a checkpoint. Raises CheckpointError."""
+    if name in SOURCES:
+        if arguments.task or arguments.image_size or arguments.revision or arguments.ignore:
+            raise CheckpointError("--task, --image-size, --revision and --ignore are for checkpoints")
+        source = SOURCES[name]()
+        return dataclasses.replace(source, name=arguments.name or source.name)
+    start = time.perf_counter()
+    check = functools.partial(_check_model, task=arguments.task, ignored=arguments.ignore)
+    checkpoint = open_checkpoint(name, arguments.revision, check)
+    target = arguments.name or re.sub(r"[^A-Za-z0-9._-]", "-", Path(name).resolve().name).lstrip(".-_")[:128]
+    if not re.fullmatch(NAME, target):
+        raise CheckpointError("--name: is needed, since NAME has no letter or digit to make one of")
+    kind = str(checkpoint.config["model_type"])
+    options = ExportOptions(target, arguments.task, arguments.image_size, tuple(arguments.ignore))
+    try:
+        source = FAMILIES[kind].source(checkpoint, options)
+    except (MemoryError, RuntimeError, OverflowError) as error:  # sizes that no machine has
+        raise CheckpointError(f"config.json: the model cannot be built: {str(error).splitlines()[0][:200]}") from error
+    say(f"{target}: {kind} for {source.task}, {len(checkpoint.tensors)} tensors read", start)
+    if unused := source.made_by["set_aside"]:
+        say(f"  not used by {source.task}: {unused}")
+    return source
+
+
+def _check_model(config: Mapping[str, Any], *, task: Task | None, ignored: Collection[str]) -> None:
+    """Raise CheckpointError for a configuration whose type, or whose architecture, is not supported."""
+    kind = config.get("model_type")
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        raise CheckpointError(f"config.json: model_type must be one of {', '.join(FAMILIES)}, given {str(kind)[:64]!r}")
+    FAMILIES[kind].check_architectures(without_keys(config, ignored), task)
