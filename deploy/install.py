@@ -88,7 +88,7 @@ def install_torch(torch: str, uv: list[str] | None, pip_arguments: list[str], *,
 
 
 def run(command: list[str], *, quiet: bool = False) -> int:
-    """Run a command in the repository; return its exit status. A quiet one may fail: what it says of that is dropped."""
+    """Run a command in the repository; return its exit status. What a quiet one says of its failure is dropped."""
     environment = {**os.environ, "UV_HTTP_RETRIES": "1"}  # if an index cannot be reached, that is soon known
     errors = subprocess.DEVNULL if quiet else None
     return subprocess.run(command, cwd=ROOT, env=environment, stderr=errors, check=False).returncode  # noqa: S603
