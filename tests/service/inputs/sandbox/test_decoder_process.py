@@ -57,6 +57,17 @@ async def test_what_a_decoder_sends_later_is_not_taken_for_the_answer_to_the_nex
         assert replaced(metrics) == {"malformed": 1}
 
 
+@pytest.mark.usefixtures("hostile")
+async def test_an_answer_to_an_image_that_has_not_been_sent_yet_is_refused():
+    async with decoding(decode_processes=1) as (pool, metrics):
+        await pool.decode(b"early", INK)
+        await asyncio.sleep(0.5)
+        with pytest.raises(Unacceptable, match="given one that cannot"):
+            await pool.decode(bytes(8_000_000), INK)
+        await pool.decode(SEVEN, INK)
+        assert replaced(metrics) == {"malformed": 1}
+
+
 async def test_an_image_larger_than_the_connection_takes_at_once_is_sent_whole():
     noise = np.random.default_rng(1).integers(0, 256, (1200, 1200, 3), np.uint8)
     data = encoded(Image.fromarray(noise))
