@@ -32,7 +32,7 @@ SECONDS_PER_STEP = 60.0
 MEMORY_FACTOR = 4
 SPARE_BYTES = 1 << 30
 """Beside the memory that it has at its start, the child may take MEMORY_FACTOR times the bytes of the artifact and of
-the maps of one image, and SPARE_BYTES."""
+the maps of its longest input, and SPARE_BYTES."""
 THREADS = 1
 """Each thread of a session would set aside address space, which is what the child's limit of memory counts: with 56
 threads nothing was left."""
@@ -165,8 +165,9 @@ def _try_one(
 
 
 def _bytes_of(manifest: Manifest) -> int:
-    """Return the bytes of an artifact's files, and of the maps of one image."""
-    maps = sum(4 * len(kind.maps) * kind.heads * kind.length**2 for kind in manifest.attention)
+    """Return the bytes of an artifact's files, and of the maps of its longest input."""
+    longest = manifest.text.max_tokens if manifest.text else 0
+    maps = sum(4 * len(kind.maps) * kind.heads * max(kind.length, longest) ** 2 for kind in manifest.attention)
     return sum(file.bytes for file in manifest.all_files()) + maps
 
 

@@ -3,6 +3,9 @@ import re
 
 import pytest
 
+from contract.artifact import read_artifact
+from service.repository import trial_load
+from service.settings import Settings
 from tests.conftest import served, start
 from tests.samples.changed_artifacts import deadly, put_graph
 
@@ -27,3 +30,13 @@ def test_many_threads_leave_the_trial_enough_memory(artifacts):
     """Each thread sets aside address space, which is what the memory of the trial is limited by."""
     with served(artifacts, threads=96) as client:
         assert client.get("/health/ready").status_code == 200
+
+
+def test_a_trial_has_memory_for_the_maps_of_the_longest_text(artifacts, tmp_path, monkeypatch):
+    allowed = []
+    monkeypatch.setattr(trial_load, "_limit_memory", allowed.append)
+    assert trial_load._try_one(artifacts / "dates/1", tmp_path / "copy", None, Settings(), lambda step: None) == {}
+    manifest = read_artifact(artifacts / "dates/1").manifest
+    files = sum(path.stat().st_size for path in (artifacts / "dates/1").iterdir() if path.name != "manifest.json")
+    maps = sum(len(kind.maps) * kind.heads for kind in manifest.attention)
+    assert allowed == [4 * (files + 4 * maps * manifest.text.max_tokens**2) + 2**30]
