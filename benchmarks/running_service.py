@@ -13,7 +13,7 @@ import httpx
 
 from benchmarks.peers import ROOT
 
-START_SECONDS = 30
+START_SECONDS = 60
 
 
 @contextmanager
