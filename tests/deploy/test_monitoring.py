@@ -12,7 +12,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.telemetry.metrics import Metrics
-from tests.samples.kubernetes import needs_kustomize, render
+from tests.samples.kubernetes import NEWEST, needs_kustomize, render, validate
 
 ROOT = Path(__file__).parents[2]
 MONITORING = ROOT / "k8s/monitoring"
@@ -145,6 +145,8 @@ def test_the_monitor_asks_a_port_of_the_service_that_it_selects():
 def test_kustomize_renders_what_the_operators_read():
     rendered = {kind: document for (kind, _), document in render(MONITORING).items()}
     assert set(rendered) == {"ServiceMonitor", "PrometheusRule", "ConfigMap"}
+    for document in rendered.values():
+        validate(document, NEWEST)
     assert {document["metadata"]["namespace"] for document in rendered.values()} == {"regard"}
     assert rendered["ConfigMap"]["metadata"]["labels"]["grafana_dashboard"] == "1"
     assert json.loads(rendered["ConfigMap"]["data"]["regard.json"]) == DASHBOARD
