@@ -49,6 +49,13 @@ class Settings(BaseSettings):
     engine_cache: Path | None = Field(
         None, description="folder where engines of `tensorrt` are kept from start to start; building one takes minutes"
     )
+    cores: int = Field(
+        0,
+        ge=0,
+        le=1024,
+        description="cores that all workers may use together, where the machine and its control group show more than "
+        "this service's share, such as in a pod without a CPU limit; 0 takes what they show",
+    )
     threads: int = Field(
         0,
         ge=0,

@@ -1,4 +1,4 @@
-"""The number of threads that a session may use: the cores of this process, limited by cgroup quotas."""
+"""The number of threads that a session may use: the cores of this process, limited by cgroup quotas and a setting."""
 
 import os
 from pathlib import Path
@@ -26,7 +26,8 @@ def usable_cores() -> int:
 
 def share_of_cores(settings: Settings) -> int:
     """Return the number of cores that this process may use: its part of those that all workers may use."""
-    return max(1, usable_cores() // settings.workers)
+    cores = usable_cores()
+    return max(1, min(cores, settings.cores or cores) // settings.workers)
 
 
 def cores_of_runs(settings: Settings) -> int:

@@ -55,6 +55,7 @@ def running_service(artifacts: Path) -> Iterator[dict[str, Any]]:
                 "classifier": None,
                 "picture": str(ROOT / "tests/data/digits/seven.png"),
                 "artifacts": str(artifacts.absolute()),
+                "manifests": str(ROOT / "k8s/kserve"),
                 "keyed": {"url": f"http://127.0.0.1:{keyed.port}", **KEYS},
             }
 

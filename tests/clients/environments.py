@@ -24,7 +24,7 @@ class Client:
 
 CLIENTS = {
     "tritonclient": Client(("tritonclient[http]==2.73.0",), ("tritonclient_calls",), "tritonclient"),
-    "kserve": Client(("kserve==0.21.0",), ("kserve_calls",), "kserve"),
+    "kserve": Client(("kserve==0.21.0",), ("kserve_calls", "kserve_manifests"), "kserve"),
     "mlserver": Client(("mlserver==1.7.1",), ("mlserver_calls",), "mlserver", before=(3, 13)),
     "openai": Client(("openai==3.54.*", "numpy"), ("openai_calls",), "openai"),
     "huggingface_hub": Client(

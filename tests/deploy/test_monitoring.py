@@ -12,6 +12,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.telemetry.metrics import Metrics
+from tests.samples.kubernetes import NEWEST, needs_kustomize, render, validate
 
 ROOT = Path(__file__).parents[2]
 MONITORING = ROOT / "k8s/monitoring"
@@ -133,18 +134,19 @@ def test_the_rules_of_kubernetes_are_those_of_compose():
 
 def test_the_monitor_asks_a_port_of_the_service_that_it_selects():
     monitor = yaml.safe_load((MONITORING / "servicemonitor.yaml").read_text())["spec"]
-    service = yaml.safe_load((ROOT / "k8s/base/service.yaml").read_text())
-    assert monitor["selector"]["matchLabels"] == service["metadata"]["labels"]
+    services = list(yaml.safe_load_all((ROOT / "k8s/base/service.yaml").read_text()))
+    (service,) = (one for one in services if one["metadata"]["labels"] == monitor["selector"]["matchLabels"])
+    assert service["metadata"]["name"] == "regard-admin"
     (endpoint,) = monitor["endpoints"]
     assert (endpoint["port"], endpoint["path"]) == (service["spec"]["ports"][0]["name"], "/metrics")
 
 
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl, which renders overlays, is absent")
+@needs_kustomize
 def test_kustomize_renders_what_the_operators_read():
-    done = subprocess.run(["kubectl", "kustomize", MONITORING], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    rendered = {document["kind"]: document for document in yaml.safe_load_all(done.stdout)}
+    rendered = {kind: document for (kind, _), document in render(MONITORING).items()}
     assert set(rendered) == {"ServiceMonitor", "PrometheusRule", "ConfigMap"}
+    for document in rendered.values():
+        validate(document, NEWEST)
     assert {document["metadata"]["namespace"] for document in rendered.values()} == {"regard"}
     assert rendered["ConfigMap"]["metadata"]["labels"]["grafana_dashboard"] == "1"
     assert json.loads(rendered["ConfigMap"]["data"]["regard.json"]) == DASHBOARD

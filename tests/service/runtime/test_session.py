@@ -84,6 +84,15 @@ def test_a_light_model_runs_on_one_thread_unless_the_settings_say_otherwise(digi
     assert chosen == [1, 3, 5, threads.MOST_DEFAULT_THREADS, 8]
 
 
+def test_a_setting_caps_the_cores_that_the_machine_shows(monkeypatch):
+    monkeypatch.setattr(threads, "usable_cores", lambda: 8)
+    capped = Settings(cores=4)
+    assert (threads.share_of_cores(capped), threads.cores_of_runs(capped), threads.default_threads(capped)) == (4, 3, 4)
+    assert threads.share_of_cores(Settings(cores=64)) == 8
+    assert threads.share_of_cores(Settings(cores=4, workers=2)) == 2
+    assert threads.share_of_cores(Settings(cores=1, workers=2)) == 1
+
+
 def test_the_error_about_a_missing_provider_names_the_extra_that_installs_it():
     if "OpenVINOExecutionProvider" in ort.get_available_providers():
         pytest.skip("this onnxruntime has OpenVINO")
