@@ -1,0 +1,138 @@
+"""A simulation of many replicas in steps of a tenth of a second: minutes for a thousand replicas and an hour.
+
+It does not follow single requests. In a step as many arrive as chance gives (Poisson); they are divided among the
+replicas as leastconn would, so that those with the fewest in flight are filled up to one level; what a replica has no
+room for is refused; what arrives waits for what is there before it; and what a replica answers in a step is taken
+away. The queue of each replica is a number that need not be whole. So chance within a replica's step is lost: the time
+of a request that meets no queue is that of a batch of one. A test holds it against the simulation of every request.
+"""
+
+import math
+
+import numpy as np
+
+from benchmarks.scale.arrivals import STEP
+from benchmarks.scale.autoscaler import SYNC_SECONDS
+from benchmarks.scale.replicas import Cluster, cold_starts
+
+SYNC_STEPS = round(SYNC_SECONDS / STEP)
+LIMITS = np.geomspace(1e-3, 120, 400)
+"""Upper bounds of the classes in which latencies are counted, in seconds."""
+
+
+def shared(held, arriving):
+    """Return how many of those that arrive each replica is given, so that the fewest are filled up to one level."""
+    order = np.sort(held)
+    room = np.arange(1, len(order) + 1) * np.append(order[1:], np.inf) - np.cumsum(order)
+    filled = int(np.searchsorted(room, arriving))
+    level = (arriving + order[: filled + 1].sum()) / (filled + 1)
+    return np.maximum(level - held, 0)
+
+
+class Fleet:
+    """As `events.Simulation`: `rates` are those of each step, a second."""
+
+    def __init__(self, service, rates, replicas, cluster=Cluster(), controller=None, deaths=(), seed=0):
+        self.service, self.cluster, self.controller = service, cluster, controller
+        self.counts = dict.fromkeys(("arrived", "answered", "refused", "broken", "in flight"), 0.0)
+        self.latencies = np.zeros(len(LIMITS) + 1)
+        self.late_seconds = np.zeros(len(rates))
+        self.refused = np.zeros(len(rates))
+        self.sizes = []
+        self._rates, self._chance = rates, np.random.default_rng(seed)
+        self._at_start, self._deaths = replicas, list(deaths)
+        self._began = np.full(replicas, -1.0)
+        self._ready = np.zeros(replicas)
+        self._leaves = np.full(replicas, math.inf)  # when the proxy sends it nothing any more
+        self._held = np.zeros(replicas)
+        self._busy = np.zeros(replicas)
+
+    def run(self, objective=1.0):
+        """Let the time pass; `late` counts those that took longer than the objective."""
+        self.late = 0.0
+        arrivals = self._chance.poisson(self._rates * STEP)
+        for number, arriving in enumerate(arrivals):
+            now = number * STEP
+            while self._deaths and self._deaths[0][0] <= now:
+                self._die(now, self._deaths.pop(0)[1])
+            self._step(number, now, float(arriving), objective)
+            if (number + 1) % SYNC_STEPS == 0:
+                self._sync(now + STEP)
+        self.counts["in flight"] = float(self._held.sum())
+        return self
+
+    def percentile(self, share):
+        """Return the latency below which a share of the answers lies."""
+        below = np.cumsum(self.latencies) / self.latencies.sum()
+        return float(LIMITS[min(np.searchsorted(below, share), len(LIMITS) - 1)])
+
+    def _step(self, number, now, arriving, objective):
+        service, held = self.service, self._held
+        listed = (self._ready <= now) & (now < self._leaves)
+        self.counts["arrived"] += arriving
+        given = np.zeros_like(held)
+        if listed.any():
+            given[listed] = shared(held[listed], arriving)
+        else:
+            self._refuse(number, arriving)
+        taken = np.minimum(given, np.maximum(service.room - held, 0))
+        self._refuse(number, float((given - taken).sum()))
+        batch = np.clip(held + taken, 1, service.batch)
+        took = service.first + (batch - 1) * service.each
+        rate = service.abreast * batch / took
+        before = np.maximum(held + taken / 2 - service.abreast, 0)
+        latency = before / rate + took
+        self.latencies += np.bincount(np.searchsorted(LIMITS, latency), taken, len(LIMITS) + 1)
+        late = float(taken[latency > objective].sum())
+        self.late += late
+        self.late_seconds[number] = late
+        done = np.minimum(held + taken, rate * STEP)
+        self._held = held + taken - done
+        self._busy += done / (rate * STEP)
+        self.counts["answered"] += float(done.sum())
+
+    def _refuse(self, number, count):
+        self.counts["refused"] += count
+        self.refused[number] += count
+
+    def _die(self, now, share):
+        there = np.flatnonzero((self._ready <= now) & np.isinf(self._leaves))
+        dead = there[: max(round(share * len(there)), 1)]
+        staying = len(self._staying())
+        # what is in flight is lost; what comes until the proxy notices goes elsewhere, after a while
+        self.counts["broken"] += float(self._held[dead].sum())
+        self._held[dead] = 0
+        self._leaves[dead] = now
+        self._add(now, staying - len(dead), len(dead))
+
+    def _staying(self):
+        return np.flatnonzero(np.isinf(self._leaves))
+
+    def _add(self, now, current, added):
+        cold = np.array(cold_starts(self.cluster, self._at_start, current, added), bool)
+        new = np.zeros(added)
+        self._began = np.append(self._began, new + now)
+        self._ready = np.append(self._ready, now + np.where(cold, self.cluster.cold, self.cluster.start))
+        self._leaves = np.append(self._leaves, new + math.inf)
+        self._held, self._busy = np.append(self._held, new), np.append(self._busy, new)
+
+    def _sync(self, now):
+        staying = self._staying()
+        ready = staying[self._ready[staying] <= now]
+        self.sizes.append((now, len(staying), len(ready)))
+        if self.controller:
+            used = self._busy[ready] / SYNC_STEPS
+            ratios = self._held[ready] / self.service.room
+            unready = len(staying) - len(ready)
+            wanted = self.controller.sync(now, len(staying), ratios.tolist(), used.tolist(), unready)
+            if wanted > len(staying):
+                self._add(now, len(staying), wanted - len(staying))
+            elif wanted < len(staying):
+                # those that are not ready go first, then the youngest
+                order = np.lexsort((-self._began[staying], self._ready[staying] <= now))
+                going = staying[order][: len(staying) - wanted]
+                self._leaves[going] = np.where(self._ready[going] > now, now, now + self.cluster.notice)
+        self._busy[:] = 0
+        gone = (self._leaves <= now) & (self._held < 1e-9)
+        for name in ("_began", "_ready", "_leaves", "_held", "_busy"):
+            setattr(self, name, getattr(self, name)[~gone])

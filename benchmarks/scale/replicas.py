@@ -1,0 +1,105 @@
+"""What a simulation knows of replicas and of the cluster, and how many there shall be."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from benchmarks.scale.autoscaler import Autoscaler, replicas_for_loads, replicas_for_total
+from service.batching.admission import WAITING_SHARE, Backlog, Budget
+from service.settings import Settings
+
+SETTINGS = Settings.model_construct()
+Metric: TypeAlias = Literal["queue", "processor"]
+TARGETS = {"queue": 0.3, "processor": 0.7}
+"""The threshold of KEDA's query, as an average of replicas; the share of the requested cores for an HPA."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """How one replica answers requests of one kind.
+
+    A batch of n takes `first` + (n - 1) x `each` seconds, times a factor that is drawn from `factors`. `abreast`
+    batches run beside one another. `tokens` is what a request costs the queue, whose bounds are the service's own.
+    """
+
+    first: float
+    each: float
+    tokens: int = 1
+    factors: np.ndarray = field(default_factory=lambda: np.ones(1))
+    abreast: int = 1
+    most: int = SETTINGS.batch_tokens
+    """Tokens of a batch."""
+    queue: int = SETTINGS.queue_tokens
+    deadline: float = SETTINGS.request_seconds
+
+    @property
+    def batch(self):
+        """The most requests of a batch."""
+        return max(self.most // self.tokens, 1)
+
+    @property
+    def capacity(self):
+        """Requests a second that full batches answer."""
+        return self.abreast * self.batch / (self.first + (self.batch - 1) * self.each)
+
+    @property
+    def room(self):
+        """Requests that a replica holds before it refuses, once it knows its rate; as `Budget.room` says it."""
+        in_time = self.batch + self.deadline * WAITING_SHARE * self.capacity
+        return max(int(min(self.queue // self.tokens, in_time)), 1)
+
+    def budget(self):
+        """Return the service's own admission, for one replica."""
+        return Budget("simulated", self.queue, Backlog(self.deadline), at_once=self.most)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Seconds that things take around the replicas. Those that were not measured are assumptions; all may be changed."""
+
+    start: float = 15.0
+    """From the autoscaler's decision to the first request of a new replica, on a node that has the image."""
+    cold: float = 120.0
+    """As above, where a node must come first."""
+    spare: float = 1.0
+    """New replicas that find room on nodes that are there, as a share of the replicas at the start."""
+    notice: float = 2.0
+    """Until the proxy sends nothing to a replica any more that is told to stop, or whose node has died."""
+    drain: float = 10.0
+    """Seconds in which a replica that is told to stop still takes requests: preStop 5 and drain 5."""
+    grace: float = 35.0
+    """Seconds that requests in flight may take after that."""
+    connect: float = 2.0
+    """Until a connection to a node that has died is given up and made to another."""
+
+
+class Controller:
+    """The autoscaler with its metric, whose values are those of the scrape before: they are 15 seconds old."""
+
+    def __init__(self, metric: Metric, rule, target=None):
+        self.metric, self.target = metric, target or TARGETS[metric]
+        self._rule = Autoscaler(rule)
+        self._seen = None
+
+    def sync(self, now, current, ratios, loads, unready):
+        """Return how many replicas there shall be, after a look at these values at every scrape.
+
+        `ratios`: how full the queue of each ready replica is; `loads`: the share of its cores that it used.
+        """
+        seen, self._seen = self._seen, (sum(ratios), list(loads))
+        if seen is None:
+            return current
+        total, loads = seen
+        if self.metric == "queue":
+            wanted = replicas_for_total(total, self.target, current)
+        else:
+            wanted = replicas_for_loads(loads, unready, self.target, current)
+        return self._rule.decide(now, current, wanted)
+
+
+def cold_starts(cluster, at_start, current, added):
+    """Return which of the replicas that are added need a node that must come first."""
+    room = at_start + math.floor(cluster.spare * at_start)
+    return [current + number >= room for number in range(added)]

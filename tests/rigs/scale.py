@@ -1,0 +1,189 @@
+"""The simulation of benchmarks/scale held against two real replicas behind HAProxy.
+
+Each replica has a core of its own. How long a request takes alone, and how many are answered when some always wait, is
+measured through the proxy just before; then requests arrive at random moments at a low, a middle and too high a rate,
+and the simulation gets the same moments. The machine's cores are shared with the proxy and the generator, so both are
+part of what is measured.
+
+    python -m tests.rigs.scale --artifacts artifacts --seconds 40
+"""
+
+import asyncio
+import os
+import random
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.scale.events import Simulation
+from benchmarks.scale.replicas import Service
+from tests.rigs import mixes, report
+from tests.rigs.client import Connection
+from tests.rigs.haproxy import Haproxy
+from tests.rigs.load import Apart, Phase, Plan, Sample
+from tests.rigs.replica import Replica
+from tests.rigs.report import Verdict, percentile
+
+KINDS = {"classify": "digits", "heavy maps": "digits", "texts": "minilm"}
+"""What is sent, and the model that answers it. Of models that are not there the kind is left out."""
+SHARES = (0.4, 0.8, 1.5)
+"""Of what two replicas answered at most."""
+DEADLINE = 10.0
+WAITING = 32
+"""Clients that keep a queue filled while the most is measured."""
+CALIBRATION_SECONDS = 8.0
+
+
+@dataclass
+class Compared:
+    """One rate, measured and simulated; milliseconds, and shares of what was sent."""
+
+    kind: str
+    share: float
+    rate: float
+    answered: tuple[float, float]
+    mean_ms: tuple[float, float]
+    median_ms: tuple[float, float]
+    p99_ms: tuple[float, float]
+    refused: tuple[float, float]
+    given_up: tuple[float, float]
+    late_ms: float
+    """The generator's own delay, 99 %."""
+
+
+@dataclass
+class Scale(Verdict):
+    """What came of it."""
+
+    loads: list[Compared] = field(default_factory=list)
+
+
+def run(artifacts: Path, seconds: float, seed: int, kinds: Sequence[str], shares: Sequence[float] = SHARES) -> Scale:
+    """Compare every kind at every rate."""
+    result = Scale()
+    cores = sorted(os.sched_getaffinity(0))
+    with ExitStack() as stack:
+        replicas = [
+            Replica(artifacts, cores=[cores[number % len(cores)]], request_seconds=DEADLINE) for number in range(2)
+        ]
+        ports = [stack.enter_context(replica).port for replica in replicas]
+        proxy = stack.enter_context(Haproxy(ports))
+        apart = stack.enter_context(Apart(cores))
+        for kind in kinds:
+            apart.submit(_closed, proxy.port, kind, 4, 3.0).result()
+            alone = apart.submit(_closed, proxy.port, kind, 2, CALIBRATION_SECONDS).result()
+            crowd = apart.submit(_closed, proxy.port, kind, WAITING, CALIBRATION_SECONDS).result()
+            service = service_of(alone, len(crowd) / CALIBRATION_SECONDS / 2, _cost(replicas[0], kind, apart))
+            report.progress("scale", f"{kind}: {service.first * 1000:.1f} ms alone, most {service.capacity:.1f}/s each")
+            for share in shares:
+                rate = share * len(crowd) / CALIBRATION_SECONDS
+                plan = Plan(proxy.port, {kind: 1.0}, [Phase(rate, seconds)], seed)
+                samples = apart.start(plan).result()
+                result.loads.append(compare(kind, share, samples, service, seconds))
+                report.progress("scale", str(result.loads[-1]))
+                time.sleep(1)
+    result.faults = [f"{one.kind} at {one.share}: nothing was answered" for one in result.loads if not one.answered[0]]
+    return result
+
+
+def service_of(alone: Sequence[float], most: float, cost: int) -> Service:
+    """Return what the simulation needs: the times of requests alone, the most that one replica answered, the cost."""
+    first = float(np.mean(alone))
+    service = Service(first=first, each=first, tokens=cost, deadline=DEADLINE, factors=np.array(alone) / first)
+    batch = min(service.batch, WAITING // 2)
+    each = max((batch / most - first) / (batch - 1), 0.0) if batch > 1 else first
+    return Service(first=first, each=each, tokens=cost, deadline=DEADLINE, factors=service.factors)
+
+
+def compare(kind: str, share: float, samples: Sequence[Sample], service: Service, seconds: float) -> Compared:
+    """Send the same moments through the simulation."""
+    meant = sorted(one.meant for one in samples)
+    moments = np.array(meant) - meant[0]
+    simulated = Simulation(service, moments, seconds + 2 * service.deadline, 2).run()
+    real = [one.seconds for one in samples if one.status == 200]
+    count = len(samples)
+
+    def share_of(*statuses: int) -> float:
+        return round(sum(one.status in statuses for one in samples) / count, 4)
+
+    def both(function: object, scale: float = 1000.0) -> tuple[float, float]:
+        first, second = (round(float(function(one)) * scale, 1) for one in (real, simulated.latencies))  # type: ignore[operator]
+        return first, second
+
+    return Compared(
+        kind=kind,
+        share=share,
+        rate=round(count / seconds, 1),
+        answered=both(lambda one: len(one) / seconds, 1.0),
+        mean_ms=both(np.mean),
+        median_ms=both(lambda one: percentile(list(one), 0.5)),
+        p99_ms=both(lambda one: percentile(list(one), 0.99)),
+        refused=(share_of(429, 503), round(simulated.counts["refused"] / count, 4)),
+        given_up=(share_of(504), round(simulated.counts["expired"] / count, 4)),
+        late_ms=round(percentile([one.late for one in samples], 0.99) * 1000, 1),
+    )
+
+
+def _closed(port: int, kind: str, clients: int, seconds: float) -> list[float]:
+    """Return the times of the answers to clients that ask again as soon as they are answered."""
+
+    async def main() -> list[float]:
+        end, found = time.monotonic() + seconds, []
+
+        async def client(number: int) -> None:
+            connection, chance = await Connection.open(port), random.Random(number)
+            while (start := time.monotonic()) < end:
+                reply = await connection.ask(mixes.MAKERS[kind](chance).request)
+                if reply.status == 200 and time.monotonic() < end:
+                    found.append(time.monotonic() - start)
+            connection.close()
+
+        await asyncio.gather(*(client(number) for number in range(clients)))
+        return found
+
+    return asyncio.run(main())
+
+
+def _cost(replica: Replica, kind: str, apart: Apart) -> int:
+    """Return what a request costs the queue: the most that is held while there is one at a time."""
+    asking = apart.submit(_closed, replica.port, kind, 1, 2.0)
+    held = [0.0]
+    while not asking.done():
+        held += [value for name, value in replica.gauges().items() if name.startswith("regard_queue_cost[")]
+    return max(int(max(held)), 1)
+
+
+def table(found: Scale) -> str:
+    """Return the figures for docs/capacity.md, each measured, then simulated."""
+    lines = [
+        "| sent | of the most | a second | answered a second | mean, ms | median, ms | p99, ms | refused | given up |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for one in found.loads:
+        pairs = [one.answered, one.mean_ms, one.median_ms, one.p99_ms]
+        shares = [one.refused, one.given_up]
+        cells = [f"{a:.0f} / {b:.0f}" for a, b in pairs] + [f"{a:.1%} / {b:.1%}" for a, b in shares]
+        lines.append(f"| {one.kind} | {one.share:.0%} | {one.rate:.0f} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = report.arguments("Hold the simulation of benchmarks/scale against two replicas behind HAProxy.", 0)
+    parser.add_argument("--seconds", type=float, default=40, help="of each rate")
+    parser.add_argument("--kinds", choices=list(KINDS), nargs="+", default=list(KINDS))
+    given = parser.parse_args()
+    kinds = [kind for kind in given.kinds if (given.artifacts / KINDS[kind]).is_dir()]
+    with report.only_bundled(given.artifacts, "minilm") as artifacts:
+        found = run(artifacts, given.seconds, given.seed, kinds)
+    print(table(found), file=sys.stderr)
+    return report.finish("scale", found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
