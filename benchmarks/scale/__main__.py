@@ -6,8 +6,6 @@ from pathlib import Path
 from benchmarks.peers import ROOT
 from benchmarks.scale import costs
 
-COSTS = ROOT / "benchmarks/scale/costs.json"
-
 
 def main():
     """Run one part."""
@@ -17,7 +15,7 @@ def main():
     part.add_argument("--artifacts", type=Path, default=ROOT / "model/artifacts", help="holds a folder for each model")
     part.add_argument("--models", nargs="+", default=["digits", "dates"], choices=list(costs.kinds()))
     part.add_argument("--seconds", type=float, default=5, help="of each kind one at a time, and as long at 16")
-    part.add_argument("--to", type=Path, default=COSTS)
+    part.add_argument("--to", type=Path, default=costs.FILE)
     given = parser.parse_args()
     if given.part == "costs":
         costs.main(given.artifacts, given.models, given.seconds, given.to)

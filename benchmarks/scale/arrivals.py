@@ -42,8 +42,12 @@ def steady(seconds, _chance):
     return np.ones(round(seconds / STEP))
 
 
-def moments(rates, chance):
-    """Return the moments of arrivals (Poisson) at these rates a second."""
-    counts = chance.poisson(rates * STEP)
-    starts = np.repeat(np.arange(len(rates)) * STEP, counts)
+def counts(rates, chance):
+    """Return how many arrive in each step (Poisson) at these rates a second."""
+    return chance.poisson(rates * STEP)
+
+
+def moments(counted, chance):
+    """Return the moments of arrivals, so many in each step, in order."""
+    starts = np.repeat(np.arange(len(counted)) * STEP, counted)
     return np.sort(starts + chance.random(len(starts)) * STEP)

@@ -19,6 +19,7 @@ from benchmarks.servers import JPEG, computed, family, jpegs, load
 from benchmarks.service import SEVEN
 from benchmarks.start import used
 
+FILE = ROOT / "benchmarks/scale/costs.json"
 JSON, PNG = "application/json", "image/png"
 TEXT = "Attention maps of a served model show which of the words of a text its embedding was made of, layer by layer."
 DATE = "the twenty-third of March 2021"
@@ -93,7 +94,6 @@ def kinds():
             Kind("minilm", "libra", embed, document(inputs=TEXT, attention=LIKENESS)),
         ],
         "deit-s": image_kinds("deit-s", photograph, JPEG),
-        "vit-b-16": image_kinds("vit-b-16", photograph, JPEG),
     }
 
 
@@ -191,10 +191,10 @@ def measure(kind, client, store, seconds):
 
 
 def main(artifacts, models, seconds, file):
-    """Measure every kind of the models that are there, print a table, and write the figures to a file."""
+    """Measure every kind of these models, add the figures to a file, and print all of it as a table."""
     if not shutil.which("redis-server"):
         raise SystemExit("redis-server is not installed: it is a package of Debian (redis-server)")
-    found = []
+    found = read(file) if file.exists() else {}
     for model in models:
         with tempfile.TemporaryDirectory() as folder, redis_server() as (store, url):
             (Path(folder) / model).symlink_to((artifacts / model).resolve())
@@ -203,9 +203,10 @@ def main(artifacts, models, seconds, file):
                 ready = time.perf_counter() - start
                 held = sum(used(pid)[1] for pid in family(client.process.pid))
                 log(f"{model}: ready after {ready:.1f} s, {held:.0f} MB")
-                found += [measure(kind, client, store, seconds) for kind in kinds()[model]]
-    print(table(found))
-    Path(file).write_text(json.dumps([asdict(cost) for cost in found], indent=1) + "\n")
+                for kind in kinds()[model]:
+                    found[model, kind.name] = measure(kind, client, store, seconds)
+        file.write_text(json.dumps([asdict(cost) for cost in found.values()]) + "\n")
+    print(table(found.values()))
 
 
 def table(found):
@@ -224,9 +225,9 @@ def table(found):
     return "\n".join(lines)
 
 
-def read(file=ROOT / "benchmarks/scale/costs.json"):
+def read(file=FILE):
     """Return the figures that were measured, by model and kind."""
     return {
         (one["model"], one["name"]): Cost(**{**one, "alone_ms": tuple(one["alone_ms"])})
-        for one in json.loads(Path(file).read_text())
+        for one in json.loads(file.read_text())
     }

@@ -12,7 +12,7 @@ from collections import Counter, deque
 import numpy as np
 
 from benchmarks.scale.autoscaler import SYNC_SECONDS
-from benchmarks.scale.replicas import Cluster, cold_starts
+from benchmarks.scale.replicas import CLUSTER, cold_starts
 from service.errors import Busy
 
 STARTING, READY, CLOSED, GONE = "starting", "ready", "closed", "gone"
@@ -40,7 +40,7 @@ class Simulation:
     """
 
     def __init__(
-        self, service, moments, seconds, replicas, cluster=Cluster(), controller=None, deaths=(), renewals=(), seed=0
+        self, service, moments, seconds, replicas, cluster=CLUSTER, controller=None, deaths=(), renewals=(), seed=0
     ):
         self.service, self.cluster, self.seconds, self.controller = service, cluster, seconds, controller
         self.counts, self.latencies, self.arrived = Counter(), [], []

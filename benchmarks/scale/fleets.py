@@ -1,10 +1,11 @@
 """A simulation of many replicas in steps of a tenth of a second: minutes for a thousand replicas and an hour.
 
-It does not follow single requests. In a step as many arrive as chance gives (Poisson); they are divided among the
+It does not follow single requests. What arrives in a step is divided among the
 replicas as leastconn would, so that those with the fewest in flight are filled up to one level; what a replica has no
 room for is refused; what arrives waits for what is there before it; and what a replica answers in a step is taken
 away. The queue of each replica is a number that need not be whole. So chance within a replica's step is lost: the time
-of a request that meets no queue is that of a batch of one. A test holds it against the simulation of every request.
+of a request that meets no queue is that of a batch of one; nobody is given up at a
+deadline, which admission keeps from being reached. A test holds it against the simulation of every request.
 """
 
 import math
@@ -13,7 +14,7 @@ import numpy as np
 
 from benchmarks.scale.arrivals import STEP
 from benchmarks.scale.autoscaler import SYNC_SECONDS
-from benchmarks.scale.replicas import Cluster, cold_starts
+from benchmarks.scale.replicas import CLUSTER, cold_starts
 
 SYNC_STEPS = round(SYNC_SECONDS / STEP)
 LIMITS = np.geomspace(1e-3, 120, 400)
@@ -30,17 +31,16 @@ def shared(held, arriving):
 
 
 class Fleet:
-    """As `events.Simulation`: `rates` are those of each step, a second."""
+    """As `events.Simulation`: `arriving` says how many arrive in each step."""
 
-    def __init__(self, service, rates, replicas, cluster=Cluster(), controller=None, deaths=(), seed=0):
+    def __init__(self, service, arriving, replicas, cluster=CLUSTER, controller=None, deaths=()):
         self.service, self.cluster, self.controller = service, cluster, controller
         self.counts = dict.fromkeys(("arrived", "answered", "refused", "broken", "in flight"), 0.0)
         self.latencies = np.zeros(len(LIMITS) + 1)
-        self.late_seconds = np.zeros(len(rates))
-        self.refused = np.zeros(len(rates))
+        self.late_seconds = np.zeros(len(arriving))
+        self.refused = np.zeros(len(arriving))
         self.sizes = []
-        self._rates, self._chance = rates, np.random.default_rng(seed)
-        self._at_start, self._deaths = replicas, list(deaths)
+        self._arriving, self._at_start, self._deaths = arriving, replicas, list(deaths)
         self._began = np.full(replicas, -1.0)
         self._ready = np.zeros(replicas)
         self._leaves = np.full(replicas, math.inf)  # when the proxy sends it nothing any more
@@ -50,14 +50,13 @@ class Fleet:
     def run(self, objective=1.0):
         """Let the time pass; `late` counts those that took longer than the objective."""
         self.late = 0.0
-        arrivals = self._chance.poisson(self._rates * STEP)
-        for number, arriving in enumerate(arrivals):
+        for number, arriving in enumerate(self._arriving):
             now = number * STEP
             while self._deaths and self._deaths[0][0] <= now:
                 self._die(now, self._deaths.pop(0)[1])
             self._step(number, now, float(arriving), objective)
             if (number + 1) % SYNC_STEPS == 0:
-                self._sync(now + STEP)
+                self._sync(round(now + STEP, 6))
         self.counts["in flight"] = float(self._held.sum())
         return self
 
@@ -75,12 +74,14 @@ class Fleet:
             given[listed] = shared(held[listed], arriving)
         else:
             self._refuse(number, arriving)
-        taken = np.minimum(given, np.maximum(service.room - held, 0))
+        # a batch that runs is held whole by a replica, and half of it is done already here
+        taken = np.minimum(given, np.maximum(service.room - (service.batch - 1) / 2 - held, 0))
         self._refuse(number, float((given - taken).sum()))
         batch = np.clip(held + taken, 1, service.batch)
         took = service.first + (batch - 1) * service.each
         rate = service.abreast * batch / took
-        before = np.maximum(held + taken / 2 - service.abreast, 0)
+        # of those before it, half a batch runs together with it
+        before = np.maximum(held + taken / 2 - service.abreast - (batch - 1) / 2, 0)
         latency = before / rate + took
         self.latencies += np.bincount(np.searchsorted(LIMITS, latency), taken, len(LIMITS) + 1)
         late = float(taken[latency > objective].sum())

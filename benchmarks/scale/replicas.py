@@ -57,7 +57,7 @@ class Service:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Seconds that things take around the replicas. Those that were not measured are assumptions; all may be changed."""
+    """Seconds that things take around the replicas. Those that were not measured are assumptions."""
 
     start: float = 15.0
     """From the autoscaler's decision to the first request of a new replica, on a node that has the image."""
@@ -73,6 +73,9 @@ class Cluster:
     """Seconds that requests in flight may take after that."""
     connect: float = 2.0
     """Until a connection to a node that has died is given up and made to another."""
+
+
+CLUSTER = Cluster()
 
 
 class Controller:

@@ -1,0 +1,116 @@
+"""What happens to late and refused requests, from 2 to 1,000 replicas, under several loads: a table and a plot."""
+
+import statistics
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.peers import ROOT, log
+from benchmarks.scale import arrivals, costs
+from benchmarks.scale.autoscaler import Rule
+from benchmarks.scale.fleets import Fleet
+from benchmarks.scale.replicas import CLUSTER, Controller, Service
+
+PLOT = ROOT / "docs/pictures/capacity.png"
+SIZES = (2, 8, 30, 100, 300, 1000)
+OBJECTIVE = 1.0
+"""Seconds; an answer that takes longer is late."""
+MOST = 4
+"""The autoscaler may make as many times the replicas of the start, as `k8s/` does: 2 to 8."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A load, and what happens meanwhile. `share` is the base rate, of what the replicas at the start can answer."""
+
+    load: object
+    share: float
+    seconds: float
+    deaths: tuple[tuple[float, float], ...] = ()
+
+
+SCENARIOS = {
+    "bursts (2x, 15 s)": Scenario(arrivals.bursts, 0.5, 3600),
+    "day in 4 hours (4x)": Scenario(arrivals.day, 2.0, 14400),
+    "step (5x)": Scenario(arrivals.step, 0.3, 1800),
+    "flash crowd (10x in 30 s)": Scenario(arrivals.flash, 0.25, 1800),
+    "half of the nodes die": Scenario(arrivals.steady, 0.4, 900, deaths=((120.0, 0.5),)),
+}
+CONTROLS = {"fixed": None, "queue 0.3": "queue", "processor 0.7": "processor"}
+
+
+def service(model, name="no maps", tokens=1):
+    """Return how a replica answers what was measured; a batch saves what the crowd took less than one alone."""
+    cost = costs.read()[model, name]
+    first = statistics.fmean(cost.alone_ms) / 1000
+    return Service(first=first, each=min(cost.every_ms / 1000, first), tokens=tokens)
+
+
+SERVICES = {"light": ("digits", 50), "heavy": ("deit-s", 197)}
+"""The model, and the tokens of its request."""
+
+
+def simulate(service, scenario, size, metric, cluster=CLUSTER, seed=0):
+    """Return the simulation of one scenario."""
+    chance = np.random.default_rng(seed)
+    rates = scenario.share * size * service.capacity * scenario.load(scenario.seconds, chance)
+    controller = Controller(metric, Rule(size, MOST * size)) if metric else None
+    return Fleet(service, arrivals.counts(rates, chance), size, cluster, controller, scenario.deaths).run(OBJECTIVE)
+
+
+def main(sizes=SIZES, plot=PLOT):
+    """Print a table for docs/capacity.md, and draw what happens in time."""
+    print("| load | model | replicas | " + " | ".join(f"{name}: late; refused" for name in CONTROLS) + " |")
+    print("|---|---|---|" + "---|" * len(CONTROLS))
+    shown = {}
+    for name, scenario in SCENARIOS.items():
+        for kind, (model, tokens) in SERVICES.items():
+            served = service(model, tokens=tokens)
+            for size in sizes:
+                cells, start = [], time.perf_counter()
+                for control, metric in CONTROLS.items():
+                    found = simulate(served, scenario, size, metric)
+                    arrived = found.counts["arrived"]
+                    cells.append(f"{found.late / arrived:.2%}; {found.counts['refused'] / arrived:.2%}")
+                    if size == 30:
+                        shown[name, kind, control] = found
+                log(f"{name}, {kind}, {size}: {time.perf_counter() - start:.1f} s")
+                print(f"| {name} | {kind} | {size:,} | {' | '.join(cells)} |", flush=True)
+    draw(shown, plot)
+
+
+def draw(shown, file):
+    """Draw, for 30 replicas at the start, how many there are and what is late or refused in time."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    names = [name for name in SCENARIOS if any(name == one for one, *_ in shown)]
+    figure, axes = plt.subplots(len(names), 2, figsize=(11, 2.3 * len(names)), squeeze=False)
+    for row, name in zip(axes, names, strict=True):
+        for axis, kind in zip(row, SERVICES, strict=True):
+            for color, control in zip(("0.6", "tab:blue", "tab:orange"), CONTROLS, strict=True):
+                found = shown[name, kind, control]
+                every = round(10 / arrivals.STEP)
+                count = len(found.late_seconds) // every * every
+                bad = (found.late_seconds + found.refused)[:count].reshape(-1, every).sum(axis=1)
+                minutes = np.arange(len(bad)) / 6
+                axis.plot(minutes, bad / 10, color=color, label=f"late or refused, {control}")
+                if control != "fixed":
+                    ready = [(at / 60, ready) for at, _, ready in found.sizes]
+                    twin = axis.twinx() if control == "queue 0.3" else twin  # noqa: F821 # of the control before
+                    twin.plot(*zip(*ready, strict=True), color=color, linestyle=":", label=f"replicas, {control}")
+                    twin.set_ylim(0, None)
+            axis.set_title(f"{name}, {kind}", fontsize=9)
+            axis.set_ylabel("late or refused/s", fontsize=8)
+            twin.set_ylabel("replicas (dotted)", fontsize=8)
+            axis.tick_params(labelsize=7)
+            twin.tick_params(labelsize=7)
+    for axis in axes[-1]:
+        axis.set_xlabel("minutes", fontsize=8)
+    axes[0][0].legend(fontsize=6)
+    figure.tight_layout()
+    figure.savefig(file, dpi=110)
+    plt.close(figure)
