@@ -220,10 +220,10 @@ class Simulation:
             self._stop(now, replica)
 
     def _sync(self, now):
-        staying = self._staying()
+        service, staying = self.service, self._staying()
         ready = [replica for replica in staying if replica.state == READY]
         held = [replica.budget.held / max(replica.budget.room, 1) for replica in ready]
-        used = [min(replica.busy / SYNC_SECONDS / self.service.abreast, 1.0) for replica in ready]
+        used = [min(one.busy / SYNC_SECONDS / service.abreast, 1.0) * service.cores for one in ready]
         for replica in self.replicas:
             replica.busy = 0.0
         self.sizes.append((now, len(staying), len(ready)))

@@ -122,7 +122,7 @@ class Fleet:
         ready = staying[self._ready[staying] <= now]
         self.sizes.append((now, len(staying), len(ready)))
         if self.controller:
-            used = self._busy[ready] / SYNC_STEPS
+            used = self._busy[ready] / SYNC_STEPS * self.service.cores
             ratios = self._held[ready] / self.service.room
             unready = len(staying) - len(ready)
             wanted = self.controller.sync(now, len(staying), ratios.tolist(), used.tolist(), unready)

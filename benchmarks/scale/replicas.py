@@ -1,6 +1,7 @@
 """What a simulation knows of replicas and of the cluster, and how many there shall be."""
 
 import math
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -11,9 +12,10 @@ from service.batching.admission import WAITING_SHARE, Backlog, Budget
 from service.settings import Settings
 
 SETTINGS = Settings.model_construct()
-Metric: TypeAlias = Literal["queue", "processor"]
-TARGETS = {"queue": 0.3, "processor": 0.7}
-"""The threshold of KEDA's query, as an average of replicas; the share of the requested cores for an HPA."""
+Metrics: TypeAlias = dict[Literal["queue", "processor"], float]
+"""Targets: of how full the queues are, an average of replicas, and of the share of the requested cores that is used."""
+QUEUE_SYNCS = 4
+"""The queue's metric is the highest of the last minute."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class Service:
     abreast: int = 1
     most: int = SETTINGS.batch_tokens
     """Tokens of a batch."""
+    cores: float = 1.0
+    """The share of its requested cores that a replica uses when it answers as much as it can."""
     queue: int = SETTINGS.queue_tokens
     deadline: float = SETTINGS.request_seconds
 
@@ -79,27 +83,31 @@ CLUSTER = Cluster()
 
 
 class Controller:
-    """The autoscaler with its metric, whose values are those of the scrape before: they are 15 seconds old."""
+    """The autoscaler with its metrics, of which the one counts that asks for the most.
 
-    def __init__(self, metric: Metric, rule, target=None):
-        self.metric, self.target = metric, target or TARGETS[metric]
-        self._rule = Autoscaler(rule)
-        self._seen = None
+    Their values are those of the scrape before, so they are 15 seconds old.
+    """
+
+    def __init__(self, targets: Metrics, rule):
+        self._targets, self._rule = targets, Autoscaler(rule)
+        self._totals, self._loads = deque(maxlen=QUEUE_SYNCS), None
 
     def sync(self, now, current, ratios, loads, unready):
         """Return how many replicas there shall be, after a look at these values at every scrape.
 
-        `ratios`: how full the queue of each ready replica is; `loads`: the share of its cores that it used.
+        `ratios`: how full the queue of each ready replica is; `loads`: the share of its requested cores that it used.
         """
-        seen, self._seen = self._seen, (sum(ratios), list(loads))
+        totals, seen = list(self._totals), self._loads
+        self._totals.append(sum(ratios))
+        self._loads = list(loads)
         if seen is None:
             return current
-        total, loads = seen
-        if self.metric == "queue":
-            wanted = replicas_for_total(total, self.target, current)
-        else:
-            wanted = replicas_for_loads(loads, unready, self.target, current)
-        return self._rule.decide(now, current, wanted)
+        wanted = []
+        if target := self._targets.get("queue"):
+            wanted.append(replicas_for_total(max(totals), target, current))
+        if target := self._targets.get("processor"):
+            wanted.append(replicas_for_loads(seen, unready, target, current))
+        return self._rule.decide(now, current, max(wanted))
 
 
 def cold_starts(cluster, at_start, current, added):

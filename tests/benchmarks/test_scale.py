@@ -14,6 +14,8 @@ from benchmarks.scale.replicas import Cluster, Controller, Service
 PLENTY = {"queue": 1 << 40, "deadline": 1e9}
 """Bounds that nothing reaches, as queueing theory has none."""
 
+TARGETS = {"queue": 0.3, "processor": 0.7}
+
 
 def poisson(rate, count, seed=0):
     return np.cumsum(np.random.default_rng(seed).exponential(1 / rate, count))
@@ -124,6 +126,13 @@ def test_nothing_is_removed_until_the_highest_of_five_minutes_has_passed():
     assert seen[360] == 3
 
 
+def test_of_two_metrics_the_one_counts_that_asks_for_more_and_each_is_that_of_the_scrape_before():
+    controller, seen = Controller({"queue": 0.3, "processor": 0.5}, Rule(2, 20)), []
+    for at, (ratio, load) in enumerate([(0, 0.5), (0.6, 0.5), (0, 0.9), (0, 0.5), (0, 0.5), (0, 0.5)]):
+        seen.append(controller.sync(15.0 * at, 4, [ratio] * 4, [load] * 4, 0))
+    assert seen == [4, 4, 8, 8, 8, 8]  # 8 replicas for the queue, 4 x 0.9 / 0.5 = 7.2 for the cores
+
+
 # Nothing is lost, or counted twice
 
 
@@ -137,12 +146,14 @@ def test_every_request_is_counted_once(metric):
     rates = 2 * service.capacity * arrivals.flash(300, None, at=30)
     counted = arrivals.counts(rates, chance := np.random.default_rng(3))
     moments = arrivals.moments(counted, chance)
-    controller = Controller(metric, Rule(3, 9))
+    controller = Controller({metric: TARGETS[metric]}, Rule(3, 9))
     found = Simulation(service, moments, 300, 3, controller=controller, deaths=[(100, 0.4)], renewals=[200]).run()
     assert found.counts["arrived"] == len(moments) == totals(found)
     assert all(found.counts[name] for name in ("answered", "refused", "broken", "in flight"))
     assert found.counts["answered"] == len(found.latencies)
-    steps = Fleet(service, counted, 3, controller=Controller(metric, Rule(3, 9)), deaths=[(100, 0.4)]).run()
+    steps = Fleet(
+        service, counted, 3, controller=Controller({metric: TARGETS[metric]}, Rule(3, 9)), deaths=[(100, 0.4)]
+    ).run()
     assert steps.counts["arrived"] == pytest.approx(
         sum(value for name, value in steps.counts.items() if name != "arrived")
     )
@@ -197,7 +208,7 @@ def test_what_arrives_is_given_to_those_with_the_fewest():
 @pytest.mark.parametrize(("metric", "height"), [(None, 2.5), ("processor", 2.5), ("queue", 2.5), ("processor", 1.0)])
 def test_the_simulation_in_steps_finds_what_that_of_every_request_finds(metric, height):
     def controller():
-        return Controller(metric, Rule(4, 12)) if metric else None
+        return Controller({metric: TARGETS[metric]}, Rule(4, 12)) if metric else None
 
     service = Service(first=0.1, each=0.09, tokens=197)
     rates = 0.6 * 4 * service.capacity * arrivals.step(400, None, at=60, until=180, height=height)
