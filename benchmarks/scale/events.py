@@ -136,11 +136,13 @@ class Simulation:
         replica.running -= len(batch)
         replica.busy += seconds
         replica.budget.spent(len(batch) * self.service.tokens, seconds / self.service.abreast)
-        for arrived in batch:
-            late = now - arrived > self.service.deadline
+        outside = self._chance.choice(self.service.outside, len(batch))
+        for arrived, beside in zip(batch, outside.tolist(), strict=True):
+            seconds = now - arrived + beside
+            late = seconds > self.service.deadline
             self._leave(replica, "expired" if late else "answered")
             if not late:
-                self.latencies.append(now - arrived)
+                self.latencies.append(seconds)
                 self.arrived.append(arrived)
         self._begin(now, replica)
 

@@ -30,6 +30,8 @@ class Service:
     each: float
     tokens: int = 1
     factors: np.ndarray = field(default_factory=lambda: np.ones(1))
+    outside: np.ndarray = field(default_factory=lambda: np.zeros(1))
+    """Seconds that a request takes beside its batch, such as HTTP and decoding; they are drawn."""
     abreast: int = 1
     most: int = SETTINGS.batch_tokens
     """Tokens of a batch."""

@@ -1,11 +1,14 @@
 """The simulation of benchmarks/scale held against two real replicas behind HAProxy.
 
-Each replica has a core of its own. How long a request takes alone, and how many are answered when some always wait, is
-measured through the proxy around each rate; requests arrive at random moments at a low, a middle and too high a rate,
-and the simulation gets the same moments. The machine's cores are shared with the proxy and the generator, so both are
-part of what is measured.
+Requests arrive at random moments at a low, a middle and too high a rate, and the simulation gets the same moments.
+What it is told is measured through the proxy just before and after: how long a request takes alone, and how many are
+answered when some always wait. A rate during which the latter drifts is measured again.
 
-    python -m tests.rigs.scale --artifacts artifacts --seconds 40
+`computed`: each replica has a core of its own, which it shares with the proxy and the generator. `paced`: its batches
+take a known time, nearly all of which they sleep (tests/rigs/pacing.py), so that what is compared is the queues, the
+batches, the refusals and the proxy, and not the machine.
+
+    python -m tests.rigs.scale --artifacts model/artifacts --seconds 30
 """
 
 import asyncio
@@ -15,7 +18,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,14 +29,16 @@ from tests.rigs import mixes, report
 from tests.rigs.client import Connection
 from tests.rigs.haproxy import Haproxy
 from tests.rigs.load import Apart, Phase, Plan, Sample
+from tests.rigs.pacing import EACH, FIRST
 from tests.rigs.replica import Replica
 from tests.rigs.report import Verdict, percentile
 
-KINDS = ("classify", "images")
-"""What is sent: one picture, or 32 in a request."""
+KINDS = ("paced", "computed")
+MIX = "classify"
 SHARES = (0.4, 0.8, 1.5)
 """Of what two replicas answered at most."""
 DEADLINE = 10.0
+PACED_TOKENS = 400
 WAITING = 32
 """Clients that keep a queue filled while the most is measured."""
 CALIBRATION_SECONDS = 6.0
@@ -70,17 +75,13 @@ class Scale(Verdict):
 def run(artifacts: Path, seconds: float, seed: int, kinds: Sequence[str], shares: Sequence[float] = SHARES) -> Scale:
     """Compare every kind at every rate."""
     result = Scale()
-    cores = sorted(os.sched_getaffinity(0))
-    with ExitStack() as stack:
-        replicas = [
-            Replica(artifacts, cores=[cores[number % len(cores)]], request_seconds=DEADLINE) for number in range(2)
-        ]
-        ports = [stack.enter_context(replica).port for replica in replicas]
-        proxy = stack.enter_context(Haproxy(ports))
-        apart = stack.enter_context(Apart(cores))
-        for kind in kinds:
-            apart.submit(_closed, proxy.port, kind, 4, 3.0).result()
-            cost = _cost(replicas[0], kind, apart)
+    for kind in kinds:
+        with ExitStack() as stack:
+            replicas = [stack.enter_context(replica) for replica in _two(artifacts, kind)]
+            proxy = stack.enter_context(Haproxy([replica.port for replica in replicas]))
+            apart = stack.enter_context(Apart(sorted(os.sched_getaffinity(0))))
+            apart.submit(_closed, proxy.port, 4, 3.0).result()
+            cost = _cost(replicas[0], apart)
             for share in shares:
                 tries: list[Compared] = []
                 while len(tries) < TRIES and all(one.drift > STEADY for one in tries):
@@ -91,27 +92,38 @@ def run(artifacts: Path, seconds: float, seed: int, kinds: Sequence[str], shares
     return result
 
 
+def _two(artifacts: Path, kind: str) -> list[Replica]:
+    if kind == "paced":
+        # small batches, since the pictures of the bundled model are small
+        program, settings = ("-m", "tests.rigs.pacing"), {"batch_tokens": PACED_TOKENS}
+        return [Replica(artifacts, program=program, request_seconds=DEADLINE, **settings) for _ in range(2)]
+    cores = sorted(os.sched_getaffinity(0))
+    return [Replica(artifacts, cores=[cores[number % len(cores)]], request_seconds=DEADLINE) for number in range(2)]
+
+
 def _try(port: int, kind: str, share: float, seconds: float, seed: int, cost: int, apart: Apart) -> Compared:
     """Measure a rate, between two measurements of the most that is answered, and simulate it."""
 
     def most() -> float:
-        return len(apart.submit(_closed, port, kind, WAITING, CALIBRATION_SECONDS).result()) / CALIBRATION_SECONDS
+        return len(apart.submit(_closed, port, WAITING, CALIBRATION_SECONDS).result()) / CALIBRATION_SECONDS
 
     before = most()
-    alone = apart.submit(_closed, port, kind, 2, CALIBRATION_SECONDS).result()
-    samples = apart.start(Plan(port, {kind: 1.0}, [Phase(share * before, seconds)], seed)).result()
+    alone = apart.submit(_closed, port, 2, CALIBRATION_SECONDS).result()
+    samples = apart.start(Plan(port, {MIX: 1.0}, [Phase(share * before, seconds)], seed)).result()
     after = most()
-    service = service_of(alone, (before + after) / 4, cost)
+    service = service_of(kind, alone, (before + after) / 4, cost)
     return compare(kind, share, samples, service, seconds, abs(after / before - 1))
 
 
-def service_of(alone: Sequence[float], most: float, cost: int) -> Service:
+def service_of(kind: str, alone: Sequence[float], most: float, cost: int) -> Service:
     """Return what the simulation needs: the times of requests alone, the most that one replica answered, the cost."""
     first = float(np.mean(alone))
-    service = Service(first=first, each=first, tokens=cost, deadline=DEADLINE, factors=np.array(alone) / first)
+    if kind == "paced":
+        outside = np.maximum(np.array(alone) - FIRST, 0)
+        return Service(FIRST, EACH, cost, outside=outside, most=PACED_TOKENS, deadline=DEADLINE)
+    service = Service(first, first, cost, factors=np.array(alone) / first, deadline=DEADLINE)
     batch = min(service.batch, WAITING // 2)
-    each = max((batch / most - first) / (batch - 1), 0.0) if batch > 1 else first
-    return Service(first=first, each=each, tokens=cost, deadline=DEADLINE, factors=service.factors)
+    return replace(service, each=max((batch / most - first) / (batch - 1), 0.0))
 
 
 def compare(
@@ -146,7 +158,7 @@ def compare(
     )
 
 
-def _closed(port: int, kind: str, clients: int, seconds: float) -> list[float]:
+def _closed(port: int, clients: int, seconds: float) -> list[float]:
     """Return the times of the answers to clients that ask again as soon as they are answered."""
 
     async def main() -> list[float]:
@@ -155,7 +167,7 @@ def _closed(port: int, kind: str, clients: int, seconds: float) -> list[float]:
         async def client(number: int) -> None:
             connection, chance = await Connection.open(port), random.Random(number)
             while (start := time.monotonic()) < end:
-                reply = await connection.ask(mixes.MAKERS[kind](chance).request)
+                reply = await connection.ask(mixes.MAKERS[MIX](chance).request)
                 if reply.status == 200 and time.monotonic() < end:
                     found.append(time.monotonic() - start)
             connection.close()
@@ -166,9 +178,9 @@ def _closed(port: int, kind: str, clients: int, seconds: float) -> list[float]:
     return asyncio.run(main())
 
 
-def _cost(replica: Replica, kind: str, apart: Apart) -> int:
+def _cost(replica: Replica, apart: Apart) -> int:
     """Return what a request costs the queue: the most that is held while there is one at a time."""
-    asking = apart.submit(_closed, replica.port, kind, 1, 2.0)
+    asking = apart.submit(_closed, replica.port, 1, 2.0)
     held = [0.0]
     while not asking.done():
         held += [value for name, value in replica.gauges().items() if "/predictions" in name and "cost[" in name]
