@@ -1,6 +1,5 @@
 """What happens to late and refused requests, from 2 to 1,000 replicas, under several loads: a table and a plot."""
 
-import statistics
 import time
 from dataclasses import dataclass
 
@@ -52,11 +51,11 @@ REPLICAS = {"light": ("digits", 50), "heavy": ("deit-s", 197)}
 
 
 def service(model, tokens):
-    """Return how a replica of two cores answers what was measured one at a time, and 16 at a time."""
-    cost = costs.read()[model, "no maps"]
-    first = statistics.fmean(cost.alone_ms) / 1000
-    used = cost.processor_ms / cost.every_ms / plan.CORES
-    return Service(first=first, each=min(cost.every_ms / 1000, first), tokens=tokens, cores=min(used, 1.0))
+    """Return how a replica answers: alone, and when it is full, both from processor time."""
+    cost, full = costs.read()[model, "no maps"], plan.USED.get(model, 1.0)
+    each = 1 / plan.most(cost)
+    alone = cost.processor_alone_ms / 1000 / (1 if model in plan.USED else plan.CORES)
+    return Service(first=alone, each=min(each, alone), tokens=tokens, cores=full)
 
 
 def simulate(service, scenario, size, targets, cluster=CLUSTER, seed=0):
