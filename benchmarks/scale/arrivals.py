@@ -2,11 +2,11 @@
 
 import numpy as np
 
-STEP = 0.1
+STEP = 0.2
 """Seconds; the rate is constant within a step."""
 
 
-def bursts(seconds, chance, quiet=45.0, burst=15.0, height=2.0):
+def bursts(seconds, chance, quiet=45.0, burst=15.0, height=3.0):
     """A mean of 1, in bursts of `height` times the rate between them (a Poisson process with two states)."""
     low = (quiet + burst) / (quiet + height * burst)
     rates = np.empty(round(seconds / STEP))

@@ -1,4 +1,4 @@
-"""A simulation of many replicas in steps of a tenth of a second: minutes for a thousand replicas and an hour.
+"""A simulation of many replicas in steps of a fifth of a second: seconds for a thousand replicas and an hour.
 
 It does not follow single requests. What arrives in a step is divided among the
 replicas as leastconn would, so that those with the fewest in flight are filled up to one level; what a replica has no
@@ -123,7 +123,8 @@ class Fleet:
         self.sizes.append((now, len(staying), len(ready)))
         if self.controller:
             used = self._busy[ready] / SYNC_STEPS * self.service.cores
-            ratios = self._held[ready] / self.service.room
+            running = np.clip(self._held[ready], 1, self.service.batch) - 1
+            ratios = (self._held[ready] + running / 2) / self.service.room  # as above, of a batch that runs
             unready = len(staying) - len(ready)
             wanted = self.controller.sync(now, len(staying), ratios.tolist(), used.tolist(), unready)
             if wanted > len(staying):

@@ -30,7 +30,7 @@ class Scenario:
 
 
 SCENARIOS = {
-    "bursts (2x)": Scenario(arrivals.bursts, 0.5, 1800),
+    "bursts (3x)": Scenario(arrivals.bursts, 0.6, 1800),
     "a day in an hour (4x)": Scenario(arrivals.day, 2.0, 3600),
     "step (5x)": Scenario(arrivals.step, 0.3, 1200),
     "flash crowd (10x)": Scenario(arrivals.flash, 0.25, 1200),

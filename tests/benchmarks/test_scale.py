@@ -212,17 +212,20 @@ def test_the_simulation_in_steps_finds_what_that_of_every_request_finds(metric, 
 
     service = Service(first=0.1, each=0.09, tokens=197)
     rates = 0.6 * 4 * service.capacity * arrivals.step(400, None, at=60, until=180, height=height)
-    counted = arrivals.counts(rates, chance := np.random.default_rng(2))
-    moments = arrivals.moments(counted, chance)
-    events = Simulation(service, moments, 400, 4, controller=controller()).run()
-    steps = Fleet(service, counted, 4, controller=controller()).run()
-    count = len(moments)
-    assert steps.late / count == pytest.approx(sum(one > 1 for one in events.latencies) / count, abs=0.03)
-    assert steps.counts["refused"] / count == pytest.approx(events.counts["refused"] / count, abs=0.02)
-    if metric:
-        assert [size for _, size, _ in steps.sizes] == pytest.approx([size for _, size, _ in events.sizes], abs=1)
-    if height > 1:
-        assert steps.percentile(0.9) == pytest.approx(np.quantile(events.latencies, 0.9), rel=0.15)
+    late, refused, sizes = np.zeros(2), np.zeros(2), np.zeros(2)
+    for seed in range(3):
+        counted = arrivals.counts(rates, chance := np.random.default_rng(seed))
+        moments = arrivals.moments(counted, chance)
+        events = Simulation(service, moments, 400, 4, controller=controller()).run()
+        steps = Fleet(service, counted, 4, controller=controller()).run()
+        late += np.array([sum(one > 1 for one in events.latencies), steps.late]) / len(moments) / 3
+        refused += np.array([events.counts["refused"], steps.counts["refused"]]) / len(moments) / 3
+        if metric:
+            sizes += [np.mean([size for _, size, _ in found.sizes]) / 3 for found in (events, steps)]
+    assert late[1] == pytest.approx(late[0], abs=0.03)
+    assert refused[1] == pytest.approx(refused[0], abs=0.02)
+    assert sizes[1] == pytest.approx(sizes[0], abs=0.5)
+    assert (height == 1) == (late[0] < 0.01)
 
 
 def test_loads_have_the_mean_that_they_say():
@@ -233,5 +236,5 @@ def test_loads_have_the_mean_that_they_say():
     assert arrivals.day(1000, chance).mean() == pytest.approx(0.625, abs=0.01)
     counted = arrivals.counts(np.full(1000, 50.0), chance)
     moments = arrivals.moments(counted, chance)
-    assert counted.sum() == len(moments) == pytest.approx(5_000, abs=300)
-    assert np.histogram(moments, 1000, (0, 100))[0].tolist() == counted.tolist()
+    assert counted.sum() == len(moments) == pytest.approx(10_000, abs=400)
+    assert np.histogram(moments, 1000, (0, 200))[0].tolist() == counted.tolist()

@@ -42,7 +42,7 @@ PACED_TOKENS = 400
 WAITING = 32
 """Clients that keep a queue filled while the most is measured."""
 CALIBRATION_SECONDS = 6.0
-STEADY, TRIES = 0.1, 4
+STEADY, TRIES = 0.1, 2
 """A rate during which the machine's speed drifted by more is measured again, so many times in all."""
 
 
