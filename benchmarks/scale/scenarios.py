@@ -12,7 +12,7 @@ from benchmarks.scale.fleets import Fleet
 from benchmarks.scale.replicas import CLUSTER, Controller, Service
 
 PLOT = ROOT / "docs/pictures/capacity.png"
-SIZES = (2, 8, 30, 100, 1000)
+SIZES = (2, 30, 1000)
 OBJECTIVE = 1.0
 """Seconds; an answer that takes longer is late."""
 MOST = 4
@@ -94,31 +94,27 @@ def draw(shown, size, file):
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    names = [name for name in SCENARIOS if any(name == one for one, *_ in shown)]
-    figure, axes = plt.subplots(len(names), 2, figsize=(11, 2.3 * len(names)), squeeze=False)
-    for row, name in zip(axes, names, strict=True):
-        for axis, kind in zip(row, REPLICAS, strict=True):
+    figure, axes = plt.subplots(len(SCENARIOS), 2, figsize=(11, 2.4 * len(SCENARIOS)), squeeze=False)
+    for row, name in zip(axes, SCENARIOS, strict=True):
+        for left, kind in zip(row, REPLICAS, strict=True):
+            right = left.twinx()
             for color, control in zip(COLORS, CONTROLS, strict=True):
                 found = shown[name, kind, control]
                 every = round(10 / arrivals.STEP)
-                count = len(found.late_seconds) // every * every
-                bad = (found.late_seconds + found.refused)[:count].reshape(-1, every).sum(axis=1)
-                minutes = np.arange(len(bad)) / 6
-                axis.plot(minutes, bad / 10, color=color, label=f"late or refused, {control}")
-                if control != "fixed":
-                    ready = [(at / 60, ready) for at, _, ready in found.sizes]
-                    twin = axis.twinx() if control == "queue 0.3" else twin  # noqa: F821 # of the control before
-                    twin.plot(*zip(*ready, strict=True), color=color, linestyle=":", label=f"replicas, {control}")
-                    twin.set_ylim(0, None)
-            axis.set_title(f"{name}, {kind}", fontsize=9)
-            axis.set_ylabel("late or refused/s", fontsize=8)
-            twin.set_ylabel("replicas (dotted)", fontsize=8)
-            axis.tick_params(labelsize=7)
-            twin.tick_params(labelsize=7)
+                bad = (found.late_seconds + found.refused).reshape(-1, every).sum(axis=1) / 10
+                left.plot(np.arange(len(bad)) / 6, bad, color=color, label=control)
+                if CONTROLS[control]:
+                    right.plot(*zip(*((at / 60, ready) for at, _, ready in found.sizes), strict=True), ":", color=color)
+            left.set_title(f"{name}, {kind}", fontsize=9)
+            left.set_ylabel("late or refused/s", fontsize=8)
+            right.set_ylabel("replicas that are ready (dotted)", fontsize=7)
+            right.set_ylim(0, MOST * size * 1.05)
+            for axis in (left, right):
+                axis.tick_params(labelsize=7)
     for axis in axes[-1]:
         axis.set_xlabel("minutes", fontsize=8)
-    axes[0][0].legend(fontsize=6)
     figure.suptitle(f"{size} replicas at the start", fontsize=10)
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="upper right", ncols=len(CONTROLS), fontsize=8)
     figure.tight_layout()
-    figure.savefig(file, dpi=110)
+    figure.savefig(file, dpi=100)
     plt.close(figure)
