@@ -48,7 +48,8 @@ class Simulation:
         self._connecting = 0
         self._chance = np.random.default_rng(seed)
         self._numbers, self._events, self._turn = itertools.count(), [], itertools.count()
-        self._moments, self._at_start, self._wanted = moments, replicas, replicas
+        self._moments, self._at_start = moments, replicas
+        self._missing = 0  # those of dead nodes, which the autoscaler still counts
         self.replicas = []
         for _ in range(replicas):
             self._ready(0.0, self._add(0.0))
@@ -188,11 +189,18 @@ class Simulation:
 
     def _die(self, now, share):
         there = [replica for replica in self.replicas if replica.state == READY and not replica.stopping]
-        for replica in there[: max(round(share * len(there)), 1)]:
+        dead = there[: max(round(share * len(there)), 1)]
+        for replica in dead:
             replica.stopping = True
             self._end(now, replica)
             self._after(now + self.cluster.notice, self._unlist, replica)
-        self._scale(now + self.cluster.notice, self._wanted)
+        self._missing += len(dead)
+        self._after(now + self.cluster.replaced, self._make_anew, len(dead))
+
+    def _make_anew(self, now, count):
+        count = min(count, self._missing)
+        self._missing -= count
+        self._scale(now, len(self._staying()) + count)
 
     def _renew(self, now):
         """Replace all replicas, each by one that is ready before it is told to stop."""
@@ -211,7 +219,6 @@ class Simulation:
 
     def _scale(self, now, wanted):
         staying = self._staying()
-        self._wanted = wanted
         added = max(wanted - len(staying), 0)
         for cold in cold_starts(self.cluster, self._at_start, len(staying), added):
             start = self.cluster.cold if cold else self.cluster.start
@@ -229,5 +236,8 @@ class Simulation:
         for replica in self.replicas:
             replica.busy = 0.0
         self.sizes.append((now, len(staying), len(ready)))
-        self._scale(now, self.controller.sync(now, len(staying), held, used, len(staying) - len(ready)))
+        current = len(staying) + self._missing
+        wanted = self.controller.sync(now, current, held, used, current - len(ready))
+        self._missing -= min(max(current - wanted, 0), self._missing)  # those that are not ready go first
+        self._scale(now, wanted - self._missing)
         self._after(now + SYNC_SECONDS, self._sync)

@@ -41,6 +41,7 @@ class Fleet:
         self.refused = np.zeros(len(arriving))
         self.sizes = []
         self._arriving, self._at_start, self._deaths = arriving, replicas, list(deaths)
+        self._missing, self._anew = 0, []  # those of dead nodes, which the autoscaler still counts
         self._began = np.full(replicas, -1.0)
         self._ready = np.zeros(replicas)
         self._leaves = np.full(replicas, math.inf)  # when the proxy sends it nothing any more
@@ -54,6 +55,10 @@ class Fleet:
             now = number * STEP
             while self._deaths and self._deaths[0][0] <= now:
                 self._die(now, self._deaths.pop(0)[1])
+            while self._anew and self._anew[0][0] <= now:
+                count = min(self._anew.pop(0)[1], self._missing)
+                self._missing -= count
+                self._add(now, len(self._staying()), count)
             self._step(number, now, float(arriving), objective)
             if (number + 1) % SYNC_STEPS == 0:
                 self._sync(round(now + STEP, 6))
@@ -99,12 +104,12 @@ class Fleet:
     def _die(self, now, share):
         there = np.flatnonzero((self._ready <= now) & np.isinf(self._leaves))
         dead = there[: max(round(share * len(there)), 1)]
-        staying = len(self._staying())
         # what is in flight is lost; what comes until the proxy notices goes elsewhere, after a while
         self.counts["broken"] += float(self._held[dead].sum())
         self._held[dead] = 0
         self._leaves[dead] = now
-        self._add(now, staying - len(dead), len(dead))
+        self._missing += len(dead)
+        self._anew.append((now + self.cluster.replaced, len(dead)))
 
     def _staying(self):
         return np.flatnonzero(np.isinf(self._leaves))
@@ -125,8 +130,10 @@ class Fleet:
             used = self._busy[ready] / SYNC_STEPS * self.service.cores
             running = np.clip(self._held[ready], 1, self.service.batch) - 1
             ratios = (self._held[ready] + running / 2) / self.service.room  # as above, of a batch that runs
-            unready = len(staying) - len(ready)
-            wanted = self.controller.sync(now, len(staying), ratios.tolist(), used.tolist(), unready)
+            current = len(staying) + self._missing
+            wanted = self.controller.sync(now, current, ratios.tolist(), used.tolist(), current - len(ready))
+            self._missing -= min(max(current - wanted, 0), self._missing)  # those that are not ready go first
+            wanted -= self._missing
             if wanted > len(staying):
                 self._add(now, len(staying), wanted - len(staying))
             elif wanted < len(staying):

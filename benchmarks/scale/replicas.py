@@ -77,6 +77,9 @@ class Cluster:
     """Seconds in which a replica that is told to stop still takes requests: preStop 5 and drain 5."""
     grace: float = 35.0
     """Seconds that requests in flight may take after that."""
+    replaced: float = 340.0
+    """Until the replicas of a node that has died are made anew elsewhere: Kubernetes gives a node up after 40 s, and
+    waits 300 s more for its pods."""
     connect: float = 2.0
     """Until a connection to a node that has died is given up and made to another."""
 

@@ -34,7 +34,7 @@ SCENARIOS = {
     "a day in an hour (4x)": Scenario(arrivals.day, 2.0, 3600),
     "step (5x)": Scenario(arrivals.step, 0.3, 1200),
     "flash crowd (10x)": Scenario(arrivals.flash, 0.25, 1200),
-    "half of the nodes die": Scenario(arrivals.steady, 0.6, 600, deaths=((120.0, 0.5),)),
+    "half of the nodes die": Scenario(arrivals.steady, 0.6, 900, deaths=((120.0, 0.5),)),
 }
 CONTROLS = {
     "fixed": None,

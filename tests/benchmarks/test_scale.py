@@ -196,6 +196,14 @@ def test_a_node_that_dies_loses_what_is_in_flight_and_delays_what_comes_until_it
     assert max(latencies[arrived < 28]) < 2 < max(latencies[(arrived > 30) & (arrived < 32)])
 
 
+@pytest.mark.parametrize(("replaced", "there"), [(50, 4), (200, 2)])
+def test_the_replicas_of_a_dead_node_are_made_anew_once_it_is_given_up(replaced, there):
+    service = Service(first=0.1, each=0.1, tokens=100, most=100)
+    cluster = Cluster(replaced=replaced, start=5)
+    found = Simulation(service, poisson(2, 180), 100, 4, cluster, deaths=[(10, 0.5)]).run()
+    assert sum(replica.listed for replica in found.replicas) == there
+
+
 # Many replicas
 
 
