@@ -42,9 +42,9 @@ PACED_TOKENS = 400
 WAITING = 32
 """Clients that keep a queue filled while the most is measured."""
 CALIBRATION_SECONDS = 6.0
-STEADY, LATE, TRIES = 0.1, 25.0, 3
+STEADY, LATE = 0.1, 25.0
 """A rate during which the machine's speed drifted by more, or the generator was later (milliseconds), is measured
-again, so many times in all."""
+again."""
 
 
 @dataclass
@@ -73,7 +73,9 @@ class Scale(Verdict):
     loads: list[Compared] = field(default_factory=list)
 
 
-def run(artifacts: Path, seconds: float, seed: int, kinds: Sequence[str], shares: Sequence[float] = SHARES) -> Scale:
+def run(
+    artifacts: Path, seconds: float, seed: int, kinds: Sequence[str], shares: Sequence[float] = SHARES, tries: int = 3
+) -> Scale:
     """Compare every kind at every rate."""
     result = Scale()
     for kind in kinds:
@@ -84,11 +86,11 @@ def run(artifacts: Path, seconds: float, seed: int, kinds: Sequence[str], shares
             apart.submit(_closed, proxy.port, 4, 3.0).result()
             cost = _cost(replicas[0], apart)
             for share in shares:
-                tries: list[Compared] = []
-                while len(tries) < TRIES and all(one.drift > STEADY or one.late_ms > LATE for one in tries):
-                    tries.append(_try(proxy.port, kind, share, seconds, seed, cost, apart))
-                    report.progress("scale", str(tries[-1]))
-                result.loads.append(min(tries, key=lambda one: one.drift))
+                found: list[Compared] = []
+                while len(found) < tries and all(one.drift > STEADY or one.late_ms > LATE for one in found):
+                    found.append(_try(proxy.port, kind, share, seconds, seed, cost, apart))
+                    report.progress("scale", str(found[-1]))
+                result.loads.append(min(found, key=lambda one: one.drift))
     result.faults = [f"{one.kind} at {one.share}: nothing was answered" for one in result.loads if not one.answered[0]]
     return result
 
