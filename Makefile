@@ -15,8 +15,9 @@ ARTIFACTS := $(foreach name,$(SERVED) $(MINILM),$(call MANIFEST,$(name)))
 LOCK := --python-version 3.12 --python-platform x86_64-manylinux_2_28 --only-binary :all: --generate-hashes \
   --no-emit-index-url --quiet --custom-compile-command "make lock"
 
-.PHONY: help serve models bundled train variants quality test lint types pytest slow conformance gpu-test bench bench-attention bench-clients bench-peers bench-stations bench-generation \
-  bench-runtimes bench-maps bench-shapes bench-gpu soak soak-load soak-fuzz soak-drain soak-kill soak-reload \
+.PHONY: help serve models bundled train variants quality test lint types pytest slow conformance gpu-test bench \
+  bench-attention bench-clients bench-peers bench-stations bench-generation bench-runtimes bench-maps bench-shapes \
+  bench-scale bench-gpu soak soak-load soak-fuzz soak-drain soak-kill soak-reload \
   soak-overload soak-leak soak-early soak-faults soak-atheris soak-attacks soak-memory audit sbom lock picture clean
 .DELETE_ON_ERROR:
 
@@ -152,6 +153,9 @@ bench-maps: .venv/.bench-$(EXTRA) ## regard beside transformers with FastAPI: at
 
 bench-shapes: .venv/.bench-$(EXTRA) ## what a prediction takes by batch and length, and attention by layers
 	@$(BIN)/python -m benchmarks.shapes $(ARGS)
+
+bench-scale: .venv/.bench-$(EXTRA) ## many replicas: ARGS=simulate (the default), plan, costs or breaks (these two need wrk, redis-server, haproxy)
+	@$(BIN)/python -m benchmarks.scale $(or $(ARGS),simulate)
 
 audit: .venv-audit/.done ## look up known vulnerabilities of what the images install
 	@.venv-audit/bin/python -m deploy.audit

@@ -18,6 +18,7 @@ from tests.rigs import (
     mixes,
     overload,
     reload,
+    scale,
     sockets,
 )
 from tests.rigs.client import Reply
@@ -117,6 +118,17 @@ def test_a_crash_behind_a_proxy_costs_what_was_in_flight(artifacts):
     found = kill.run(artifacts, rounds=1, clients=40, pause=0.2)
     assert not found.faults
     assert found.failed <= found.in_flight
+
+
+@needs_haproxy
+@pytest.mark.slow
+def test_the_simulation_refuses_when_two_replicas_do(artifacts):
+    found = scale.run(artifacts, seconds=15, seed=0, kinds=["paced"], shares=[0.4, 2], tries=1)
+    assert not found.faults
+    low, over = found.loads
+    assert low.refused == (0, 0)
+    assert all(over.refused)
+    assert over.answered[0] == pytest.approx(over.answered[1], rel=0.2)
 
 
 @pytest.mark.slow
