@@ -1,17 +1,16 @@
 # Images from one file: docker build --target cpu --tag regard:0.1.0-cpu .
 #   cpu, gpu        the service with the models digits and dates in /artifacts; no PyTorch, no pip, no compiler
-#   with-models     the service with your models in /artifacts (--build-arg SERVING=gpu for GPUs)
+#   with-models     the service with your models in /artifacts (with-models-gpu: on GPUs)
 #   artifacts       your models alone, to be mounted as an image volume
 #   artifacts-init  your models in /models, to be copied by an init container
 #   export          makes artifacts; PyTorch inside
-# What with-models, artifacts and artifacts-init hold is what `python -m export ${MODELS}` makes:
+# What with-models, with-models-gpu, artifacts and artifacts-init hold is what `python -m export ${MODELS}` makes:
 #   --build-arg MODELS="dates-mlm captions"                                          bundled models
 #   --build-arg MODELS=/checkpoint/mine --build-context checkpoint=./folder          ./folder/mine, a checkpoint of yours
 # The lock files are for Python 3.11 to 3.14. BASE_IMAGE names what runs, BUILD_IMAGE what installs: the same Python, at
 # the same path, and pip. To renew the digest: docker buildx imagetools inspect python:3.12-slim
 ARG BASE_IMAGE=python:3.12-slim@sha256:dddfd7e07f9d15aeeca61529320492139d21cac7f0070c00609243e51e4e0016
 ARG BUILD_IMAGE=${BASE_IMAGE}
-ARG SERVING=cpu
 
 # One virtual environment for each target. It holds no pip: the pip of the base image fills it.
 FROM ${BUILD_IMAGE} AS venv
@@ -152,8 +151,10 @@ ARG MODELS="digits dates"
 RUN --mount=type=bind,from=checkpoint,target=/checkpoint \
     python -m export ${MODELS} --to /artifacts && chmod -R a=rX /artifacts
 
-# hadolint ignore=DL3006
-FROM serving-${SERVING} AS with-models
+FROM serving-cpu AS with-models
+COPY --from=exported /artifacts /artifacts
+
+FROM serving-gpu AS with-models-gpu
 COPY --from=exported /artifacts /artifacts
 
 FROM scratch AS artifacts
