@@ -16,7 +16,8 @@ PACKAGES = {"run": "python3,ca-certificates", "build": "python3,python3-venv,pyt
 MIRROR = "http://deb.debian.org/debian"
 CPU = "localhost/regard:0.1.0-cpu"
 OTHERS = {
-    "haproxy": 'ENTRYPOINT ["/usr/sbin/haproxy", "-W", "-db", "-f", "/usr/local/etc/haproxy/haproxy.cfg"]\nUSER haproxy',
+    "haproxy": 'ENTRYPOINT ["/usr/sbin/haproxy", "-W", "-db", "-f", "/usr/local/etc/haproxy/haproxy.cfg"]\n'
+    "USER haproxy",
     # valkey is redis by another name, and Debian 13 has redis
     "redis-server": "RUN ln -s redis-server /usr/bin/valkey-server\nUSER redis",
     "prometheus": 'ENTRYPOINT ["/usr/bin/prometheus", "--config.file=/etc/prometheus/prometheus.yml", '

@@ -69,6 +69,13 @@ class Container:
         plain = ("--detach", "--health-interval=disable", *HARDENED, *environment, *options)
         self.id = run("podman", "run", *plain, image, *command).strip()
 
+    @classmethod
+    def of(cls, id: str) -> "Container":  # noqa: A002 # podman's word
+        """Return what runs already."""
+        container = cls.__new__(cls)
+        container.id = id
+        return container
+
     def __enter__(self) -> "Container":
         return self
 
@@ -118,8 +125,10 @@ def _configuration() -> Path:
     """Write what podman is told here: limits of a container that this process may set."""
     limits = {"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC}
     most = {name: resource.getrlimit(one)[1] for name, one in limits.items()}
-    lines = [f'"{name}={min(4096, value) if value > 0 else 4096}:{min(4096, value) if value > 0 else 4096}"'
-             for name, value in most.items()]
+    lines = [
+        f'"{name}={min(4096, value) if value > 0 else 4096}:{min(4096, value) if value > 0 else 4096}"'
+        for name, value in most.items()
+    ]
     FOLDER.mkdir(exist_ok=True)
     file = FOLDER / "containers.conf"
     text = f"[containers]\ndefault_ulimits = [{', '.join(lines)}]\n"
