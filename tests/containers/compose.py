@@ -8,7 +8,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 
 from tests.containers import images
-from tests.containers.podman import FOLDER, PodmanError, run
+from tests.containers.podman import FOLDER, PodmanError, inspect, run
 from tests.rigs.replica import free_port
 
 API = ("api-cpu", "api-one", "api-two")
@@ -57,10 +57,16 @@ class Compose:
         """Return the name of a service's container."""
         return f"{self.name}_{service}_1"
 
-    def replace(self, service: str) -> None:
-        """Stop a container as an update would, and start a new one in its place."""
-        run("podman", "stop", "--time=60", self.container(service))
-        run("podman", "rm", self.container(service))
+    def stop(self, service: str) -> int:
+        """Stop a container as an update does, and remove it; return its exit status."""
+        name = self.container(service)
+        run("podman", "stop", "--time=60", name)
+        status = int(inspect("container", name)["State"]["ExitCode"])
+        run("podman", "rm", name)
+        return status
+
+    def start_anew(self, service: str) -> None:
+        """Start another container in the place of one that was removed."""
         run(*self._command, "up", "--detach", "--no-build", "--no-deps", service, **self._environment)
 
     def wait_ready(self, service: str, seconds: float = 60) -> None:
@@ -113,6 +119,8 @@ def _changes(ports: Mapping[str, int]) -> str:
         lines += [f"  {service}:", f"    image: {image}"]
         if service in API:
             lines.append("    healthcheck: !override {disable: true}")
+        if service == "proxy":
+            lines.append("    depends_on: !override []  # podman lets nothing be replaced that something depends on")
         if service in LISTENS:
             lines.append(f'    ports: !override ["127.0.0.1:{ports[service]}:{LISTENS[service]}"]')
     return "\n".join(lines) + "\n"

@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 
 FOLDER = ROOT / ".containers"
 """What is kept between runs."""
-HARDENED = ("--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--tmpfs=/tmp:size=512m,mode=1777")
+HARDENED = ("--read-only", "--read-only-tmpfs=false", "--cap-drop=ALL", "--security-opt=no-new-privileges")
 """What docker-compose.yml and k8s/ deny every container."""
 TOOLS = ("podman", "buildah", "debootstrap")
 
@@ -59,15 +59,24 @@ def exists(image: str) -> bool:
 
 
 class Container:
-    """A container in the background, as hardened as those that are shipped, until the end of the block."""
+    """A container in the background, as hardened as those that are shipped, until the end of the block.
+
+    `tmp` is the size of its /tmp, which is the only folder that it can write; without it there is none.
+    """
 
     def __init__(
-        self, image: str, *command: object, settings: Mapping[str, object] | None = None, options: Sequence[object] = ()
+        self,
+        image: str,
+        *,
+        settings: Mapping[str, object] | None = None,
+        options: Sequence[object] = (),
+        tmp: str = "512m",
     ) -> None:
         environment = [f"--env=REGARD_{name.upper()}={value}" for name, value in (settings or {}).items()]
+        folder = [f"--tmpfs=/tmp:size={tmp},mode=1777"] if tmp else []
         # podman runs health checks by systemd, which not every machine has
-        plain = ("--detach", "--health-interval=disable", *HARDENED, *environment, *options)
-        self.id = run("podman", "run", *plain, image, *command).strip()
+        plain = ("--detach", "--health-interval=disable", *HARDENED, *folder, *environment, *options)
+        self.id = run("podman", "run", *plain, image).strip()
 
     @classmethod
     def of(cls, id: str) -> "Container":  # noqa: A002 # podman's word

@@ -1,5 +1,6 @@
 """The service in a container that may do nothing but serve: what it answers, how it starts, and how it ends."""
 
+import shutil
 from datetime import datetime
 
 import pytest
@@ -65,11 +66,17 @@ def moment(text):
     return datetime.fromisoformat(f"{text[:26]}+00:00")
 
 
-def test_it_serves_a_folder_of_artifacts_that_is_mounted(cpu):
-    mounted = f"--volume={ROOT}/model/artifacts/digits:/artifacts/digits:ro"
-    only = "--tmpfs=/artifacts:size=1m"
-    with Container(cpu, options=["--network=none", only, mounted]) as container:
+def test_it_serves_a_folder_of_artifacts_that_is_mounted_in_place_of_its_own(cpu, tmp_path):
+    tmp_path.chmod(0o755)
+    shutil.copytree(ROOT / "model/artifacts/digits", tmp_path / "digits")
+    with Container(cpu, options=["--network=none", f"--volume={tmp_path}:/artifacts:ro"]) as container:
         assert container.wait_for("ready")["models"] == ["digits"]
+
+
+def test_it_serves_a_volume(cpu):
+    """A new one takes what the image has in that place."""
+    with Container(cpu, options=["--network=none", "--volume=/artifacts"]) as container:
+        assert container.wait_for("ready")["models"] == ["dates", "digits"]
 
 
 def test_podman_plays_the_deployment_of_kubernetes(cpu):
