@@ -43,12 +43,11 @@ COPY LICENSE /
 # pinned; their bytes are if the wheel's hash is given, which differs for each Python: --build-arg TORCH_SHA256=...
 # -x: torch's own tests contain files in the syntax of other Python versions.
 FROM venv AS venv-export
-COPY requirements/export.lock requirements/build.lock ./
+COPY requirements/export.lock requirements/build.lock requirements/torch.txt ./
 RUN python3 -m pip --python /opt/venv/bin/python install --no-cache-dir --no-compile --no-deps --only-binary :all: --require-hashes -r export.lock
-ARG TORCH_VERSION=2.13.0
 ARG TORCH_SHA256=
 RUN --mount=type=bind,from=wheels,target=/wheels \
-    echo "torch==${TORCH_VERSION}${TORCH_SHA256:+ --hash=sha256:${TORCH_SHA256}}" > torch.txt \
+    sed -i "s/^torch==.*/&${TORCH_SHA256:+ --hash=sha256:${TORCH_SHA256}}/" torch.txt \
     && if ls /wheels/torch-*.whl; then \
          python3 -m pip --python /opt/venv/bin/python install --no-cache-dir --no-compile --no-deps --no-index --find-links /wheels -r torch.txt; \
        else \

@@ -1,5 +1,6 @@
 """docker-compose.yml by podman-compose, with images from Debian's packages in place of those of a registry."""
 
+import contextlib
 import json
 import os
 import time
@@ -7,7 +8,9 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 
-from tests.containers import images
+import httpx
+
+from tests.containers import asking, images
 from tests.containers.podman import FOLDER, PodmanError, inspect, run
 from tests.rigs.replica import free_port
 
@@ -83,6 +86,16 @@ class Compose:
                 time.sleep(0.2)
             else:
                 return
+
+    def wait_reached(self, service: str, seconds: float = 60) -> None:
+        """Ask the proxy until it has sent a replica something. Raises PodmanError if it does not get there."""
+        last = time.monotonic() + seconds
+        while '"event":"request"' not in run("podman", "logs", self.container(service)):
+            if time.monotonic() > last:
+                raise PodmanError(f"{service} gets nothing from the proxy within {seconds:g} s")
+            with contextlib.suppress(httpx.TransportError):
+                asking.predictions(self.port["proxy"], 4)
+            time.sleep(0.2)
 
     def query(self, expression: str) -> list[tuple[Mapping[str, str], float]]:
         """Ask Prometheus; return labels and value of each series."""

@@ -24,8 +24,6 @@ from tests.rigs.load import Apart, Phase, Plan, Sample, summary
 
 REPLICAS = ("api-one", "api-two")
 IDS = 100
-SETTLE = 3.0
-"""Seconds in which the proxy sees that a replica is ready: two probes a second apart, and its address is looked up."""
 MANY = {"PROXY_CONNECTIONS": "2000", "PROXY_REQUESTS": "1000000"}
 """All requests come from one address here, which the proxy would else keep from taking more than its share."""
 
@@ -94,8 +92,8 @@ def steps(story: Story, running: Compose, apart: Apart, requests: int, rate: flo
     """Do to the replicas what a cluster does, and look at what comes of it."""
     for replica in REPLICAS:
         running.wait_ready(replica)
+        running.wait_reached(replica)
     story.tell(f"two replicas are ready behind the proxy at port {running.port['proxy']}")
-    time.sleep(SETTLE)
     attention(story, running, "attention by id, two replicas")
     loading = apart.start(Plan(running.port["proxy"], mixes.GOOD, [Phase(rate, 1.03 * requests / rate)]))
     story.tell(f"load: {len(mixes.GOOD)} kinds of requests, {rate:g} a second, at random moments")
@@ -124,7 +122,7 @@ def replace(story: Story, running: Compose, replica: str) -> None:
     running.start_anew(replica)
     running.wait_ready(replica)
     ready = time.monotonic()
-    time.sleep(SETTLE)
+    running.wait_reached(replica)
     words = f"ended with status {status} after {stopped - begun:.1f} s, another one ready {ready - stopped:.1f} s later"
     story.expect(f"{replica} replaced", words, status == 0)
 

@@ -23,11 +23,9 @@ def prepared():
 @pytest.fixture(scope="module")
 def replicas(prepared):
     with Compose("proxy", "watch", **MANY) as running:
-        running.wait_ready("api-one")
-        running.wait_ready("api-two")
-        last = time.monotonic() + 30
-        while asking.predict(running.port["proxy"]).status_code != 200 and time.monotonic() < last:
-            time.sleep(0.2)
+        for replica in ("api-one", "api-two"):
+            running.wait_ready(replica)
+            running.wait_reached(replica)
         yield running
 
 
