@@ -48,7 +48,7 @@ def pins(lock: str, image: dict[str, str] = IMAGES[2]) -> dict[str, Version]:
 
 @pytest.mark.parametrize("lock", [*EXTRAS_OF, "build"])
 def test_a_lock_is_made_of_pins_each_followed_by_its_hashes(lock):
-    lines = [line for line in text(lock).splitlines() if not line.lstrip().startswith("#")]
+    lines = [line for line in text(lock).splitlines() if line and not line.lstrip().startswith("#")]
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
         assert PIN.match(line) or HASH.match(line), line
         if line.endswith("\\"):
