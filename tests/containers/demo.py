@@ -150,14 +150,15 @@ def judge(story: Story, samples: list[Sample], requests: int) -> None:
     story.expect("requests of the load", f"{len(samples)}, {loaded.rate:g} a second", len(samples) >= requests)
     story.expect("of these failed", str(len(failed)), not failed)
     story.faults += sorted({f"{one.name}: status {one.status} {one.fault}" for one in failed})[:10]
-    story.expect("answered within", f"{loaded.p50_ms:g} ms (median), {loaded.p99_ms:g} ms (99 of 100)", True)
+    story.expect("answered within", f"{loaded.p50_ms:.0f} ms (median), {loaded.p99_ms:.0f} ms (99 of 100)", True)
 
 
 def watched(story: Story, running: Compose) -> None:
     """Note what Prometheus has seen."""
     up = running.seen("regard_ready == 1")
     counted = running.seen("sum(max_over_time(regard_requests_total[15m]))")
-    alerts = sorted({labels["alertname"] for labels, _ in running.query('ALERTS{alertstate="firing"}')})
+    firing = [labels for labels, _ in running.query('ALERTS{alertstate="firing"}')]
+    alerts = sorted({f"{labels['alertname']} {labels.get('cause', '')}".strip() for labels in firing})
     story.expect("Prometheus: replicas ready", str(len(up)), len(up) == 2)
     story.expect("Prometheus: requests counted", f"{counted[0][1]:.0f}" if counted else "none", bool(counted))
     story.expect("Prometheus: alerts that fire", ", ".join(alerts) or "none", not alerts)
