@@ -5,16 +5,16 @@ No registry is asked: the bases are made by debootstrap, and kept as images and 
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
+from service import VERSION
 from tests.containers.podman import FOLDER, PodmanError, exists, run
 
 SUITES = {"trixie": "3.13", "bookworm": "3.11"}
 """Releases of Debian that are used, with their Python."""
 PACKAGES = {"run": "python3,ca-certificates", "build": "python3,python3-venv,python3-pip,ca-certificates"}
 MIRROR = "http://deb.debian.org/debian"
-CPU = "localhost/regard:0.1.0-cpu"
+CPU = f"localhost/regard:{VERSION}-cpu"
 OTHERS = {
     "haproxy": 'ENTRYPOINT ["/usr/sbin/haproxy", "-W", "-db", "-f", "/usr/local/etc/haproxy/haproxy.cfg"]\n'
     "USER haproxy",
@@ -53,8 +53,8 @@ def _bootstrap(archive: Path, suite: str, packages: str) -> None:
 def build(target: str, tag: str, *options: object, suite: str = "trixie") -> str:
     """Build a target of the Dockerfile; return its tag."""
     bases = (f"--build-arg=BASE_IMAGE={base('run', suite)}", f"--build-arg=BUILD_IMAGE={base('build', suite)}")
-    revision = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-    said = ("--build-arg=VERSION=0.1.0", f"--build-arg=VCS_REF={revision or 'unknown'}")
+    revision = run("git", "rev-parse", "HEAD").strip()
+    said = (f"--build-arg=VERSION={VERSION}", f"--build-arg=VCS_REF={revision}")
     _bud(f"--target={target}", *bases, *said, *options, f"--tag={tag}", ".")
     return tag
 
