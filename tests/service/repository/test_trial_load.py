@@ -3,6 +3,9 @@ import re
 
 import pytest
 
+from contract.artifact import ArtifactError, find_artifacts
+from service.repository.trial_load import Trial
+from service.settings import Settings
 from tests.conftest import served, start
 from tests.samples.changed_artifacts import deadly, put_graph
 
@@ -27,3 +30,17 @@ def test_many_threads_leave_the_trial_enough_memory(artifacts):
     """Each thread sets aside address space, which is what the memory of the trial is limited by."""
     with served(artifacts, threads=96) as client:
         assert client.get("/health/ready").status_code == 200
+
+
+def test_a_trial_that_the_system_kills_says_that_memory_may_be_short(artifacts):
+    folders = find_artifacts(artifacts)
+    trial = Trial(folders, Settings(artifacts=artifacts), "fork")
+    try:
+        trial._process.kill()
+        with pytest.raises(
+            ArtifactError, match="ends a process: SIGKILL, which the system sends where memory is short"
+        ):
+            for folder in folders:
+                trial.outcome(folder, exact=True)
+    finally:
+        trial.close()
