@@ -37,10 +37,7 @@ def test_a_trial_that_the_system_kills_says_that_memory_may_be_short(artifacts):
     trial = Trial(folders, Settings(artifacts=artifacts), "fork")
     try:
         trial._process.kill()
-        with pytest.raises(
-            ArtifactError, match="ends a process: SIGKILL, which the system sends where memory is short"
-        ):
-            for folder in folders:
-                trial.outcome(folder, exact=True)
+        with pytest.raises(ArtifactError, match="SIGKILL, which the system sends where memory is short"):
+            trial.outcome(folders[0], exact=True)
     finally:
         trial.close()
