@@ -44,6 +44,7 @@ def _bootstrap(archive: Path, suite: str, packages: str) -> None:
     run("debootstrap", "--variant=minbase", f"--include={packages}", suite, root, MIRROR)
     for cache in ("var/cache/apt/archives", "var/lib/apt/lists"):
         shutil.rmtree(root / cache)
+        (root / cache / "partial").mkdir(parents=True)
     half = archive.with_suffix(".half")
     run("tar", "-C", root, "--exclude=./dev/*", "--exclude=./proc/*", "--exclude=./sys/*", "-cf", half, ".")
     half.rename(archive)
