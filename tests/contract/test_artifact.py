@@ -221,7 +221,7 @@ def test_an_empty_folder_is_refused_with_the_command_that_fills_it(tmp_path, mak
     make(root)
     with pytest.raises(ArtifactError) as refusal:
         find_artifacts(root)
-    assert str(refusal.value) == f"{root}: holds no artifact; make one with: python -m export digits dates"
+    assert str(refusal.value) == f"{root}: holds no artifact; make them with: python -m export digits dates"
 
 
 @pytest.mark.parametrize("make", [lambda root: None, lambda root: root.write_text("")], ids=["nothing", "a file"])
@@ -231,6 +231,20 @@ def test_what_is_no_folder_is_refused_with_the_command_that_makes_it(tmp_path, m
     with pytest.raises(ArtifactError) as refusal:
         find_artifacts(root)
     assert str(refusal.value) == f"{root}: is no folder of artifacts; make them with: python -m export digits dates"
+
+
+def test_where_there_is_no_exporter_the_command_comes_with_the_image_that_has_one(tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ArtifactError) as refusal:
+        find_artifacts(tmp_path)
+    assert "not in this image" in refusal.value.reason
+    assert "target with-models" in refusal.value.reason
+
+
+def test_the_folder_of_one_artifact_is_refused_with_the_folder_above_it(folder):
+    with pytest.raises(ArtifactError) as refusal:
+        find_artifacts(folder.parent)
+    assert refusal.value.reason.endswith(f"name the folder above it: {folder.parent.parent}")
 
 
 def unreadable(monkeypatch, function, path):
@@ -247,7 +261,7 @@ def unreadable(monkeypatch, function, path):
 
 def test_a_file_that_may_not_be_read_is_named(folder, monkeypatch):
     unreadable(monkeypatch, "open", folder / "weights.bin")
-    refused(folder, "weights.bin", "cannot be read: Permission denied")
+    refused(folder, "weights.bin", f"cannot be read: Permission denied; the service runs as user {os.getuid()}: let it")
 
 
 def test_a_folder_that_may_not_be_listed_is_named(folder, monkeypatch):

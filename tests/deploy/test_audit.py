@@ -34,4 +34,4 @@ def test_what_is_vulnerable_and_what_fails_has_its_status(monkeypatch, capsys, a
     monkeypatch.setattr(audit.subprocess, "run", run)
     assert audit.main() == status
     printed = capsys.readouterr().out
-    assert printed.count(said) == 3, "one for each lock file"
+    assert printed.count(said) == 5, "one for each lock file, and one for torch"

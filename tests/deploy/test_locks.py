@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -13,13 +14,21 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # Each lock with the extras it is made from.
 EXTRAS_OF = {"cpu": ["cpu", "redis", "tracing"], "gpu": ["gpu", "redis", "tracing"], "export": ["cpu", "export"]}
-IMAGE = {
-    "python_version": "3.12",
-    "python_full_version": "3.12.0",
-    "sys_platform": "linux",
-    "platform_machine": "x86_64",
-}
-PIN = re.compile(r"^(?P<name>[a-z0-9][a-z0-9._-]*)(\[[a-z,]+\])?==(?P<version>\S+) \\$")
+IMAGES = [
+    {
+        "python_version": f"3.{minor}",
+        "python_full_version": f"3.{minor}.2",
+        "sys_platform": "linux",
+        "platform_machine": machine,
+        "implementation_name": "cpython",
+        "platform_python_implementation": "CPython",
+    }
+    for minor in (11, 12, 13, 14)
+    for machine in ("x86_64", "aarch64")
+]
+"""What a lock is for: each Python that an image may have, on each processor."""
+DOWNLOADERS = {"huggingface-hub", "hf-xet", "fsspec", "httpx2", "httpcore2", "truststore", "tqdm", "filelock", "pyyaml"}
+PIN = re.compile(r"^(?P<name>[a-z0-9][a-z0-9._-]*)(\[[a-z,]+\])?==(?P<version>\S+)( ; (?P<marker>[^\\]+))? \\$")
 HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
 
 
@@ -27,36 +36,63 @@ def text(lock: str) -> str:
     return (ROOT / f"requirements/{lock}.lock").read_text()
 
 
-def pins(lock: str) -> dict[str, Version]:
-    found = (PIN.match(line) for line in text(lock).splitlines())
-    return {canonicalize_name(pin["name"]): Version(pin["version"]) for pin in found if pin}
+def pins(lock: str, image: dict[str, str] = IMAGES[2]) -> dict[str, Version]:
+    """What a lock installs in an image: the first of Python 3.12, unless another is given."""
+    found: dict[str, Version] = {}
+    for pin in filter(None, (PIN.match(line) for line in text(lock).splitlines())):
+        if not pin["marker"] or Marker(pin["marker"]).evaluate(image):
+            assert pin["name"] not in found, f"{pin['name']}: twice"
+            found[canonicalize_name(pin["name"])] = Version(pin["version"])
+    return found
 
 
-@pytest.mark.parametrize("lock", EXTRAS_OF)
+@pytest.mark.parametrize("lock", [*EXTRAS_OF, "build"])
 def test_a_lock_is_made_of_pins_each_followed_by_its_hashes(lock):
-    lines = [line for line in text(lock).splitlines() if not line.lstrip().startswith("#")]
+    lines = [line for line in text(lock).splitlines() if line and not line.lstrip().startswith("#")]
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
         assert PIN.match(line) or HASH.match(line), line
         if line.endswith("\\"):
             assert HASH.match(following), line
 
 
-@pytest.mark.parametrize("lock", EXTRAS_OF)
+@pytest.mark.parametrize("lock", [*EXTRAS_OF, "build"])
 def test_a_lock_holds_no_address_and_no_path(lock):
     assert not re.search(r"://|^\s*-[a-z-]*(index|find-links|host)|[/\\][a-z]+[/\\]", text(lock), re.MULTILINE)
 
 
+@pytest.mark.parametrize("image", IMAGES, ids=lambda image: f"{image['python_version']}-{image['platform_machine']}")
 @pytest.mark.parametrize("lock", EXTRAS_OF)
-def test_a_lock_satisfies_what_the_project_requires(lock):
-    pinned = pins(lock)
+def test_a_lock_satisfies_what_the_project_requires(lock, image):
+    pinned = pins(lock, image) | {"torch": torch()}
     optional = (line for name in EXTRAS_OF[lock] for line in PROJECT["optional-dependencies"][name])
     for line in [*PROJECT["dependencies"], *optional]:
         requirement = Requirement(line)
-        if requirement.marker and not requirement.marker.evaluate(IMAGE):
+        if requirement.marker and not requirement.marker.evaluate(image):
             continue
         name = canonicalize_name(requirement.name)
         assert name in pinned, line
         assert requirement.specifier.contains(pinned[name], prereleases=True), f"{line}: {pinned[name]}"
+
+
+def torch() -> Version:
+    """The version of torch, which no lock holds."""
+    (line,) = [line for line in (ROOT / "requirements/torch.txt").read_text().splitlines() if line[0] != "#"]
+    return Version(line.removeprefix("torch=="))
+
+
+@pytest.mark.parametrize("lock", ["cpu", "gpu"])
+def test_a_serving_lock_has_nothing_that_downloads_models(lock):
+    assert not {name for image in IMAGES for name in pins(lock, image)} & DOWNLOADERS
+
+
+def test_the_exporters_lock_has_nothing_for_gpus_and_leaves_torch_to_its_cpu_build():
+    named = {name for image in IMAGES for name in pins("export", image)}
+    assert not [name for name in named if name.startswith(("nvidia", "cuda", "triton", "torch"))]
+    assert {"sympy", "networkx", "jinja2", "filelock", "fsspec"} <= named, "which torch requires beside them"
+
+
+def test_what_downloads_torch_is_pinned_too():
+    assert set(pins("build")) == {"uv"}
 
 
 @pytest.mark.parametrize("lock", ["cpu", "gpu"])
@@ -85,5 +121,5 @@ def test_the_locks_agree_on_what_the_service_needs(lock):
     assert {name: other[name] for name in cpu if name in other} == {name: cpu[name] for name in cpu if name in other}
 
 
-def test_torch_is_the_registrys_build_and_not_a_local_one():
-    assert pins("export")["torch"].local is None
+def test_torch_is_named_without_a_build_of_it():
+    assert torch().local is None

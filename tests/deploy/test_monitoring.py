@@ -164,7 +164,7 @@ def test_prometheus_scrapes_every_replica_that_compose_runs():
     (job,) = yaml.safe_load((ROOT / "deploy/prometheus.yaml").read_text())["scrape_configs"]
     (found,) = job["dns_sd_configs"]
     assert set(found["names"]) == {name for name in COMPOSE["services"] if name.startswith("api-")}
-    assert found["port"] == 8000
+    assert found["port"] == 9090
 
 
 def test_the_dashboard_has_its_rows_and_no_panel_lies_on_another():

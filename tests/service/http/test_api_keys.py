@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import itertools
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -210,6 +211,13 @@ def test_an_invalid_line_is_named_by_its_number(tmp_path, bad):
     assert str(caught.value) == (
         "REGARD_API_KEYS: line 3: must be a sha256 in hex, scopes of predict,admin,metrics, and a name"
     )
+
+
+def test_a_file_that_is_not_there_is_named_with_who_must_read_it(tmp_path):
+    with pytest.raises(KeysError) as caught:
+        read_keys(tmp_path / "keys")
+    assert str(caught.value).startswith(f"REGARD_API_KEYS: {tmp_path}/keys cannot be read: No such file or directory; ")
+    assert f"readable for user {os.getuid()}" in str(caught.value)
 
 
 def test_a_file_that_cannot_be_used_stops_the_start(tmp_path, artifacts):

@@ -62,7 +62,9 @@ def test_a_service_without_a_folder_for_temporary_files_says_so(artifacts, monke
     monkeypatch.setenv("REGARD_ARTIFACTS", str(artifacts))
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "TMPDIR" in json.loads(done.stdout.splitlines()[-1])["event"]
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert "TMPDIR" in said["event"]
+    assert "mount one at /tmp" in said["do"]
 
 
 def test_a_service_whose_folder_has_no_room_for_the_models_names_the_bytes(artifacts, monkeypatch):
@@ -80,4 +82,4 @@ def test_a_service_whose_folder_has_no_room_for_the_models_names_the_bytes(artif
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["event"] == "no room for a copy of the models"
     assert "must have room for " in said["reason"]
-    assert "set TMPDIR" in said["reason"]
+    assert "set TMPDIR to a larger folder, or give this one more room" in said["reason"]

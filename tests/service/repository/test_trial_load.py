@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from contract.artifact import read_artifact
+from contract.artifact import ArtifactError, find_artifacts, read_artifact
 from service.repository import trial_load
 from service.settings import Settings
 from tests.conftest import served, start
@@ -40,3 +40,14 @@ def test_a_trial_has_memory_for_the_maps_of_the_longest_text(artifacts, tmp_path
     files = sum(path.stat().st_size for path in (artifacts / "dates/1").iterdir() if path.name != "manifest.json")
     maps = sum(len(kind.maps) * kind.heads for kind in manifest.attention)
     assert allowed == [4 * (files + 4 * maps * manifest.text.max_tokens**2) + 2**30]
+
+
+def test_a_trial_that_the_system_kills_says_that_memory_may_be_short(artifacts):
+    folders = find_artifacts(artifacts)
+    trial = trial_load.Trial(folders, Settings(artifacts=artifacts), "fork")
+    try:
+        trial._process.kill()
+        with pytest.raises(ArtifactError, match="SIGKILL, which the system sends where memory is short"):
+            trial.outcome(folders[0], exact=True)
+    finally:
+        trial.close()

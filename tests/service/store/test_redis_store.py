@@ -191,10 +191,10 @@ async def test_failures_are_logged_again_after_a_while_and_never_with_the_passwo
                 assert "s3cret" not in refused.value.detail
     finally:
         redis.server.ask("-a", "right", "CONFIG", "SET", "requirepass", "")
-    assert logs == [
-        {"event": "redis failed", "operation": operation, "error": "AuthenticationError", "log_level": "warning"}
-        for operation in ("put", "put", "get")
+    assert [(line["event"], line["operation"], line["error"], line["log_level"]) for line in logs] == [
+        ("redis failed", operation, "AuthenticationError", "warning") for operation in ("put", "put", "get")
     ]
+    assert all("REGARD_REDIS_URL names a server that runs" in line["do"] for line in logs)
 
 
 async def test_a_server_that_hangs_is_left_alone_and_tried_again(redis, monkeypatch):
