@@ -87,7 +87,9 @@ def test_the_api_starts_without_an_export_and_cannot_write_its_models(name):
 
 def test_replicas_share_a_store_that_keeps_nothing_and_is_not_published():
     for name in REPLICAS:
-        assert SERVICES[name]["environment"]["REGARD_REDIS_URL"] == "redis://store:6379"
+        environment = SERVICES[name]["environment"]
+        assert environment["REGARD_REDIS_URL"] == "redis://store:6379"
+        assert int(environment["REGARD_KEEP_BYTES"]) < 0.75 * (256 << 20), "the store's --maxmemory"
         assert "store" in SERVICES[name]["depends_on"]
     store = SERVICES["store"]
     assert set(store["profiles"]) == {profile for name in REPLICAS for profile in SERVICES[name]["profiles"]}

@@ -179,7 +179,9 @@ def test_replicas_share_a_store(rendered):
     least = [one["spec"].get("minReplicas", one["spec"].get("minReplicaCount")) for one in scaled]
     least += [rendered["Deployment", "regard"]["spec"].get("replicas")]
     assert max(number for number in least if number) >= 2
-    assert "REGARD_REDIS_URL" in environment(rendered)
+    settings = environment(rendered)
+    assert "REGARD_REDIS_URL" in settings
+    assert int(settings["REGARD_KEEP_BYTES"]) < 0.75 * (256 << 20), "the store's --maxmemory"
 
 
 @needs_kustomize
