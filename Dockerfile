@@ -95,7 +95,7 @@ USER 10001:10001
 STOPSIGNAL SIGTERM
 ARG BASE_IMAGE
 ARG VCS_REF=unknown
-ARG VERSION=unknown
+ARG VERSION=0.1.0
 LABEL org.opencontainers.image.title="regard" \
       org.opencontainers.image.description="Serves Transformers and Vision Transformers over HTTP and shows what they looked at." \
       org.opencontainers.image.licenses="Apache-2.0" \

@@ -34,9 +34,11 @@ serve: .venv/.service-$(EXTRA) $(ARTIFACTS) ## serve all of artifacts/ on port 8
 
 models: $(foreach name,$(BUNDLED) minilm,$(call MANIFEST,$(name))) ## export every bundled model and minilm to artifacts/ (minutes)
 
-# made already: model/artifacts has them
+# Made already. One that is there stays, unless its manifest is of another version, which the service would refuse.
+schema = sed -n 's/.*"schema_version": *\([0-9]*\).*/\1/p' $(1) 2>/dev/null
 artifacts/%/1/manifest.json: model/artifacts/%/1/manifest.json
-	@rm -rf artifacts/$*/1 && mkdir -p artifacts/$* && cp -R model/artifacts/$*/1 artifacts/$*
+	@if [ "$$($(call schema,$@))" = "$$($(call schema,$<))" ]; then touch $@; else \
+	  rm -rf artifacts/$*/1 && mkdir -p artifacts/$* && cp -R model/artifacts/$*/1 artifacts/$*; fi
 
 CODE := $(wildcard model/*.py export/*.py export/*/*.py export/*/*/*.py contract/*.py)
 artifacts/%/1/manifest.json: model/bundled/%/model.safetensors $(CODE)
@@ -167,7 +169,8 @@ audit: .venv-audit/.done ## look up known vulnerabilities of what the images ins
 PACKAGES := import importlib.metadata as m; print(*sorted(f"{one.name}=={one.version}" for one in m.distributions()), sep="\n")
 CYCLONEDX := --pyproject pyproject.toml --mc-type application --output-reproducible --of JSON
 sbom: .venv-audit/.done ## list what the locks of the images hold, as CycloneDX in build/sbom/ (IMAGE=... for one that is built, by podman)
-	@mkdir -p build/sbom && for lock in cpu gpu export; do .venv-audit/bin/cyclonedx-py requirements requirements/$$lock.lock \
+	@mkdir -p build/sbom && cp requirements/*.lock build/sbom && cat requirements/torch.txt >> build/sbom/export.lock
+	@for lock in cpu gpu export; do .venv-audit/bin/cyclonedx-py requirements build/sbom/$$lock.lock \
 	  $(CYCLONEDX) -o build/sbom/$$lock.cdx.json || exit 1; done
 	@test -z "$(IMAGE)" || { podman run --rm --network none --entrypoint python $(IMAGE) -Ic '$(PACKAGES)' > build/sbom/image.txt \
 	  && .venv-audit/bin/cyclonedx-py requirements build/sbom/image.txt $(CYCLONEDX) -o build/sbom/image.cdx.json; }

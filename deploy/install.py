@@ -8,6 +8,7 @@ index has by default for Linux brings several gigabytes of CUDA.
 Arguments for pip (`PIP_ARGS`) are understood by pip alone, so then pip installs everything.
 """
 
+import ast
 import importlib.metadata
 import os
 import re
@@ -28,6 +29,7 @@ UV_OPTIONS = {
     "trusted-host": "--allow-insecure-host",
 }
 """uv's names of pip's settings."""
+OLDEST_UV = (0, 13)
 INSTALLING_UV = [*PIP, "install", "--quiet", "--target", str(UV_FOLDER), "uv>=0.13"]
 
 
@@ -40,26 +42,36 @@ def install(extras: list[str]) -> int:
         return status
     project = ["--editable", f".[{','.join(extras)}]"]
     print(f"installing what {' '.join(extras)} needs", flush=True)  # noqa: T201 # for a person
-    if uv and run([*uv, "--quiet", *index_options(), *project], quiet=True) == 0:
+    if uv and run([*uv, "--quiet", *project], quiet=True) == 0:
         return 0
     return run([*PIP, "install", "--quiet", *pip_arguments, *project])
 
 
 def find_uv() -> list[str] | None:
     """Return the command of uv that installs into this environment, or None if uv can neither be found nor had."""
-    found = shutil.which("uv") or shutil.which("uv", path=UV_FOLDER / "bin")
+    places = (None, UV_FOLDER / "bin")
+    found = next((uv for path in places if (uv := shutil.which("uv", path=path)) and is_new(uv)), None)
     if not found and run(INSTALLING_UV, quiet=True) == 0:
         found = shutil.which("uv", path=UV_FOLDER / "bin")
-    return [found, "pip", "install", "--python", sys.executable] if found else None
+    return [found, "pip", "install", "--python", sys.executable, *index_options()] if found else None
+
+
+def is_new(uv: str) -> bool:
+    """Return whether a uv knows all that is asked of it here."""
+    said = subprocess.run([uv, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603
+    version = re.search(r"(\d+)\.(\d+)", said)
+    return version is not None and tuple(map(int, version.groups())) >= OLDEST_UV
 
 
 def index_options() -> list[str]:
     """Return the options of uv that name what pip is configured to look into."""
     options = ["--index-strategy", "unsafe-best-match"]  # as pip does: the newest version of all indexes
     listed = subprocess.run([*PIP, "config", "list"], capture_output=True, text=True, check=False).stdout  # noqa: S603
-    for name, values in re.findall(r"^[^=]*\.([a-z-]+)='(.*)'$", listed, re.MULTILINE):
-        if option := UV_OPTIONS.get(name):
-            options += [part for value in values.split() for part in (option, value)]
+    settings = dict[str, str]()
+    for name, quoted in re.findall(r"^[^=]*\.([a-z-]+)=(.*)$", listed, re.MULTILINE):
+        settings.setdefault(name, ast.literal_eval(quoted))  # those of the environment come first, and hold
+    for name, option in UV_OPTIONS.items():
+        options += [part for value in settings.get(name, "").split() for part in (option, value)]
     return options
 
 
@@ -83,7 +95,8 @@ def install_torch(torch: str, uv: list[str] | None, pip_arguments: list[str], *,
             return 0
         if uv and run([*uv, "--torch-backend", "cpu", torch]) == 0:  # of PyTorch's own index
             return 0
-        print("  no index has a CPU build of it; the build with CUDA has several gigabytes", flush=True)  # noqa: T201
+        if sys.platform == "linux":
+            print("  no index has a CPU build of it; the build with CUDA has several gigabytes", flush=True)  # noqa: T201
     return run([*pip, torch])
 
 

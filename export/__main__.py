@@ -10,11 +10,13 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+NEEDED = ("torch", "onnx", "onnxscript", "safetensors", "huggingface_hub", "sentencepiece", "onnxruntime")
+"""Modules of the extra `export`, and of the runtime that verifies."""
 
 
 def main() -> int:
     """Install what is missing, then run the command; return the exit status."""
-    if importlib.util.find_spec("torch") is None and (status := install_missing()):
+    if not all(map(importlib.util.find_spec, NEEDED)) and (status := install_missing()):
         return status
     importlib.invalidate_caches()
     return int(importlib.import_module("export.command").main())
@@ -30,6 +32,7 @@ def install_missing() -> int:
         return 2
     if {"-h", "--help", "--list"} & set(sys.argv):
         print("  they are installed (about 1 GB) when a model is exported: python -m export NAME", file=sys.stderr)
+        print("  docs/checkpoints.md has all options", file=sys.stderr)
         return 2
     command = [sys.executable, "-m", "deploy.install", *extras.split(",")]
     return subprocess.run(command, cwd=ROOT, check=False).returncode  # noqa: S603 # our own words

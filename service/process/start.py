@@ -15,7 +15,8 @@ from service.telemetry.logs import OUTPUT
 
 def run(settings: Settings, worker: Worker | None = None) -> int:
     """Serve until stopped; return the exit status."""
-    warn_of_little_memory()
+    if worker is None or worker.number == 0:  # once
+        warn_of_little_memory()
     with contextlib.ExitStack() as held:
         try:
             folder = worker.folder if worker else held.enter_context(private_folder())

@@ -117,7 +117,7 @@ def _copy_of(folder: Path, copies: Path) -> Path:
 
 
 def _exit_words(code: int | None) -> str:
-    if code == -signal.SIGKILL:  # by nobody here
+    if code == -signal.SIGKILL:  # one that took too long is killed too, but is reported before
         return "SIGKILL, which the system sends where memory is short; allow more of it, or serve fewer models"
     return signal.Signals(-code).name if code is not None and code < 0 else f"status {code}"
 

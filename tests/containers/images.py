@@ -13,7 +13,6 @@ from tests.containers.podman import FOLDER, PodmanError, exists, run
 SUITES = {"trixie": "3.13", "bookworm": "3.11"}
 """Releases of Debian that are used, with their Python."""
 PACKAGES = {"run": "python3,ca-certificates", "build": "python3,python3-venv,python3-pip,ca-certificates"}
-MIRROR = "http://deb.debian.org/debian"
 CPU = f"localhost/regard:{VERSION}-cpu"
 OTHERS = {
     "haproxy": 'ENTRYPOINT ["/usr/sbin/haproxy", "-W", "-db", "-f", "/usr/local/etc/haproxy/haproxy.cfg"]\n'
@@ -41,7 +40,7 @@ def base(kind: str, suite: str = "trixie") -> str:
 def _bootstrap(archive: Path, suite: str, packages: str) -> None:
     root = archive.with_suffix("")
     shutil.rmtree(root, ignore_errors=True)
-    run("debootstrap", "--variant=minbase", f"--include={packages}", suite, root, MIRROR)
+    run("debootstrap", "--variant=minbase", f"--include={packages}", suite, root)
     for cache in ("var/cache/apt/archives", "var/lib/apt/lists"):
         shutil.rmtree(root / cache)
         (root / cache / "partial").mkdir(parents=True)

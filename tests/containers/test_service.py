@@ -57,7 +57,9 @@ def test_it_ends_in_order_when_it_is_told_to(cpu):
     with Container(cpu, settings={"drain_seconds": 1}, options=["--network=none"]) as container:
         ready = container.wait_for("ready")["timestamp"]
         started = inspect("container", container.id)["State"]["StartedAt"]
-        print(f"ready after {(datetime.fromisoformat(ready) - moment(started)).total_seconds():.1f} s")
+        seconds = (datetime.fromisoformat(ready) - moment(started)).total_seconds()
+        print(f"ready after {seconds:.1f} s")
+        assert seconds < 30, "3 s are aimed at, on a machine that does nothing else"
         assert container.stop() == 0
 
 
@@ -80,8 +82,9 @@ def test_it_serves_a_volume(cpu):
 
 
 def test_podman_plays_the_deployment_of_kubernetes(cpu):
-    if not (rendered := run("kubectl", "kustomize", "k8s/overlays/cpu", check=False)):
+    if not shutil.which("kubectl"):
         pytest.skip("kubectl: not installed")
+    rendered = run("kubectl", "kustomize", "k8s/overlays/cpu")
     pod, kept = playable(list(yaml.safe_load_all(rendered)), cpu)
     file = FOLDER / "deployment.yaml"
     file.write_text(yaml.safe_dump_all(kept))

@@ -1,6 +1,7 @@
 """What installs the project: uv where it works, pip where not, and PyTorch's CPU build where there is one."""
 
 import importlib.metadata
+import os
 import subprocess
 import sys
 
@@ -8,7 +9,7 @@ import pytest
 
 from deploy import install
 
-UV = ["/found/uv", "pip", "install", "--python", sys.executable]
+UV = ["/found/uv", "pip", "install", "--python", sys.executable, "--index-strategy", "unsafe-best-match"]
 
 
 class Commands:
@@ -19,6 +20,8 @@ class Commands:
 
     def __call__(self, command, **options):
         line = " ".join(command)
+        if line == "/found/uv --version":
+            return subprocess.CompletedProcess(command, 0, "uv 0.13.9")
         if line.endswith("pip config list"):
             return subprocess.CompletedProcess(command, 0, self.configured)
         self.run.append(line.replace(" ".join(UV), "uv").replace(" ".join(install.PIP), "pip"))
@@ -37,7 +40,7 @@ def commands(monkeypatch):
 
 def test_the_service_is_installed_by_uv_and_without_torch(commands):
     assert install.install(["cpu"]) == 0
-    assert commands.run == ["uv --quiet --index-strategy unsafe-best-match --editable .[cpu]"]
+    assert commands.run == ["uv --quiet --editable .[cpu]"]
 
 
 def test_uv_looks_where_pip_is_configured_to_look(commands):
@@ -111,3 +114,32 @@ def test_a_missing_torch_is_named_by_the_projects_pin(monkeypatch):
 
     monkeypatch.setattr(importlib.metadata, "version", absent)
     assert install.missing_torch(["cpu", "train"]) == "torch==2.13.0"
+
+
+def test_settings_of_several_lines_and_those_of_the_environment_are_read_as_pip_reads_them(tmp_path, monkeypatch):
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    file = tmp_path / "pip.conf"
+    file.write_text(
+        "[global]\nindex-url = https://one.example/simple\n"
+        "extra-index-url =\n    https://two.example/simple\n    https://three.example/simple\n"
+    )
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(file))
+    monkeypatch.setenv("PIP_INDEX_URL", "https://own.example/simple")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    options = install.index_options()
+    assert [options[at + 1] for at, word in enumerate(options) if word == "--default-index"] == [
+        "https://own.example/simple"
+    ]
+    assert [options[at + 1] for at, word in enumerate(options) if word == "--index"][-2:] == [
+        "https://two.example/simple",
+        "https://three.example/simple",
+    ]
+
+
+def test_an_old_uv_is_not_taken(monkeypatch):
+    said = {"new": "uv 0.13.9 (x86_64)", "later": "uv 1.0.0", "old": "uv 0.4.30", "other": "nothing"}
+    monkeypatch.setattr(
+        subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 0, said[command[0]])
+    )
+    assert [install.is_new(name) for name in said] == [True, True, False, False]

@@ -19,8 +19,9 @@ def manifest(folder):
 
 
 def pinned():
-    lines = (ROOT / "requirements/export.lock").read_text()
-    return dict(re.findall(r"^([a-z0-9-]+)==([^ ]+)", lines, re.MULTILINE))
+    """Return the versions that the image of the exporter has."""
+    lines = "".join((ROOT / "requirements" / name).read_text() for name in ("export.lock", "torch.txt"))
+    return dict(re.findall(r"^([a-z0-9-]+)==([^ \n]+)", lines, re.MULTILINE))
 
 
 def test_the_repository_holds_the_models_that_make_serve_needs():
@@ -30,8 +31,14 @@ def test_the_repository_holds_the_models_that_make_serve_needs():
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_what_the_repository_holds_was_made_with_the_versions_that_are_pinned(name):
+    made_by, pins = manifest(HELD / name / "1")["made_by"], pinned()
+    assert [made_by[one] for one in ("torch", "onnx")] == [pins[one] for one in ("torch", "onnx")], "make bundled"
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_an_export_of_today_makes_the_same_files(artifacts, name):
-    pins = pinned() | {"torch": manifest(HELD / name / "1")["made_by"]["torch"]}
+    pins = pinned()
     installed = {one: importlib.metadata.version(one).partition("+")[0] for one in MAKERS}
     if installed != {one: pins[one] for one in MAKERS}:
         pytest.skip(f"made with {[(one, pins[one]) for one in MAKERS]}, here are {installed}")

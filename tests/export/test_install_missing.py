@@ -13,7 +13,7 @@ from export import __main__ as entry
 def without_torch(monkeypatch):
     """Let torch look as if it were not installed; return the commands that are run."""
     found, ran = importlib.util.find_spec, []
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in {"torch", "pynvml"} else found(name))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in {"onnx", "pynvml"} else found(name))
 
     def run(command, **_):
         ran.append(command[1:])
