@@ -39,7 +39,7 @@ def most(cost):
     """Return the requests that one full replica answers a second on a machine that does nothing else.
 
     It is computed from processor time and the share of cores that is assumed (`USED`). What was answered by the clock
-    (`Cost.every_ms`) is less, since other work used the machine.
+    (`Cost.every_ms`) is less for most kinds, since other work used the machine.
     """
     return CORES * USED.get(cost.model, 1.0) * 1000 / cost.processor_ms
 
