@@ -193,8 +193,8 @@ def _cost(replica: Replica, apart: Apart) -> int:
 def table(found: Scale) -> str:
     """Return the figures for docs/capacity.md, each measured, then simulated."""
     head = (
-        "| replicas | of the most | a second | answered a second | mean, ms | median, ms | p99, ms | refused | given up "
-        "| generator late, p99 |"
+        "| replicas | of the most | a second | answered a second | mean, ms | median, ms | p99, ms | refused "
+        "| given up | generator late, p99 |"
     )
     lines = [head, "|---|---|---|---|---|---|---|---|---|---|"]
     for one in found.loads:
