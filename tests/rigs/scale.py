@@ -8,6 +8,9 @@ answered when some always wait. A rate during which the latter drifts is measure
 take a known time, nearly all of which they sleep (tests/rigs/pacing.py), so that what is compared is the queues, the
 batches, the refusals and the proxy, and not the machine.
 
+How near they are is for a person to read, from a run by hand on a machine that does nothing else: the slow test of it
+only asks that both refuse far above the most, and neither far below it.
+
     python -m tests.rigs.scale --artifacts model/artifacts --seconds 30
 """
 
