@@ -8,9 +8,11 @@ from benchmarks.scale import costs
 CORES = 2
 """Of a replica, as `k8s/` requests them."""
 USED = {"digits": 0.85, "dates": 0.85}
-"""The share of its cores that a full replica uses: light models run on one thread beside the event loop; others on all.
+"""The share of its cores that a full replica can use: light models run on one thread beside the event loop; others,
+which are not named here, on all cores (1.0).
 
-Measured for `digits`, 16 requests at a time: 7.5 ms x 227 answers a second of two cores.
+Assumed: the machine was shared while the costs were measured. With 16 requests at a time a replica then used of its two
+cores: `digits` 0.86, `digits` with libra 0.52, `dates` 0.38, `minilm` 0.47, `deit-s` 0.33.
 """
 UTILISATION = 0.6
 """Of a replica's cores at the highest rate of the day; docs/capacity.md says what the simulation finds for it."""
@@ -34,9 +36,10 @@ class Needs:
 
 
 def most(cost):
-    """Return the requests that one replica answers a second.
+    """Return the requests that one full replica answers a second on a machine that does nothing else.
 
-    It is computed from processor time: what is answered by the clock depends on who else uses the machine.
+    It is computed from processor time and the share of cores that is assumed (`USED`). What was answered by the clock
+    (`Cost.every_ms`) is less for most kinds, since other work used the machine.
     """
     return CORES * USED.get(cost.model, 1.0) * 1000 / cost.processor_ms
 

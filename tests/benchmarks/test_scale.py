@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.scale import arrivals
+from benchmarks.peers import ROOT
+from benchmarks.scale import arrivals, costs, plan
 from benchmarks.scale.autoscaler import Autoscaler, Policy, Rule, replicas_for_loads, replicas_for_total
 from benchmarks.scale.events import Simulation
 from benchmarks.scale.fleets import Fleet, shared
@@ -13,6 +14,8 @@ from benchmarks.scale.replicas import Cluster, Controller, Service
 
 PLENTY = {"queue": 1 << 40, "deadline": 1e9}
 """Bounds that nothing reaches, as queueing theory has none."""
+
+PAGE = (ROOT / "docs/capacity.md").read_text()
 
 TARGETS = {"queue": 0.3, "processor": 0.7}
 
@@ -246,3 +249,33 @@ def test_loads_have_the_mean_that_they_say():
     moments = arrivals.moments(counted, chance)
     assert counted.sum() == len(moments) == pytest.approx(10_000, abs=400)
     assert np.histogram(moments, 1000, (0, 200))[0].tolist() == counted.tolist()
+
+
+# The page
+
+
+def rows(table):
+    """Return the lines of the table of the page that begins with the first line of this one."""
+    return PAGE[PAGE.index(table.split("\n", 1)[0]) :].split("\n\n", 1)[0].splitlines()
+
+
+def test_the_page_shows_the_costs_that_were_measured():
+    table = costs.table(costs.read().values())
+    assert rows(table) == table.splitlines()
+
+
+def test_the_page_shows_what_plan_prints(capsys):
+    plan.main([10, 1000, 20000], ["digits", "deit-s"])
+    table = capsys.readouterr().out
+    assert rows(table) == [line for line in table.splitlines() if "| rollout |" not in line]
+
+
+def test_the_page_shows_what_was_answered_beside_what_the_plan_takes():
+    """The share of two cores that was used, and the answers a second: as measured and as the plan has them."""
+    table = "| model | request | share used, measured | s, assumed | answers/s, measured | most, computed |"
+    assert rows(table)[2:] == [
+        f"| {cost.model} | {cost.name} | {cost.processor_ms / cost.every_ms / plan.CORES:.2f} "
+        f"| {plan.USED.get(cost.model, 1.0)} | {1000 / cost.every_ms:.1f} | {plan.most(cost):.1f} |"
+        for cost in costs.read().values()
+        if cost.model in ("digits", "deit-s") and cost.name != "rollout"
+    ]
