@@ -28,6 +28,7 @@ from tests.samples.kubernetes import (
 
 EXAMPLE = K8S / "overlays/example"
 PAPER = (ROOT / "docs/kubernetes.md").read_text()
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
 EXAMPLES = [
     document for block in re.findall(r"```yaml\n(.*?)```", PAPER, re.DOTALL) for document in yaml.safe_load_all(block)
 ]
@@ -172,6 +173,21 @@ def test_tensorrt_has_a_folder_for_its_engines_and_the_time_to_build_them():
     assert api(deployment)["resources"]["limits"]["nvidia.com/gpu"] == 1
 
 
+@needs_kustomize
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_on_openshift_the_namespace_chooses_the_user_and_names_are_looked_up_where_its_dns_is(overlay):
+    rendered, plain = render_with(overlay, "openshift"), render_with(overlay)
+    chosen = {"runAsUser", "runAsGroup", "fsGroup"}
+    for name in ("regard", "regard-store"):
+        theirs, ours = (pod(one["Deployment", name]) for one in (rendered, plain))
+        kept = {field: value for field, value in ours["securityContext"].items() if field not in chosen}
+        assert ours["securityContext"].keys() >= chosen
+        assert theirs == ours | {"securityContext": kept}
+    (dns,) = rendered["NetworkPolicy", "regard-dns"]["spec"]["egress"]
+    assert dns["to"] == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "openshift-dns"}}}]
+    assert {(port["protocol"], port["port"]) for port in dns["ports"]} == {("UDP", 5353), ("TCP", 5353)}
+
+
 # Papers
 
 
@@ -188,6 +204,36 @@ def test_the_example_serves_an_image_of_ones_own_at_a_host_of_ones_own():
 
 def test_every_component_is_explained():
     assert set(re.findall(r"^\| `([a-z-]+)` \| ", PAPER, re.MULTILINE)) >= set(COMPONENTS)
+
+
+def test_every_target_that_the_paper_builds_is_a_stage_of_the_dockerfile():
+    built = set(re.findall(r"--target ([\w-]+)", PAPER))
+    assert built >= {"cpu", "with-models", "artifacts", "artifacts-init"}
+    assert built <= set(re.findall(r"^FROM \S+ AS ([\w-]+)$", DOCKERFILE, re.MULTILINE))
+
+
+def test_the_image_with_tensorrt_is_built_by_the_python_and_in_the_folder_of_ours():
+    (recipe,) = re.findall(r"```dockerfile\n(.*?)```", PAPER, re.DOTALL)
+    build, copied, install, ours, back = recipe.replace("\\\n", "").splitlines()
+    (python,) = re.findall(r"^ARG BASE_IMAGE=(\S+)@", DOCKERFILE, re.MULTILINE)
+    image = f"registry.example.com/regard:{VERSION}-gpu"
+    assert (build, ours) == (f"FROM {python} AS tensorrt", f"FROM {image}")
+    assert (copied, back) == tuple(f"COPY --from={one} /opt/venv /opt/venv" for one in (image, "tensorrt"))
+    pip = re.match(r"RUN (.*? install) ", install)[1]
+    assert f"RUN {pip} --no-cache-dir" in DOCKERFILE
+
+
+def test_the_namespace_is_there_before_its_secrets():
+    (commands,) = (one for one in re.findall(r"```sh\n(.*?)```", PAPER, re.DOTALL) if "service.keys alice" in one)
+    assert commands.startswith("kubectl apply -f k8s/base/namespace.yaml")
+    assert "kubectl -n regard create secret" in commands
+
+
+@pytest.mark.parametrize("section", ["KEDA", "An adapter"])
+def test_the_old_autoscaler_is_deleted_before_the_new_one_is_applied(section):
+    text = PAPER.partition(f"**{section}.**")[2].partition("\n**")[0]
+    assert "kubectl -n regard delete hpa regard" in text
+    assert "before you apply" in " ".join(text.split())
 
 
 def test_every_folder_and_setting_of_the_paper_exists():

@@ -138,7 +138,7 @@ def test_the_replicas_may_look_up_names_and_reach_their_store(rendered):
     assert inward["from"] == [{"podSelector": {"matchLabels": labels(rendered["Deployment", "regard"])}}]
 
 
-# Ways in
+# Ingress and Gateway
 
 
 def routes():
@@ -164,7 +164,7 @@ def test_the_gateway_publishes_every_path_of_clients_and_no_other():
 
 
 @pytest.mark.parametrize("component", ["gateway", "ingress"])
-def test_a_way_in_leads_to_the_clients_service(component):
+def test_an_ingress_or_a_gateway_leads_to_the_clients_service(component):
     rendered = render_with("cpu", component)
     (service,) = (one["spec"] for one in of_kind(rendered, "Service") if one["metadata"]["name"] == CLIENTS)
     if component == "gateway":

@@ -48,10 +48,9 @@ def shipped_limit() -> int:
     """Return the least of the memory limits, in bytes, that docker-compose.yml and k8s/ give a service on a CPU."""
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
     found = [compose[name]["deploy"]["resources"]["limits"]["memory"] for name in ("api-cpu", "api-one", "api-two")]
-    for path in ("k8s/base/deployment.yaml", "k8s/overlays/cpu/deployment.yaml"):
-        deployment = yaml.safe_load((ROOT / path).read_text())
-        containers = deployment["spec"]["template"]["spec"]["containers"]
-        found += [one["resources"]["limits"]["memory"] for one in containers if one["name"] == "api"]
+    deployment = yaml.safe_load((ROOT / "k8s/base/deployment.yaml").read_text())
+    containers = deployment["spec"]["template"]["spec"]["containers"]
+    found += [one["resources"]["limits"]["memory"] for one in containers if one["name"] == "api"]
     return min(map(bytes_of, found))
 
 
