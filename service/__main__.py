@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 
+from service.process import early_stop
 from service.process.workers import current_worker, supervise
 from service.settings import SettingsError, read_settings
 from service.telemetry.logs import OUTPUT, configure
@@ -21,8 +22,7 @@ def main() -> int:
     """Serve until stopped; return the exit status."""
     gc.disable()  # until all models are ready: almost all that is made until then stays
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy computes little here, and its idle threads spin
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: sys.exit(0))  # until there is a server to stop; it removes what was written
+    early_stop.expect()
     worker = current_worker()
     if hasattr(signal, "SIGHUP") and worker is None:  # a worker keeps the signal pending
         signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -12,6 +12,7 @@ from contract.artifact import ArtifactError, NoRoomError, find_artifacts
 from service.explanations.query import methods_of
 from service.http.api_keys import Keys
 from service.inputs.sandbox.decoder_process import ForkServer
+from service.process.early_stop import end_if_asked
 from service.process.sockets import PORTS, bind, cannot_bind
 from service.process.workers import Worker
 from service.repository.predictor import Predictor
@@ -53,10 +54,12 @@ def load_and_serve(settings: Settings, worker: Worker | None, fork_server: ForkS
     try:
         with contextlib.suppress(ArtifactError):  # loading raises the same error
             trial = Trial(find_artifacts(settings.artifacts), settings, "fork")
+            end_if_asked()
         tracer = open_tracer(settings)  # it starts a thread, so it comes after the fork of the trial
         from service.process.server import serve  # importing FastAPI takes a while; the trial runs meanwhile
 
         models = load(settings, trial)
+        end_if_asked()
     except ImportError as error:
         return _report_settings(error), False
     except ExceptionGroup as group:
