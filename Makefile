@@ -200,7 +200,8 @@ picture: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(call MANIFEST,captions-soft) $(call 
 
 .venv/bin/python:
 	@echo "creating .venv"
-	@$(PYTHON) -m venv .venv
+	@$(PYTHON) -m venv --without-pip .venv && $(PYTHON) -m pip --python $@ install --quiet $(PIP_ARGS) pip 2>/dev/null \
+	  || $(PYTHON) -m venv --clear .venv # its own way to pip takes twice as long
 
 .venv/.service-%: pyproject.toml | .venv/bin/python
 	@$(INSTALL) $* && touch $@
