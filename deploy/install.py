@@ -8,7 +8,7 @@ index has by default for Linux brings several gigabytes of CUDA.
 Arguments for pip (`PIP_ARGS`) are understood by pip alone, so then pip installs everything.
 """
 
-import ast
+import contextlib
 import importlib.metadata
 import os
 import re
@@ -66,13 +66,29 @@ def is_new(uv: str) -> bool:
 def index_options() -> list[str]:
     """Return the options of uv that name what pip is configured to look into."""
     options = ["--index-strategy", "unsafe-best-match"]  # as pip does: the newest version of all indexes
-    listed = subprocess.run([*PIP, "config", "list"], capture_output=True, text=True, check=False).stdout  # noqa: S603
-    settings = dict[str, str]()
-    for name, quoted in re.findall(r"^[^=]*\.([a-z-]+)=(.*)$", listed, re.MULTILINE):
-        settings.setdefault(name, ast.literal_eval(quoted))  # those of the environment come first, and hold
     for name, option in UV_OPTIONS.items():
-        options += [part for value in settings.get(name, "").split() for part in (option, value)]
+        options += [part for value in (pip_setting(name) or "").split() for part in (option, value)]
     return options
+
+
+def pip_setting(name: str) -> str | None:
+    """Return what pip takes for an option when it installs: of the environment, else of its files.
+
+    `pip config` does not tell which of several files holds, so pip's own reader is asked, which is private to pip. If
+    it changes, nothing is handed to uv, and pip installs where uv fails.
+    """
+    try:
+        from pip._internal.configuration import Configuration
+        from pip._internal.exceptions import ConfigurationError
+
+        configuration = Configuration(isolated=False)
+        configuration.load()
+    except Exception:  # whatever another version of pip may do
+        return None
+    for section in (":env:", "install", "global"):
+        with contextlib.suppress(ConfigurationError):
+            return str(configuration.get_value(f"{section}.{name}"))
+    return None
 
 
 def missing_torch(extras: list[str]) -> str | None:

@@ -16,14 +16,12 @@ class Commands:
     """Stands for all programs: notes what is run, and fails what is said to fail."""
 
     def __init__(self):
-        self.run, self.failing, self.configured = [], [], ""
+        self.run, self.failing = [], []
 
     def __call__(self, command, **options):
         line = " ".join(command)
         if line == "/found/uv --version":
             return subprocess.CompletedProcess(command, 0, "uv 0.13.9")
-        if line.endswith("pip config list"):
-            return subprocess.CompletedProcess(command, 0, self.configured)
         self.run.append(line.replace(" ".join(UV), "uv").replace(" ".join(install.PIP), "pip"))
         return subprocess.CompletedProcess(command, int(any(part in line for part in self.failing)))
 
@@ -33,6 +31,7 @@ def commands(monkeypatch):
     commands = Commands()
     monkeypatch.setattr(subprocess, "run", commands)
     monkeypatch.setattr(install.shutil, "which", lambda name, path=None: "/found/uv")
+    monkeypatch.setattr(install, "pip_setting", lambda name: None)
     monkeypatch.setattr(install, "missing_torch", lambda extras: "torch==2.13.0" if "export" in extras else None)
     monkeypatch.delenv("PIP_ARGS", raising=False)
     return commands
@@ -41,17 +40,6 @@ def commands(monkeypatch):
 def test_the_service_is_installed_by_uv_and_without_torch(commands):
     assert install.install(["cpu"]) == 0
     assert commands.run == ["uv --quiet --editable .[cpu]"]
-
-
-def test_uv_looks_where_pip_is_configured_to_look(commands):
-    commands.configured = (
-        ":env:.index-url='https://one.example/simple'\nglobal.extra-index-url='https://two.example file:///three'\n"
-        "global.find-links='/wheels'\nglobal.timeout='9'\n"
-    )
-    assert install.index_options() == [
-        "--index-strategy", "unsafe-best-match", "--default-index", "https://one.example/simple",
-        "--index", "https://two.example", "--index", "file:///three", "--find-links", "/wheels",
-    ]  # fmt: skip
 
 
 def test_pip_installs_where_uv_fails(commands):
@@ -116,25 +104,36 @@ def test_a_missing_torch_is_named_by_the_projects_pin(monkeypatch):
     assert install.missing_torch(["cpu", "train"]) == "torch==2.13.0"
 
 
-def test_settings_of_several_lines_and_those_of_the_environment_are_read_as_pip_reads_them(tmp_path, monkeypatch):
+@pytest.fixture
+def pip_file(monkeypatch, tmp_path):
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
-    file = tmp_path / "pip.conf"
-    file.write_text(
-        "[global]\nindex-url = https://one.example/simple\n"
-        "extra-index-url =\n    https://two.example/simple\n    https://three.example/simple\n"
-    )
-    monkeypatch.setenv("PIP_CONFIG_FILE", str(file))
-    monkeypatch.setenv("PIP_INDEX_URL", "https://own.example/simple")
     monkeypatch.setenv("HOME", str(tmp_path))
-    options = install.index_options()
-    assert [options[at + 1] for at, word in enumerate(options) if word == "--default-index"] == [
-        "https://own.example/simple"
-    ]
-    assert [options[at + 1] for at, word in enumerate(options) if word == "--index"][-2:] == [
-        "https://two.example/simple",
-        "https://three.example/simple",
-    ]
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    return tmp_path / "pip.conf"
+
+
+def test_uv_looks_where_pip_is_configured_to_look(pip_file, monkeypatch):
+    pip_file.write_text(
+        "[global]\nindex-url = https://one.example/simple\ntimeout = 9\n"
+        "find-links = /wheels\ntrusted-host = two.example\n"
+        "extra-index-url =\n    https://two.example/simple\n    https://three.example/simple\n"
+        "[install]\nindex-url = https://other.example/simple\n"
+    )
+    options = ["--index", "https://two.example/simple", "--index", "https://three.example/simple"]
+    options = ["--index-strategy", "unsafe-best-match", "--default-index", "{}", *options, "--find-links", "/wheels"]
+    options += ["--allow-insecure-host", "two.example"]
+    assert install.index_options() == [word.format("https://other.example/simple") for word in options]
+    monkeypatch.setenv("PIP_INDEX_URL", "https://own.example/simple")
+    assert install.index_options() == [word.format("https://own.example/simple") for word in options]
+
+
+def test_of_several_files_of_pip_the_one_holds_that_pip_takes(pip_file, tmp_path):
+    pip_file.write_text("[global]\nindex-url = https://named.example/simple\n")
+    (tmp_path / ".config/pip").mkdir(parents=True)
+    (tmp_path / ".config/pip/pip.conf").write_text("[global]\nindex-url = https://user.example/simple\n")
+    assert install.pip_setting("index-url") == "https://named.example/simple"
+    assert install.pip_setting("no-such-setting") is None
 
 
 def test_an_old_uv_is_not_taken(monkeypatch):
