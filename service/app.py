@@ -106,7 +106,7 @@ def create_app(
         summary="Serves Transformers and Vision Transformers and shows what they looked at.",
         version=VERSION,
         lifespan=lifespan,
-        docs_url="/docs",
+        docs_url=None,  # FastAPI's own loads its viewer from the internet; api/page has one
         redoc_url=None,
         redirect_slashes=False,  # a redirect would name whatever host the client says
         telemetry=NO_TELEMETRY,

@@ -1,10 +1,9 @@
 """Our own endpoints: each finds its model, reads the request, and has it answered."""
 
 import functools
-from pathlib import Path
 
 from fastapi import APIRouter, Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 
 from service.answering.call import answer, check_ready, find, find_ready, narrowed
 from service.answering.generations import generate as generate_all
@@ -23,7 +22,6 @@ from service.state import State, StateDep
 from service.store.stored_request import StoredRequest
 
 router, liveness, health, monitoring, admin = (APIRouter() for _ in range(5))
-PAGE = Path(__file__).parent / "page" / "index.html"
 
 
 # Health, discovery, documents
@@ -62,12 +60,6 @@ async def reload(request: Request, state: StateDep) -> Response:
     if state.tell_reload:
         state.tell_reload()
     return responses.respond({"models": found})
-
-
-@router.get("/", include_in_schema=False)
-async def page() -> Response:
-    """Return the web page."""
-    return FileResponse(PAGE, media_type="text/html; charset=utf-8")
 
 
 @router.get("/v1/models", tags=["models"], responses=openapi_schema.MODELS)
