@@ -71,7 +71,8 @@ def test_a_file_that_has_changed_is_read_again(client, tmp_path, monkeypatch):
     "name",
     [
         "nothing.js", "routes.py", "..%2froutes.py", "%2e%2e%2froutes.py", "..%5croutes.py", "%2fetc%2fpasswd",
-        "preact.js%00", "preact.js/", ".%2fpreact.js", "static", "static%2fpreact.js", "redoc.standalone.js", "a" * 5000,
+        "preact.js%00", "preact.js/", ".%2fpreact.js", "static", "static%2fpreact.js", "redoc.standalone.js",
+        "a" * 5000,
     ],
 )  # fmt: skip
 def test_no_other_file_is_served(client, folder, name):
