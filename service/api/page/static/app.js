@@ -40,7 +40,7 @@ function useLook(model, input, selection, { from = null, key = '' } = {}) {
   const look = useAsked(ready ? `${answer.value.id}?${query}` : null, async (signal) => {
     const kind = kindOf(model, selection)
     const attention = await attentionOf(answer.value.id, query, signal)
-    return { attention, answer: answer.value, model, kind, options, heads: selection.heads }
+    return { attention, answer: answer.value, model, kind, options }
   })
   const gone = look.refusal?.status === 404
   const again = useRef(null)
@@ -54,7 +54,7 @@ function useLook(model, input, selection, { from = null, key = '' } = {}) {
 }
 
 /** Return what is drawn of a look, by what the model looks at. */
-function drawnOf({ attention, answer, model, kind, options, heads }) {
+function drawnOf({ attention, answer, model, kind, options }, { heads }) {
   if (kind.key === 'image') return imageLook(attention, kind)
   const result = answer.results?.[0] ?? {}
   return textLook(attention, model, kind, { text: answer.input.text ?? '', result, heads, merged: Boolean(options.merge) })
@@ -119,7 +119,7 @@ function App() {
   }
   const cover = (cells) => {
     setCovered(cells)
-    const drawn = look && drawnOf(look)
+    const drawn = look && drawnOf(look, selection)
     if (!cells.length || !look?.answer.input.bitmap) return (setEdited(null), change({ compare: '', with: '' }))
     const bitmap = coveredImage(look.answer.input.bitmap, drawn.image, cells, drawn.rows, drawn.columns)
     setEdited({ kind: 'image', blob: fileOf(bitmap), bitmap, name: 'covered.png' })
@@ -137,7 +137,7 @@ function App() {
   }
 
   const look = main.look.value
-  const drawn = look && drawnOf(look)
+  const drawn = look && drawnOf(look, selection)
   const pinned = selection.row === '' ? null : Number(selection.row)
   const pin = (row) => change({ row: row === null ? '' : String(row) })
   const explains = look && EXPLAINS.includes(look.options.attention)
@@ -145,6 +145,7 @@ function App() {
   return html`
     <${Head} models=${models.value} model=${model} choose=${(name) => about({ model: name, kind: '', layer: '', heads: 'mean', method: '' })} />
     <main>
+      <div class="column">
       <section id="input" aria-label="Input">
         <p class="about"><strong>${TITLES[model.task] ?? model.task}</strong> ${model.about}</p>
         <${Examples} examples=${model.examples} chosen=${selection.example || (input && !selection.text && !selection.id ? '0' : '')} choose=${(example) => about({ example })} />
@@ -152,31 +153,39 @@ function App() {
           : html`<${TextInput} model=${model} input=${fits} take=${({ text, pair }) => about({ text, pair })} />`}
         ${model.endpoints[0] === 'generate' && html`<${GenerationOptions} selection=${selection} change=${change} limits=${model.limits} />`}
       </section>
-      <section id="answer" aria-label="Answer" class=${main.asked.busy && !answer?.streaming || main.asked.refusal ? 'stale' : ''}>
+      <section id="answer" aria-label="Answer">
         <div class="row"><h2>Answer</h2><small role="status">${main.busy ? 'asking…' : ''}</small></div>
         <${Problem} refusal=${needsKey ? null : refusal} again=${again} />
-        ${answer?.results ? html`<${Answer} results=${answer.results} streaming=${answer.streaming} pinned=${playing ?? pinned} pin=${pin} replay=${play} />`
-          : html`<p class="quiet">${answer ? 'The answer itself is not kept, its attention is.' : model.state === 'ready' ? 'Ask something.' : 'The model is warming up.'}</p>`}
-        ${compared.answer?.results && html`<h3>${compared.there}</h3><${Answer} results=${compared.answer.results} before=${answer?.results} pinned=${pinned} pin=${pin} />`}
+        <div class=${(main.asked.busy && !answer?.streaming) || main.asked.refusal ? 'stale' : ''}>
+          ${answer?.results ? html`<${Answer} results=${answer.results} streaming=${answer.streaming} pinned=${playing ?? pinned} pin=${pin} replay=${play} />`
+            : html`<p class="quiet">${answer ? 'The answer itself is not kept, its attention is.' : model.state === 'ready' ? 'Ask something.' : 'The model is warming up.'}</p>`}
+          ${compared.answer?.results && html`<h3>${compared.there}</h3>
+            <${Answer} results=${compared.answer.results} before=${answer?.results} pinned=${pinned} pin=${pin} />`}
+        </div>
       </section>
+      </div>
+      <div class="column wide">
       <section id="look" aria-label="What it looked at" class=${stale ? 'stale' : ''}>
         <h2>What it looked at</h2>
         ${answer?.streaming && html`<${Streaming} answer=${answer} kind=${model.attention.kinds.cross} colormap=${selection.colormap} />`}
         ${!answer?.streaming && drawn && (look.kind.key === 'image'
-          ? html`<${ImageView} look=${drawn} other=${compared.look && { ...compared, look: drawnOf(compared.look), source: compared.look.answer.input.bitmap }}
+          ? html`<${ImageView} look=${drawn} other=${compared.look && { ...compared, look: drawnOf(compared.look, selection), source: compared.look.answer.input.bitmap }}
               source=${look.answer.input.bitmap} selection=${selection} change=${change} word=${playing ?? (drawn.words.length ? pinned : null)}
               covered=${covered} cover=${cover} prefix=${look.kind.prefix} explains=${explains} caption=${METHODS[look.options.attention]} />`
-          : html`<${TextView} look=${drawn} other=${compared.look && { ...compared, look: drawnOf(compared.look) }} selection=${selection} change=${change}
+          : html`<${TextView} look=${drawn} other=${compared.look && { ...compared, look: drawnOf(compared.look, selection) }} selection=${selection} change=${change}
               kind=${look.kind} playing=${playing} edit=${look.answer.input.kind === 'text' && edit} />`)}
       </section>
+      <${Evaluation} answer=${answer} model=${model} selection=${selection} look=${drawn} />
+      <${Request} answer=${answer} options=${main.options || {}} model=${model} />
+      </div>
+      <div class="column">
       <section id="controls" aria-label="Controls">
         <${LookControls} model=${model} selection=${selection} change=${change} labels=${labels} />
         <${Compare} models=${models.value} model=${model} selection=${selection} change=${change} />
         <${DrawControls} selection=${selection} change=${change} text=${kindOf(model, selection).key !== 'image'} cross=${kindOf(model, selection).name !== 'encoder'} />
       </section>
       <${Heads} answer=${answer} model=${model} selection=${selection} change=${change} word=${pinned} />
-      <${Evaluation} answer=${answer} model=${model} selection=${selection} look=${drawn} />
-      <${Request} answer=${answer} options=${main.options || {}} model=${model} />
+      </div>
     </main>
     <${KeyDialog} open=${needsKey} given=${again} />`
 }

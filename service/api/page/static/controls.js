@@ -1,4 +1,4 @@
-import { COLORMAPS } from './colours.js'
+import { COLORMAP_NAMES } from './colours.js'
 import { html } from './preact.js'
 import { kindOf, kindsOf, layerOf, layersOf, methodOf, methodsOf } from './selection.js'
 import { short } from './values.js'
@@ -78,7 +78,7 @@ export function DrawControls({ selection, change, text, cross }) {
     ${slider('keep', `Only the largest: ${Math.round(100 * selection.keep)} % of the mass`, 0.05)}
     ${!text && slider('opacity', 'Opacity', 0)}
     <label>Colours <select name="colormap" value=${selection.colormap} onChange=${({ target }) => change({ colormap: target.value })}>
-      ${Object.keys(COLORMAPS).map((one) => html`<option key=${one}>${one}</option>`)}</select></label>
+      ${COLORMAP_NAMES.map((one) => html`<option key=${one}>${one}</option>`)}</select></label>
     ${!text && box('smooth', 'smooth between patches')}
     ${text && box('merge', 'words instead of tokens')}
     ${text && box('special', 'hide special tokens')}

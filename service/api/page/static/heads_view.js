@@ -1,5 +1,4 @@
 import { useAsked } from './asked.js'
-import { Choice } from './controls.js'
 import { Curves } from './curves.js'
 import { HeadGrid } from './heads.js'
 import { mapsOf } from './looks.js'
@@ -27,7 +26,8 @@ export function Heads({ answer, model, selection, change, word }) {
   const orders = Object.entries(ORDERS).filter(([name]) => name === 'index' || name === 'entropy' || shown?.figures?.[name])
   return html`<section id="heads" aria-label="Every head" class=${found.busy ? 'stale' : ''}>
     <h2>Every head</h2>
-    <${Choice} legend="Order" name="order" values=${orders} chosen=${selection.order} choose=${(order) => change({ order })} />
+    <label>Order <select id="order" value=${selection.order} onChange=${({ target }) => change({ order: target.value })}>
+      ${orders.map(([value, words]) => html`<option key=${value} value=${value}>${words}</option>`)}</select></label>
     ${found.refusal && html`<p class="quiet">${found.refusal.message}</p>`}
     ${shown && html`<${HeadGrid} maps=${shown.maps} order=${selection.order} figures=${shown.figures} chosen=${chosen} onChoose=${choose}
       grid=${image ? shown.kind.grid : null} prefix=${shown.kind.prefix} query=${image && shown.kind.query !== 'image' ? (word ?? 0) : 0}

@@ -10,9 +10,10 @@ export function ImageView({ look, other, source, selection, change, word, covere
   const row = Math.min(word ?? 0, panels[0].rows.length - 1)
   const at = Math.min(row, (other?.look.panels[0].rows.length ?? 1) - 1)
   const named = panels.map((panel) => ({ ...panel, source, image, label: panel.label || (other ? other.here : '') }))
-  const beside = (other?.look.panels ?? []).map((panel) => ({ ...panel, source: other.source, image: other.look.image, label: [other.there, panel.label].filter(Boolean).join(', ') }))
-  const drawn = [...named, ...beside].map((panel) => ({ ...panel, values: panel.rows[beside.includes(panel) ? at : row] }))
-  const both = other && drawn[0].values.length === drawn.at(-1).values.length && drawn.length === 2
+  const beside = (other?.look.panels ?? []).map((panel) => ({ ...panel, source: other.source, image: other.look.image, second: true, label: [other.there, panel.label].filter(Boolean).join(', ') }))
+  const drawn = [...named, ...beside].map((panel) => ({ ...panel, values: panel.rows[panel.second ? at : row] }))
+  const edges = Object.keys(image.box)
+  const both = drawn.length === 2 && other && edges.every((edge) => image.box[edge] === other.look.image.box[edge]) // the same patches of the image
   const top = largest(drawn.flatMap((panel) => [panel.top]), false)
   const query = selection.row === '' || words.length || explains ? null : Number(selection.row)
   const pick = (cell) => words.length || explains || change({ row: cell === null || cell === query ? '' : String(cell) })
@@ -21,7 +22,7 @@ export function ImageView({ look, other, source, selection, change, word, covere
       <${Picture} image=${panel.image} source=${panel.source} cells=${keepMass(panel.values, Number(selection.keep))}
         rows=${rows} columns=${columns} top=${selection.own ? panel.top : (panel.scale ?? top)} signed=${panel.signed}
         colormap=${selection.colormap} opacity=${Number(selection.opacity)} smooth=${Boolean(selection.smooth)}
-        query=${query} hovered=${hovered} covered=${covered} label=${panel.label || 'What it looked at'}
+        query=${query} hovered=${hovered} covered=${panel.second ? [] : covered} label=${panel.label || 'What it looked at'}
         onHover=${setHovered} onPick=${pick} onCover=${cover} />
       ${panel.label && html`<figcaption>${panel.label}${selection.own ? `, up to ${short(panel.top)}` : ''}</figcaption>`}
     </figure>`
@@ -47,7 +48,7 @@ export function ImageView({ look, other, source, selection, change, word, covere
 export function coveredImage(bitmap, image, cells, rows, columns) {
   const canvas = document.createElement('canvas')
   Object.assign(canvas, { width: bitmap.width, height: bitmap.height })
-  const pen = canvas.getContext('2d')
+  const pen = canvas.getContext('2d', { willReadFrequently: true })
   pen.fillStyle = 'white' // as the service takes what is transparent
   pen.fillRect(0, 0, canvas.width, canvas.height)
   pen.drawImage(bitmap, 0, 0)

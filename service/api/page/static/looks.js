@@ -6,7 +6,10 @@ const headName = (map, head) => (Array.isArray(map.heads) ? `head ${map.heads[he
 
 /** Return the maps of an attention answer, unpacked, each with the `names` of its heads. */
 export const mapsOf = (attention) =>
-  attention.maps.map((map) => ({ ...unpackMap(map, attention.method), names: [...Array(map.shape[0]).keys()].map((head) => headName(map, head)) }))
+  attention.maps.map((map) => {
+    const names = [...Array(map.shape[0]).keys()].map((head) => headName(map, head))
+    return { ...unpackMap(map, attention.method), names, apart: Array.isArray(map.heads) } // heads that are not fused
+  })
 
 /**
  * Return what is drawn over an image: panels, each with a label and values a row and patch. `words` are what was said
@@ -63,9 +66,9 @@ export function textLook(attention, model, kind, { text, result, heads, merged }
 /** Return the heads that are chosen as series: `mean`, `max` or `min` of all, or some by number. */
 function seriesOf(map, heads, skip) {
   const fused = Number.isNaN(Number(heads.split(',')[0]))
-  if (!Array.isArray(map.heads) || map.shape[0] === 1) return [{ name: map.names[0], values: headOf(map, 0).slice(skip) }]
+  if (!map.apart || map.names.length === 1) return [{ name: map.names[0], values: headOf(map, 0).slice(skip) }]
   if (fused) return [{ name: `${heads} of heads`, values: fuse(map, heads).slice(skip) }]
-  const chosen = heads.split(',').map(Number).filter((head) => head < map.shape[0])
+  const chosen = heads.split(',').map(Number).filter((head) => head < map.names.length)
   return chosen.map((head) => ({ name: `head ${head}`, head, values: headOf(map, head).slice(skip) }))
 }
 

@@ -35,10 +35,10 @@ export const KINDS = {
   encoder: { name: 'input → itself', rows: 'From the text (rows) to itself (columns)' },
 }
 
-/** Orders of the thumbnails, with the figure that each shows. */
+/** Orders of the thumbnails. */
 export const ORDERS = {
-  index: 'by layer and head',
-  entropy: 'by entropy: the most focused first',
-  distance: 'by distance: the most local first',
-  special: 'by their share on special tokens',
+  index: 'layer × head',
+  entropy: 'entropy, the most focused first',
+  distance: 'distance, the most local first',
+  special: 'share on special tokens',
 }
