@@ -1,0 +1,1 @@
+"""The web page: its files, the viewer of the documentation, and how both are served."""
