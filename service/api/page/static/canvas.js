@@ -1,0 +1,95 @@
+import { levels } from './colours.js'
+import { useEffect, useLayoutEffect, useState } from './preact.js'
+import { clamp } from './values.js'
+
+/** Return the size of an element in CSS pixels, {width, height}; zeros before it is laid out. */
+export function useSize(ref) {
+  const [size, resize] = useState({ width: 0, height: 0 })
+  useLayoutEffect(() => {
+    const look = () => {
+      const { clientWidth: width, clientHeight: height } = ref.current
+      resize((old) => (old.width === width && old.height === height ? old : { width, height }))
+    }
+    const observer = new ResizeObserver(look)
+    observer.observe(ref.current)
+    look()
+    return () => observer.disconnect()
+  }, [])
+  return size
+}
+
+/** Return how many pixels of the screen a CSS pixel has; the page is zoomed, or moved to another screen. */
+export function useDensity() {
+  const [density, change] = useState(devicePixelRatio)
+  useEffect(() => {
+    const query = matchMedia(`(resolution: ${density}dppx)`)
+    const look = () => change(devicePixelRatio)
+    query.addEventListener('change', look)
+    return () => query.removeEventListener('change', look)
+  }, [density])
+  return density
+}
+
+/** Call `draw` in the next frame after a change, however many changes come before it. */
+export function useDrawing(draw, changes) {
+  useLayoutEffect(() => {
+    const frame = requestAnimationFrame(draw)
+    return () => cancelAnimationFrame(frame)
+  }, changes)
+}
+
+/** Give a canvas so many pixels, and return its brush; it is not cleared where it has them. */
+export function brushOf(canvas, width, height) {
+  if (canvas.width !== width) canvas.width = width
+  if (canvas.height !== height) canvas.height = height
+  return canvas.getContext('2d')
+}
+
+/** Return values (rows, columns) as a picture, a pixel a value, by a table of 256 pixels. */
+export function painted(values, rows, columns, table, low, top, signed) {
+  const image = new ImageData(columns, rows)
+  const pixels = new Uint32Array(image.data.buffer)
+  const level = levels(low, top, signed)
+  for (let at = 0; at < pixels.length; at++) pixels[at] = table[level(values[at])]
+  return image
+}
+
+/** Return values (rows, columns) interpolated linearly between the middles of cells: (height, width). */
+export function smoothed(values, rows, columns, height, width) {
+  const places = (length, cells) => Array.from({ length }, (_, at) => {
+    const place = clamp(((at + 0.5) * cells) / length - 0.5, 0, cells - 1)
+    const cell = Math.min(Math.floor(place), Math.max(cells - 2, 0))
+    return [cell, Math.min(cell + 1, cells - 1), place - cell]
+  })
+  const wide = new Float32Array(rows * width)
+  places(width, columns).forEach(([left, right, part], x) => {
+    for (let row = 0; row < rows; row++) {
+      const line = row * columns
+      wide[row * width + x] = values[line + left] + part * (values[line + right] - values[line + left])
+    }
+  })
+  const fine = new Float32Array(height * width)
+  places(height, rows).forEach(([up, down, part], y) => {
+    for (let x = 0; x < width; x++) {
+      const value = wide[up * width + x]
+      fine[y * width + x] = value + part * (wide[down * width + x] - value)
+    }
+  })
+  return fine
+}
+
+/** Return block maxima, of sizes where signed: {values, rows, columns}, at most `most` of each. */
+export function pooled(values, rows, columns, most, signed) {
+  if (rows <= most && columns <= most) return { values, rows, columns }
+  const [high, wide] = [Math.min(rows, most), Math.min(columns, most)]
+  const blocks = new Float32Array(high * wide)
+  for (let row = 0; row < rows; row++) {
+    const start = Math.floor((row * high) / rows) * wide
+    for (let column = 0; column < columns; column++) {
+      const at = start + Math.floor((column * wide) / columns)
+      const value = values[row * columns + column]
+      if (signed ? Math.abs(value) > Math.abs(blocks[at]) : value > blocks[at]) blocks[at] = value
+    }
+  }
+  return { values: blocks, rows: high, columns: wide }
+}

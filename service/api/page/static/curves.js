@@ -1,0 +1,49 @@
+import { html } from './preact.js'
+import { percent, short } from './values.js'
+
+const [WIDTH, HEIGHT] = [320, 210] // of a chart, in the units of its own
+const [LEFT, RIGHT, TOP, BOTTOM] = [44, 310, 10, 170] // the axes' places
+const DONE = { deletion: 'taken away', insertion: 'put back' }
+
+/** Return the numbers at the ticks of an axis: 0 to 1, or wider where a value lies beyond. */
+export function ticksOf(values) {
+  const [low, high] = [Math.min(0, ...values), Math.max(1, ...values)]
+  if (low === 0 && high === 1) return [0, 0.25, 0.5, 0.75, 1]
+  const unit = 10 ** Math.floor(Math.log10((high - low) / 4))
+  for (const factor of [1, 2, 3, 4, 5, 10, 20]) {
+    const step = unit * factor
+    const first = step * Math.floor(low / step)
+    if (first + 4 * step >= high) return [0, 1, 2, 3, 4].map((at) => first + at * step)
+  }
+}
+
+/**
+ * The curves of an evaluation, deletion and insertion, each beside that of a random order, and in words the areas under
+ * them. `label` is what the score is of. `parts` are the patches or tokens that are taken away.
+ */
+export function Curves({ evaluation, label, parts = 'patches' }) {
+  const { fractions, curves, measure = 'probability' } = evaluation
+  const ticks = ticksOf(curves.flatMap(({ probabilities, random }) => [...probabilities, ...random.probabilities]))
+  const [low, high] = [ticks[0], ticks.at(-1)]
+  const x = (fraction) => LEFT + fraction * (RIGHT - LEFT)
+  const y = (value) => BOTTOM - ((value - low) / (high - low)) * (BOTTOM - TOP)
+  const points = (values) => values.map((value, at) => `${x(fractions[at]).toFixed(1)} ${y(value).toFixed(1)}`)
+  return html`<div class="curves">${curves.map(({ name, probabilities, area, random }) => {
+    const better = name === 'deletion' ? area < random.area : area > random.area
+    const words = `${name}: area ${short(area)}, in random order ${short(random.area)}; ` +
+      `${name === 'deletion' ? 'less' : 'more'} is better, so the map is ${better ? 'better than' : 'no better than'} chance.`
+    return html`<figure class=${name} key=${name}>
+      <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label=${`${measure} of ${label} as ${parts} are ${DONE[name]}; ${words}`}>
+        ${ticks.map((tick) => html`<g class="tick"><path d=${`M${LEFT} ${y(tick)}H${RIGHT}`} />
+          <text x=${LEFT - 6} y=${y(tick) + 4} text-anchor="end">${short(tick)}</text></g>`)}
+        ${[0, 0.25, 0.5, 0.75, 1].map((part) => html`<g class="tick"><path d=${`M${x(part)} ${BOTTOM}v4`} />
+          <text x=${x(part)} y=${BOTTOM + 17} text-anchor="middle">${percent(part, 0)}</text></g>`)}
+        <text x=${(LEFT + RIGHT) / 2} y=${BOTTOM + 35} text-anchor="middle">${parts} ${DONE[name]}</text>
+        <path class="area" d=${`M${points(probabilities).join('L')}L${points(random.probabilities).reverse().join('L')}Z`} />
+        <path class="random" d=${`M${points(random.probabilities).join('L')}`} />
+        <path class="own" d=${`M${points(probabilities).join('L')}`} />
+      </svg>
+      <figcaption>${measure} of “${label}”. ${words}</figcaption>
+    </figure>`
+  })}</div>`
+}

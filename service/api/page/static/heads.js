@@ -1,0 +1,95 @@
+import { brushOf, painted, pooled, useDrawing } from './canvas.js'
+import { opaque } from './colours.js'
+import { html, useMemo, useRef, useState } from './preact.js'
+import { clamp, entropy, headOf, largest, rowOf, short } from './values.js'
+
+const SIDE = 96 // pixels of a thumbnail's longer side at most: of more rows, the maximum of each block is shown
+
+/** Return a figure of every layer and head, from the service's or, of entropies, from the maps; null where it is unknown. */
+export function figuresOf(name, maps, figures) {
+  const layerOf = (map, at) => map.layer ?? at
+  if (figures?.[name]) return maps.map((map, at) => figures[name][layerOf(map, at)])
+  if (name !== 'entropy') return null
+  return maps.map((map) => Array.from({ length: map.heads }, (_, head) => entropy(headOf(map, head), map.queries, map.keys)))
+}
+
+/** Return what a thumbnail shows: the cells seen from a row (of all rows the mean, where it is null), or the matrix. */
+function shownOf(map, head, grid, prefix, query) {
+  if (!grid) return pooled(headOf(map, head), map.queries, map.keys, SIDE, map.signed)
+  if (query !== null) return { values: rowOf(map, head, Math.min(query, map.queries - 1)).subarray(prefix), ...grid }
+  const values = new Float32Array(map.keys - prefix)
+  for (let row = 0; row < map.queries; row++) {
+    rowOf(map, head, row).subarray(prefix).forEach((value, at) => (values[at] += value / map.queries))
+  }
+  return { values, ...grid }
+}
+
+/**
+ * Every head of every layer as a thumbnail: `maps` of one kind, a layer each. In the order 'index' it is a table of
+ * layers and heads, else a list from the least to the largest of a figure (`figures`: the service's diagnostics of this
+ * kind). Of an image (`grid`), a thumbnail is the row `query` without the `prefix`; of texts it is the matrix. `own`
+ * draws each on its own scale. Arrow keys move, Enter or a click chooses.
+ */
+export function HeadGrid({
+  maps, order = 'index', figures = null, chosen, onChoose, grid = null, prefix = 0, query = 0, colormap = 'viridis',
+  own = false,
+}) {
+  const box = useRef()
+  const [focused, setFocused] = useState(null)
+  const figure = order === 'index' ? 'entropy' : order
+  const numbers = useMemo(() => figuresOf(figure, maps, figures), [figure, maps, figures])
+  const heads = useMemo(() => {
+    const all = maps.flatMap((map, at) => Array.from({ length: map.heads }, (_, head) => ({
+      map, head, layer: map.layer ?? at, number: numbers?.[at][head] ?? null,
+    })))
+    return order === 'index' ? all : all.sort((one, other) => one.number - other.number)
+  }, [maps, order, numbers])
+
+  useDrawing(() => {
+    const shown = heads.map(({ map, head }) => ({ ...shownOf(map, head, grid, prefix, query), signed: map.signed }))
+    const tops = shown.map(({ values, signed }) => largest(values, signed))
+    const top = Math.max(...tops)
+    box.current.querySelectorAll('canvas').forEach((canvas, at) => {
+      const { values, rows, columns, signed } = shown[at]
+      const image = painted(values, rows, columns, opaque(colormap, signed), 0, own ? tops[at] : top, signed)
+      brushOf(canvas, columns, rows).putImageData(image, 0, 0)
+    })
+  }, [heads, grid?.rows, grid?.columns, prefix, query, colormap, own])
+
+  const [{ queries, keys }] = maps
+  const ratio = grid ? grid.columns / grid.rows : clamp(keys / queries, 0.5, 2)
+  const place = heads.findIndex(({ layer, head }) => layer === chosen?.layer && head === chosen?.head)
+  const stop = clamp(focused ?? Math.max(place, 0), 0, heads.length - 1)
+  const thumbnail = ({ layer, head, number }, at) => {
+    const name = `Layer ${layer}, head ${head}${number === null ? '' : `, ${figure} ${short(number)}`}`
+    return html`<button type="button" class="thumbnail" aria-label=${name} title=${name} aria-pressed=${at === place}
+      tabindex=${at === stop ? 0 : -1} onClick=${() => onChoose({ layer, head })} onFocus=${() => setFocused(at)}>
+      <canvas style=${{ aspectRatio: String(ratio) }} />
+      ${order !== 'index' && html`<small>L${layer} H${head}${number !== null && `, ${short(number)}`}</small>`}
+    </button>`
+  }
+  const key = (event) => {
+    const buttons = [...box.current.querySelectorAll('button')]
+    const across = buttons.filter(({ offsetTop, parentElement }) => order === 'index'
+      ? parentElement.parentElement === buttons[0].parentElement.parentElement : offsetTop === buttons[0].offsetTop).length
+    const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -across, ArrowDown: across, Home: -stop, End: heads.length }
+    if (!(event.key in steps)) return
+    event.preventDefault() // nothing scrolls
+    const next = stop + steps[event.key]
+    if (Math.abs(steps[event.key]) === across && (next < 0 || next >= heads.length)) return // no row above or below
+    buttons[clamp(next, 0, heads.length - 1)].focus()
+  }
+
+  let at = 0
+  return html`<div class="heads" ref=${box} role="group" aria-label="Every head of every layer" onKeyDown=${key}>
+    ${order === 'index' ? html`<table>
+      <thead><tr><td />${Array.from({ length: Math.max(...maps.map((map) => map.heads)) }, (_, head) => html`
+        <th scope="col" key=${head}><span class="hidden-words">head </span>${head}</th>`)}</tr></thead>
+      <tbody>${maps.map((map, layer) => html`<tr key=${layer}>
+        <th scope="row"><span class="hidden-words">layer </span>${map.layer ?? layer}</th>
+        ${Array.from({ length: map.heads }, (_, head) => html`<td key=${head}>${thumbnail(heads[at], at++)}</td>`)}
+      </tr>`)}</tbody>
+    </table>` : html`<ol>${heads.map((one, place) => html`
+      <li key=${`${one.layer} ${one.head}`}>${thumbnail(one, place)}</li>`)}</ol>`}
+  </div>`
+}

@@ -1,0 +1,94 @@
+import { AGAINST, FOR } from './colours.js'
+import { html, useMemo } from './preact.js'
+import { labelOf, largest } from './values.js'
+import { TokenList } from './tokens.js'
+
+const PITCH = 26 // CSS pixels from token to token
+const MOST = 4000 // lines that are drawn at once
+const MOST_OF_ROW = 1000
+const FAINTEST = 0.01 // of the row's largest weight
+const BINS = 4096
+
+/**
+ * Return the largest weights, at most `most` of those above `least` (a share of the `top`), and how many these are:
+ * {lines: [{row, column, series, value}], count}. `only` is one row, or null for all. Of very many, their sizes are
+ * told apart in 4096 steps.
+ */
+export function strongest(series, rows, columns, least, top, most, only = null) {
+  const [start, end] = only === null ? [0, rows * columns] : [only * columns, (only + 1) * columns]
+  const counts = new Uint32Array(BINS)
+  const bin = (value) => Math.min(Math.floor((Math.abs(value) / top) * BINS), BINS - 1)
+  const strong = (value) => Math.abs(value) > least * top
+  for (const { values } of series) {
+    for (let at = start; at < end; at++) if (strong(values[at])) counts[bin(values[at])]++
+  }
+  let [edge, left] = [BINS - 1, most]
+  while (edge > 0 && counts[edge] <= left) left -= counts[edge--]
+  const lines = []
+  series.forEach(({ values }, which) => {
+    for (let at = start; at < end; at++) {
+      const value = values[at]
+      if (!strong(value)) continue
+      const size = bin(value)
+      if (size < edge || (size === edge && left-- <= 0)) continue
+      lines.push({ row: Math.floor(at / columns), column: at % columns, series: which, value })
+    }
+  })
+  return { lines, count: counts.reduce((sum, count) => sum + count, 0) }
+}
+
+/** Return a colour as text, with its opacity; series' colours are #rrggbb. */
+const faded = (colour, share) => `${colour}${Math.round(255 * Math.min(share, 1)).toString(16).padStart(2, '0')}`
+
+/**
+ * Lines from rows (left) to columns (right), one for each weight above `least`, a share of the largest; the stronger,
+ * the less transparent. `series`: [{name, colour, values, signed}], such as heads. The hovered or pinned row's lines
+ * stand alone, and the columns' labels then hold a block for each series. At most 4000 lines are drawn, the largest.
+ */
+export function Lines({ rows, columns, series, pinned = null, hovered = null, onHover, onPick, least = 0.1 }) {
+  const active = hovered ?? pinned
+  const [high, wide] = [rows.length, columns.length]
+  const top = useMemo(() => Math.max(...series.map(({ values }) => largest(values, true)), 0), [series])
+  const path = ({ row, column, series: which, value }, of) => {
+    const [from, to] = [(row + 0.5) * PITCH, (column + 0.5) * PITCH]
+    return html`<path d=${`M0 ${from}C50 ${from} 50 ${to} 100 ${to}`} stroke=${colourOf(series, which, value)}
+      stroke-opacity=${Math.min(Math.abs(value) / of, 1).toFixed(2)} stroke-dasharray=${dashed(series, value)} />`
+  }
+  const [all, count] = useMemo(() => {
+    const found = strongest(series, high, wide, least, top, MOST)
+    return [found.lines.map((line) => path(line, top)), found.count]
+  }, [series, high, wide, least, top])
+  const [own, blocks] = useMemo(() => {
+    if (active === null || active >= high) return [null, []]
+    const weights = series.map(({ values }) => values.subarray(active * wide, (active + 1) * wide))
+    const most = Math.max(...weights.map((row) => largest(row, true)))
+    const { lines } = strongest(series, high, wide, FAINTEST, most, MOST_OF_ROW, active)
+    const part = 100 / series.length
+    return [lines.map((line) => path(line, most)), columns.map((_, column) => weights.map((row, which) => {
+      const colour = faded(colourOf(series, which, row[column]), (0.6 * Math.abs(row[column])) / most)
+      return `${colour} ${which * part}% ${(which + 1) * part}%`
+    }))]
+  }, [series, columns, active])
+  const height = Math.max(high, wide) * PITCH
+  return html`<div class="lines">
+    <div class="lines-scroll">
+      <${TokenList} tokens=${rows} current=${active} pinned=${pinned} chips
+        label="Tokens that look; arrow keys move over them, Enter pins one" onHover=${onHover} onPick=${onPick} />
+      <svg viewBox=${`0 0 100 ${height}`} height=${height} preserveAspectRatio="none" aria-hidden="true">
+        <g visibility=${own ? 'hidden' : 'visible'}>${all}</g><g>${own}</g>
+      </svg>
+      <ol aria-label="Tokens that are looked at">${columns.map((token, at) => html`
+        <li key=${at} class=${token.special ? 'special' : ''}
+          style=${{ backgroundImage: blocks[at] ? `linear-gradient(to right, ${blocks[at]})` : '' }}>${labelOf(token)}</li>`)}</ol>
+    </div>
+    ${count > MOST && html`<small>The ${MOST} largest of ${count} lines are drawn.</small>`}
+  </div>`
+}
+
+/** Return the colour of a weight: the series', or by its sign where there is one series. */
+function colourOf(series, which, value) {
+  const { colour, signed } = series[which]
+  return signed && series.length === 1 ? (value < 0 ? AGAINST : FOR) : colour
+}
+
+const dashed = (series, value) => (value < 0 && series.length > 1 ? '4 3' : null)

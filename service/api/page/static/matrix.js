@@ -1,0 +1,88 @@
+import { brushOf, painted, useDensity, useDrawing, useSize } from './canvas.js'
+import { opaque } from './colours.js'
+import { html, useMemo, useRef } from './preact.js'
+import { clamp, labelOf } from './values.js'
+
+const LARGEST = 28 // CSS pixels of a cell's side
+const LABELLED = 12 // cells of at least so many have labels
+const LONGEST = 14 // characters of a label
+const [CHARACTER, MARGIN] = [7, 10] // CSS pixels of a label's character at most, and beside all of them
+const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }
+
+/** Return the side of a cell in CSS pixels, whole pixels of the screen, and whether there is room for labels. */
+export function cellOf(width, columns, labels, density) {
+  const side = (room) => clamp(Math.floor((room / columns) * density) / density, 1, LARGEST)
+  const beside = side(width - labels)
+  return beside >= LABELLED ? { cell: beside, labelled: true } : { cell: Math.min(side(width), LABELLED - 1), labelled: false }
+}
+
+/**
+ * The full matrix on one canvas, a pixel a cell at least; it scrolls in its box. `hovered` and `pinned` are
+ * {row, column}; of a row alone the column is null. Arrow keys move, Enter or a click picks, Escape picks null.
+ */
+export function Matrix({
+  rows, columns, values, signed = false, top, colormap = 'viridis', hovered = null, pinned = null, onHover = () => {},
+  onPick = () => {}, label,
+}) {
+  const box = useRef()
+  const canvas = useRef()
+  const { width } = useSize(box)
+  const density = useDensity()
+  const [high, wide] = [rows.length, columns.length]
+  const [left, right] = useMemo(() => [rows, columns].map((tokens) => tokens.map(labelOf)), [rows, columns])
+  const longest = useMemo(() => Math.min(Math.max(...left.map((text) => [...text].length)), LONGEST), [left])
+  const margin = longest * CHARACTER + MARGIN
+  const { cell, labelled } = cellOf(width, wide, margin, density)
+  useDrawing(() => {
+    const image = painted(values, high, wide, opaque(colormap, signed), 0, top, signed)
+    brushOf(canvas.current, wide, high).putImageData(image, 0, 0)
+  }, [values, high, wide, top, colormap, signed])
+
+  const cellAt = ({ clientX, clientY }) => {
+    const bounds = canvas.current.getBoundingClientRect()
+    return {
+      row: clamp(Math.floor(((clientY - bounds.top) / bounds.height) * high), 0, high - 1),
+      column: clamp(Math.floor(((clientX - bounds.left) / bounds.width) * wide), 0, wide - 1),
+    }
+  }
+  const move = (event) => {
+    const { row, column } = cellAt(event)
+    if (row !== hovered?.row || column !== hovered?.column) onHover({ row, column })
+  }
+  const key = (event) => {
+    const { row = 0, column } = hovered ?? pinned ?? {}
+    if (event.key === 'Escape') onPick(null)
+    else if (event.key === 'Enter') onPick({ row, column: column ?? 0 })
+    else if (event.key in ARROWS) {
+      const [down, across] = ARROWS[event.key]
+      const next = { row: clamp(row + down, 0, high - 1), column: clamp((column ?? 0) + across, 0, wide - 1) }
+      onHover(next)
+      reveal(next)
+    } else return
+    event.preventDefault() // nothing scrolls but to the cell
+  }
+  const reveal = ({ row, column }) => {
+    const [area, { clientWidth, clientHeight }] = [box.current, box.current]
+    const near = (at, from, room) => clamp(from, at + 2 * cell - room, at - cell) // with a neighbour
+    area.scrollLeft = near(column * cell, area.scrollLeft, clientWidth - (labelled ? margin : 0))
+    area.scrollTop = near(row * cell, area.scrollTop, clientHeight - (labelled ? margin : 0))
+  }
+
+  const names = useMemo(() => labelled && html`
+    <div class="matrix-columns">${right.map((text) => html`<span>${text}</span>`)}</div>
+    <div class="matrix-rows">${left.map((text) => html`<span>${text}</span>`)}</div>`, [labelled, left, right])
+  const sizes = { '--cell': `${cell}px`, '--margin': labelled ? `${margin}px` : '0px' }
+  const marks = [[pinned, 'pinned'], [hovered, 'hovered']].filter(([place]) => place && place.row < high)
+  return html`<div class=${`matrix${labelled ? ' labelled' : ''}`} ref=${box} style=${sizes}>
+    ${names}
+    <div class="matrix-cells" tabindex="0" role="application" aria-label=${label} style=${{ width: `${wide * cell}px`, height: `${high * cell}px` }}
+      onPointerMove=${move} onPointerLeave=${() => onHover(null)} onClick=${(event) => onPick(cellAt(event))} onKeyDown=${key}>
+      <canvas ref=${canvas} />
+      ${marks.map(([{ row, column }, name]) => html`
+        <div class=${`mark line ${name}`} style=${{ top: `${row * cell}px`, height: `${cell}px` }} />
+        ${column !== null && column < wide && html`<div class=${`mark ${name}`} style=${{
+          top: `${row * cell}px`, left: `${column * cell}px`, width: `${cell}px`, height: `${cell}px`,
+        }} />`}`)}
+    </div>
+  </div>`
+}

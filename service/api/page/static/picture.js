@@ -1,0 +1,154 @@
+import { brushOf, painted, smoothed, useDensity, useDrawing, useSize } from './canvas.js'
+import { translucent } from './colours.js'
+import { html, useMemo, useRef, useState } from './preact.js'
+import { clamp, percent } from './values.js'
+
+const FINEST = 448 // pixels of the longer side of heat that is interpolated; the canvas does the rest
+const CRISP = 3 // an image this much enlarged shows its pixels
+const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }
+
+/** Return what is shown, in pixels of the image: the grid's box with up to half its size of the image around it. */
+export function frameOf({ width, height, box }) {
+  const [wide, high] = [box.right - box.left, box.bottom - box.top]
+  const left = Math.max(box.left - wide / 2, Math.min(box.left, 0))
+  const top = Math.max(box.top - high / 2, Math.min(box.top, 0))
+  const right = Math.min(box.right + wide / 2, Math.max(box.right, width))
+  const bottom = Math.min(box.bottom + high / 2, Math.max(box.bottom, height))
+  return { left, top, width: right - left, height: bottom - top }
+}
+
+/** Return the least value that is drawn: the picture is unchanged there, as in the service's png. */
+export const coldest = (cells) => cells.reduce((least, value) => Math.min(least, value), Infinity)
+
+/**
+ * Draw an image, and over it the heat of its cells, on a canvas of any size. The hotter a cell, the less of the image
+ * is seen: the rule of the service's png, whose `smooth` is on. `cells` may be null: the image alone.
+ */
+export function drawPicture(canvas, { image, source, cells, rows, columns, low, top, signed, colormap, opacity, smooth }) {
+  const frame = frameOf(image)
+  const scale = canvas.width / frame.width
+  const brush = canvas.getContext('2d')
+  brush.setTransform(1, 0, 0, 1, 0, 0)
+  brush.clearRect(0, 0, canvas.width, canvas.height)
+  brush.setTransform(scale, 0, 0, canvas.height / frame.height, -frame.left * scale, (-frame.top * canvas.height) / frame.height)
+  brush.fillStyle = 'white' // as the service does with what is transparent
+  brush.fillRect(0, 0, image.width, image.height)
+  brush.imageSmoothingQuality = 'high'
+  if (source) {
+    brush.imageSmoothingEnabled = (scale * image.width) / source.width < CRISP
+    brush.drawImage(source, 0, 0, image.width, image.height)
+  }
+  if (!cells) return
+  const { left, top: above, right, bottom } = image.box
+  const [wide, high] = [right - left, bottom - above]
+  const fine = Math.min(scale, FINEST / Math.max(wide, high))
+  const [across, down] = smooth
+    ? [Math.max(columns, Math.round(wide * fine)), Math.max(rows, Math.round(high * fine))] : [columns, rows]
+  const values = smooth ? smoothed(cells, rows, columns, down, across) : cells
+  const heat = new OffscreenCanvas(across, down)
+  const table = translucent(colormap, signed, opacity)
+  heat.getContext('2d').putImageData(painted(values, down, across, table, low, top, signed), 0, 0)
+  brush.imageSmoothingEnabled = smooth
+  brush.drawImage(heat, left, above, wide, high)
+}
+
+/** Return the cells of the rectangle between two, and which are covered when it is added, or taken off if all are. */
+export function coveredBy(from, to, columns, covered) {
+  const between = (one, other) => Array.from({ length: Math.abs(one - other) + 1 }, (_, at) => Math.min(one, other) + at)
+  const [row, column] = [(cell) => Math.floor(cell / columns), (cell) => cell % columns]
+  const within = between(row(from), row(to)).flatMap((down) =>
+    between(column(from), column(to)).map((right) => down * columns + right))
+  const all = within.every((cell) => covered.includes(cell))
+  const rest = covered.filter((cell) => !within.includes(cell))
+  return all ? rest : [...rest, ...within].sort((one, other) => one - other)
+}
+
+/**
+ * A picture under the heat of its grid of cells. It says which cell is hovered (`onHover`), picked (`onPick`: click or
+ * Enter; Escape picks null), and which are covered (`onCover` gets all of them: a rectangle dragged with Shift, or
+ * without it where `covering` is set, as touch needs; `c` covers one). `low` is the value without heat: the least of
+ * the cells, unless several pictures share a scale.
+ */
+export function Picture({
+  image, source, cells, rows, columns, low, top, signed = false, colormap = 'viridis', opacity = 0.6, smooth = true,
+  query = null, hovered = null, covered = [], covering = false, label, onHover = () => {}, onPick = () => {}, onCover,
+}) {
+  const canvas = useRef()
+  const [drag, setDrag] = useState(null) // {from, to}: cells between which a rectangle is being covered
+  const size = useSize(canvas)
+  const density = useDensity()
+  const frame = frameOf(image)
+  const { box } = image
+  const least = useMemo(() => low ?? (cells ? coldest(cells) : 0), [cells, low])
+  useDrawing(() => {
+    if (!size.width) return
+    brushOf(canvas.current, Math.round(size.width * density), Math.round(size.height * density))
+    const drawn = { image, source, cells, rows, columns, low: least, top, signed, colormap, opacity, smooth }
+    drawPicture(canvas.current, drawn)
+  }, [size, density, source, cells, rows, columns, least, top, signed, colormap, opacity, smooth,
+    image.width, image.height, box.left, box.top, box.right, box.bottom])
+
+  const cellAt = ({ clientX, clientY, currentTarget }) => {
+    const { left, top: above, width, height } = currentTarget.getBoundingClientRect()
+    const row = clamp(Math.floor(((clientY - above) / height) * rows), 0, rows - 1)
+    return row * columns + clamp(Math.floor(((clientX - left) / width) * columns), 0, columns - 1)
+  }
+  const move = (event) => {
+    const cell = cellAt(event)
+    if (drag && drag.to !== cell) setDrag({ ...drag, to: cell })
+    if (cell !== hovered) onHover(cell)
+  }
+  const press = (event) => {
+    if (!onCover || event.button || !(event.shiftKey || covering)) return
+    event.preventDefault() // no text is selected
+    event.currentTarget.focus()
+    event.currentTarget.setPointerCapture(event.pointerId)
+    setDrag({ from: cellAt(event), to: cellAt(event) })
+  }
+  const release = () => {
+    if (drag) onCover(coveredBy(drag.from, drag.to, columns, covered))
+    setDrag(null)
+  }
+  const key = (event) => {
+    const at = hovered ?? query ?? 0
+    if (event.ctrlKey || event.metaKey || event.altKey) return
+    if (event.key === 'Escape') {
+      if (drag) setDrag(null)
+      else onPick(null)
+    } else if (event.key === 'Enter') onPick(at)
+    else if (event.key === 'c' && onCover) onCover(coveredBy(at, at, columns, covered))
+    else if (event.key in ARROWS) {
+      const [down, right] = ARROWS[event.key]
+      const row = clamp(Math.floor(at / columns) + down, 0, rows - 1)
+      onHover(row * columns + clamp((at % columns) + right, 0, columns - 1))
+    } else return
+    event.preventDefault() // nothing scrolls
+  }
+
+  const mark = (cell, name) => html`<div class=${`mark ${name}`} style=${{
+    left: percent((cell % columns) / columns, 4),
+    top: percent(Math.floor(cell / columns) / rows, 4),
+    width: percent(1 / columns, 4),
+    height: percent(1 / rows, 4),
+  }} />`
+  const hidden = drag ? coveredBy(drag.from, drag.to, columns, covered) : covered
+  const ratio = frame.width / frame.height
+  return html`<div class="picture" style=${{ aspectRatio: String(ratio), maxWidth: `calc(75vh * ${ratio})` }}>
+    <canvas ref=${canvas} />
+    <div class=${`cells${covering ? ' covering' : ''}`} tabindex="0" role="application" aria-label=${label}
+      aria-keyshortcuts=${onCover ? 'Enter Escape c' : 'Enter Escape'}
+      style=${{
+        left: percent((box.left - frame.left) / frame.width, 4),
+        top: percent((box.top - frame.top) / frame.height, 4),
+        width: percent((box.right - box.left) / frame.width, 4),
+        height: percent((box.bottom - box.top) / frame.height, 4),
+      }}
+      onPointerMove=${move} onPointerLeave=${() => onHover(null)} onPointerDown=${press} onPointerUp=${release}
+      onPointerCancel=${() => setDrag(null)} onKeyDown=${key}
+      onClick=${(event) => event.shiftKey || covering ? null : onPick(cellAt(event))}>
+      ${hidden.map((cell) => mark(cell, 'covered'))}
+      ${query !== null && mark(query, 'query')}
+      ${hovered !== null && mark(hovered, 'hovered')}
+    </div>
+  </div>`
+}

@@ -1,0 +1,136 @@
+import { AGAINST, FOR } from './colours.js'
+import { html, useLayoutEffect, useMemo, useRef } from './preact.js'
+import { clamp, labelOf, percent, short } from './values.js'
+
+const STEPS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1, Home: -Infinity, End: Infinity }
+const DEEPEST = 0.45 // share of colour behind a token at most: its text stays readable in light and dark
+const SURE = 0.5 // a generated token less likely than this is marked
+
+/**
+ * Return the text in pieces, {text, special}, and the piece that each token stands on; tokens that overlap share one.
+ * `characters` are code points: spans count these, JavaScript's strings count UTF-16 units.
+ */
+export function cut(characters, tokens) {
+  const pieces = []
+  let [end, last] = [0, null]
+  const add = (text, special = false) => pieces.push({ text, special }) - 1
+  const until = (place) => add(characters.slice(end, (end = place)).join(''))
+  const owners = tokens.map(({ text, span }) => {
+    if (!span) return add(text, true)
+    if (span[0] === span[1]) return null // a part of a character that comes later
+    if (span[0] > end) until(span[0])
+    return span[1] > end ? (last = until(span[1])) : last
+  })
+  until(characters.length)
+  return { pieces, owners }
+}
+
+/** Return how strongly each piece is tinted, -1 to 1 of the strongest, by the weights of the tokens that stand on it. */
+export function shares(weights, owners, count, signed) {
+  const sums = new Float32Array(count)
+  owners.forEach((owner, at) => owner !== null && (sums[owner] += weights[at]))
+  const most = sums.reduce((most, sum) => Math.max(most, signed ? Math.abs(sum) : sum), 1e-9)
+  return sums.map((sum) => sum / most)
+}
+
+/** Return in words what a row looks at: its largest three, or one column. `sure`: the rows' probabilities. */
+export function readout({ rows, columns, values, row, column = null, sure, explains = false }) {
+  const weights = values.subarray(row * columns.length, (row + 1) * columns.length)
+  const where = ({ span, sequence }) =>
+    span ? ` at character ${span[0]}${sequence ? ' of the second text' : ''}` : ''
+  const at = (key) => `“${labelOf(columns[key])}”${where(columns[key])}: ${short(weights[key])}`
+  const best = [...columns.keys()].filter((key) => weights[key] > 0)
+    .sort((one, other) => weights[other] - weights[one]).slice(0, 3)
+  const who = `“${labelOf(rows[row])}”${sure?.[row] === undefined ? '' : `, probability ${percent(sure[row])},`}`
+  const verb = explains ? 'owes' : 'looks'
+  const link = explains ? 'to' : 'at'
+  return column === null ? `${who} ${verb} ${explains ? 'most to' : 'most at'} ${best.map(at).join(', ') || 'nothing'}`
+    : `${who} ${verb} ${link} ${at(column)}`
+}
+
+/**
+ * Tokens as buttons, of which one is `current` and one may be `pinned`. Hover or focus previews (`onHover`), a click or
+ * Enter picks (`onPick`), Escape picks null; arrow keys move. `before` is text in front of them.
+ */
+export function TokenList({ tokens, current = null, pinned = null, sure, before, label, chips = false, onHover, onPick }) {
+  const list = useRef()
+  const marked = useRef({}) // elements, by how they are marked: 2000 buttons need not be compared at each hover
+  const buttons = useMemo(() => tokens.map(({ text, special }, at) => {
+    const unsure = sure?.[at] < SURE
+    return html`<button type="button" tabindex="-1" data-at=${at} aria-pressed="false"
+      class=${`${special ? 'special' : ''}${unsure ? ' unsure' : ''}`}
+      title=${sure?.[at] === undefined ? null : `probability ${percent(sure[at])}`}>${chips ? labelOf({ text }) : text}</button>`
+  }), [tokens, sure, chips])
+  useLayoutEffect(() => {
+    const all = list.current.querySelectorAll('[data-at]')
+    const mark = (name, at, on, off) => {
+      const [old, next] = [marked.current[name], all[at]]
+      if (old !== next) off(old ?? {})
+      if (next) on(next)
+      marked.current[name] = next
+    }
+    mark('current', current, (one) => (one.ariaCurrent = 'true'), (one) => (one.ariaCurrent = null))
+    mark('pinned', pinned, (one) => (one.ariaPressed = 'true'), (one) => (one.ariaPressed = 'false'))
+    mark('stop', current ?? pinned ?? 0, (one) => (one.tabIndex = 0), (one) => (one.tabIndex = -1))
+  }, [buttons, current, pinned])
+
+  const of = (event) => event.target.closest('[data-at]')
+  const hover = (event) => {
+    const at = of(event)?.dataset.at
+    if (at !== undefined && Number(at) !== current) onHover(Number(at))
+  }
+  const key = (event) => {
+    if (event.key === 'Escape') onPick(null)
+    else if (event.key in STEPS) {
+      const next = clamp(Number(of(event)?.dataset.at ?? 0) + STEPS[event.key], 0, tokens.length - 1)
+      list.current.querySelector(`[data-at="${next}"]`)?.focus()
+    } else return
+    event.preventDefault() // nothing scrolls
+  }
+  return html`<div ref=${list} class=${`tokens${chips ? ' chips' : ''}`} role="group" aria-label=${label}
+    onPointerOver=${hover} onFocusIn=${hover} onPointerLeave=${() => onHover(null)}
+    onFocusOut=${(event) => list.current.contains(event.relatedTarget) || onHover(null)}
+    onClick=${(event) => of(event) && onPick(Number(of(event).dataset.at))} onKeyDown=${key}>
+    ${before && html`<span class="given">${before}</span>`}${buttons}
+  </div>`
+}
+
+/**
+ * Tokens in place: the rows as buttons, and the text that the columns' spans lie in, tinted by the weights of `row`.
+ * Where rows and columns are the `same` tokens, they are one line of chips that tints itself. Without a `text`, the
+ * columns are chips. `given` is text in front of the rows; `sure` holds the rows' probabilities, 0 to 1.
+ */
+export function InPlace({
+  rows, columns, values, signed = false, row = 0, pinned = null, text = null, sure, same = false, given = '',
+  onHover = () => {}, onPick = () => {},
+}) {
+  const box = useRef()
+  const drawn = useRef({})
+  const chips = same || text === null
+  const { pieces, owners } = useMemo(
+    () => chips ? { pieces: columns, owners: [...columns.keys()] } : cut([...text], columns), [chips, text, columns])
+  const spans = useMemo(() => pieces.map(({ text: own, special }) =>
+    html`<span class=${special ? 'special' : ''}>${chips ? labelOf({ text: own }) : own}</span>`), [pieces, chips])
+  useLayoutEffect(() => {
+    const tinted = box.current.querySelectorAll(same ? '.tokens > [data-at]' : '.read > span')
+    const weights = values.subarray(row * columns.length, (row + 1) * columns.length)
+    const parts = shares(weights, owners, pieces.length, signed)
+    const old = drawn.current.pieces === pieces ? drawn.current.tints : []
+    const tints = Array.from(parts, (part) => {
+      const weight = percent(DEEPEST * Math.max(signed ? Math.abs(part) : part, 0))
+      return `${weight} ${signed ? (part < 0 ? AGAINST : FOR) : 'var(--accent)'}`
+    })
+    tints.forEach((tint, at) => {
+      if (tint === old[at]) return
+      const [weight, colour] = tint.split(' ')
+      tinted[at].style.setProperty('--weight', weight)
+      tinted[at].style.setProperty('--tint', colour)
+    })
+    drawn.current = { pieces, tints }
+  }, [spans, values, row, signed, same])
+  return html`<div class="in-place" ref=${box}>
+    <${TokenList} tokens=${rows} current=${row} pinned=${pinned} sure=${sure} before=${given} chips=${same}
+      label="Tokens; arrow keys move over them, Enter pins one" onHover=${onHover} onPick=${onPick} />
+    ${!same && html`<p class=${`read${chips ? ' chips' : ''}`}>${spans}</p>`}
+  </div>`
+}
