@@ -234,11 +234,18 @@ def test_bad_input_is_refused_in_words_and_at_once(client, name):
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "status"), [("GET", "/nowhere", 404), ("PUT", CLASSIFY, 405), ("GET", CLASSIFY, 405)]
+    ("method", "path", "status", "said"),
+    [
+        ("GET", "/nowhere", 404, "path: no such endpoint; see /docs"),
+        ("PUT", CLASSIFY, 405, "method: must be POST here, given another; see /docs"),
+        ("GET", CLASSIFY, 405, "method: must be POST here, given another; see /docs"),
+        ("POST", "/v1/models", 405, "method: must be one of GET, HEAD here, given another; see /docs"),
+    ],
 )
-def test_paths_and_methods_that_are_not_served_are_problems_too(client, method, path, status):
+def test_paths_and_methods_that_are_not_served_are_problems_too(client, method, path, status, said):
     answer = client.request(method, path)
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert answer.json()["detail"] == said
 
 
 def runs(client, lane):

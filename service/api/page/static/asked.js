@@ -1,0 +1,25 @@
+import { useEffect, useState } from './preact.js'
+
+const NOTHING = { value: null, key: null, busy: false, refusal: null }
+
+/**
+ * Run `job(signal, show)` whenever `key` is another; null asks nothing. `show` gives a part of what is to come. The old
+ * value stays while the new one is asked for, and `busy` says so from the first moment.
+ */
+export function useAsked(key, job) {
+  const [state, set] = useState(NOTHING)
+  const [turn, setTurn] = useState(0)
+  useEffect(() => {
+    if (key === null) return set(NOTHING)
+    const controller = new AbortController()
+    const tell = (part) => controller.signal.aborted || set((old) => ({ ...old, key, ...part }))
+    tell({ busy: true })
+    job(controller.signal, (value) => tell({ value, refusal: null })).then(
+      (value) => tell({ value, busy: false, refusal: null }),
+      (refusal) => tell({ busy: false, refusal }),
+    )
+    return () => controller.abort()
+  }, [key, turn])
+  const behind = state.key !== key
+  return { ...(key === null ? NOTHING : state), busy: key !== null && (behind || state.busy), behind, again: () => setTurn(turn + 1) }
+}
