@@ -13,7 +13,9 @@ from pathlib import Path
 
 PAGE = Path(__file__).parent / "static"
 IMPORT = re.compile(r"^import \{(\s*[\w$]+(?:\s*,\s*[\w$]+)*,?\s*)\} from '\./([\w.-]+)'$", re.MULTILINE)
-OTHER_IMPORT = re.compile(r"^\s*import\s*([{*'\"]|[\w$]+\s*,|[\w$]+[ \t]+from\b)|\bimport\s*(\(|\.\s*meta)", re.MULTILINE)
+OTHER_IMPORT = re.compile(
+    r"^\s*import\s*([{*'\"]|[\w$]+\s*,|[\w$]+[ \t]+from\b)|\bimport\s*(\(\s*['\"`]\.|\.\s*meta\b)", re.MULTILINE
+)
 EXPORT = re.compile(r"^export ((?:async )?function|const|class) ([\w$]+)", re.MULTILINE)
 EXPORT_OF_LIBRARY = re.compile(r"\bexport\{([\w$\s,]*)\};?\s*\Z")
 """How the vendored file ends: `export{a as html,b as render};`."""
