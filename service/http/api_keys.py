@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # the start checks keys before it imports FastAPI, which take
 
 log = structlog.get_logger()
 HEALTH_PATHS = frozenset({"/health/live", "/health/ready", "/v2/health/live", "/v2/health/ready"})
-PAGE_PATHS = re.compile(r"/|/openapi\.json|/docs|/(page|docs)/[A-Za-z][A-Za-z0-9.-]*")
+PAGE_PATHS = re.compile(r"/|/openapi\.json|/docs|/(page|docs)/[A-Za-z][A-Za-z0-9._-]*")
 """The web page, the OpenAPI document, its viewer, and the files of both, which hold nothing that is secret."""
 SCOPES = ("predict", "admin", "metrics")
 SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -82,7 +82,7 @@ def test_no_other_file_is_served(client, folder, name):
 def test_a_folder_of_the_page_holds_only_files_that_are_served():
     for path in (*PAGE.iterdir(), *VIEWER.iterdir()):
         assert path.is_file(), path
-        assert re.fullmatch(r"[a-z][A-Za-z0-9.-]*|LICENSES\.[a-z]+\.txt", path.name), path.name
+        assert re.fullmatch(r"[a-z][a-z0-9._-]*|LICENSES\.[a-z]+\.txt", path.name), path.name
         assert path.suffix in MEDIA_TYPES, path.name
 
 
