@@ -87,7 +87,7 @@ def test_beams_do_what_the_plain_description_says(seed):
     assert run(Beams(beams, END, limit, penalty), logs).tokens == max(finished, key=finished.get)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [0, 29, 31, 35, 39])  # the best one moves between the rows of four of them
 def test_a_hypothesis_keeps_the_alternatives_of_the_rows_that_it_came_from(seed):
     logs = language(seed=seed)
     sampler = Sampler(2.0, None, 1.0, seed)
