@@ -13,7 +13,7 @@ from service.arrays import probabilities, softmax
 from service.explanations.answer import AttentionAnswer
 from service.explanations.query import methods_of
 from service.explanations.score import baselines_of
-from service.generation.token_selection import Hypothesis, likeliest
+from service.generation.token_selection import Alternatives, Hypothesis, likeliest
 from service.repository.generator import Generator
 from service.repository.predictor import MaskFiller, Predictor
 from service.repository.served_model import Prediction, ServedModel
@@ -93,11 +93,20 @@ def sequence(served: Generator, hypothesis: Hypothesis, penalty: float) -> dict[
         "text": served.target_tokenizer.decode(indices),
         "tokens": [
             {"index": place, "token": token.index, "text": token.text, "log_probability": log}
+            | alternatives(served, hypothesis.alternatives_at(place))
             for place, (token, log) in enumerate(zip(tokens, hypothesis.logs, strict=False))
         ],
         "score": hypothesis.score(penalty),
         "finish_reason": "stop" if hypothesis.tokens[-1] == end else "length",
     }
+
+
+def alternatives(served: Generator, found: Alternatives) -> dict[str, object]:
+    """Return what is said of the likeliest tokens at a token's place; nothing if they were not asked for."""
+    if not found:
+        return {}
+    text_of = served.target_tokenizer.text_of
+    return {"alternatives": [{"token": token, "text": text_of(token), "log_probability": log} for token, log in found]}
 
 
 def entry(served: ServedModel) -> dict[str, object]:

@@ -55,6 +55,18 @@ CASES = {
         422,
         "stream: is for generate",
     ),
+    "alternatives of attention": (
+        "/v1/models/dates/attention",
+        {"json": {"inputs": "x", "alternatives": 2}},
+        422,
+        "alternatives: is for generate; this answer shows no tokens that were chosen",
+    ),
+    "too many alternatives": (
+        "/v1/models/dates/generate",
+        {"json": {"inputs": "x", "alternatives": 21}},
+        422,
+        "alternatives: Input should be less than or equal to 20, given 21",
+    ),
     "unknown model": ("/v1/models/secret-words/classify", {"content": SEVEN, "headers": PNG}, 404, "model: must be one of"),
     "a path as model": ("/v1/models/..%2f..%2fetc/classify", {"content": SEVEN, "headers": PNG}, 404, ""),
     "another task": ("/v1/models/dates/classify", {"content": SEVEN, "headers": PNG}, 404, "serves generate, attention"),
