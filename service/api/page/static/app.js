@@ -37,7 +37,7 @@ function useLook(model, input, selection, { from = null, key = '' } = {}) {
   const ready = !answer.behind && answer.value?.id && answer.value.model.name === model?.name && model
   const options = ready && packed(optionsOf(model, selection))
   const query = ready && queryOf(options)
-  const look = useAsked(ready ? `${answer.value.id}?${query}` : null, async (signal) => {
+  const look = useAsked(ready ? `${answer.value.id}?${query}` : about ? undefined : null, async (signal) => {
     const kind = kindOf(model, selection)
     const attention = await attentionOf(answer.value.id, query, signal)
     return { attention, answer: answer.value, model, kind, options }
@@ -64,15 +64,14 @@ function App() {
   const [selection, setSelection] = useState(readAddress)
   const [picture, setPicture] = useState(null) // the one that was drawn or chosen last
   const [input, setInput] = useState(null)
-  const [covered, setCovered] = useState([])
-  const [edited, setEdited] = useState(null) // an input that is compared with the one asked about
+  const [edited, setEdited] = useState(null) // the picture with patches covered
   const [playing, setPlaying] = useState(null)
   const [needsKey, setNeedsKey] = useState(false)
   const models = useAsked('models', modelsOf)
 
   const model = models.value?.find(({ name }) => name === selection.model) ?? models.value?.[0]
   const change = (part) => setSelection((old) => ({ ...old, ...part }))
-  const about = (part) => (setSelection((old) => aboutAnother(old, part)), setCovered([]), setEdited(null))
+  const about = (part) => setSelection((old) => aboutAnother(old, part))
 
   useEffect(() => {
     const back = () => setSelection(readAddress())
@@ -100,6 +99,15 @@ function App() {
     change({ id: answer.id })
   }, [answer?.id])
 
+  const look = main.look.value
+  const drawn = look && drawnOf(look, selection)
+  const cells = drawn?.cells && look.answer.input.bitmap ? selection.covered : ''
+  useEffect(() => {
+    if (!cells) return setEdited(null)
+    const bitmap = coveredImage(look.answer.input.bitmap, drawn.image, cells.split(',').map(Number), drawn.rows, drawn.columns)
+    setEdited({ kind: 'image', blob: fileOf(bitmap), bitmap, name: 'covered.png' })
+  }, [cells, look?.answer.input])
+
   const compared = useCompared(models.value, model, fits, edited, selection, main)
   const refusal = models.refusal ?? main.refusal ?? compared.refusal
   useEffect(() => setNeedsKey(refusal?.status === 401), [refusal])
@@ -111,20 +119,13 @@ function App() {
   }, [model?.name])
 
   if (!model) return html`<${Head} /><main><${Problem} refusal=${needsKey ? null : refusal} again=${again} />
-    ${models.value && html`<p>No model is loaded.</p>`}</main><${KeyDialog} open=${needsKey} given=${again} />`
+    ${models.value && html`<p>No model is loaded.</p>`}</main><${KeyDialog} open=${needsKey} refusal=${refusal} given=${again} />`
 
   const take = (next) => {
     setPicture(next)
     about(next ? { id: 'new' } : { example: 'none' })
   }
-  const cover = (cells) => {
-    setCovered(cells)
-    const drawn = look && drawnOf(look, selection)
-    if (!cells.length || !look?.answer.input.bitmap) return (setEdited(null), change({ compare: '', with: '' }))
-    const bitmap = coveredImage(look.answer.input.bitmap, drawn.image, cells, drawn.rows, drawn.columns)
-    setEdited({ kind: 'image', blob: fileOf(bitmap), bitmap, name: 'covered.png' })
-    change({ compare: 'input', with: '' })
-  }
+  const cover = (cells) => change({ covered: cells.join(), compare: cells.length ? 'input' : '', with: '' })
   const edit = Object.assign(({ span: [from, to] }, words) => {
     const letters = [...fits.text]
     change({ compare: 'input', with: letters.slice(0, from).join('') + words + letters.slice(to).join('') })
@@ -136,8 +137,6 @@ function App() {
     const timer = setInterval(() => (++at < count ? setPlaying(at) : (clearInterval(timer), setPlaying(null))), STEP)
   }
 
-  const look = main.look.value
-  const drawn = look && drawnOf(look, selection)
   const pinned = selection.row === '' ? null : Number(selection.row)
   const pin = (row) => change({ row: row === null ? '' : String(row) })
   const explains = look && EXPLAINS.includes(look.options.attention)
@@ -171,7 +170,7 @@ function App() {
         ${!answer?.streaming && drawn && (look.kind.key === 'image'
           ? html`<${ImageView} look=${drawn} other=${compared.look && { ...compared, look: drawnOf(compared.look, selection), source: compared.look.answer.input.bitmap }}
               source=${look.answer.input.bitmap} selection=${selection} change=${change} word=${playing ?? (drawn.words.length ? pinned : null)}
-              covered=${covered} cover=${cover} prefix=${look.kind.prefix} explains=${explains} caption=${METHODS[look.options.attention]} />`
+              covered=${cells ? cells.split(',').map(Number) : []} cover=${cover} prefix=${look.kind.prefix} explains=${explains} caption=${METHODS[look.options.attention]} />`
           : html`<${TextView} look=${drawn} other=${compared.look && { ...compared, look: drawnOf(compared.look, selection) }} selection=${selection} change=${change}
               kind=${look.kind} playing=${playing} edit=${look.answer.input.kind === 'text' && edit} />`)}
       </section>
@@ -187,7 +186,7 @@ function App() {
       <${Heads} answer=${answer} model=${model} selection=${selection} change=${change} word=${pinned} />
       </div>
     </main>
-    <${KeyDialog} open=${needsKey} given=${again} />`
+    <${KeyDialog} open=${needsKey} refusal=${refusal} given=${again} />`
 }
 
 function Head({ models, model, choose }) {

@@ -3,13 +3,15 @@ import { useEffect, useState } from './preact.js'
 const NOTHING = { value: null, key: null, busy: false, refusal: null }
 
 /**
- * Run `job(signal, show)` whenever `key` is another; null asks nothing. `show` gives a part of what is to come. The old
- * value stays while the new one is asked for, and `busy` says so from the first moment.
+ * Run `job(signal, show)` whenever `key` is another. `show` gives a part of what is to come. The old value stays while
+ * the new one is asked for, and `busy` says so from the first moment. Without a key nothing is asked: null forgets the
+ * old value, undefined keeps it.
  */
 export function useAsked(key, job) {
   const [state, set] = useState(NOTHING)
   const [turn, setTurn] = useState(0)
   useEffect(() => {
+    if (key === undefined) return
     if (key === null) return set(NOTHING)
     const controller = new AbortController()
     const tell = (part) => controller.signal.aborted || set((old) => ({ ...old, key, ...part }))
@@ -20,6 +22,6 @@ export function useAsked(key, job) {
     )
     return () => controller.abort()
   }, [key, turn])
-  const behind = state.key !== key
-  return { ...(key === null ? NOTHING : state), busy: key !== null && (behind || state.busy), behind, again: () => setTurn(turn + 1) }
+  const behind = key !== undefined && state.key !== key
+  return { ...(key === null ? NOTHING : state), busy: Boolean(key) && (behind || state.busy), behind, again: () => setTurn(turn + 1) }
 }

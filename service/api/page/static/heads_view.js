@@ -13,7 +13,7 @@ export function Heads({ answer, model, selection, change, word }) {
   const kind = kindOf(model, selection)
   const ready = answer?.id && answer.model.name === model.name
   const query = ready && queryOf({ ...headOptionsOf(model, selection), encoding: 'base64', dtype: 'uint8' })
-  const found = useAsked(ready ? `${answer.id}?${query}` : null, async (signal) => {
+  const found = useAsked(ready ? `${answer.id}?${query}` : undefined, async (signal) => {
     const attention = await attentionOf(answer.id, query, signal)
     return { maps: mapsOf(attention), figures: attention.diagnostics?.find((one) => one.kind === kind.name) ?? null, kind }
   })
@@ -56,12 +56,15 @@ export function Evaluation({ answer, model, selection, look }) {
   const query = ready && queryOf(evaluated(model, selection, look))
   const found = useAsked(ready ? `${answer.id}?${query}` : null, (signal) => attentionOf(answer.id, query, signal))
   const evaluation = found.value?.evaluation
-  const label = answer?.results?.[0].labels?.find(({ index }) => index === evaluation?.target)?.label
+  const image = kindOf(model, selection).key === 'image'
+  const { labels, tokens } = answer?.results?.[0] ?? {}
+  const named = labels?.find(({ index }) => index === evaluation?.target)?.label ?? tokens?.[Number(selection.row || 0)]?.text
+  const label = named ?? 'the answer'
   return html`<section id="evaluation" aria-label="Does it matter?"><details open=${open} onToggle=${({ target }) => setOpen(target.open)}>
     <summary>Does it matter?</summary>
     <p class="quiet">What becomes of the answer as the hottest parts are deleted, or inserted alone, one after the other.</p>
     ${found.busy && html`<p role="status">asking…</p>`}
     ${found.refusal && html`<p class="problem">${found.refusal.message}</p>`}
-    ${evaluation && html`<div class=${found.busy ? 'stale' : ''}><${Curves} evaluation=${evaluation} label=${label} /></div>`}
+    ${evaluation && html`<div class=${found.busy ? 'stale' : ''}><${Curves} evaluation=${evaluation} label=${label} parts=${image ? 'patches' : 'tokens'} /></div>`}
   </details></section>`
 }

@@ -4,6 +4,7 @@ import { SECOND } from './words.js'
 
 const PAD = 448 // pixels of the drawing's longer side
 const MOST_PIXELS = 2 ** 21 // of a photo that is sent: a model looks at far fewer
+const TOUCHED = matchMedia('(pointer: coarse)').matches // a phone, whose camera the button opens
 const SENT = ['image/png', 'image/jpeg', 'image/webp']
 const EXTENSIONS = { 'image/png': 'png', 'image/jpeg': 'jpg', 'image/webp': 'webp' }
 
@@ -96,7 +97,7 @@ export function ImageInput({ picture, take }) {
           onClick=${() => load(picture.file, { whole: true })}>Send it as it is</button>`}</p>
       <div class="row">
         <${FileButton} id="choose" take=${load}>Choose an image<//>
-        <${FileButton} id="camera" capture="environment" take=${load}>Camera<//>
+        ${TOUCHED && html`<${FileButton} id="camera" capture="environment" take=${load}>Camera<//>`}
         <button type="button" id="clear" onClick=${() => (show(pad.current, null), take(null))}>Clear</button>
       </div>
     </div>`

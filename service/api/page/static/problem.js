@@ -1,5 +1,5 @@
 import { html, useEffect, useRef, useState } from './preact.js'
-import { keepKey } from './service.js'
+import { hasKey, keepKey } from './service.js'
 
 /** A refusal in its own words; where it says when to try again, the seconds count down. */
 export function Problem({ refusal, again }) {
@@ -19,7 +19,7 @@ export function Problem({ refusal, again }) {
 }
 
 /** Asks for an API key when the service wants one. */
-export function KeyDialog({ open, given }) {
+export function KeyDialog({ open, refusal, given }) {
   const dialog = useRef(null)
   useEffect(() => {
     if (open && !dialog.current.open) dialog.current.showModal()
@@ -33,6 +33,7 @@ export function KeyDialog({ open, given }) {
   }
   return html`<dialog id="ask-key" ref=${dialog} aria-labelledby="key-words"><form onSubmit=${send}>
     <p id="key-words">This service asks for an API key. It is kept for this tab, until you close it.</p>
+    ${hasKey() && refusal && html`<p class="problem">${refusal.message}</p>`}
     <label>API key <input type="password" name="key" id="key" required autocomplete="off" /></label>
     <button>Go on</button>
   </form></dialog>`

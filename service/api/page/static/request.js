@@ -57,7 +57,8 @@ export function Request({ answer, options, model }) {
   const [language, setLanguage] = useState('curl')
   const [said, setSaid] = useState('')
   if (!answer?.request) return null
-  const look = queryOf(options)
+  const { encoding, ...readable } = options
+  const look = queryOf(readable)
   const code = programs(answer.request, look, answer.input.name)
   const copy = async (event) => {
     getSelection().selectAllChildren(event.target.closest('section').querySelector('pre')) // over plain HTTP there is no clipboard, and Ctrl+C must do

@@ -6,7 +6,7 @@ export const DEFAULTS = {
   kind: '', method: '', layer: '', heads: 'mean', row: '', target: '', align: 'emit', merge: '', // the look
   view: 'place', order: 'index', own: '', special: '', keep: '1', only: '', // how it is drawn
   colormap: 'viridis', opacity: '0.6', smooth: '1',
-  compare: '', with: '', // with another method, layer, model or input
+  compare: '', with: '', covered: '', // with another method, layer, model or input
   max_new_tokens: '', num_beams: '', temperature: '', top_k: '', top_p: '', seed: '', alternatives: '3',
 }
 const QUESTION = ['model', 'example', 'text', 'pair', 'id']
@@ -24,13 +24,13 @@ export function writeAddress(selection) {
   const named = Object.entries(selection).filter(([name, value]) => value !== DEFAULTS[name])
   const hash = `#${new URLSearchParams(named)}`
   if (hash === (location.hash || '#')) return
-  const step = before.model && [...QUESTION, 'method', 'compare', 'with'].some((name) => before[name] !== selection[name])
+  const step = before.model && [...QUESTION, 'method', 'compare', 'with', 'covered'].some((name) => before[name] !== selection[name])
   history[step ? 'pushState' : 'replaceState'](null, '', hash)
 }
 
 /** Return the selection without what belongs to a question: what is true of one is not of the next. */
 export const aboutAnother = (selection, part) => ({
-  ...selection, example: '', text: '', pair: '', id: '', row: '', target: '', only: '', compare: '', with: '', ...part,
+  ...selection, example: '', text: '', pair: '', id: '', row: '', target: '', only: '', compare: '', with: '', covered: '', ...part,
 })
 
 /** Return the kinds of attention of a model that the page shows; what the answer looks at comes first. */
