@@ -214,7 +214,9 @@ function useCompared(models, model, input, edited, selection, main) {
   const here = { method: model && methodOf(model, kind, selection), layer: model && `layer ${layerOf(kind, selection)}`, model: model?.name, input: 'as it was' }[what]
   const there = { method: value, layer: `layer ${value}`, model: value, input: text ? `“${text.text}”` : 'covered' }[what]
   if (!what || !its) return { busy: false }
-  return { ...found, look: found.look.value, answer: asks ? found.asked.value : null, here, there }
+  const look = found.look.value
+  const comparable = look?.options.attention === main.look.value?.options.attention // one unit, so one scale and a difference
+  return { ...found, look, comparable, answer: asks ? found.asked.value : null, here, there }
 }
 
 /** Choose what to compare with. */

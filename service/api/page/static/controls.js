@@ -47,7 +47,7 @@ export function LookControls({ model, selection, change, labels }) {
 /** Why a method is recommended. */
 function Why({ best: { method, measure, values } }) {
   const others = Object.entries(values).filter(([name]) => name !== method).map(([name, value]) => `${name} ${short(value)}`)
-  return html`★ It measured best on this model (${measure}): ${short(values[method])}; ${others.join(', ')}.`
+  return html`★ It measured best on this model (${measure}): ${[short(values[method]), ...others].join(', ')}.`
 }
 
 /** Heads: fused, or some of them; a double click leaves one alone. */
@@ -78,7 +78,7 @@ export function DrawControls({ selection, change, text, cross }) {
     ${slider('keep', `Only the largest: ${Math.round(100 * selection.keep)} % of the mass`, 0.05)}
     ${!text && slider('opacity', 'Opacity', 0)}
     <label>Colours <select name="colormap" value=${selection.colormap} onChange=${({ target }) => change({ colormap: target.value })}>
-      ${COLORMAP_NAMES.map((one) => html`<option key=${one}>${one}</option>`)}</select></label>
+      ${COLORMAP_NAMES.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select></label>
     ${!text && box('smooth', 'smooth between patches')}
     ${text && box('merge', 'words instead of tokens')}
     ${text && box('special', 'hide special tokens')}

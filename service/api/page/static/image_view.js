@@ -10,11 +10,11 @@ export function ImageView({ look, other, source, selection, change, word, covere
   const row = Math.min(word ?? 0, panels[0].rows.length - 1)
   const at = Math.min(row, (other?.look.panels[0].rows.length ?? 1) - 1)
   const named = panels.map((panel) => ({ ...panel, source, image, label: panel.label || (other ? other.here : '') }))
-  const beside = (other?.look.panels ?? []).map((panel) => ({ ...panel, source: other.source, image: other.look.image, second: true, label: [other.there, panel.label].filter(Boolean).join(', ') }))
+  const beside = (other?.look.panels ?? []).map((panel) => ({ ...panel, source: other.source, image: other.look.image, second: true, scale: other.comparable ? undefined : panel.top, label: [other.there, panel.label].filter(Boolean).join(', ') }))
   const drawn = [...named, ...beside].map((panel) => ({ ...panel, values: panel.rows[panel.second ? at : row] }))
   const edges = Object.keys(image.box)
-  const both = drawn.length === 2 && other && edges.every((edge) => image.box[edge] === other.look.image.box[edge]) // the same patches of the image
-  const top = largest(drawn.flatMap((panel) => [panel.top]), false)
+  const both = drawn.length === 2 && other?.comparable && edges.every((edge) => image.box[edge] === other.look.image.box[edge]) // the same patches of the image
+  const top = largest(drawn.filter((panel) => panel.scale === undefined).map((panel) => panel.top), false)
   const query = selection.row === '' || words.length || explains ? null : Number(selection.row)
   const pick = (cell) => words.length || explains || change({ row: cell === null || cell === query ? '' : String(cell) })
   const picture = (panel, key) => html`

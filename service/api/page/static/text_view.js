@@ -18,13 +18,21 @@ export function shownLook(look, { special, only, keep }) {
   if (queries.size === look.rows.length || keys.size === look.columns.length) return look
   const left = look.series.map((one) => {
     const { values, ...kept } = without(one.values, look.rows.length, look.columns.length, queries, keys, look.normalized)
-    return { ...one, values: keepMass(values, Number(keep)), ...kept }
+    return { ...one, values: keepOfRows(values, kept.keys.length, Number(keep)), ...kept }
   })
   return {
     ...look, series: left.map(({ queries: _, keys: __, ...one }) => one),
     rows: left[0].queries.map((at) => look.rows[at]), columns: left[0].keys.map((at) => look.columns[at]),
     sure: look.sure.length ? left[0].queries.map((at) => look.sure[at]) : [], same: look.same && queries.size === keys.size && !only,
   }
+}
+
+/** Return values with the largest of each row alone, as far as they hold a share of its mass. */
+function keepOfRows(values, columns, share) {
+  if (share === 1) return values
+  const kept = values.slice()
+  for (let at = 0; at < kept.length; at += columns) kept.set(keepMass(kept.subarray(at, at + columns), share), at)
+  return kept
 }
 
 /** What was looked at in a text: in place, by lines, as a matrix; of several heads, and beside another look. */
@@ -37,8 +45,8 @@ export function TextView({ look: whole, other, selection, change, kind, playing,
   const row = playing ?? hovered ?? pinned ?? 0
   const pin = (at) => change({ row: at === null || at === pinned ? '' : String(at) })
   const compared = other && shownLook(other.look, selection)
-  const sets = [{ look, label: other?.here }, ...(compared ? [{ look: compared, label: other.there }] : [])]
-  const alike = compared && compared.rows.length === look.rows.length && compared.columns.length === look.columns.length
+  const sets = [{ look, label: other?.here }, ...(compared ? [{ look: compared, label: other.there, own: !other.comparable }] : [])]
+  const alike = compared && other.comparable && compared.rows.length === look.rows.length && compared.columns.length === look.columns.length
   if (alike) {
     const changed = difference(compared.series[0].values, look.series[0].values)
     sets.push({ look: { ...look, signed: true, series: [{ name: 'difference', values: changed }] }, label: 'difference', own: true })
