@@ -1,11 +1,11 @@
 import { Answer, GenerationOptions } from './answer.js'
-import { useAsked } from './asked.js'
+import { useAsked, useResolved } from './asked.js'
 import { DrawControls, LookControls } from './controls.js'
 import { Evaluation, Heads } from './heads_view.js'
 import { ImageView, coveredImage } from './image_view.js'
 import { Examples, ImageInput, TextInput, fileOf } from './inputs.js'
 import { imageLook, textLook } from './looks.js'
-import { html, render, useEffect, useRef, useState } from './preact.js'
+import { html, render, useEffect, useLayoutEffect, useMemo, useRef, useState } from './preact.js'
 import { KeyDialog, Problem } from './problem.js'
 import { attentionOf, goneWords, inputOf, keepPicture, modelsOf, question } from './question.js'
 import { Request } from './request.js'
@@ -31,13 +31,13 @@ const nameOf = (input) => {
 
 /** Ask about an input, and look at the answer; again if the service has forgotten it meanwhile. */
 function useLook(model, input, selection, { from = null, key = '' } = {}) {
-  const about = model && input && JSON.stringify([model.name, nameOf(input), generationOf(selection), selection.alternatives, key])
+  const about = input === undefined ? undefined : model && input ? JSON.stringify([model.name, nameOf(input), generationOf(selection), selection.alternatives, key]) : null
   const asked = useAsked(from ? null : about, (signal, show) => question(model, input, selection, signal, show))
   const answer = from ?? asked
   const ready = !answer.behind && answer.value?.id && answer.value.model.name === model?.name && model
   const options = ready && packed(optionsOf(model, selection))
   const query = ready && queryOf(options)
-  const look = useAsked(ready ? `${answer.value.id}?${query}` : about ? undefined : null, async (signal) => {
+  const look = useAsked(ready ? `${answer.value.id}?${query}` : about === null ? null : undefined, async (signal) => {
     const kind = kindOf(model, selection)
     const attention = await attentionOf(answer.value.id, query, signal)
     return { attention, answer: answer.value, model, kind, options }
@@ -63,7 +63,6 @@ function drawnOf({ attention, answer, model, kind, options }, { heads }) {
 function App() {
   const [selection, setSelection] = useState(readAddress)
   const [picture, setPicture] = useState(null) // the one that was drawn or chosen last
-  const [input, setInput] = useState(null)
   const [edited, setEdited] = useState(null) // the picture with patches covered
   const [playing, setPlaying] = useState(null)
   const [needsKey, setNeedsKey] = useState(false)
@@ -84,13 +83,11 @@ function App() {
     const timer = setTimeout(models.again, WARMING)
     return () => clearTimeout(timer)
   }, [models.value])
-  useEffect(() => {
-    let old = false
-    if (model) inputOf(model, selection, picture).then((found) => old || setInput(found), () => old || setInput(null))
-    return () => (old = true)
-  }, [model, selection.id, selection.text, selection.pair, selection.example, picture])
+  const sought = useMemo(() => (model ? inputOf(model, selection, picture) : null),
+    [model, selection.id, selection.text, selection.pair, selection.example, picture])
+  const input = useResolved(sought)
 
-  const fits = model && input && (input.kind === 'kept' || (input.kind === 'image') === Boolean(model.inputs.width)) ? input : null
+  const fits = input === undefined ? undefined : model && input && (input.kind === 'kept' || (input.kind === 'image') === Boolean(model.inputs.width)) ? input : null
   const main = useLook(model, fits, selection)
   const answer = main.asked.value
   useEffect(() => {
@@ -112,8 +109,11 @@ function App() {
   const refusal = models.refusal ?? main.refusal ?? compared.refusal
   useEffect(() => setNeedsKey(refusal?.status === 401), [refusal])
   const again = () => (models.refusal ? models.again() : main.refusal ? main.again() : compared.again())
-  const stale = main.busy || Boolean(main.refusal)
-  useEffect(() => (document.body.dataset.busy = String(models.busy || main.busy || compared.busy)), [models.busy, main.busy, compared.busy])
+  const stale = input === undefined || main.busy || Boolean(main.refusal)
+  const busy = String(models.busy || input === undefined || main.busy || compared.busy)
+  useLayoutEffect(() => {
+    document.body.dataset.busy = busy
+  }, [busy])
   useEffect(() => {
     document.title = model ? `${model.name} · regard` : 'regard'
   }, [model?.name])
@@ -155,7 +155,7 @@ function App() {
       <section id="answer" aria-label="Answer">
         <div class="row"><h2>Answer</h2><small role="status">${main.busy ? 'asking…' : ''}</small></div>
         <${Problem} refusal=${needsKey ? null : refusal} again=${again} />
-        <div class=${(main.asked.busy && !answer?.streaming) || main.asked.refusal ? 'stale' : ''}>
+        <div class=${input === undefined || (main.asked.busy && !answer?.streaming) || main.asked.refusal ? 'stale' : ''}>
           ${answer?.results ? html`<${Answer} results=${answer.results} streaming=${answer.streaming} pinned=${playing ?? pinned} pin=${pin} replay=${play} />`
             : html`<p class="quiet">${answer ? 'The answer itself is not kept, its attention is.' : model.state === 'ready' ? 'Ask something.' : 'The model is warming up.'}</p>`}
           ${compared.answer?.results && html`<h3>${compared.there}</h3>

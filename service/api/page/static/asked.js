@@ -25,3 +25,14 @@ export function useAsked(key, job) {
   const behind = key !== undefined && state.key !== key
   return { ...(key === null ? NOTHING : state), busy: Boolean(key) && (behind || state.busy), behind, again: () => setTurn(turn + 1) }
 }
+
+/** Return a value, or what it promises; undefined while it does not come yet, null where it never will. */
+export function useResolved(value) {
+  const [found, setFound] = useState({ promise: null, value: null })
+  const waits = value instanceof Promise
+  useEffect(() => {
+    if (waits) value.then((one) => setFound({ promise: value, value: one }), () => setFound({ promise: value, value: null }))
+  }, [value])
+  if (!waits) return value
+  return found.promise === value ? found.value : undefined
+}

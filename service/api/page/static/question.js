@@ -7,14 +7,15 @@ const PREFIX = 'regard-picture-'
 const MOST_KEPT = 2 ** 21 // characters of a picture that outlives a reload
 const pictures = new Map() // by the id of their answers
 
-/** Return what a selection asks about: a text, a picture (a promise of it), or one that only the service still has. */
-export async function inputOf(model, selection, picture) {
-  const { id, text, pair, example } = selection
+/**
+ * Return what a selection asks about: a text, a picture, one that only the service still has, or null; or a promise of
+ * it, the same one each time.
+ */
+export function inputOf(model, { id, text, pair, example }, picture) {
   if (id === 'new') return picture
-  if (id) return pictures.get(id) ?? (await restored(id)) ?? { kind: 'kept', id }
+  if (id) return pictures.get(id) ?? restored(id)
   if (text) return { kind: 'text', text, pair }
-  if (example === 'none') return null
-  const chosen = model.examples?.[Number(example || 0)]
+  const chosen = example === 'none' ? null : model.examples?.[Number(example || 0)]
   if (!chosen) return null
   return chosen.image ? examplePicture(chosen.image) : { kind: 'text', text: chosen.text, pair: chosen.text_pair ?? '' }
 }
@@ -31,14 +32,15 @@ export function keepPicture(id, picture) {
   reader.readAsDataURL(picture.blob)
 }
 
-async function restored(id) {
+/** Return the picture that this tab kept of an answer, as a promise; without one, only the service has it. */
+function restored(id) {
   const [name, data] = JSON.parse(sessionStorage.getItem(PREFIX + id) ?? '[]')
-  if (!data) return null
+  if (!data) return { kind: 'kept', id }
   const [head, base64] = data.split(',')
   const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0))
-  const picture = await pictureOf(new Blob([bytes], { type: /data:([^;]*)/.exec(head)[1] }), name)
-  pictures.set(id, picture)
-  return picture
+  const promise = pictureOf(new Blob([bytes], { type: /data:([^;]*)/.exec(head)[1] }), name)
+  promise.then((picture) => pictures.set(id, picture))
+  return promise
 }
 
 /** Ask a model about an input. A generated text comes token by token: `show` is given what there is of the answer. */
