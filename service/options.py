@@ -293,6 +293,13 @@ class AttentionOptions(Options):
         "or with stream, true: each token's event holds its row of cross",
     )
     format: Literal["json", "npz", "png"] | None = Field(None, description="by Accept, by default; else json")
+    pool: int | None = Field(
+        None,
+        ge=2,
+        le=256,
+        description="of JSON and npz: maps of more rows or columns are answered as the largest value (by its size) of "
+        "each block, at most so many a side",
+    )
     digits: int = Field(5, ge=1, le=9, description="decimals of a number in JSON")
     encoding: Literal["list", "base64"] = Field(
         "list", description="of values in JSON: lists, or base64 of the bytes of an array, little-endian, row by row"

@@ -79,6 +79,9 @@ class Map(BaseModel):
     steps: int | None = Field(None, description="of integrated: points of the path")
     baseline: str | None = Field(None, description="of integrated: where the path begins")
     shape: list[int] = Field(description="heads, queries, keys")
+    pool: dict[Literal["queries", "keys"], int] | None = Field(
+        None, description="the numbers of rows and columns, where the values are those of blocks of them"
+    )
     dtype: Literal["float32", "uint8"] | None = Field(None, description="of values in base64")
     scale: float | None = Field(None, description="of uint8: a value is byte x scale + offset")
     offset: float | None = Field(None, description="of uint8 where a value is negative; 0 where it is absent")

@@ -94,7 +94,7 @@ CASES = {
         GENERATE,
         {"json": {"inputs": ["x" * 90] * 32, "attention": {"layers": "all", "heads": "all", "digits": 9}}},
         413,
-        "ask for fewer layers, heads, queries, targets, digits or inputs, or for rollout",
+        "ask for fewer layers, heads, queries, targets, digits or inputs, or for rollout or pool",
     ),
     "a file in another field": (CLASSIFY, {"files": {"secret": SEVEN}}, 422, "form: files must be in the field image"),
     "a form without files": (CLASSIFY, {"files": [("top_k", (None, "1"))]}, 422, "images: must be 1 to 32, given 0"),

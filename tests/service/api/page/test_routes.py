@@ -5,13 +5,15 @@ import re
 import pytest
 from fastapi.testclient import TestClient
 
-from service.api.page.routes import BUNDLED_VIEWER, MEDIA_TYPES, PAGE, VIEWER
+from service.api.page.joined import joined
+from service.api.page.routes import BUNDLED_VIEWER, JOINED, MEDIA_TYPES, PAGE, VIEWER
 from service.app import create_app
 from service.settings import Settings
 from service.store import open_store
 
 FILES = [
     "/",
+    f"/page/{JOINED}",
     "/docs",
     *(f"/page/{path.name}" for path in PAGE.iterdir()),
     *(f"/docs/{path.name}" for path in VIEWER.iterdir()),
@@ -49,12 +51,32 @@ def test_a_file_says_what_it_is_and_what_it_may_load(client, path):
 
 
 @pytest.mark.parametrize("path", FILES)
-def test_a_file_that_the_client_has_is_not_sent_again(client, path):
-    tag = client.get(path).headers["etag"]
+@pytest.mark.parametrize("encoding", ["gzip, deflate, br", "identity"])
+def test_a_file_that_the_client_has_is_not_sent_again(client, path, encoding):
+    tag = client.get(path, headers={"Accept-Encoding": encoding}).headers["etag"]
     for given in (tag, f"W/{tag}", f'"other", {tag}', "*"):
-        answer = client.get(path, headers={"If-None-Match": given})
+        answer = client.get(path, headers={"If-None-Match": given, "Accept-Encoding": encoding})
         assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", tag), given
     assert client.get(path, headers={"If-None-Match": '"other"'}).status_code == 200
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_a_file_is_packed_for_those_who_unpack_and_is_the_same(client, path):
+    packed, plain = (client.get(path, headers={"Accept-Encoding": one}) for one in ("gzip", "identity"))
+    assert packed.content == plain.content
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
+    assert int(plain.headers["content-length"]) == len(plain.content)
+    if path.endswith(".png"):
+        assert packed.headers["etag"] == plain.headers["etag"]
+    else:
+        assert packed.headers["content-encoding"] == "gzip"
+        assert packed.headers["etag"] != plain.headers["etag"]
+
+
+def test_the_page_loads_its_modules_as_one_script(client):
+    assert re.findall(r"<script.* src=\"(.*?)\"", client.get("/").text) == [f"page/{JOINED}"]
+    assert client.get(f"/page/{JOINED}").text == joined()
 
 
 def test_a_file_that_has_changed_is_read_again(client, tmp_path, monkeypatch):
