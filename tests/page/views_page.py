@@ -132,7 +132,9 @@ class View:
 
 
 def _wrapped(one):
-    return {"floats": one.tolist()} if isinstance(one, np.ndarray) else {"set": list(one)} if isinstance(one, set) else one
+    return (
+        {"floats": one.tolist()} if isinstance(one, np.ndarray) else {"set": list(one)} if isinstance(one, set) else one
+    )
 
 
 def plain(value):
