@@ -10,6 +10,7 @@ from starlette.responses import Response
 from contract.manifest import Manifest
 from service.answering.modalities import modality_of
 from service.arrays import probabilities, softmax
+from service.errors import NotFound
 from service.explanations.answer import AttentionAnswer
 from service.explanations.query import methods_of
 from service.explanations.score import baselines_of
@@ -128,6 +129,9 @@ def describe(served: ServedModel) -> dict[str, object]:
         "version": manifest.version,
         "family": manifest.family,
         "task": manifest.task,
+        "about": manifest.about,
+        "order": manifest.order,
+        "examples": [_example(manifest, index) for index in range(len(manifest.examples))],
         "state": "ready" if served.ready else "warming up",
         "ready": served.ready,
         **entry(served),
@@ -160,6 +164,29 @@ def describe(served: ServedModel) -> dict[str, object]:
         },
         "limits": limits,
     }
+
+
+def _example(manifest: Manifest, index: int) -> dict[str, object]:
+    """Return an example's texts, or where its picture is found and the media type that it has."""
+    example = manifest.examples[index]
+    if example.image:
+        return {"image": f"/v1/models/{manifest.name}/examples/{index}", "type": example.media_type}
+    return example.model_dump(exclude_none=True)
+
+
+def example(served: ServedModel, number: str) -> Response:
+    """Answer with an example: its picture, or its texts in JSON. Raises NotFound for a number that none has."""
+    examples = {str(index): one for index, one in enumerate(served.manifest.examples)}
+    if number not in examples:
+        has = f"must be 0 to {len(examples) - 1}" if examples else "this model has none"
+        raise NotFound(f"example: {has}, given another")
+    one = examples[number]
+    if not one.image:
+        return respond(one.model_dump(exclude_none=True))
+    # by the type that the export gave it, so that no browser finds another in what an artifact's maker wrote
+    return Response(
+        served.pictures[one.image], media_type=one.media_type, headers={"X-Content-Type-Options": "nosniff"}
+    )
 
 
 def _inputs(served: ServedModel) -> dict[str, object]:

@@ -64,8 +64,8 @@ async def reload(request: Request, state: StateDep) -> Response:
 
 @router.get("/v1/models", tags=["models"], responses=openapi_schema.MODELS)
 async def models(state: StateDep) -> Response:
-    """List the models that are loaded: with all that is known of them, and in `data` as OpenAI lists them."""
-    found = state.models.values()
+    """List the models that are loaded, by `order` and name: with all that is known of them, and as OpenAI does."""
+    found = sorted(state.models.values(), key=lambda served: (served.manifest.order, served.manifest.name))
     listed = {"object": "list", "data": [responses.entry(served) for served in found]}
     return responses.respond({**listed, "models": [responses.describe(served) for served in found]})
 
@@ -74,6 +74,12 @@ async def models(state: StateDep) -> Response:
 async def one_model(model: str, state: StateDep) -> Response:
     """Return what one model takes, answers and shows."""
     return responses.respond(responses.describe(find(state, model)))
+
+
+@router.get("/v1/models/{model}/examples/{number}", tags=["models"], responses=openapi_schema.EXAMPLE)
+async def example(model: str, number: str, state: StateDep) -> Response:
+    """Return an input to try a model on: a picture, or texts in JSON. They are numbered from 0."""
+    return responses.example(find(state, model), number)
 
 
 # Predictions

@@ -1,45 +1,71 @@
 import { Legend } from './legend.js'
-import { Picture } from './picture.js'
+import { Picture, coldest } from './picture.js'
 import { html, useState } from './preact.js'
 import { difference, keepMass, largest, percent, short } from './values.js'
 
-/** What was looked at in an image: one picture, or several on one scale; `other` is the look that it is compared with. */
+/** Return the panels of a look at one word or place, each with the values that are drawn of it: all but the smallest. */
+function panelsOf(look, source, word, keep, title) {
+  const { panels, image, rows, columns } = look
+  return panels.map(({ rows: lines, ...panel }) => {
+    const values = lines[Math.min(word, lines.length - 1)]
+    const label = [title, panel.label].filter(Boolean).join(', ')
+    return { ...panel, image, rows, columns, source, values, cells: keepMass(values, keep), label }
+  })
+}
+
+/** Return the panel of what is more (red) or less (blue) in another look; none where its patches are others. */
+function differenceOf([one, other], comparable) {
+  const edges = Object.keys(one.image.box)
+  if (!comparable || !other || edges.some((edge) => one.image.box[edge] !== other.image.box[edge])) return []
+  if (one.values.length !== other.values.length) return []
+  const values = difference(other.values, one.values)
+  return [{ ...one, values, cells: values, signed: true, top: largest(values, true), label: 'difference', apart: true }]
+}
+
+/**
+ * What was looked at in an image: one picture, or several on one scale. `other` is the look that it is compared with;
+ * `word` is the one of a caption that is chosen; `covered` are patches that `cover` hides from the model.
+ */
 export function ImageView({ look, other, source, selection, change, word, covered, cover, prefix, explains, caption }) {
   const [hovered, setHovered] = useState(null)
-  const { panels, words, rows, columns, normalized, image } = look
-  const row = Math.min(word ?? 0, panels[0].rows.length - 1)
-  const at = Math.min(row, (other?.look.panels[0].rows.length ?? 1) - 1)
-  const named = panels.map((panel) => ({ ...panel, source, image, label: panel.label || (other ? other.here : '') }))
-  const beside = (other?.look.panels ?? []).map((panel) => ({ ...panel, source: other.source, image: other.look.image, second: true, scale: other.comparable ? undefined : panel.top, label: [other.there, panel.label].filter(Boolean).join(', ') }))
-  const drawn = [...named, ...beside].map((panel) => ({ ...panel, values: panel.rows[panel.second ? at : row] }))
-  const edges = Object.keys(image.box)
-  const both = drawn.length === 2 && other?.comparable && edges.every((edge) => image.box[edge] === other.look.image.box[edge]) // the same patches of the image
-  const top = largest(drawn.filter((panel) => panel.scale === undefined).map((panel) => panel.top), false)
-  const query = selection.row === '' || words.length || explains ? null : Number(selection.row)
-  const pick = (cell) => words.length || explains || change({ row: cell === null || cell === query ? '' : String(cell) })
-  const picture = (panel, key) => html`
-    <figure key=${key} class=${key ? 'beside' : 'main'}>
-      <${Picture} image=${panel.image} source=${panel.source} cells=${keepMass(panel.values, Number(selection.keep))}
-        rows=${rows} columns=${columns} top=${selection.own ? panel.top : (panel.scale ?? top)} signed=${panel.signed}
-        colormap=${selection.colormap} opacity=${Number(selection.opacity)} smooth=${Boolean(selection.smooth)}
-        query=${query} hovered=${hovered} covered=${panel.second ? [] : covered} label=${panel.label || 'What it looked at'}
-        onHover=${setHovered} onPick=${pick} onCover=${cover} />
-      ${panel.label && html`<figcaption>${panel.label}${selection.own ? `, up to ${short(panel.top)}` : ''}</figcaption>`}
-    </figure>`
-  const changed = both && difference(drawn[1].values, drawn[0].values)
-  const all = both ? [...drawn, { ...drawn[0], values: changed, signed: true, label: 'difference', top: largest(changed, true), scale: largest(changed, true) }] : drawn
-  const values = drawn[0].values
-  const said = (cell) => `row ${Math.floor(cell / columns)}, column ${cell % columns}`
-  const from = words.length ? `“${words[row]?.text.trim()}”` : query !== null ? `the patch in ${said(query)}` : prefix ? 'the class token' : 'all patches, mean'
+  const [covering, setCovering] = useState(false) // without the Shift key, as a finger needs it
+  const { words, normalized, columns } = look
+  const own = Boolean(selection.own)
+  const keep = Number(selection.keep)
+  const here = panelsOf(look, source, word ?? 0, keep, other?.here)
+  const there = other ? panelsOf(other.look, other.source, word ?? 0, keep, other.there) : []
+  const beside = there.map((panel) => ({ ...panel, apart: !other.comparable }))
+  const drawn = [...here, ...beside, ...(here.length + there.length === 2 ? differenceOf([here[0], there[0]], other?.comparable) : [])]
+  const scaled = drawn.filter(({ apart }) => !apart)
+  const top = Math.max(...scaled.map((panel) => panel.top))
+  const low = Math.min(...scaled.map(({ cells }) => coldest(cells)))
+  const canPick = !words.length && !explains // else the row is a word's, or the answer's
+  const query = canPick && selection.row !== '' ? Number(selection.row) : null
+  const pick = (cell) => canPick && change({ row: cell === null || cell === query ? '' : String(cell) })
+  const [{ values }] = here
+  const place = (cell) => `row ${Math.floor(cell / columns)}, column ${cell % columns}`
+  const from = words.length ? `“${words[Math.min(word ?? 0, words.length - 1)].text.trim()}”`
+    : query !== null ? `the patch in ${place(query)}` : prefix ? 'the class token' : 'all patches, mean'
   const share = normalized ? `; ${percent(values.reduce((sum, value) => sum + value, 0))} of its attention is on patches` : ''
+  const hint = `Hover a patch for its number${canPick ? '; click it to see from there' : ''}; drag with Shift to cover some.`
+  const numbers = () => drawn.map((panel) => short(panel.values[hovered] ?? NaN)).join(' · ')
+  const picture = (panel, at) => {
+    const alone = own || panel.apart
+    return html`<figure key=${at}>
+      <${Picture} ...${panel} top=${alone ? panel.top : top} low=${alone ? undefined : low} colormap=${selection.colormap}
+        opacity=${Number(selection.opacity)} smooth=${Boolean(selection.smooth)} query=${query} hovered=${hovered}
+        covered=${at < here.length ? covered : []} covering=${covering} label=${panel.label || 'What it looked at'}
+        onHover=${setHovered} onPick=${pick} onCover=${cover} />
+      ${panel.label && html`<figcaption>${panel.label}${alone && `, up to ${short(panel.top)}`}</figcaption>`}
+    </figure>`
+  }
   return html`
-    <div class=${all.length > 1 ? 'pictures several' : 'pictures'} id="picture">${all.map(picture)}</div>
-    <${Legend} top=${selection.own ? drawn[0].top : top} signed=${drawn[0].signed} colormap=${selection.colormap} />
-    <output class="readout">${hovered === null ? html`Hover a patch for its number${!explains && !words.length && '; click it to see from there'}; Shift and drag to cover patches.`
-      : `In ${said(hovered)}: ${drawn.map((panel) => short(panel.values[hovered])).join(' · ')}`}
-      ${'\n'}${explains ? caption : `Seen from ${from}${share}.`}</output>
+    <div class=${drawn.length > 1 ? 'pictures several' : 'pictures'} id="picture">${drawn.map(picture)}</div>
+    <${Legend} top=${own ? here[0].top : top} low=${own ? coldest(here[0].cells) : low} signed=${here[0].signed} colormap=${selection.colormap} />
+    <output class="readout">${hovered === null ? hint : `In ${place(hovered)}: ${numbers()}`}${'\n'}${explains ? caption : `Seen from ${from}${share}.`}</output>
     <div class="row">
-      ${query !== null && html`<button type="button" id="back" onClick=${() => pick(null)}>${prefix ? 'Back to the class token' : 'Back to all patches'}</button>`}
+      ${query !== null && html`<button type="button" id="back" onClick=${() => pick(null)}>Back to ${prefix ? 'the class token' : 'all patches'}</button>`}
+      ${source && html`<button type="button" id="cover" aria-pressed=${covering} onClick=${() => setCovering(!covering)}>Cover patches</button>`}
       ${covered.length > 0 && html`<button type="button" id="uncover" onClick=${() => cover([])}>Uncover</button>`}
     </div>`
 }
