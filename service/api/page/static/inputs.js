@@ -30,16 +30,17 @@ export async function pictureOf(file, name, { whole = false } = {}) {
   return { kind: 'image', blob, bitmap: canvas, name: name.replace(/\.\w+$/, '') + `.${EXTENSIONS[blob.type]}`, scaled, file }
 }
 
-/** A pad to draw on, which also takes images that are dropped, pasted, chosen or photographed. */
+/**
+ * A pad to draw on, which also takes images that are dropped, pasted, chosen or photographed. `take` is given each as
+ * `pictureOf` returns it, or as a promise of it while the browser reads it; null when it is cleared.
+ */
 export function ImageInput({ picture, take }) {
   const pad = useRef(null)
   const tip = useRef(null)
   const drawn = useRef(null) // what the pad shows, so that one's own drawing is not put back while the pen moves
   const [over, setOver] = useState(false)
 
-  async function load(file, options) {
-    if (file) take(await pictureOf(file, file.name ?? 'image.png', options))
-  }
+  const load = (file, options) => file && take(pictureOf(file, file.name ?? 'image.png', options))
 
   useEffect(() => {
     if (picture !== drawn.current) show(pad.current, picture?.bitmap)
@@ -78,6 +79,7 @@ export function ImageInput({ picture, take }) {
   }
 
   function finish() {
+    if (!tip.current) return
     tip.current = null
     const bitmap = document.createElement('canvas')
     Object.assign(bitmap, { width: pad.current.width, height: pad.current.height })
@@ -91,7 +93,7 @@ export function ImageInput({ picture, take }) {
       <canvas class="pad" id="pad" ref=${pad} width=${PAD} height=${PAD} role="img"
         aria-label="Drawing area; without a pointer, choose an image below"
         onPointerDown=${begin} onPointerMove=${(event) => tip.current && event.isPrimary && stroke(event)}
-        onLostPointerCapture=${finish}></canvas>
+        onPointerUp=${finish} onPointerCancel=${finish}></canvas>
       <p class="quiet">${said}
         ${picture?.scaled && html` Scaled to ${MOST_PIXELS / 2 ** 20} megapixels. <button type="button" class="plain"
           onClick=${() => load(picture.file, { whole: true })}>Send it as it is</button>`}</p>
