@@ -6,7 +6,7 @@ Axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-p
 
 
 def violations(page):
-    """Return what axe finds: rules, and the elements that break them. What is dimmed is out of date, and not looked at."""
+    """Return what axe finds: rules, and the elements that break them. What is dimmed is out of date."""
     found = Axe().run(page, context={"exclude": [[".stale"]]}).response["violations"]
     return {one["id"]: [node["html"][:200] for node in one["nodes"]] for one in found}
 
