@@ -18,7 +18,7 @@ def everywhere(seen):
         for scheme in ("light", "dark"):
             seen.page.set_viewport_size({"width": width, "height": 1000})
             seen.page.emulate_media(color_scheme=scheme)
-            seen.page.wait_for_function("new Promise((done) => setTimeout(() => done(true), 100))")
+            seen.page.wait_for_timeout(100)  # transitions end
             if broken := violations(seen.page):
                 found[width, scheme] = broken
     return found
