@@ -1,5 +1,6 @@
 """A page that holds one of the page's components, in Chromium, under the service's content security policy."""
 
+import base64
 import functools
 import http.server
 import threading
@@ -36,18 +37,23 @@ import * as lines from './lines.js'
 import * as matrix from './matrix.js'
 import * as curves from './curves.js'
 const all = { ...values, ...colours, ...canvas, ...legend, ...picture, ...heads, ...tokens, ...lines, ...matrix, ...curves }
-const floats = (given) => given && Float32Array.from(given.flat(Infinity))
+const bytes = (text) => Uint8ClampedArray.from(atob(text), (one) => one.charCodeAt(0))
+const floats = ({ floats }) => new Float32Array(bytes(floats).buffer)
+window.packed = (data) => { // a list of many numbers takes seconds on its way
+  let text = ''
+  for (let at = 0; at < data.length; at += 8192) text += String.fromCharCode(...data.subarray(at, at + 8192))
+  return btoa(text)
+}
 const drawn = ({ width, height, pixels }) => {
   const made = Object.assign(document.createElement('canvas'), { width, height })
-  const data = new Uint8ClampedArray(pixels.flat(Infinity))
-  made.getContext('2d').putImageData(new ImageData(data, width, height), 0, 0)
+  made.getContext('2d').putImageData(new ImageData(bytes(pixels.bytes), width, height), 0, 0)
   return made
 }
 const live = (props) => ({
   ...props,
   ...(props.values && { values: floats(props.values) }),
   ...(props.cells && { cells: floats(props.cells) }),
-  ...(props.maps && { maps: props.maps.map((map) => all.unpackMap(map, 'raw')) }),
+  ...(props.maps && { maps: props.maps.map((map) => all.unpackMap({ ...map, values: map.values.floats }, 'raw')) }),
   ...(props.series && { series: props.series.map((one) => ({ ...one, values: floats(one.values) })) }),
   ...(props.source && { source: drawn(props.source) }),
 })
@@ -101,7 +107,7 @@ class View:
         self.page = page
 
     def show(self, component, **props):
-        """Show a component and wait until it is drawn. Arrays become lists, which the page makes Float32Arrays of."""
+        """Show a component and wait until it is drawn. Arrays become Float32Arrays; those of bytes are pixels."""
         self.page.evaluate("([name, props]) => show(name, views.live(props))", [component, plain(props)])
         self.settle()
 
@@ -110,9 +116,9 @@ class View:
 
     def call(self, function, *arguments):
         """Return what a function of the modules returns; arrays that are given become Float32Arrays."""
-        code = """([name, given]) => views[name](...given.map((one) => one?.floats ? views.floats(one.floats)
+        code = """([name, given]) => views[name](...given.map((one) => one?.floats ? views.floats(one)
           : one?.set ? new Set(one.set) : one))"""
-        return self.page.evaluate(code, [function, [_wrapped(one) for one in arguments]])
+        return self.page.evaluate(code, [function, plain(arguments)])
 
     def log(self):
         """Return what was reported since the last call, as (event, value)."""
@@ -126,22 +132,33 @@ class View:
         """Return what a canvas holds, (rows, columns, 4)."""
         code = """([selector, at]) => { const one = document.querySelectorAll(selector)[at]
           const { width, height } = one
-          return [height, width, [...one.getContext('2d').getImageData(0, 0, width, height).data]] }"""
+          return [height, width, packed(one.getContext('2d').getImageData(0, 0, width, height).data)] }"""
         height, width, data = self.page.evaluate(code, [selector, at])
-        return np.array(data, np.uint8).reshape(height, width, 4)
+        return unpacked(data).reshape(height, width, 4)
 
 
-def _wrapped(one):
-    return {"floats": one.tolist()} if isinstance(one, np.ndarray) else {"set": list(one)} if isinstance(one, set) else one
+def unpacked(text):
+    """Return the bytes that `packed` made a text of."""
+    return np.frombuffer(base64.b64decode(text), np.uint8)
 
 
 def plain(value):
-    """Return a value for JSON: arrays as lists."""
+    """Return a value for JSON: arrays as base64, sets as lists."""
+    if isinstance(value, np.ndarray):
+        return packed_array(value)
+    if isinstance(value, set):
+        return {"set": list(value)}
     if isinstance(value, dict):
         return {name: plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [plain(one) for one in value]
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def packed_array(array):
+    """Return an array for JSON: `{"bytes"}` of pixels, `{"floats"}` of other numbers."""
+    name, kind = ("bytes", np.uint8) if array.dtype == np.uint8 else ("floats", "<f4")
+    return {name: base64.b64encode(np.ascontiguousarray(array, kind).tobytes()).decode()}
 
 
 @contextmanager

@@ -52,14 +52,16 @@ export function readout({ rows, columns, values, row, column = null, sure, expla
  * Tokens as buttons, of which one is `current` and one may be `pinned`. Hover or focus previews (`onHover`), a click or
  * Enter picks (`onPick`), Escape picks null; arrow keys move. `before` is text in front of them.
  */
-export function TokenList({ tokens, current = null, pinned = null, sure, before, label, chips = false, onHover, onPick }) {
+export function TokenList({
+  tokens, current = null, pinned = null, sure, before, label, chips = false, onHover, onPick,
+}) {
   const list = useRef()
   const marked = useRef({}) // elements, by how they are marked: 2000 buttons need not be compared at each hover
   const buttons = useMemo(() => tokens.map(({ text, special }, at) => {
-    const unsure = sure?.[at] < SURE
-    return html`<button type="button" tabindex="-1" data-at=${at} aria-pressed="false"
-      class=${`${special ? 'special' : ''}${unsure ? ' unsure' : ''}`}
-      title=${sure?.[at] === undefined ? null : `probability ${percent(sure[at])}`}>${chips ? labelOf({ text }) : text}</button>`
+    const names = `${special ? 'special' : ''}${sure?.[at] < SURE ? ' unsure' : ''}`
+    const title = sure?.[at] === undefined ? null : `probability ${percent(sure[at])}`
+    return html`<button type="button" tabindex="-1" data-at=${at} aria-pressed="false" class=${names} title=${title}
+      >${chips ? labelOf({ text }) : text}</button>`
   }), [tokens, sure, chips])
   useLayoutEffect(() => {
     const all = list.current.querySelectorAll('[data-at]')
@@ -116,15 +118,12 @@ export function InPlace({
     const weights = values.subarray(row * columns.length, (row + 1) * columns.length)
     const parts = shares(weights, owners, pieces.length, signed)
     const old = drawn.current.pieces === pieces ? drawn.current.tints : []
-    const tints = Array.from(parts, (part) => {
-      const weight = percent(DEEPEST * Math.max(signed ? Math.abs(part) : part, 0))
-      return `${weight} ${signed ? (part < 0 ? AGAINST : FOR) : 'var(--accent)'}`
-    })
+    // whole percents: few of a thousand pieces change at a hover
+    const tints = parts.map((part) => Math.round(100 * DEEPEST * (signed ? part : Math.max(part, 0))))
     tints.forEach((tint, at) => {
       if (tint === old[at]) return
-      const [weight, colour] = tint.split(' ')
-      tinted[at].style.setProperty('--weight', weight)
-      tinted[at].style.setProperty('--tint', colour)
+      tinted[at].style.setProperty('--weight', `${Math.abs(tint)}%`)
+      tinted[at].style.setProperty('--tint', signed ? (tint < 0 ? AGAINST : FOR) : 'var(--accent)')
     })
     drawn.current = { pieces, tints }
   }, [spans, values, row, signed, same])
