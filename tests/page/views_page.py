@@ -166,8 +166,10 @@ def chromium():
     """Start Chromium."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        yield browser
-        browser.close()
+        try:
+            yield browser
+        finally:
+            browser.close()
 
 
 @contextmanager
@@ -177,9 +179,11 @@ def static_server():
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @contextmanager
@@ -188,7 +192,7 @@ def view_in(browser, address, **options):
     context = browser.new_context(**{"viewport": {"width": 900, "height": 800}, **options})
     page = context.new_page()
     faults = []
-    page.on("console", lambda message: faults.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.goto(address)
     page.wait_for_function("window.ready")
