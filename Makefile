@@ -21,7 +21,7 @@ LOCKED_PYTHONS := 3.11 3.12 3.13 3.14
 .PHONY: help serve models bundled train variants quality test lint types pytest slow conformance gpu-test bench \
   bench-attention bench-clients bench-peers bench-stations bench-generation bench-runtimes bench-maps bench-shapes \
   bench-scale bench-gpu soak soak-load soak-fuzz soak-drain soak-kill soak-reload soak-overload soak-leak soak-early \
-  soak-faults soak-atheris soak-attacks soak-memory audit sbom container-smoke demo-cluster lock lock-check picture clean
+  soak-faults soak-atheris soak-attacks soak-memory audit sbom container-smoke demo-cluster lock lock-check vendor picture clean
 .DELETE_ON_ERROR:
 
 help: ## list the commands
@@ -194,6 +194,14 @@ lock-check: .venv/.dev-$(EXTRA) ## see that the locks can be installed with ever
 	  $(BIN)/uv pip install --quiet --dry-run --require-hashes --no-deps --only-binary :all: --target build/lock-check \
 	  --python-version $$python --python-platform $${target#*/}-manylinux_2_28 -r requirements/$${target%/*}.lock \
 	  && echo "$${target%/*}.lock: Python $$python, $${target#*/}" || exit 1; done; done
+
+# its integrity as npm says it; tests/service/api/page/test_static.py holds the sha256 of the file
+HTM_SHA512 := 983Vyg8NwUE7JkZ6NmOqpCZ+sh1bKv2iYTlUkzlWmA5JD2acKoxd4KVxbMmxX/85mtfdnDmTFoNKcg5DGAvxNQ==
+vendor: ## copy the page's one library, htm with Preact, from its npm package (needs npm)
+	@mkdir -p build && npm pack --silent --pack-destination build htm@3.1.1 >/dev/null
+	@test "$$(openssl dgst -sha512 -binary build/htm-3.1.1.tgz | base64 -w 0)" = "$(HTM_SHA512)" \
+	  || { echo "htm-3.1.1.tgz: must have the sha512 of the Makefile, has another"; exit 1; }
+	@tar -xzOf build/htm-3.1.1.tgz package/preact/standalone.module.js > service/api/page/static/preact.js
 
 picture: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(call MANIFEST,captions-soft) $(call MANIFEST,minilm) ## draw the pictures of docs/ from the running models' answers
 	@$(BIN)/python docs/pictures/draw.py

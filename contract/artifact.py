@@ -188,7 +188,8 @@ def _parse_manifest(file: Path, content: bytes) -> Manifest:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(step) for step in first["loc"]) or "the document"
-        raise ArtifactError(file, f"is no manifest of this version: {where}: {first['msg']}") from error
+        remedy = f"; {again(file)}" if where == "schema_version" else ""
+        raise ArtifactError(file, f"is no manifest of this version: {where}: {first['msg']}{remedy}") from error
 
 
 def _check(path: Path, listed: File, copy: Path | None, shared: Path | None) -> None:

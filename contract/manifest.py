@@ -34,10 +34,21 @@ FIGURES = ("entropy", "special", "distance")
 LEFT_OUT = "left out"
 """How `Manifest.verified` begins its entry for a method that the model has not, though its kind of model could."""
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
+PICTURE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,122}\.(png|jpg|webp)$"
 Name = Annotated[str, Field(pattern=NAME)]
 FileName = Annotated[str, Field(pattern=NAME, description="in the artifact's folder")]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Size = Annotated[int, Field(gt=0)]
+PICTURE_TYPES = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}
+"""The ending of an example's picture, which the export gives it by its content -> its media type."""
+MOST_EXAMPLES = 12
+MAX_EXAMPLE_CHARACTERS = 2000
+MAX_PICTURE_BYTES = 256 << 10
+"""The service holds the examples' pictures in memory."""
+MAX_ABOUT_CHARACTERS = 300
+COMPARING: tuple[Task, ...] = ("text-classification", "feature-extraction")
+"""The tasks that take a second text: as a pair with the first, or to be compared with it."""
+ExampleText = Annotated[str, Field(min_length=1, max_length=MAX_EXAMPLE_CHARACTERS)]
 
 
 LIGHT_BYTES = 16 << 20
@@ -225,14 +236,40 @@ class Recommendation(Part):
     values: dict[Method, float] = Field(description="of each method that was measured")
 
 
+class Example(Part):
+    """An input to try a model on: a text, perhaps with a second one, or a picture in the artifact's folder."""
+
+    text: ExampleText | None = None
+    text_pair: ExampleText | None = Field(None, description="of feature-extraction, a text to compare with the first")
+    image: Annotated[str, Field(pattern=PICTURE_NAME)] | None = None
+
+    @model_validator(mode="after")
+    def _one_input(self) -> "Example":
+        if (self.text is None) == (self.image is None):
+            raise ValueError("exactly one of text and image must be given")
+        if self.text is None and self.text_pair is not None:
+            raise ValueError("text_pair needs text")
+        return self
+
+    @property
+    def media_type(self) -> str | None:
+        """The media type of the picture; None of texts."""
+        return PICTURE_TYPES[self.image.rpartition(".")[2]] if self.image else None
+
+
 class Manifest(Part):
     """`manifest.json`."""
 
-    schema_version: Literal[3] = 3
+    schema_version: Literal[4] = 4
     name: Name
     version: Name
     family: str
     task: Task
+    about: Annotated[str, Field(min_length=1, max_length=MAX_ABOUT_CHARACTERS)] | None = Field(
+        None, description="a sentence for those who see the model for the first time"
+    )
+    order: int = Field(100, ge=0, le=1_000_000, description="models are listed by it, equal ones by name")
+    examples: Annotated[tuple[Example, ...], Field(max_length=MOST_EXAMPLES)] = ()
     precision: Literal["fp32", "fp16", "bf16", "int8"]
     scales: Scales | None = Field(
         None,
@@ -275,6 +312,20 @@ class Manifest(Part):
             raise ValueError("the tokenizer is not among the files")
         if self.generation and self.generation.tokenizer and self.generation.tokenizer not in listed:
             raise ValueError("the targets' tokenizer is not among the files")
+        return self
+
+    @model_validator(mode="after")
+    def _examples_fit(self) -> "Manifest":
+        sizes = {file.file: file.bytes for file in self.files}
+        for example in self.examples:
+            if (example.image is None) != (self.image is None):
+                raise ValueError("examples must be images where the model takes images, and else texts")
+            if example.text_pair is not None and self.task not in COMPARING:
+                raise ValueError(f"text_pair is for {' and '.join(COMPARING)}")
+            if example.image and example.image not in sizes:
+                raise ValueError("the picture of an example is not among the files")
+            if example.image and sizes[example.image] > MAX_PICTURE_BYTES:
+                raise ValueError(f"the picture of an example must have at most {MAX_PICTURE_BYTES} bytes")
         return self
 
     def all_files(self) -> tuple[File, ...]:

@@ -49,6 +49,7 @@ ROWS = [
     ("an image that takes over its decoder", "the process can open, connect to, start, read, signal and remove nothing; what tries ends by SIGSYS, 422", "seccomp, on Linux"),
     ("any of these three where images are decoded on threads of the service", "it may end or take over the service; one that takes long is answered with 503, and holds its thread", "decode"),
     ("many tokens to generate, many beams", "422", "the model's token limit", "max_beams"),
+    ("many alternatives of each generated token", "422, or 413 with the size, before anything runs", "20 a token", "max_answer_bytes"),
     ("many points of a path of gradients, or many targets", "422, or 413 for both together; each point of each target is charged to the queue", "256 points, 256 targets; 4096 runs of graphs a request", "queue_map_bytes"),
     ("attention that is a thousand times larger than the request", "413 with the size, before anything runs", "max_answer_bytes"),
     ("attention of a long input, whose maps and gradients take gigabytes to compute", "413 with the size, before anything runs", "run_bytes"),

@@ -15,6 +15,7 @@ from export.checkpoints.family import ExportOptions, flatten_sizes, library_vers
 from export.checkpoints.tokenizers.tokenizer import character_tokenizer, word_tokenizer
 from export.errors import CheckpointError
 from export.plan import Source
+from export.presentation import presented
 from export.tasks.alignment import AlignedDecoder, aligned_image, aligned_text, cross_kind
 from export.tasks.generation import text_continuer, text_to_text
 from export.tasks.image import image_model
@@ -253,6 +254,10 @@ def with_best(name: str, make: Callable[[], Source]) -> Source:
         raise CheckpointError(f"{file}: recommends no method: {' '.join(str(error).split())}") from error
 
 
+def _made(name: str, make: Callable[[], Source]) -> Source:
+    return presented(with_best(name, make))
+
+
 _MAKERS: dict[str, Callable[[], Source]] = {
     "digits": digits,
     "digits-dino": digits_dino,
@@ -268,7 +273,7 @@ _MAKERS: dict[str, Callable[[], Source]] = {
 }
 
 SOURCES: dict[str, Callable[[], Source]] = {
-    name: functools.partial(with_best, name, make) for name, make in _MAKERS.items()
+    name: functools.partial(_made, name, make) for name, make in _MAKERS.items()
 }
 """What makes the source of each bundled model, by name."""
 

@@ -129,6 +129,7 @@ def _make(
         with GraphWriter(folder) as graphs:
             write_graphs(source, graphs, precision, opset, calibration)
             write_tokenizers(source, folder)
+            write_pictures(source, folder)
             say(f"  weights   {graphs.written / 1e6:.2f} MB, {graphs.shared / 1e6:.2f} MB shared by graphs")
         worst = _verify(source, folder, precision)
         if precision == "int8":
@@ -253,6 +254,12 @@ def write_tokenizers(source: Source, folder: Path) -> None:
     for file, content in (("tokenizer.json", source.tokenizer), (TARGET_TOKENIZER, source.target_tokenizer)):
         if content:
             (folder / file).write_text(content, encoding="utf-8")
+
+
+def write_pictures(source: Source, folder: Path) -> None:
+    """Write the examples of a source that are pictures."""
+    for file, content in source.pictures.items():
+        (folder / file).write_bytes(content)
 
 
 def _verify(source: Source, folder: Path, precision: Precision) -> dict[str, float]:

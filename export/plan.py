@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from contract.manifest import (
     Dtype,
+    Example,
     Generation,
     GradientMethod,
     ImageRule,
@@ -162,6 +163,13 @@ class Source:
     """The precision of the graphs that explain a score, if it is not that of the artifact."""
     best: Recommendation | None = None
     """The method that explains the model best, where that was measured."""
+    about: str | None = None
+    """A sentence for those who see the model for the first time."""
+    order: int = 100
+    """The place among other models in lists."""
+    examples: tuple[Example, ...] = ()
+    pictures: Mapping[str, bytes] = field(default_factory=dict)
+    """The files of examples that are pictures."""
     target_tokenizer: str | None = None
     """The content of `target_tokenizer.json`, if targets have a tokenizer of their own."""
 

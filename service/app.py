@@ -106,7 +106,7 @@ def create_app(
         summary="Serves Transformers and Vision Transformers and shows what they looked at.",
         version=VERSION,
         lifespan=lifespan,
-        docs_url="/docs",
+        docs_url=None,  # FastAPI's own loads its viewer from the internet; api/page has one
         redoc_url=None,
         redirect_slashes=False,  # a redirect would name whatever host the client says
         telemetry=NO_TELEMETRY,
@@ -240,11 +240,13 @@ async def _refused(request: Request, refusal: Exception) -> Response:
 
 async def _not_routed(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 # registered for it
-    detail = {404: "path: no such endpoint; see /docs", 405: "method: not served by this endpoint; see /docs"}
-    headers = dict(error.headers or {})
-    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        headers["Allow"] = ", ".join(_methods(request))
-    return fault(request.scope, error.status_code, detail.get(error.status_code, "request: refused"), headers=headers)
+    detail, headers = "request: refused", dict(error.headers or {})
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        detail = "path: no such endpoint; see /docs"
+    elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = allowed = ", ".join(_methods(request))
+        detail = f"method: must be {'one of ' if ',' in allowed else ''}{allowed} here, given another; see /docs"
+    return fault(request.scope, error.status_code, detail, headers=headers)
 
 
 def _methods(request: Request) -> list[str]:

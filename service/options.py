@@ -18,7 +18,7 @@ Indices: TypeAlias = tuple[int, ...] | slice | Literal["all"]
 Baseline: TypeAlias = Literal["empty", "mask", "padding", "zero"]
 """What integrated gradients start from: a black picture, mask tokens, padding tokens, or states of zeros."""
 
-CANDIDATE_BYTES = 80  # of an answer, for each candidate with its text
+CANDIDATE_BYTES = 80  # of an answer, for each candidate or alternative with its text
 MOST_INDICES = 4096
 """A longer list of indices is refused before it is read."""
 MOST_TARGETS = 256
@@ -209,6 +209,14 @@ class GenerateOptions(RequestOptions):
     top_p: Number | None = Field(None, gt=0, le=1, description="sample among the likeliest tokens of so much mass")
     seed: int | None = Field(None, ge=0, lt=2**63, description="the same seed samples the same tokens")
     stream: bool = Field(False, description="answer with server-sent events, a token each")
+    alternatives: int = Field(
+        0,
+        ge=0,
+        le=20,
+        description="so many of the likeliest tokens at each token's place, best first, with natural log-probabilities "
+        "among the whole vocabulary: before temperature, top_k and top_p. Tokens that the model's rules always "
+        "suppress are left out; rules that force or forbid a token at one place change nothing here",
+    )
 
     @property
     def samples(self) -> bool:
@@ -223,6 +231,15 @@ class GenerateOptions(RequestOptions):
         if self.samples:
             return Sampling(temperature=self.temperature or 1.0, top_k=self.top_k, top_p=self.top_p)
         return default if self.temperature is None and (self.num_beams or 1) == 1 else None
+
+    def check_size(self, tokens: int, limit: int) -> None:
+        """Raise TooLarge if the alternatives of so many tokens would exceed a limit in bytes."""
+        size = tokens * self.alternatives * CANDIDATE_BYTES
+        if size > limit:
+            raise TooLarge(
+                f"alternatives: at most {limit} bytes an answer, this one would have {size}; "
+                "ask for fewer alternatives, max_new_tokens or inputs"
+            )
 
 
 class AttentionOptions(Options):
@@ -276,6 +293,13 @@ class AttentionOptions(Options):
         "or with stream, true: each token's event holds its row of cross",
     )
     format: Literal["json", "npz", "png"] | None = Field(None, description="by Accept, by default; else json")
+    pool: int | None = Field(
+        None,
+        ge=2,
+        le=256,
+        description="of JSON and npz: maps of more rows or columns are answered as the largest value (by its size) of "
+        "each block, at most so many a side",
+    )
     digits: int = Field(5, ge=1, le=9, description="decimals of a number in JSON")
     encoding: Literal["list", "base64"] = Field(
         "list", description="of values in JSON: lists, or base64 of the bytes of an array, little-endian, row by row"

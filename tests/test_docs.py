@@ -4,12 +4,14 @@ import json
 import re
 import shlex
 import subprocess
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from docs import limits, settings
 from model.catalogue import BUNDLED, build
-from service.settings import Settings
+from service.settings import PREFIX, Settings
 from tests.conftest import ROOT, served
 
 README = (ROOT / "README.md").read_text()
@@ -68,6 +70,17 @@ def test_a_command_of_the_papers_is_answered(client, command):
     assert (answer.headers["content-type"] == "image/png") == ("format=png" in command)
 
 
+def test_an_npz_is_read_as_the_paper_says(client, tmp_path, monkeypatch):
+    (command,) = (one for one in CURLS if "method=raw" in one)
+    (reading,) = re.findall(r"```python\n([^`]*npz[^`]*)```", (ROOT / "docs/attention.md").read_text())
+    monkeypatch.chdir(tmp_path)
+    Path("a.npz").write_bytes(send(client, command.replace("format=png", "format=npz")).content)
+    names = {"np": np, "json": json}
+    exec(reading, names)
+    (shown,) = send(client, command.replace("format=png", "format=json")).json()["results"][0]["attention"]["maps"]
+    assert names["values"] == pytest.approx(np.array(shown["values"]), abs=1e-5)
+
+
 def test_the_readmes_answer_is_the_answer(client):
     shown = json.loads(re.search(r"```json\n(.*?)```", README, re.DOTALL)[1])
     answer = send(client, CURLS[0]).json()
@@ -101,6 +114,20 @@ def test_the_limits_table_is_that_of_the_settings_and_names_every_one_that_bound
     bounding = {name for name in Settings.model_fields if name.startswith("max_") or name.endswith("_seconds")}
     theirs = {"keep_seconds", "shutdown_grace_seconds", "drain_seconds"}  # the service's own
     assert bounding - theirs <= named
+
+
+def test_every_setting_that_is_named_exists():
+    folders = (ROOT / name for name in ("docs", "k8s", "deploy"))
+    files = [file for folder in folders for file in folder.rglob("*") if file.is_file() and file.suffix != ".png"]
+    files += [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "docker-compose.yml", "Dockerfile", "Makefile")]
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    found = {
+        (setting, file.name)
+        for file in files
+        for setting in re.findall(rf"{PREFIX}[A-Z0-9_]*[A-Z0-9]", file.read_text(errors="ignore"))
+    }
+    assert len(found) > len(known)
+    assert not {(setting, name) for setting, name in found if setting not in known}
 
 
 @pytest.mark.parametrize("name", sorted(file.parent.name for file in BUNDLED.glob("*/README.md")))

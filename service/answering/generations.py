@@ -16,7 +16,7 @@ from service.errors import Unacceptable
 from service.explanations.answer import AttentionAnswer
 from service.explanations.answer_size import check_picture, check_size
 from service.explanations.query import AttentionQuery, check_runs
-from service.generation.token_selection import Hypothesis
+from service.generation.token_selection import Alternatives, Hypothesis
 from service.http.server_sent_events import EventStream
 from service.inputs.model_input import ModelInput, cost_of
 from service.options import GenerateOptions
@@ -40,6 +40,8 @@ class StreamedToken:
     """What it adds to the text."""
     log: float
     """Its log-probability."""
+    alternatives: Alternatives = ()
+    """The likeliest tokens at its place, if they were asked for."""
     attention: object = None
     """Its row of attention, if that was asked for."""
     last: bool = False
@@ -92,7 +94,7 @@ async def generate(
     """
     state, served, query, modality = call.state, call.served, call.query, call.modality
     served.search(options)  # refuses what cannot be searched before anything is done
-    _check_stream(call, options, events if show else None)
+    _check_options(call, options, events if show else None)
     for given in call.inputs:
         if not isinstance(given, bytes):
             served.check_text(given)
@@ -102,6 +104,7 @@ async def generate(
     written = [None] * len(pending) if targets is None else targets
     prompts = [_prompt(served, *one, query, options) for one in zip(pending, written, strict=True)]
     tokens, maps = _costs(state, served, prompts, query)
+    options.check_size(sum(one.most for one in prompts), state.settings.max_answer_bytes)
     with contextlib.ExitStack() as explaining, contextlib.ExitStack() as generating:
         explaining.enter_context(served.attention_budget.permit(maps, options.priority))
         generating.enter_context(served.prediction_budget.permit(tokens, options.priority))
@@ -123,10 +126,12 @@ async def generate(
         return await respond(Answered(answer_id, shown, pending))
 
 
-def _check_stream(call: Call[Generator], options: GenerateOptions, events: Events[T] | None) -> None:
-    """Raise Unacceptable for a stream of what cannot be streamed, or is not by this endpoint (without `events`)."""
+def _check_options(call: Call[Generator], options: GenerateOptions, events: Events[T] | None) -> None:
+    """Raise Unacceptable for a stream of what cannot be streamed, or what this endpoint has not (without `events`)."""
     if options.stream and events is None:
         raise Unacceptable("stream: is for generate; this is answered whole")
+    if options.alternatives and events is None:
+        raise Unacceptable("alternatives: is for generate; this answer shows no tokens that were chosen")
     if options.stream and len(call.inputs) > 1:
         raise Unacceptable(f"stream: takes one input, given {len(call.inputs)}")
     if call.query and call.query.streams_steps and not options.stream:
@@ -190,8 +195,18 @@ async def _generate_one(
     if target is None:
         hypothesis = await served.generate(item, prompt.options)
         target = hypothesis.tokens
-        shown = show(hypothesis) if show else None
+        shown = await _shown(call, prompt.options, show, hypothesis) if show else None
     return shown, await _explain(served, prompt, item, target, call.query), target
+
+
+async def _shown(
+    call: Call[Generator], options: GenerateOptions, show: Callable[[Hypothesis], T], hypothesis: Hypothesis
+) -> T:
+    """Return what is shown of a target. Many alternatives take long, so they are made on a thread of their own."""
+    if not options.alternatives:
+        return show(hypothesis)
+    served = call.served
+    return await call.state.present(served.manifest.name, served.prediction_budget, show, hypothesis)
 
 
 async def _explain(
@@ -226,7 +241,7 @@ class _Generation(Generic[T]):
         with self.held:
             hypothesis = await self._generate(send)
         attention = await _explain(served, prompt, self.item, hypothesis.tokens, query)
-        shown = self.show(hypothesis)
+        shown = await _shown(call, prompt.options, self.show, hypothesis)
         answer_id = await keep(call, _stored(served, [prompt], [hypothesis.tokens]))
         answered = Answered(answer_id, [(shown, attention)], [prompt.pending])
         budget = served.attention_budget if query else served.prediction_budget
@@ -249,7 +264,10 @@ class _Generation(Generic[T]):
                 if query and query.streams_steps:
                     attention = await explain_step(served, self.item, hypothesis.tokens, query, options.priority)
                 last = len(hypothesis.tokens) == self.prompt.most
-                if one := self.events.token(StreamedToken(index, token, text, hypothesis.logs[-1], attention, last)):
+                streamed = StreamedToken(
+                    index, token, text, hypothesis.logs[-1], hypothesis.alternatives_at(-1), attention, last
+                )
+                if one := self.events.token(streamed):
                     send(one)
             return await task
         finally:

@@ -17,6 +17,7 @@ from service.http.exchange import exchange_of
 from service.http.server_sent_events import event
 from service.inputs.image_inputs import ImageInputs
 from service.options import RequestOptions
+from service.repository.generator import Generator
 from service.repository.served_model import ServedModel
 from service.state import State
 
@@ -89,11 +90,12 @@ class Answer:
 class NativeEvents:
     """Writes the events `token`, `done` and `error` of a stream."""
 
-    served: ServedModel
+    served: Generator
 
     def token(self, streamed: StreamedToken) -> bytes:
         """Return the event of a token."""
         body: dict[str, object] = {"index": streamed.index, "token": streamed.token, "text": streamed.text}
+        body |= responses.alternatives(self.served, streamed.alternatives)
         return event("token", body | {"attention": streamed.attention} if streamed.attention else body)
 
     def done(self, answered: Answered[dict[str, object]]) -> bytes:

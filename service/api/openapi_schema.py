@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from contract.manifest import Method
+from contract.manifest import PICTURE_TYPES, Method
 from service.api.request_parsing import MEDIA_TYPES
 from service.options import (
     AttentionOptions,
@@ -79,6 +79,9 @@ class Map(BaseModel):
     steps: int | None = Field(None, description="of integrated: points of the path")
     baseline: str | None = Field(None, description="of integrated: where the path begins")
     shape: list[int] = Field(description="heads, queries, keys")
+    pool: dict[Literal["queries", "keys"], int] | None = Field(
+        None, description="the numbers of rows and columns, where the values are those of blocks of them"
+    )
     dtype: Literal["float32", "uint8"] | None = Field(None, description="of values in base64")
     scale: float | None = Field(None, description="of uint8: a value is byte x scale + offset")
     offset: float | None = Field(None, description="of uint8 where a value is negative; 0 where it is absent")
@@ -202,7 +205,7 @@ _REFUSALS: dict[int | str, Json] = {
     status: {"model": Problem, "description": what, "content": {"application/problem+json": {}}}
     for status, what in {
         400: "the body cannot be read",
-        404: "no such model or id, or the model's task does not serve this endpoint",
+        404: "no such model, example or id, or the model's task does not serve this endpoint",
         409: "not while something else goes on",
         406: "an answer of a type that is not made",
         413: "larger than a limit",
@@ -300,6 +303,13 @@ RELOAD: dict[int | str, Json] = {
 }
 MODELS: dict[int | str, Json] = {200: {"description": "the models", **_OBJECT}}
 MODEL: dict[int | str, Json] = {200: {"description": "the model", **_OBJECT}, 404: _REFUSALS[404]}
+EXAMPLE: dict[int | str, Json] = {
+    200: {
+        "description": "the picture, or the texts",
+        "content": {**{one: {} for one in PICTURE_TYPES.values()}, **_OBJECT["content"]},
+    },
+    404: _REFUSALS[404],
+}
 CLASSIFY = _prediction(
     Classified,
     _either(ClassifyOptions, _texts(ClassifyTextOptions, pairs=True)),

@@ -7,9 +7,18 @@ from service.api import routes
 from service.api.hugging_face import pipelines, tei
 from service.api.open_inference import routes as open_inference
 from service.api.openai import routes as openai
+from service.api.page import routes as page
 from service.http.problems import Manner, problem
 
-ROUTERS = (routes.router, open_inference.router, open_inference.index, openai.router, pipelines.router, tei.router)
+ROUTERS = (
+    page.router,
+    routes.router,
+    open_inference.router,
+    open_inference.index,
+    openai.router,
+    pipelines.router,
+    tei.router,
+)
 ADMIN_ROUTERS = (routes.admin, open_inference.management)
 """Of the admin port, or of the main one where API keys tell administrators from others."""
 ADMIN_PORT_ROUTERS = (*ADMIN_ROUTERS, open_inference.index)

@@ -10,10 +10,11 @@ from starlette.responses import Response
 from contract.manifest import Manifest
 from service.answering.modalities import modality_of
 from service.arrays import probabilities, softmax
+from service.errors import NotFound
 from service.explanations.answer import AttentionAnswer
 from service.explanations.query import methods_of
 from service.explanations.score import baselines_of
-from service.generation.token_selection import Hypothesis, likeliest
+from service.generation.token_selection import Alternatives, Hypothesis, likeliest
 from service.repository.generator import Generator
 from service.repository.predictor import MaskFiller, Predictor
 from service.repository.served_model import Prediction, ServedModel
@@ -93,11 +94,20 @@ def sequence(served: Generator, hypothesis: Hypothesis, penalty: float) -> dict[
         "text": served.target_tokenizer.decode(indices),
         "tokens": [
             {"index": place, "token": token.index, "text": token.text, "log_probability": log}
+            | alternatives(served, hypothesis.alternatives_at(place))
             for place, (token, log) in enumerate(zip(tokens, hypothesis.logs, strict=False))
         ],
         "score": hypothesis.score(penalty),
         "finish_reason": "stop" if hypothesis.tokens[-1] == end else "length",
     }
+
+
+def alternatives(served: Generator, found: Alternatives) -> dict[str, object]:
+    """Return what is said of the likeliest tokens at a token's place; nothing if they were not asked for."""
+    if not found:
+        return {}
+    text_of = served.target_tokenizer.text_of
+    return {"alternatives": [{"token": token, "text": text_of(token), "log_probability": log} for token, log in found]}
 
 
 def entry(served: ServedModel) -> dict[str, object]:
@@ -119,6 +129,9 @@ def describe(served: ServedModel) -> dict[str, object]:
         "version": manifest.version,
         "family": manifest.family,
         "task": manifest.task,
+        "about": manifest.about,
+        "order": manifest.order,
+        "examples": [_example(manifest, index) for index in range(len(manifest.examples))],
         "state": "ready" if served.ready else "warming up",
         "ready": served.ready,
         **entry(served),
@@ -151,6 +164,29 @@ def describe(served: ServedModel) -> dict[str, object]:
         },
         "limits": limits,
     }
+
+
+def _example(manifest: Manifest, index: int) -> dict[str, object]:
+    """Return an example's texts, or where its picture is found and the media type that it has."""
+    example = manifest.examples[index]
+    if example.image:
+        return {"image": f"/v1/models/{manifest.name}/examples/{index}", "type": example.media_type}
+    return example.model_dump(exclude_none=True)
+
+
+def example(served: ServedModel, number: str) -> Response:
+    """Answer with an example: its picture, or its texts in JSON. Raises NotFound for a number that none has."""
+    examples = {str(index): one for index, one in enumerate(served.manifest.examples)}
+    if number not in examples:
+        has = f"must be 0 to {len(examples) - 1}" if examples else "this model has none"
+        raise NotFound(f"example: {has}, given another")
+    one = examples[number]
+    if not one.image:
+        return respond(one.model_dump(exclude_none=True))
+    # by the type that the export gave it, so that no browser finds another in what an artifact's maker wrote
+    return Response(
+        served.pictures[one.image], media_type=one.media_type, headers={"X-Content-Type-Options": "nosniff"}
+    )
 
 
 def _inputs(served: ServedModel) -> dict[str, object]:

@@ -1,10 +1,9 @@
 """Our own endpoints: each finds its model, reads the request, and has it answered."""
 
 import functools
-from pathlib import Path
 
 from fastapi import APIRouter, Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 
 from service.answering.call import answer, check_ready, find, find_ready, narrowed
 from service.answering.generations import generate as generate_all
@@ -23,7 +22,6 @@ from service.state import State, StateDep
 from service.store.stored_request import StoredRequest
 
 router, liveness, health, monitoring, admin = (APIRouter() for _ in range(5))
-PAGE = Path(__file__).parent / "page" / "index.html"
 
 
 # Health, discovery, documents
@@ -64,16 +62,10 @@ async def reload(request: Request, state: StateDep) -> Response:
     return responses.respond({"models": found})
 
 
-@router.get("/", include_in_schema=False)
-async def page() -> Response:
-    """Return the web page."""
-    return FileResponse(PAGE, media_type="text/html; charset=utf-8")
-
-
 @router.get("/v1/models", tags=["models"], responses=openapi_schema.MODELS)
 async def models(state: StateDep) -> Response:
-    """List the models that are loaded: with all that is known of them, and in `data` as OpenAI lists them."""
-    found = state.models.values()
+    """List the models that are loaded, by `order` and name: with all that is known of them, and as OpenAI does."""
+    found = sorted(state.models.values(), key=lambda served: (served.manifest.order, served.manifest.name))
     listed = {"object": "list", "data": [responses.entry(served) for served in found]}
     return responses.respond({**listed, "models": [responses.describe(served) for served in found]})
 
@@ -82,6 +74,12 @@ async def models(state: StateDep) -> Response:
 async def one_model(model: str, state: StateDep) -> Response:
     """Return what one model takes, answers and shows."""
     return responses.respond(responses.describe(find(state, model)))
+
+
+@router.get("/v1/models/{model}/examples/{number}", tags=["models"], responses=openapi_schema.EXAMPLE)
+async def example(model: str, number: str, state: StateDep) -> Response:
+    """Return an input to try a model on: a picture, or texts in JSON. They are numbered from 0."""
+    return responses.example(find(state, model), number)
 
 
 # Predictions

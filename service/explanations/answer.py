@@ -15,6 +15,7 @@ from contract.manifest import Kind
 from service.arrays import Array
 from service.explanations import curves, drawing, token_merging
 from service.explanations.evaluation import Evaluation
+from service.explanations.pooling import pool
 from service.explanations.query import AttentionQuery, image_kind
 from service.inputs.model_input import Picture, Pixels, Token
 
@@ -79,6 +80,30 @@ class AttentionAnswer:
             maps.append(replace(one, values=values, rows=rows))
         return replace(self, axes=axes, maps=maps)
 
+    def aligned(self) -> "AttentionAnswer":
+        """Return the same with the column that each row of `cross` looks at most, if the request asks for that."""
+        if not self.query.options.hard:
+            return self
+        maps = [
+            replace(one, entry={**one.entry, "aligned": one.values.argmax(-1)}) if one.kind.kind == "cross" else one
+            for one in self.maps
+        ]
+        return replace(self, maps=maps)
+
+    def pooled(self) -> "AttentionAnswer":
+        """Return the same with blocks in place of the rows and columns of large maps, if the request asks for that."""
+        most = self.query.options.pool
+        if most is None:
+            return self
+        maps = []
+        for one in self.maps:
+            _, queries, keys = one.values.shape
+            if max(queries, keys) > most:
+                entry = {**one.entry, "pool": {"queries": queries, "keys": keys}}
+                one = replace(one, entry=entry, values=pool(one.values, most))
+            maps.append(one)
+        return replace(self, maps=maps)
+
     def without_identity(self) -> "AttentionAnswer":
         """Return relevance without the identity that it starts from, which would outshine the rest in a picture."""
         if self.query.method != "relevance":
@@ -94,8 +119,8 @@ class AttentionAnswer:
 
     def json(self) -> dict[str, object]:
         """Return the answer for JSON; numbers are rounded, except in base64."""
-        shown = self.merged()
-        maps = [{**shown._entry(one), **shown._values(one)} for one in shown.maps]
+        shown = self.merged().aligned().pooled()
+        maps = [{**_entry(one), **shown._values(one)} for one in shown.maps]
         frame = {**shown._frame(), "maps": maps}
         if self.opposite:
             frame["against"] = {"kind": self.against, **self.opposite.json()}
@@ -103,13 +128,13 @@ class AttentionAnswer:
 
     def arrays(self, prefix: str) -> tuple[dict[str, object], dict[str, Array]]:
         """Return the answer with the names of arrays in place of values, and the arrays."""
-        shown = self.merged()
+        shown = self.merged().aligned().pooled()
         arrays: dict[str, Array] = {}
         maps = []
         for index, one in enumerate(shown.maps):
             name = f"{prefix}/maps/{index}"
             arrays[name], scale = shown._packed(one)
-            maps.append({**shown._entry(one), "array": name, **scale})
+            maps.append({**_entry(one), "array": name, **scale})
         frame = {**shown._frame(), "maps": maps}
         if self.opposite:
             opposite, others = self.opposite.arrays(f"{prefix}/against")
@@ -184,12 +209,6 @@ class AttentionAnswer:
         rather = f" against {against['label']}" if isinstance(against, dict) else ""
         return f"{title} of {target['label']}{rather}{behind}"
 
-    def _entry(self, one: AttentionMap) -> dict[str, object]:
-        entry = {**one.entry, "shape": list(one.values.shape)}
-        if self.query.options.hard and one.kind.kind == "cross":
-            entry["aligned"] = one.values.argmax(-1)
-        return entry
-
     def _values(self, one: AttentionMap) -> dict[str, object]:
         options = self.query.options
         if options.encoding == "list":
@@ -227,6 +246,11 @@ class AttentionAnswer:
         if self.evaluation is not None:
             frame["evaluation"] = self.evaluation.json()
         return frame
+
+
+def _entry(one: AttentionMap) -> dict[str, object]:
+    """Return what an answer says of a map beside its values."""
+    return {**one.entry, "shape": list(one.values.shape)}
 
 
 def quantized(values: Values) -> tuple[npt.NDArray[np.uint8], dict[str, object]]:

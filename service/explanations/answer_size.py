@@ -7,6 +7,7 @@ from contract.manifest import FIGURES, Method
 from service.errors import TooLarge, Unacceptable
 from service.explanations import curves, drawing
 from service.explanations.comparison import curve_names, is_comparison
+from service.explanations.pooling import pooled_length
 from service.explanations.query import AttentionQuery
 from service.inputs.model_input import Picture
 
@@ -31,7 +32,7 @@ def check_size(query: AttentionQuery, lengths: Sequence[Mapping[str, int]], targ
     if size > limit:
         raise TooLarge(
             f"attention: at most {limit} bytes an answer, this one would have {size}; "
-            "ask for fewer layers, heads, queries, targets, digits or inputs, or for rollout"
+            "ask for fewer layers, heads, queries, targets, digits or inputs, or for rollout or pool"
         )
 
 
@@ -44,7 +45,8 @@ def answer_bytes(query: AttentionQuery, lengths: Mapping[str, int], targets: int
         rows = query.count_rows(one, lengths)
         if options.hard:
             total += maps * one.maps_of_heads * rows * ALIGNED_BYTES
-        values = _values_bytes(query, one.maps_of_heads * rows, lengths[one.kind.key], normalized=one.kind.normalized)
+        rows, keys = (pooled_length(length, options.pool) for length in (rows, lengths[one.kind.key]))
+        values = _values_bytes(query, one.maps_of_heads * rows, keys, normalized=one.kind.normalized)
         total += maps * (MAP_BYTES + values + (FIGURES_BYTES if query.signed else 0))
     if options.diagnostics:
         total += sum(len(kind.maps) * kind.heads * len(FIGURES) * (options.digits + 6) for kind in query.model_kinds)

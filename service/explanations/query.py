@@ -45,7 +45,7 @@ NOT_IN_INT8 = "needs the graph in floats, which 8-bit weights have where the exp
 WITHOUT_EFFECT: dict[Form, set[str]] = {
     "json": {"dtype", "colormap", "opacity"},
     "npz": {"encoding", "colormap", "opacity"},
-    "png": {"encoding", "dtype", "diagnostics", "hard", "sides"},
+    "png": {"encoding", "dtype", "diagnostics", "hard", "sides", "pool"},
 }
 """Options that an answer in that form does not show; base64 in JSON shows its dtype."""
 STYLES_OF_MAPS = {"colormap", "opacity"}

@@ -16,7 +16,14 @@ from service.batching.admission import Budget, Priority, due
 from service.concurrency import while_wanted
 from service.errors import NOT_FINITE, Broken, Refusal
 from service.generation.kv_cache import SLOTS, KVCache
-from service.generation.token_selection import ALL_CANDIDATES, Hypothesis, LogProbabilities, Search
+from service.generation.token_selection import (
+    ALL_CANDIDATES,
+    Alternatives,
+    Hypothesis,
+    LogProbabilities,
+    Search,
+    Tokens,
+)
 from service.runtime.device import Device, Turn, kind_of
 from service.runtime.io_binding import storage
 from service.runtime.runtime_errors import DeviceLost
@@ -248,19 +255,21 @@ class DecodeLoop:
                 tokens[row] = one.tokens[-1] if one.tokens else job.first
                 positions[row] = job.first_position + len(one.tokens)
         wants = [job.search.wants for job in self._running]
+        most = max(1, *wants, *(job.search.alternatives for job in self._running))
         log_probabilities, candidates, logits = self._cache.step(
-            tokens, positions, max(*wants, 1), everything=ALL_CANDIDATES in wants
+            tokens, positions, most, everything=ALL_CANDIDATES in wants
         )
         exact = log_probabilities.astype(np.float64)
         for job, want in zip(self._running, wants, strict=True):
             before = [one.tokens for one in job.search.live]
             # a slice is a view, where a list of rows is copied
             own = slice(job.rows[0], job.rows[0] + 1) if len(job.rows) == 1 else job.rows
+            alternatives = _alternatives(exact[own], candidates[own], job.search.alternatives)
             try:
                 if want == ALL_CANDIDATES and logits is not None:
-                    parents = job.search.advance(finite(log_softmax(logits[own])))
+                    parents = job.search.advance(finite(log_softmax(logits[own])), None, alternatives)
                 else:
-                    parents = job.search.advance(finite(exact[own]), candidates[own])
+                    parents = job.search.advance(finite(exact[own]), candidates[own], alternatives)
             except Exception as error:  # fails this job only; the others go on
                 job.failure = error
             else:
@@ -323,6 +332,18 @@ def finite(logs: LogProbabilities) -> LogProbabilities:
     if np.isnan(logs).any():
         raise Broken(NOT_FINITE)
     return logs
+
+
+def _alternatives(logs: LogProbabilities, tokens: Tokens, count: int) -> list[Alternatives]:
+    """Return so many of the likeliest tokens of each row; none for 0. Tokens that are always suppressed are left out.
+
+    `tokens` are the likeliest, best first, and `logs` are their log-probabilities, -inf of suppressed ones.
+    """
+    return [
+        tuple((token, log) for token, log in zip(*row, strict=True) if log > -math.inf)
+        for row in zip(tokens[:, :count].tolist(), logs[:, :count].tolist(), strict=True)
+        if count
+    ]
 
 
 def _common_prefix(one: Sequence[int], other: Sequence[int]) -> int:

@@ -15,6 +15,9 @@ LogProbabilities: TypeAlias = npt.NDArray[np.float64]
 Tokens: TypeAlias = npt.NDArray[np.int64]
 """(rows, candidates): the indices of the candidates, most likely first; equally likely ones by index."""
 
+Alternatives: TypeAlias = tuple[tuple[int, float], ...]
+"""The likeliest tokens of a step with their log-probabilities, best first."""
+
 ALL_CANDIDATES = 0
 """The value of `wants` that means all tokens of the vocabulary."""
 MOST_CANDIDATES = 256
@@ -28,10 +31,18 @@ class Hypothesis:
     tokens: tuple[int, ...] = ()
     logs: tuple[float, ...] = ()
     total: float = 0.0
+    alternatives: tuple[Alternatives, ...] = ()
+    """Of each token, if they are asked for."""
 
-    def plus(self, token: int, log: float) -> "Hypothesis":
-        """Return this hypothesis with one more token."""
-        return Hypothesis((*self.tokens, token), (*self.logs, log), self.total + log)
+    def plus(self, token: int, log: float, alternatives: Sequence[Alternatives] = ()) -> "Hypothesis":
+        """Return this hypothesis with one more token, and the alternatives to it, or none."""
+        return Hypothesis(
+            (*self.tokens, token), (*self.logs, log), self.total + log, (*self.alternatives, *alternatives)
+        )
+
+    def alternatives_at(self, place: int) -> Alternatives:
+        """Return the alternatives to the token at a place, none if they were not asked for."""
+        return self.alternatives[place] if self.alternatives else ()
 
     def score(self, length_penalty: float) -> float:
         """Return the sum of log-probabilities divided by the length to the power of the penalty."""
@@ -42,6 +53,8 @@ class Search(Protocol):
     """A search for one target, which the decode loop advances."""
 
     done: bool
+    alternatives: int
+    """How many of the likeliest tokens its hypotheses keep beside each of theirs."""
 
     @property
     def live(self) -> list[Hypothesis]:
@@ -51,10 +64,13 @@ class Search(Protocol):
     def wants(self) -> int:
         """The number of most likely tokens of each row that the next step needs, or ALL_CANDIDATES."""
 
-    def advance(self, logs: LogProbabilities, tokens: Tokens | None = None) -> list[int]:
+    def advance(
+        self, logs: LogProbabilities, tokens: Tokens | None = None, alternatives: Sequence[Alternatives] = ()
+    ) -> list[int]:
         """Select the next token of each row, from all tokens, or if `tokens` is given from these candidates.
 
-        Return the row that each of the new rows continues.
+        `alternatives` are those of each row, if the search keeps any. Return the row that each of the new rows
+        continues.
         """
 
     def best(self) -> Hypothesis:
@@ -167,8 +183,10 @@ UNCONSTRAINED = TokenRules()
 class Walk:
     """A search with one hypothesis, which `choose` extends: by the most likely token, or by a sampled one."""
 
-    def __init__(self, end: int, limit: int, choose: Choose, constrain: TokenRules = UNCONSTRAINED) -> None:
-        self.done = False
+    def __init__(
+        self, end: int, limit: int, choose: Choose, constrain: TokenRules = UNCONSTRAINED, alternatives: int = 0
+    ) -> None:
+        self.done, self.alternatives = False, alternatives
         self.live = [Hypothesis()]
         self._end, self._limit, self._choose, self._constrain = end, limit, choose, constrain
 
@@ -177,12 +195,14 @@ class Walk:
         """The candidates that `choose` needs."""
         return ALL_CANDIDATES if self._constrain.applies(self.live) else self._choose.wants
 
-    def advance(self, logs: LogProbabilities, tokens: Tokens | None = None) -> list[int]:
+    def advance(
+        self, logs: LogProbabilities, tokens: Tokens | None = None, alternatives: Sequence[Alternatives] = ()
+    ) -> list[int]:
         """Select one token."""
         logs = self._constrain(logs, self.live) if tokens is None else logs
         chosen = self._choose(logs[0])
         token = chosen if tokens is None else int(tokens[0, chosen])
-        self.live = [self.live[0].plus(token, float(logs[0, chosen]))]
+        self.live = [self.live[0].plus(token, float(logs[0, chosen]), alternatives)]
         self.done = token == self._end or len(self.live[0].tokens) >= self._limit
         return [0]
 
@@ -237,8 +257,9 @@ class Beams:
         length_penalty: float,
         early_stopping: bool | Literal["never"] = False,
         constrain: TokenRules = UNCONSTRAINED,
+        alternatives: int = 0,
     ) -> None:
-        self.done = False
+        self.done, self.alternatives = False, alternatives
         self.live = [Hypothesis()] * beams
         self._totals = np.array([0.0] + [-np.inf] * (beams - 1))  # at first all rows are equal, so only one counts
         self._beams, self._end, self._limit, self._penalty = beams, end, limit, length_penalty
@@ -250,7 +271,9 @@ class Beams:
         """Each row could hold all 2 x beams continuations."""
         return ALL_CANDIDATES if self._constrain.applies(self.live) else 2 * self._beams
 
-    def advance(self, logs: LogProbabilities, tokens: Tokens | None = None) -> list[int]:
+    def advance(
+        self, logs: LogProbabilities, tokens: Tokens | None = None, alternatives: Sequence[Alternatives] = ()
+    ) -> list[int]:
         """Select the next token of each live hypothesis."""
         logs = self._constrain(logs, self.live) if tokens is None else logs
         totals = self._totals[:, None] + logs  # (beams, vocabulary)
@@ -262,7 +285,7 @@ class Beams:
             if not np.isfinite(totals[row, place]):
                 continue
             token = place if tokens is None else int(tokens[row, place])
-            longer = self.live[row].plus(token, float(logs[row, place]))
+            longer = self.live[row].plus(token, float(logs[row, place]), alternatives[row : row + 1])
             if token == self._end or len(longer.tokens) >= self._limit:
                 if rank < self._beams:
                     self._finished.append(longer)

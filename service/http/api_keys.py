@@ -25,8 +25,9 @@ if TYPE_CHECKING:  # the start checks keys before it imports FastAPI, which take
     from fastapi import FastAPI
 
 log = structlog.get_logger()
-OPEN_PATHS = frozenset({"/health/live", "/health/ready", "/v2/health/live", "/v2/health/ready"})
-"""The paths that need no key. Every other path needs one, even if nothing is served there."""
+HEALTH_PATHS = frozenset({"/health/live", "/health/ready", "/v2/health/live", "/v2/health/ready"})
+PAGE_PATHS = re.compile(r"/|/openapi\.json|/docs|/(page|docs)/[A-Za-z][A-Za-z0-9._-]*")
+"""The web page, the OpenAPI document, its viewer, and the files of both, which hold nothing that is secret."""
 SCOPES = ("predict", "admin", "metrics")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -77,7 +78,7 @@ class Keys:
         `path` must be the path that is routed by, not one derived from the Host header. Raises Unauthorized without a
         known key, and Forbidden for a key without the scope of the path.
         """
-        if not self.needed or path in OPEN_PATHS:
+        if not self.needed or is_open(path):
             return None
         given = headers.getlist("x-api-key")
         for one in headers.getlist("authorization"):
@@ -120,6 +121,11 @@ class Keys:
         if self._in_flight[name] >= self._limit:
             raise Busy(f"key: at most {self._limit} requests at a time, given one more", seconds=1)
         return self._count_in_flight(name)
+
+
+def is_open(path: str) -> bool:
+    """Return True if a path needs no key. Every other path needs one, even if nothing is served there."""
+    return path in HEALTH_PATHS or PAGE_PATHS.fullmatch(path) is not None
 
 
 def scope_of(path: str) -> str:
@@ -172,7 +178,7 @@ def describe_keys(app: "FastAPI") -> None:
             "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
         }
         document["security"] = [{"bearer": []}, {"header": []}]
-        for path in OPEN_PATHS & document["paths"].keys():
+        for path in HEALTH_PATHS & document["paths"].keys():
             for operation in document["paths"][path].values():
                 operation["security"] = []
         return document

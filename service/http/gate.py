@@ -6,7 +6,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.errors import Malformed, NotFound, Refusal
-from service.http.api_keys import OPEN_PATHS, Keys
+from service.http.api_keys import HEALTH_PATHS, Keys
 from service.http.body_limits import check_announced
 from service.http.exchange import exchange_of
 from service.http.problems import refused
@@ -49,7 +49,7 @@ class Gate:
         match = HOST.fullmatch(host)
         if match is None:
             raise Malformed("Host: must be a host name or address, given another")
-        if self.hosts and match[1].lower() not in self.hosts and path not in OPEN_PATHS:
+        if self.hosts and match[1].lower() not in self.hosts and path not in HEALTH_PATHS:
             raise Malformed("Host: must be one that this service answers to, given another")
 
 

@@ -111,12 +111,13 @@ class Generator(ServedModel):
                 if sampling
                 else Greedy()
             )
-            return Walk(end, limit, choose, constrain)
+            return Walk(end, limit, choose, constrain, options.alternatives)
         if options.samples:
             raise Unacceptable("num_beams: must be 1 when temperature, top_k or top_p are given")
         if options.stream:
             raise Unacceptable("stream: needs num_beams 1, since a beam search knows its first token last")
-        return Beams(beams, end, limit, self.penalty(options), generation.early_stopping, constrain)
+        penalty = self.penalty(options)
+        return Beams(beams, end, limit, penalty, generation.early_stopping, constrain, options.alternatives)
 
     def cost(self, source: int, limit: int, options: GenerateOptions) -> int:
         """Return what a source and a target of at most so many tokens cost."""

@@ -101,6 +101,9 @@ class ServedModel:
         self.sessions = open_sessions(artifact, (*self.roles, *self.gradient_methods), device, settings)
         check_manifest(artifact, self.sessions)
         self.inputs = open_inputs(artifact)
+        images = [example.image for example in self.manifest.examples if example.image]
+        self.pictures = {image: artifact.to_load(image).read_bytes() for image in images}
+        """The examples' pictures by file; they are kept in memory, since the checked copy is removed."""
         self.ready = False
         self.unused = asyncio.Event()
         """Set while no request is being answered."""

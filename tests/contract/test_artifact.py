@@ -150,7 +150,11 @@ def test_a_manifest_that_is_no_object_is_found(folder, content):
 @pytest.mark.parametrize(
     ("path", "value", "reason"),
     [
-        ("schema_version", 2, "schema_version: Input should be 3"),
+        (
+            "schema_version",
+            3,
+            "schema_version: Input should be 4; make the artifact anew: python -m export digits --to ",
+        ),
         ("surprise", True, "surprise: Extra inputs are not permitted"),
         ("family", MISSING, "family: Field required"),
         ("files.0.file", "../weights.bin", "files.0.file: String should match pattern"),

@@ -7,7 +7,10 @@ from contract.manifest import Manifest
 from tests.samples.manifest_documents import IMAGE, MISSING, TEXT, changed, entry, graph
 
 OPTIONAL = {
-    "schema_version": 3,
+    "schema_version": 4,
+    "about": None,
+    "order": 100,
+    "examples": [],
     "labels": [],
     "text": None,
     "generation": None,
@@ -107,8 +110,8 @@ def test_a_field_is_required_unless_it_has_a_documented_default(path):
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        ("schema_version", 2),
-        ("schema_version", "3"),
+        ("schema_version", 3),
+        ("schema_version", "4"),
         ("schema_version", None),
         ("name", 7),
         ("family", None),
@@ -156,6 +159,12 @@ def test_a_field_is_required_unless_it_has_a_documented_default(path):
         ("generation.num_beams", 0),
         ("generation.length_penalty", "1"),
         ("generation.caches.0.past", 1),
+        ("about", ""),
+        ("about", "a" * 301),
+        ("order", -1),
+        ("order", 1.0),
+        ("examples.0.image", 1),
+        ("examples", [{"image": "example-0.png"}] * 13),
     ],
 )
 def test_a_value_of_another_type_or_out_of_bounds_is_refused_where_it_stands(path, value):
@@ -252,7 +261,7 @@ def test_every_fault_is_reported_with_its_place():
 
 def test_all_files_are_those_of_the_graphs_and_the_others():
     names = [file.file for file in read(IMAGE).all_files()]
-    assert names == ["predict.onnx", "attention.onnx", "weights.bin"]
+    assert names == ["predict.onnx", "attention.onnx", "weights.bin", "example-0.png"]
 
 
 @pytest.mark.parametrize("path", ["name", "image.height", "files", "graphs.predict.file"])
@@ -269,3 +278,69 @@ def test_a_manifest_cannot_be_changed(path):
 def test_mean_and_std_hold_one_number_a_channel(field):
     with pytest.raises(ValidationError, match="mean and std must hold one number a channel"):
         Manifest.model_validate_json(json.dumps(changed(IMAGE, f"image.{field}", [0.5, 0.5])))
+
+
+TEXTS = {"text": "It rained.", "text_pair": "I like tea."}
+
+
+@pytest.mark.parametrize(
+    ("example", "words"),
+    [
+        ({}, "exactly one of text and image must be given"),
+        ({"text": "3 may", "image": "example-0.png"}, "exactly one of text and image must be given"),
+        ({"text_pair": "3 may"}, "exactly one of text and image must be given"),
+        ({"image": "example-0.png", "text_pair": "3 may"}, "text_pair needs text"),
+    ],
+)
+def test_an_example_is_one_input(example, words):
+    assert refused(changed(IMAGE, "examples", [example])) == {"examples.0": f"Value error, {words}"}
+
+
+@pytest.mark.parametrize("field", ["text", "text_pair"])
+@pytest.mark.parametrize("text", ["", "a" * 2001, 3])
+def test_a_text_of_an_example_has_bounds(field, text):
+    document = changed(TEXT, "examples", [{"text": "3 may", field: text}])
+    assert list(refused(document)) == [f"examples.0.{field}"]
+
+
+@pytest.mark.parametrize(
+    "name", ["picture", "picture.svg", "picture.PNG", ".png", "a.png\n", "../a.png", "a.html", "a.jpeg"]
+)
+def test_the_name_of_a_picture_says_one_of_three_types(name):
+    assert list(refused(changed(IMAGE, "examples.0.image", name))) == ["examples.0.image"]
+
+
+@pytest.mark.parametrize(
+    ("ending", "media_type"), [("png", "image/png"), ("jpg", "image/jpeg"), ("webp", "image/webp")]
+)
+def test_the_media_type_of_a_picture_is_that_of_its_name(ending, media_type):
+    document = changed(IMAGE, "files.1.file", f"seven.{ending}")
+    assert read(changed(document, "examples.0.image", f"seven.{ending}")).examples[0].media_type == media_type
+    assert read(TEXT).examples[0].media_type is None
+
+
+def test_examples_are_what_the_model_takes():
+    words = {"": "Value error, examples must be images where the model takes images, and else texts"}
+    assert refused(changed(IMAGE, "examples", [{"text": "3 may"}])) == words
+    assert refused(changed(TEXT, "examples", [{"image": "example-0.png"}])) == words
+
+
+def test_the_picture_of_an_example_must_be_among_the_files():
+    words = {"": "Value error, the picture of an example is not among the files"}
+    assert refused(changed(IMAGE, "examples.0.image", "other.png")) == words
+    graphs = changed(IMAGE, "graphs.predict.file", "other.png")
+    assert refused(changed(graphs, "examples.0.image", "other.png")) == words
+
+
+def test_the_picture_of_an_example_is_small():
+    read(changed(IMAGE, "files.1.bytes", 262144))
+    words = {"": "Value error, the picture of an example must have at most 262144 bytes"}
+    assert refused(changed(IMAGE, "files.1.bytes", 262145)) == words
+
+
+def test_two_texts_are_for_tasks_that_take_two():
+    words = {"": "Value error, text_pair is for text-classification and feature-extraction"}
+    assert refused(changed(TEXT, "examples", [TEXTS])) == words
+    for task in ("text-classification", "feature-extraction"):
+        found = read(changed(changed(TEXT, "examples", [TEXTS]), "task", task)).examples[0]
+        assert (found.text, found.text_pair) == ("It rained.", "I like tea.")

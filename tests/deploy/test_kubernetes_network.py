@@ -159,7 +159,7 @@ def test_the_gateway_publishes_every_path_of_clients_and_no_other():
     left_out = {path for path in routes() if not published(path)}
     assert left_out == {"/v2/", "/v2/repository/index"}  # the same as /v2, and for administrators
     assert not any(map(published, ("/metrics", "/admin/reload", "/v2/repository/models/digits/load", "/health/live")))
-    known = routes() | {"/docs", "/openapi.json", "/v1", "/v2/health", "/v2/models"}
+    known = routes() | {"/page", "/openapi.json", "/v1", "/v2/health", "/v2/models"}
     assert {value for _, value in matches} <= known
 
 

@@ -330,6 +330,32 @@ def test_base64_holds_the_bytes_of_npz_and_all_else_of_json(client, options, dty
     assert {**packed, "maps": []} == {**plain, "maps": []}
 
 
+def test_pooled_maps_are_blocks_of_the_whole_ones_in_every_form(client):
+    whole = {"layers": "all", "heads": "all", "queries": "all"}
+    asked = {**whole, "pool": 8}
+    sent = client.post(f"{DIGITS}/classify", content=SEVEN, headers={"Content-Type": "image/png"}).json()["id"]
+    listed = digit(client, **asked, digits=9)
+    packed = digit(client, **asked, encoding="base64")
+    arrays = np.load(io.BytesIO(post(client, **asked, format="npz").content))
+    saved = json.loads(bytes(arrays["meta"]))["results"][0]["attention"]
+    kept = client.get(f"/v1/attention/{sent}", params={**asked, "digits": 9}).json()["results"][0]["attention"]
+    assert kept == listed
+    for index, one in enumerate(digit(client, **whole, digits=9)["maps"]):
+        array = np.array(one["values"])
+        _, rows, keys = array.shape
+        edges = [range(0, length, -(-length // 8)) for length in (rows, keys)]
+        step = edges[0].step
+        wanted = np.stack(
+            [np.stack([array[:, a : a + step, b : b + step].max((1, 2)) for b in edges[1]], -1) for a in edges[0]], 1
+        )
+        for shown in (listed["maps"][index], packed["maps"][index], saved["maps"][index]):
+            assert shown["shape"] == list(wanted.shape)
+            assert shown["pool"] == {"queries": rows, "keys": keys}
+        assert np.array(listed["maps"][index]["values"]) == pytest.approx(wanted, abs=1e-6)
+        assert unpacked(packed["maps"][index]) == pytest.approx(wanted, abs=1e-6)
+        assert arrays[saved["maps"][index]["array"]] == pytest.approx(wanted, abs=1e-6)
+
+
 def test_predictions_words_and_streamed_rows_come_in_base64_too(client):
     asked = {"kind": "cross", "layers": 1, "encoding": "base64"}
     merged = date(client, "/generate", merge="words", **asked)
@@ -470,6 +496,7 @@ def test_the_size_of_relevance_is_known_with_all_its_rows(artifacts):
 @pytest.mark.parametrize(
     ("form", "options"),
     [
+        ("png", {"pool": 8}),
         ("json", {"dtype": "uint8"}), ("json", {"colormap": "magma"}), ("json", {"opacity": 0.5}),
         ("npz", {"opacity": 0.5}), ("png", {"diagnostics": True}),
         ("png", {"dtype": "uint8"}), ("npz", {"encoding": "base64"}), ("png", {"encoding": "list"}),

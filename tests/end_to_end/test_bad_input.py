@@ -55,6 +55,18 @@ CASES = {
         422,
         "stream: is for generate",
     ),
+    "alternatives of attention": (
+        "/v1/models/dates/attention",
+        {"json": {"inputs": "x", "alternatives": 2}},
+        422,
+        "alternatives: is for generate; this answer shows no tokens that were chosen",
+    ),
+    "too many alternatives": (
+        "/v1/models/dates/generate",
+        {"json": {"inputs": "x", "alternatives": 21}},
+        422,
+        "alternatives: Input should be less than or equal to 20, given 21",
+    ),
     "unknown model": ("/v1/models/secret-words/classify", {"content": SEVEN, "headers": PNG}, 404, "model: must be one of"),
     "a path as model": ("/v1/models/..%2f..%2fetc/classify", {"content": SEVEN, "headers": PNG}, 404, ""),
     "another task": ("/v1/models/dates/classify", {"content": SEVEN, "headers": PNG}, 404, "serves generate, attention"),
@@ -82,7 +94,7 @@ CASES = {
         GENERATE,
         {"json": {"inputs": ["x" * 90] * 32, "attention": {"layers": "all", "heads": "all", "digits": 9}}},
         413,
-        "ask for fewer layers, heads, queries, targets, digits or inputs, or for rollout",
+        "ask for fewer layers, heads, queries, targets, digits or inputs, or for rollout or pool",
     ),
     "a file in another field": (CLASSIFY, {"files": {"secret": SEVEN}}, 422, "form: files must be in the field image"),
     "a form without files": (CLASSIFY, {"files": [("top_k", (None, "1"))]}, 422, "images: must be 1 to 32, given 0"),
@@ -234,11 +246,18 @@ def test_bad_input_is_refused_in_words_and_at_once(client, name):
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "status"), [("GET", "/nowhere", 404), ("PUT", CLASSIFY, 405), ("GET", CLASSIFY, 405)]
+    ("method", "path", "status", "said"),
+    [
+        ("GET", "/nowhere", 404, "path: no such endpoint; see /docs"),
+        ("PUT", CLASSIFY, 405, "method: must be POST here, given another; see /docs"),
+        ("GET", CLASSIFY, 405, "method: must be POST here, given another; see /docs"),
+        ("POST", "/v1/models", 405, "method: must be one of GET, HEAD here, given another; see /docs"),
+    ],
 )
-def test_paths_and_methods_that_are_not_served_are_problems_too(client, method, path, status):
+def test_paths_and_methods_that_are_not_served_are_problems_too(client, method, path, status, said):
     answer = client.request(method, path)
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert answer.json()["detail"] == said
 
 
 def runs(client, lane):

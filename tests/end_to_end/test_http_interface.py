@@ -279,6 +279,46 @@ def test_a_stream_sends_a_token_at_a_time_and_then_the_whole_answer(client):
     assert streamed["attention"]["tokens"] == plain["attention"]["tokens"]
 
 
+@pytest.mark.parametrize("options", [{}, {"num_beams": 3}, {"temperature": 3.0, "seed": 5, "top_p": 0.99}])
+def test_a_generated_token_is_shown_with_the_likeliest_tokens_of_its_place(client, options):
+    (result,) = generate(client, WRITTEN_DATES[0], alternatives=4, **options)
+    tokens = [token["token"] for token in result["tokens"]]
+    model, source = bundled("dates").double(), torch.tensor([encode(WRITTEN_DATES[0])])
+    with torch.no_grad():
+        logits, _ = model(source, source >= 0, torch.tensor([[START, *tokens]]))
+    logs = torch.log_softmax(logits[0], -1).numpy()
+    texts = {token["token"]: token["text"] for token in result["tokens"]}
+    for place, token in enumerate(result["tokens"]):
+        shown = token["alternatives"]
+        assert [one["log_probability"] for one in shown] == pytest.approx(-np.sort(-logs[place])[:4], abs=1e-3)
+        assert [logs[place, one["token"]] for one in shown] == pytest.approx(-np.sort(-logs[place])[:4], abs=1e-3)
+        assert all(one["text"] == texts.get(one["token"], one["text"]) for one in shown)
+        if not options:
+            assert shown[0] == {name: token[name] for name in ("token", "text", "log_probability")}
+    (plain,) = generate(client, WRITTEN_DATES[0], **options)
+    for token in result["tokens"]:
+        token.pop("alternatives")
+    assert plain == {**result, "score": pytest.approx(result["score"])}
+
+
+def test_a_stream_has_the_alternatives_that_the_whole_answer_has(client):
+    *tokens, (_, done) = events(client, inputs=WRITTEN_DATES[0], alternatives=3)
+    (result,) = done["results"]
+    assert [token["alternatives"] for _, token in tokens] == [token["alternatives"] for token in result["tokens"]]
+    assert all(len(token["alternatives"]) == 3 for _, token in tokens)
+    kept = client.get(f"/v1/attention/{done['id']}?kind=cross").json()["results"][0]["attention"]
+    assert kept["maps"][0]["shape"] == [1, 11, len(WRITTEN_DATES[0])]
+
+
+def test_the_options_of_generate_name_alternatives_in_the_openapi_document(client):
+    paths = client.get("/openapi.json").json()["paths"]
+    asked = paths["/v1/models/{model}/generate"]["post"]
+    assert "alternatives" in {one["name"] for one in asked["parameters"]}
+    assert "maximum" in json.dumps(
+        asked["requestBody"]["content"]["multipart/form-data"]["schema"]["properties"]["alternatives"]
+    )
+
+
 def test_every_map_of_a_text_is_that_of_the_definition_alone_and_in_a_mixed_batch(client):
     model = bundled("dates").double()
     for text, attention in zip(WRITTEN_DATES, attend(client, WRITTEN_DATES, **EVERY_MAP), strict=True):

@@ -423,6 +423,11 @@ def _(client):
     assert document(client, GENERATE, inputs="a", num_beams=3).status_code == 422
 
 
+@line("many alternatives of each generated token")
+def _(client):
+    assert document(client, GENERATE, inputs="a", alternatives=21).status_code == 422
+
+
 @line("many points of a path of gradients, or many targets")
 def _(client):
     url = "/v1/models/digits/attention?method=integrated"

@@ -335,7 +335,7 @@ def test_refusals_are_in_the_manner_of_the_protocol(client, path, body, status, 
 def test_what_is_refused_before_a_route_is_found_is_in_its_manner_too(client):
     assert refused(client.get("/v2/nothing"), 404) == "path: no such endpoint; see /docs"
     answer = client.post("/v2/models/digits")
-    assert refused(answer, 405)
+    assert refused(answer, 405) == "method: must be one of GET, HEAD here, given another; see /docs"
     assert answer.headers["Allow"] == "GET, HEAD"
     assert client.put("/v1/models/digits").headers["Allow"] == "GET, HEAD, POST"
     assert refused(client.get("/v2/models/a%20b"), 404)

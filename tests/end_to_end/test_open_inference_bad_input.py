@@ -158,6 +158,12 @@ CASES = {
         400,
         "stream: is for generate; this is answered whole",
     ),
+    "option: alternatives": (
+        DATES,
+        *document(parameters={"alternatives": 2}),
+        400,
+        "alternatives: is for generate; this answer shows no tokens that were chosen",
+    ),
     "parameters: no object": (DATES, *document(parameters=[]), 400, "parameters: must be an object"),
     "timeout: negative": (DATES, *document(parameters={"timeout": -1}), 400, "timeout: must be a number"),
     "timeout: over at once": (DATES, *document(parameters={"timeout": 1}), 504, ""),

@@ -200,4 +200,4 @@ def test_what_is_side_by_side_is_said(artifacts):
     kinds = {name: read_artifact(artifacts / name / "1").manifest.attention[0] for name in VARIANTS}
     assert {name: kind.abreast for name, kind in kinds.items() if kind.abreast != 1} == {"digits-parallel": 2}
     assert {name for name, kind in kinds.items() if not kind.normalized} == {"digits-re-attention"}
-    assert json.loads((artifacts / "digits-parallel" / "1" / "manifest.json").read_text())["schema_version"] == 3
+    assert json.loads((artifacts / "digits-parallel" / "1" / "manifest.json").read_text())["schema_version"] == 4

@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 
 from service.explanations.drawing import Panel, Style, overlay
-from tests.page.views_page import View, chromium, plain, static_server, unpacked, view_in
+from tests.page.views_page import View, plain, static_server, unpacked, view_in
+from tests.samples.browser import chromium
 
 SIDE = (120, 96)  # width, height
 BOX = (12.0, 0.0, 108.0, 96.0)

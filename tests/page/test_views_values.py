@@ -8,7 +8,8 @@ import pytest
 
 from service.explanations.answer import quantized
 from service.explanations.colormaps import COLORMAPS, SIGNED
-from tests.page.views_page import chromium, static_server, view_in
+from tests.page.views_page import static_server, view_in
+from tests.samples.browser import chromium
 
 RNG = np.random.default_rng(3)
 
@@ -70,7 +71,12 @@ def test_values_are_read_from_lists_from_floats_and_from_bytes(view):
 
 
 def test_a_pooled_map_has_the_pooled_counts_and_the_true_ones(view):
-    entry = {"shape": [1, 2, 3], "normalized": True, "pool": {"queries": 20, "keys": 31}, "values": [[[1, 2, 3], [4, 5, 6]]]}
+    entry = {
+        "shape": [1, 2, 3],
+        "normalized": True,
+        "pool": {"queries": 20, "keys": 31},
+        "values": [[[1, 2, 3], [4, 5, 6]]],
+    }
     _, rest = unpacked(view, entry)
     assert (rest["queries"], rest["keys"], rest["size"]) == (2, 3, {"queries": 20, "keys": 31})
 

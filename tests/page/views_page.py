@@ -7,7 +7,6 @@ import threading
 from contextlib import contextmanager
 
 import numpy as np
-from playwright.sync_api import sync_playwright
 
 from tests.conftest import ROOT
 
@@ -159,17 +158,6 @@ def packed_array(array):
     """Return an array for JSON: `{"bytes"}` of pixels, `{"floats"}` of other numbers."""
     name, kind = ("bytes", np.uint8) if array.dtype == np.uint8 else ("floats", "<f4")
     return {name: base64.b64encode(np.ascontiguousarray(array, kind).tobytes()).decode()}
-
-
-@contextmanager
-def chromium():
-    """Start Chromium."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        try:
-            yield browser
-        finally:
-            browser.close()
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import copy
 import hashlib
 
 GRAPH_BYTES = {"predict": b"a graph of one kind", "attention": b"a graph of another kind"}
-OTHER_BYTES = {"weights.bin": bytes(range(256)) * 8}
+OTHER_BYTES = {"weights.bin": bytes(range(256)) * 8, "example-0.png": b"a picture"}
 
 
 def entry(name, content):
@@ -18,11 +18,14 @@ def graph(role, content):
 
 
 IMAGE = {
-    "schema_version": 3,
+    "schema_version": 4,
     "name": "digits",
     "version": "1",
     "family": "vit",
     "task": "image-classification",
+    "about": "Reads a digit.",
+    "order": 3,
+    "examples": [{"text": None, "text_pair": None, "image": "example-0.png"}],
     "precision": "fp32",
     "scales": None,
     "graphs": {role: graph(role, content) for role, content in GRAPH_BYTES.items()},
@@ -70,11 +73,14 @@ IMAGE = {
 }
 
 TEXT = {
-    "schema_version": 3,
+    "schema_version": 4,
     "name": "dates",
     "version": "12",
     "family": "transformer",
     "task": "text2text-generation",
+    "about": None,
+    "order": 100,
+    "examples": [{"text": "3 may 2021", "text_pair": None, "image": None}],
     "precision": "fp32",
     "scales": None,
     "graphs": {role: graph(role, role.encode()) for role in ("attention", "encode", "decode")},

@@ -45,6 +45,7 @@ VECTORS: Refused = {
 ONE_TEXT = "each input has one text"
 WEIGHED = "probabilities of tokens that occurred already are not changed"
 NOT_CUT = "an input that is too long is refused, not cut off"
+CHOSEN = "only the tokens that were chosen are answered"
 ENDS = "a text ends at the model's end token, or at max_new_tokens"
 GENERATION: Refused = {
     "adapter_id": ((), "models have no adapters here"),
@@ -60,7 +61,8 @@ GENERATION: Refused = {
     "tgt_lang": ((), "the model knows the language of its texts"),
     "stop": (([],), ENDS),
     "stop_sequences": (([],), ENDS),
-    "top_n_tokens": ((0,), "only the tokens that were chosen are answered"),
+    "top_n_tokens": ((0,), CHOSEN),
+    "alternatives": ((0,), CHOSEN),
     "truncate": ((False,), NOT_CUT),
     "truncation": (("do_not_truncate",), NOT_CUT),
     "typical_p": ((1,), "tokens are drawn by temperature, top_k and top_p"),

@@ -191,7 +191,7 @@ def _likeliest(served: ServedModel, output: WantedOutput, rows: Sequence[npt.NDA
 
 
 def _maps_of(answer: AttentionAnswer, kind: str) -> list[Values]:
-    return [one.values for one in answer.merged().maps if one.kind.kind == kind]
+    return [one.values for one in answer.merged().pooled().maps if one.kind.kind == kind]
 
 
 def _shape(maps: Sequence[Sequence[Values]]) -> tuple[int, ...]:

@@ -39,6 +39,25 @@ def test_texts_that_a_full_queue_refuses_are_not_tokenized(artifacts, monkeypatc
         assert dates.prediction_budget.held == 0
 
 
+def test_alternatives_are_counted_before_anything_runs(artifacts):
+    settings = Settings(artifacts=artifacts, max_answer_bytes=20_000)
+    models = load(settings)
+    with TestClient(create_app(settings, models, open_store(settings))) as client:
+        while client.get("/health/ready").status_code != 200:
+            pass
+        asked = {"inputs": ["3 May 2021"] * 2, "max_new_tokens": 8, "alternatives": 20}
+        refused = client.post("/v1/models/dates/generate", json=asked)
+        assert (refused.status_code, refused.json()["detail"]) == (
+            413,
+            "alternatives: at most 20000 bytes an answer, this one would have 25600; "
+            "ask for fewer alternatives, max_new_tokens or inputs",
+        )
+        found = client.post("/v1/models/dates/generate", json={**asked, "alternatives": 15})
+        assert found.status_code == 200
+        (one, _) = (result["tokens"] for result in found.json()["results"])
+        assert len(json.dumps([token["alternatives"] for token in one])) < 20_000
+
+
 @pytest.mark.anyio
 async def test_a_client_that_does_not_read_its_stream_holds_no_queue(artifacts):
     """A slow reader once held the queue's tokens and maps until its last event was sent, while the device idled."""

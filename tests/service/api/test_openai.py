@@ -422,7 +422,7 @@ def test_models_are_listed_as_openai_does_beside_our_own_list(client, folder):
         model = client.get(f"/v1/models/{one['id']}").json()
         assert model.items() >= {**one, "ready": True}.items()
         assert (one["object"], one["owned_by"]) == ("model", "regard")
-    assert document["data"][0] == {"id": "dates", "object": "model", "created": WRITTEN_1970, "owned_by": "regard"}
+    assert document["data"][1] == {"id": "dates", "object": "model", "created": WRITTEN_1970, "owned_by": "regard"}
 
 
 def test_when_a_model_was_made_is_read_as_it_is_loaded(copied):

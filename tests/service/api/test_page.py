@@ -2,10 +2,10 @@
 
 import re
 
-from service.api.routes import PAGE
+from service.api.page.routes import PAGE
 from service.repository.tasks import TASKS
 
-TEXT = PAGE.read_text(encoding="utf-8")
+TEXT = (PAGE / "index.html").read_text(encoding="utf-8")
 
 
 def test_the_page_needs_nothing_but_the_service():

@@ -15,7 +15,11 @@ from service.explanations.answer import AttentionAnswer, AttentionMap, npz, quan
 from service.explanations.curves import draw
 from service.explanations.evaluation import Evaluation, Score
 from service.inputs.model_input import Picture, Token
-from tests.samples.attention_queries import TOKENS, embedder, query_of, read, vit
+from tests.samples.attention_queries import TOKENS, embedder, query_of, read, translator, vit
+
+
+def dumped(document):
+    return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def drawn(low, high, seed=0):
@@ -151,6 +155,42 @@ def test_signed_values_come_back_from_base64_and_from_npz():
     in_npz = arrays[entry["array"]].ravel() * entry["scale"] + entry["offset"]
     for found in (in_json, in_npz):
         assert np.abs(found - stack.ravel()).max() <= shown["scale"] / 2 + 1e-9
+
+
+def test_a_pooled_map_says_how_large_it_was_and_a_small_one_is_as_it_was():
+    stack = np.random.default_rng(1).random((1, 1, TOKENS, TOKENS), np.float32)
+    query = query_of(queries="all", pool=2, digits=9)
+    (shown,) = AttentionAnswer(query, read(stack, query)).json()["maps"]
+    assert (shown["shape"], shown["pool"]) == ([1, 2, 2], {"queries": TOKENS, "keys": TOKENS})
+    edges = (slice(3), slice(3, None))
+    assert shown["values"][0].ravel().tolist() == pytest.approx([stack[0, 0, a, b].max() for a in edges for b in edges])
+    plain, large = query_of(queries="all"), query_of(queries="all", pool=TOKENS)
+    assert dumped(AttentionAnswer(large, read(stack, large)).json()) == dumped(
+        AttentionAnswer(plain, read(stack, plain)).json()
+    )
+
+
+def test_signed_blocks_keep_the_sign_of_the_largest_size():
+    query = query_of(method="libra", pool=2)
+    (shown,) = AttentionAnswer(query, [signed_map(query)]).json()["maps"]
+    assert (shown["values"].tolist(), shown["pool"]) == ([[[-1.25, 2.0]]], {"queries": 1, "keys": 5})
+
+
+def test_words_and_the_columns_looked_at_most_are_those_of_the_whole_map():
+    stack = np.random.default_rng(2).random((1, 3, 6), np.float32)
+    query = query_of(translator(), kind="cross", queries="all", pool=2, hard=True)
+    tokens = [Token(index, "t", (index, index + 1)) for index in range(6)]
+    axes, texts = {"source": tokens, "target": tokens[:3]}, {"source": ["ab cde"], "target": ["a b"]}
+    one = AttentionMap(query.kinds[0].kind, {"heads": "mean", "layer": 1}, stack, (0, 1, 2))
+    (shown,) = AttentionAnswer(query, [one], axes=axes, texts=texts).json()["maps"]
+    assert shown["aligned"].tolist() == stack.argmax(-1).tolist()
+    assert (shown["shape"], shown["pool"]) == ([1, 2, 2], {"queries": 3, "keys": 6})
+    words = replace(query, options=query.options.model_copy(update={"merge": "words", "pool": 3}))
+    spaced = [*tokens[:2], Token(9, " ", (2, 3)), *tokens[3:]]
+    merged = AttentionAnswer(words, [one], axes={**axes, "source": spaced}, texts=texts)
+    (shown,) = merged.json()["maps"]
+    assert shown["aligned"].tolist() == merged.merged().maps[0].values.argmax(-1).tolist()
+    assert (shown["shape"], "pool" in shown) == (list(merged.merged().maps[0].values.shape), False)
 
 
 def picture_of(values, *, signed=True, **options):

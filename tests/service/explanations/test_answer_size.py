@@ -16,6 +16,10 @@ from service.inputs.model_input import Picture
 from tests.samples.attention_queries import HEADS, LAYERS, TOKENS, continuer, query_of, read, translator, vit
 
 
+def dumped(document):
+    return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
 @pytest.mark.parametrize("options", [{}, {"layers": "all", "heads": "all", "queries": "all"}, {"method": "rollout"}])
 @pytest.mark.parametrize("digits", [1, 5, 9])
 def test_the_estimated_size_is_an_upper_bound_of_the_answer_and_not_far_above_it(options, digits):
@@ -66,6 +70,17 @@ def test_the_estimated_size_of_an_npz_is_that_of_its_bytes(dtype, tokens):
     stack = np.random.default_rng(0).random((HEADS, LAYERS, tokens, tokens), np.float32)
     size = len(npz({}, [AttentionAnswer(query, read(stack, query, image=tokens), axes={})]))
     assert size <= answer_bytes(query, {"image": tokens}) <= size + LAYERS * 384
+
+
+@pytest.mark.parametrize("options", [{"digits": 3}, {"encoding": "base64", "dtype": "uint8"}, {"format": "npz"}])
+def test_the_estimated_size_is_that_of_pooled_maps(options):
+    tokens = 178
+    query = query_of(layers="all", heads="all", queries="all", pool=32, **options)
+    stack = np.random.default_rng(0).random((HEADS, LAYERS, tokens, tokens), np.float32)
+    answer = AttentionAnswer(query, read(stack, query, image=tokens))
+    size = len(npz({}, [answer])) if query.form == "npz" else len(dumped(answer.json()))
+    estimated = answer_bytes(query, {"image": tokens})
+    assert size <= estimated <= 1.2 * size + LAYERS * 384
 
 
 @pytest.mark.parametrize("method", ["libra", "integrated"])

@@ -7,7 +7,10 @@ import time
 
 import numpy as np
 import pytest
+import torch
 
+from model.catalogue import bundled
+from model.vocabularies import START, encode
 from service.arrays import log_softmax
 from service.batching.admission import Backlog
 from service.errors import Broken
@@ -85,6 +88,60 @@ async def test_sequences_that_join_while_others_run_find_what_each_finds_alone(d
         joined = await asyncio.gather(*tasks)
     for mine, theirs in zip(alone, joined, strict=True):
         assert mine.tokens == theirs.tokens
+
+
+def definition(text, tokens):
+    """Log-probabilities (tokens, vocabulary) of the model's definition in float64, given the tokens before each."""
+    model, source = bundled("dates").double(), torch.tensor([encode(text)])
+    with torch.no_grad():
+        logits, _ = model(source, source >= 0, torch.tensor([[START, *tokens[:-1]]]))
+    return torch.log_softmax(logits[0], -1).numpy()
+
+
+async def test_alternatives_are_the_likeliest_of_the_definition_whatever_runs_beside(dates, alone, monkeypatch):
+    """Each request of the batch asks for another number of them, most for none."""
+    counts = [0, 3, 20, 1, 0, 5, 2, 4] * 3
+    wanted = []
+    step = KVCache.step
+
+    def noting(cache, tokens, positions, most, **options):
+        wanted.append(most)
+        return step(cache, tokens, positions, most, **options)
+
+    monkeypatch.setattr(KVCache, "step", noting)
+    async with decode_loop(dates):
+        jobs = zip(requests(), counts, strict=True)
+        found = await asyncio.gather(
+            *(one(dates, text, alternatives=count, **options) for (text, options), count in jobs)
+        )
+        wanted.clear()
+        await one(dates, TEXTS[0])
+    assert set(wanted) == {1}, "no more tokens than needed, where none asks for alternatives"
+    for (text, _), count, mine, theirs in zip(requests(), counts, found, alone, strict=True):
+        assert mine.tokens == theirs.tokens
+        assert len(mine.alternatives) == (len(mine.tokens) if count else 0)
+        if not count:
+            continue
+        logs = definition(text, mine.tokens)
+        given = np.array(mine.alternatives)  # (tokens, count, 2)
+        best = -np.sort(-logs, axis=-1)[:, :count]
+        assert given[..., 1] == pytest.approx(best, abs=1e-3)
+        assert np.take_along_axis(logs, given[..., 0].astype(int), -1) == pytest.approx(best, abs=1e-3)
+        assert all(len(set(row)) == count for row in given[..., 0].tolist())
+
+
+async def test_alternatives_hold_no_token_that_is_always_suppressed(dates, monkeypatch):
+    step = KVCache.step
+
+    def without_most(cache, tokens, positions, wanted, **options):
+        likeliest, candidates, logits = step(cache, tokens, positions, wanted, **options)
+        likeliest[:, 2:] = -np.inf  # as the graph marks them, behind all others
+        return likeliest, candidates, logits
+
+    monkeypatch.setattr(KVCache, "step", without_most)
+    async with decode_loop(dates):
+        best = await one(dates, TEXTS[0], alternatives=5)
+    assert {len(own) for own in best.alternatives} == {2}
 
 
 async def test_cancelled_sequences_leave_and_the_others_go_on(dates, alone, monkeypatch):

@@ -27,10 +27,15 @@ def language(vocabulary=4, seed=0):
 def run(search, logs):
     while not search.done:
         before = search.live
-        parents = search.advance(np.stack([logs(one.tokens) for one in before]))
+        beside = [likely(logs(one.tokens), search.alternatives) for one in before] if search.alternatives else []
+        parents = search.advance(np.stack([logs(one.tokens) for one in before]), None, beside)
         if not search.done:
             assert [one.tokens[:-1] for one in search.live] == [before[row].tokens for row in parents]
     return search.best()
+
+
+def likely(logs, count):
+    return tuple(sorted(enumerate(logs.tolist()), key=lambda pair: -pair[1])[:count])
 
 
 def every_hypothesis(logs, limit, vocabulary=4):
@@ -80,6 +85,23 @@ def test_beams_do_what_the_plain_description_says(seed):
         if len(finished) == beams and max(live.values(), default=-np.inf) / length**penalty <= min(finished.values()):
             break
     assert run(Beams(beams, END, limit, penalty), logs).tokens == max(finished, key=finished.get)
+
+
+@pytest.mark.parametrize("seed", [0, 29, 31, 35, 39])  # the best one moves between the rows of four of them
+def test_a_hypothesis_keeps_the_alternatives_of_the_rows_that_it_came_from(seed):
+    logs = language(seed=seed)
+    sampler = Sampler(2.0, None, 1.0, seed)
+    walks = [Walk(END, 6, choose, alternatives=3) for choose in (Greedy(), sampler)]
+    for search in (*walks, Beams(3, END, 6, 1.0, alternatives=3)):
+        best = run(search, logs)
+        places = range(len(best.tokens))
+        assert best.alternatives == tuple(likely(logs(best.tokens[:place]), 3) for place in places)
+        assert [best.alternatives_at(place) for place in places] == [*best.alternatives]
+
+
+def test_a_hypothesis_has_no_alternatives_unless_they_are_asked_for():
+    best = run(Beams(3, END, 6, 1.0), language())
+    assert (best.alternatives, best.alternatives_at(0)) == ((), ())
 
 
 def test_one_beam_is_greedy():

@@ -1,4 +1,4 @@
-"""API keys: every path but two needs one, of the right scope, however it is written; nothing tells what is known."""
+"""API keys: every path but health and the page needs one, of the right scope; nothing tells what is known."""
 
 import asyncio
 import hashlib
@@ -54,6 +54,7 @@ def ask(client, path, method="GET", host="x", key=None):
     return sent[0]["status"], dict(sent[0]["headers"]), bool(read)
 
 
+OPEN = api_keys.HEALTH_PATHS | {"/", "/page/{file}", "/docs", "/docs/{file}", "/openapi.json"}
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "DELETE", "PATCH", "TRACE")
 
 
@@ -68,8 +69,8 @@ def spellings(path):
 
 def test_every_route_however_it_is_written_needs_a_key(client):
     routes = [route for one in (*ROUTERS, health, monitoring, *ADMIN_PORT_ROUTERS) for route in one.routes]
-    paths = {route.path for route in (*client.app.routes, *routes) if hasattr(route, "path")} - api_keys.OPEN_PATHS
-    assert {"/", "/metrics", "/docs", "/openapi.json", "/v1/models", "/v1/models/{model}/generate"} <= paths
+    paths = {route.path for route in (*client.app.routes, *routes) if hasattr(route, "path")} - OPEN
+    assert {"/metrics", "/v1/models", "/v1/models/{model}/generate"} <= paths
     paths = {path.replace("{model}", "dates").replace("{id}", "x").replace("{version}", "1") for path in paths}
     paths |= {"/admin/reload", "/admin", "/nowhere", "/health", "/health/liv", "/health/live2", "/healthy"}
     for path, method in itertools.product(sorted(paths), METHODS):
@@ -81,11 +82,29 @@ def test_every_route_however_it_is_written_needs_a_key(client):
             assert headers[b"content-type"].decode() == wanted["content-type"], (method, spelling)
 
 
-@pytest.mark.parametrize("path", sorted(api_keys.OPEN_PATHS))
+@pytest.mark.parametrize("path", sorted(api_keys.HEALTH_PATHS))
 def test_health_needs_no_key_and_its_neighbours_do(client, path):
     for key in (None, "wrong"):
         assert ask(client, path, key=key)[0] in (200, 503)
     for other in (path + "/", "/" + path, path + "%20", path + "x", path.upper(), path + "/../ready", path + "%0a"):
+        assert ask(client, other)[0] == 401, other
+
+
+@pytest.mark.parametrize("path", ["/", "/page/preact.js", "/docs", "/docs/start.js", "/openapi.json"])
+def test_the_page_and_the_documentation_need_no_key_and_their_neighbours_do(client, path):
+    for key in (None, "wrong"):
+        assert ask(client, path, key=key)[0] == 200
+    assert ask(client, path, method="POST")[0] == 405
+    beside = ["/page", "/page/", "/page//preact.js", "/page/../metrics", "/page/%2e%2e/metrics", "/page/a/../metrics"]
+    for other in (
+        *beside,
+        "/" + path,
+        path + "%20",
+        path + "%0a",
+        path + "%00",
+        path + "/../v1/models",
+        "/openapi.jsonx",
+    ):
         assert ask(client, other)[0] == 401, other
 
 
@@ -100,8 +119,7 @@ def test_a_host_header_that_holds_a_path_does_not_avoid_the_key(client, host):
 def test_what_each_scope_may_do(client):
     table = {
         "/v1/models": {"p": 200, "m": 403, "a": 200},
-        "/": {"p": 200, "m": 403, "a": 200},
-        "/docs": {"p": 200, "m": 403, "a": 200},
+        "/": {"p": 200, "m": 200, "a": 200},
         "/nowhere": {"p": 404, "m": 403, "a": 404},
         "/metrics": {"p": 403, "m": 200, "a": 200},
         "/metrics%0a": {"p": 404, "m": 403, "a": 404},  # which a route's pattern would take for /metrics
@@ -185,7 +203,7 @@ def test_openapi_says_that_a_key_is_needed_and_where_not(client):
     assert document["components"]["securitySchemes"].keys() == {"bearer", "header"}
     assert document["security"] == [{"bearer": []}, {"header": []}]
     free = {path for path, operations in document["paths"].items() if operations.get("get", {}).get("security") == []}
-    assert free == api_keys.OPEN_PATHS
+    assert free == api_keys.HEALTH_PATHS
 
 
 BAD = [

@@ -5,7 +5,10 @@ import pytest
 from tests.samples.api_keys import bearer
 from tests.samples.raw_http_server import LAST, running
 
-PATHS = ["/", "/docs", "/openapi.json", "/v1/models", "/v1/models/digits", "/metrics", "/health/live", "/health/ready"]
+PATHS = [
+    "/", "/docs", "/openapi.json", "/v1/models", "/v1/models/digits", "/v1/models/digits/examples/0", "/metrics",
+    "/health/live", "/health/ready",
+]  # fmt: skip
 OTHERWISE = {"date", "x-request-id"}
 
 

@@ -393,6 +393,7 @@ def test_a_stream_is_the_whole_answer_token_by_token(client, texts, parameters):
         ({"stop": ["a"]}, "stop: must be []; a text ends at the model's end token, or at max_new_tokens"),
         ({"stop_sequences": ["a"]}, "stop_sequences: must be []; "),
         ({"top_n_tokens": 2}, "top_n_tokens: must be 0; "),
+        ({"alternatives": 2}, "alternatives: must be 0; "),
         ({"truncate": 5}, "truncate: must be false; an input that is too long is refused, not cut off"),
         ({"truncation": "longest_first"}, "truncation: must be do_not_truncate; "),
         ({"typical_p": 0.9}, "typical_p: must be 1; "),

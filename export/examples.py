@@ -1,0 +1,112 @@
+"""The examples of a model: they are checked against what it takes, so that each of them is answered."""
+
+import dataclasses
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from PIL import Image
+from tokenizers import Tokenizer
+
+from contract.manifest import COMPARING, MAX_EXAMPLE_CHARACTERS, MAX_PICTURE_BYTES, MOST_EXAMPLES, Example, Task
+from export.errors import CheckpointError
+from export.plan import Source
+
+Texts: TypeAlias = tuple[str, ...]
+"""A text, or two."""
+
+ENDINGS = {"PNG": "png", "JPEG": "jpg", "MPO": "jpg", "WEBP": "webp"}
+"""Format of a picture, as Pillow names it -> how its file's name ends. MPO is a JPEG with more pictures behind it."""
+
+MASK = "[MASK]"
+"""Stands for a model's own mask token in TASK_TEXTS."""
+TASK_TEXTS: dict[Task, tuple[Texts, ...]] = {
+    "text-classification": (("I would see it again tomorrow.",), ("The food was cold and late.",)),
+    "feature-extraction": (("The cat sat on the mat.", "A kitten lay on the rug."), ("It rained.", "I like tea.")),
+    "fill-mask": ((f"The cat sat on the {MASK}.",), (f"It {MASK} all {MASK}.",)),
+    "text-generation": (("Once upon a time",), ("The cat sat on",)),
+    "text2text-generation": (("Good morning, how are you?",), ("The cat sat on the mat.",), ("It rained all day.",)),
+}
+"""The examples of a checkpoint that has none of its own. For images there are none that suit every model."""
+
+
+def with_texts(source: Source, given: Iterable[Texts]) -> tuple[Source, list[str]]:
+    """Return a source with an example for each of the texts that it takes, and why it does not take the others."""
+    given = list(given)
+    if source.text is None or source.tokenizer is None:
+        return source, ["must be a picture, since the model takes images; given a text"] * len(given)
+    tokenizer = Tokenizer.from_str(source.tokenizer)
+    faults = [_fault(source, tokenizer, texts) for texts in given]
+    taken = [texts for texts, fault in zip(given, faults, strict=True) if not fault]
+    examples = tuple(Example(text=text, text_pair=pair[0] if pair else None) for text, *pair in taken)
+    return dataclasses.replace(source, examples=examples[:MOST_EXAMPLES]), [fault for fault in faults if fault]
+
+
+def _fault(source: Source, tokenizer: Tokenizer, texts: Texts) -> str | None:
+    """Return why a model that takes texts does not take these, or None."""
+    assert source.text  # noqa: S101 # for the type checker
+    for text in texts:
+        if not text.strip() or len(text) > MAX_EXAMPLE_CHARACTERS:
+            return f"must have 1 to {MAX_EXAMPLE_CHARACTERS} characters, given {len(text.strip())}"
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            return "must be Unicode, given half of a surrogate pair"
+    if len(texts) > 1 and source.task not in COMPARING:
+        return f"must be one text for {source.task}, given {len(texts)}"
+    joined = [texts] if source.task == "text-classification" else [(text,) for text in texts]
+    found = [tokenizer.encode(*one).ids for one in joined]
+    if (longest := max(map(len, found))) > source.text.max_tokens:
+        return f"must have at most {source.text.max_tokens} tokens, given {longest}"
+    if source.task == "fill-mask" and source.text.mask not in found[0]:
+        return f"must hold {mask_of(source)}, given none"
+    return None
+
+
+def mask_of(source: Source) -> str:
+    """Return the mask token of a model that fills masks, as it is written in texts."""
+    assert source.text  # noqa: S101 # for the type checker
+    assert source.tokenizer  # noqa: S101 # as above
+    return str(Tokenizer.from_str(source.tokenizer).id_to_token(source.text.mask))
+
+
+def with_texts_of_task(source: Source) -> Source:
+    """Return a source with the examples of its task, as far as it takes them."""
+    texts = TASK_TEXTS.get(source.task, ()) if source.text else ()
+    if source.task == "fill-mask":
+        texts = tuple((text.replace(MASK, mask_of(source)),) for (text,) in texts)
+    return with_texts(source, texts)[0]
+
+
+def with_pictures(source: Source, files: Sequence[Path]) -> Source:
+    """Return a source with an example for each picture. Raises CheckpointError for one that cannot be served."""
+    contents = [_read_picture(file) for file in files]
+    pictures = {f"example-{index}.{ending}": content for index, (ending, content) in enumerate(contents)}
+    examples = tuple(Example(image=name) for name in pictures)
+    return dataclasses.replace(source, examples=examples, pictures=pictures)
+
+
+def _read_picture(file: Path) -> tuple[str, bytes]:
+    """Return how the name of a picture ends, by its content, and the content."""
+    if not file.is_file():
+        raise CheckpointError(f"--example: must be a picture's file, since the model takes images; {file} is none")
+    if (size := file.stat().st_size) > MAX_PICTURE_BYTES:
+        raise CheckpointError(f"--example: at most {MAX_PICTURE_BYTES} bytes, {file} has {size}")
+    content = file.read_bytes()
+    try:
+        with Image.open(io.BytesIO(content), formats=["PNG", "JPEG", "WEBP"]) as image:
+            image.load()
+            return ENDINGS[str(image.format)], content
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise CheckpointError(f"--example: must be a whole png, jpeg or webp, {file} is not") from error
+
+
+def with_given(source: Source, given: Sequence[str]) -> Source:
+    """Return a source with the examples that the command was given. Raises CheckpointError for one it does not take."""
+    if len(given) > MOST_EXAMPLES:
+        raise CheckpointError(f"--example: at most {MOST_EXAMPLES} times, given {len(given)}")
+    if source.image:
+        return with_pictures(source, [Path(one) for one in given])
+    found, faults = with_texts(source, [(one,) for one in given])
+    if faults:
+        raise CheckpointError(f"--example: {faults[0]}")
+    return found

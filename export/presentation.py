@@ -1,0 +1,104 @@
+"""How the bundled models present themselves: a sentence, examples of what each was trained on, and their order."""
+
+import dataclasses
+
+from export.errors import CheckpointError
+from export.examples import Texts, with_pictures, with_texts
+from export.plan import Source
+from model.catalogue import BUNDLED
+from model.vit_variants import VARIANTS
+
+DATES = (
+    ("the twenty-third of March 2021",),
+    ("3/23/21",),
+    ("Tue 23 Mar 2021",),
+    ("We met on 4 July 1996, a Thursday.",),
+)
+PICTURES = {
+    "digits": ("seven", "three", "zero", "six", "eight", "four", "two", "nine"),
+    "captions-soft": ("260", "37165", "89", "5934"),
+}
+"""The pictures in the folder `examples` beside the weights of these models, in the order they are shown."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Presentation:
+    """What is said of a model, and its examples: texts, or the pictures of a model in PICTURES."""
+
+    about: str
+    texts: tuple[Texts, ...] = ()
+    pictures_of: str = ""
+
+
+def _dates(how: str) -> Presentation:
+    return Presentation(f"Reads a date, in words or in figures, and writes it as 2021-03-23. {how}", DATES)
+
+
+def _captions(how: str) -> Presentation:
+    return Presentation(
+        f"Reads the handwritten digits of a picture and writes them as words. {how}", pictures_of="captions-soft"
+    )
+
+
+PRESENTATIONS: dict[str, Presentation] = {
+    "digits": Presentation(
+        "Recognises a handwritten digit, on paper, on a blackboard or drawn. A small Vision Transformer.",
+        pictures_of="digits",
+    ),
+    "dates": _dates("A Transformer with an encoder and a decoder, trained on dates alone."),
+    "captions-soft": _captions("Each word looks at every part of the picture, at some more than at others."),
+    "dates-clm": Presentation(
+        "Continues a line that begins with a written date, character by character, as GPT-2 does.",
+        (
+            ("the twenty-third of march 2021 =",),
+            ("march 3, 2021 =",),
+            ("tue 23 mar",),
+        ),
+    ),
+    "dates-mlm": Presentation(
+        "Finds the characters that are missing in a date and its reading, as BERT does.",
+        (
+            ("march 3, 20[MASK]1 = 2021-03-03",),
+            ("twenty-th[MASK]rd of april 1999 = 1999-04-23",),
+            ("tue 23 [MASK]ar 2021 = 20[MASK]1-03-23",),
+        ),
+    ),
+    "minilm": Presentation(
+        "Turns a sentence into 384 numbers, so that sentences of similar meaning can be found (all-MiniLM-L6-v2).",
+        (
+            ("The cat sat on the mat.", "A kitten lay on the rug."),
+            ("How do I reset my password?", "I cannot log in to my account."),
+            ("It rained all day.", "I would like a cup of tea."),
+        ),
+    ),
+    "digits-dino": Presentation(
+        "Turns a handwritten digit into 96 numbers. It learned without ever being told which digit is which.",
+        pictures_of="digits",
+    ),
+    "captions-hard": _captions("Each word looks at one part of the picture only."),
+    "dates-bilinear": _dates("A Transformer whose attention scores are a learned bilinear form's."),
+    "dates-recurrent": _dates("A recurrent network with attention, of the time before Transformers."),
+    "dates-convolutional": _dates("A convolutional network with attention."),
+    **{
+        name: Presentation(
+            f"Recognises a handwritten digit. A variant of the Vision Transformer: {variant.words}",
+            pictures_of="digits",
+        )
+        for name, variant in VARIANTS.items()
+    },
+}
+"""In the order in which the service lists them: what a newcomer wants to see comes first."""
+
+
+def presented(source: Source) -> Source:
+    """Return a bundled source with its sentence, its examples and its place in the list."""
+    shown = PRESENTATIONS[source.name]
+    order = list(PRESENTATIONS).index(source.name)
+    source = dataclasses.replace(source, about=" ".join(shown.about.split()), order=order)
+    if shown.pictures_of:
+        folder = BUNDLED / shown.pictures_of / "examples"
+        return with_pictures(source, [folder / f"{name}.png" for name in PICTURES[shown.pictures_of]])
+    source, faults = with_texts(source, shown.texts)
+    if faults:
+        raise CheckpointError(f"{source.name}: an example {faults[0]}")
+    return source

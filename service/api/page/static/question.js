@@ -1,0 +1,94 @@
+import { examplePicture, pictureOf } from './inputs.js'
+import { requestOf } from './request.js'
+import { generationOf } from './selection.js'
+import { ask, listen } from './service.js'
+
+const PREFIX = 'regard-picture-'
+const MOST_KEPT = 2 ** 21 // characters of a picture that outlives a reload
+const pictures = new Map() // by the id of their answers
+
+/**
+ * Return what a selection asks about: a text, a picture, one that only the service still has, or null; or a promise of
+ * it, the same one each time.
+ */
+export function inputOf(model, { id, text, pair, example }, picture) {
+  if (id === 'new') return picture
+  if (id) return pictures.get(id) ?? restored(id)
+  if (text) return { kind: 'text', text, pair }
+  const chosen = example === 'none' ? null : model.examples?.[Number(example || 0)]
+  if (!chosen) return null
+  return chosen.image ? examplePicture(chosen.image) : { kind: 'text', text: chosen.text, pair: chosen.text_pair ?? '' }
+}
+
+/** Keep a picture by the id of its answer: while the page is open, and for this tab if it is small. */
+export function keepPicture(id, picture) {
+  pictures.set(id, picture)
+  const reader = new FileReader()
+  reader.onload = () => {
+    if (reader.result.length > MOST_KEPT) return
+    for (const name of Object.keys(sessionStorage)) if (name.startsWith(PREFIX)) sessionStorage.removeItem(name)
+    sessionStorage.setItem(PREFIX + id, JSON.stringify([picture.name, reader.result]))
+  }
+  reader.readAsDataURL(picture.blob)
+}
+
+/** Return the picture that this tab kept of an answer, as a promise; without one, only the service has it. */
+function restored(id) {
+  const [name, data] = JSON.parse(sessionStorage.getItem(PREFIX + id) ?? '[]')
+  if (!data) return { kind: 'kept', id }
+  const [head, base64] = data.split(',')
+  const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0))
+  const promise = pictureOf(new Blob([bytes], { type: /data:([^;]*)/.exec(head)[1] }), name)
+  promise.then((picture) => pictures.set(id, picture))
+  return promise
+}
+
+/** Ask a model about an input. A generated text comes token by token: `show` is given what there is of the answer. */
+export async function question(model, input, selection, signal, show) {
+  if (input.kind === 'kept') return { id: input.id, model, input, results: null }
+  const writes = model.endpoints[0] === 'generate'
+  const options = writes ? generationOf(selection) : {}
+  if (writes && Number(selection.alternatives)) options.alternatives = Number(selection.alternatives)
+  const request = requestOf(model, input, options)
+  if (!writes || (options.num_beams ?? 1) > 1) {
+    const { body, milliseconds, bytes } = await ask(request.path, { ...request.init, signal })
+    return { id: body.id, model, input, results: body.results, request, milliseconds, bytes }
+  }
+  return streamed(model, input, { ...options, stream: true }, request, signal, show)
+}
+
+async function streamed(model, input, options, request, signal, show) {
+  const cross = model.attention.kinds.cross
+  const steps = cross && { attention: { method: 'raw', kind: 'cross', steps: true, digits: 3 } }
+  const { path, init } = requestOf(model, input, { ...options, ...steps })
+  const begin = performance.now()
+  const tokens = []
+  const rows = [] // of cross-attention, as the tokens come
+  let last = null
+  let bytes = 0
+  await listen(path, { ...init, signal }, (name, data) => {
+    bytes += JSON.stringify(data).length
+    if (name === 'token') {
+      const { attention, ...token } = data
+      tokens.push(token)
+      if (attention) rows.push(attention[0].values[0][0])
+      show({ id: null, model, input, streaming: true, rows: [...rows], results: [{ tokens: [...tokens] }] })
+    } else if (name === 'done') last = data
+    else throw Object.assign(new Error(data.detail), { status: data.status })
+  })
+  if (!last) throw Object.assign(new Error('The answer broke off. Ask again.'), { status: 0 })
+  const results = last.results.map(({ attention, ...result }) => result)
+  return { id: last.id, model, input, results, request, milliseconds: performance.now() - begin, bytes }
+}
+
+/** Return the attention of an answer by its id: of its first input. */
+export async function attentionOf(id, query, signal) {
+  const { body } = await ask(`v1/attention/${id}?${query}`, { signal })
+  return body.results[0].attention
+}
+
+/** Return the models that are served, as a newcomer wants to see them. */
+export const modelsOf = async (signal) => (await ask('v1/models', { signal })).body.models
+
+/** Return a refusal's words for an answer that the service has forgotten. */
+export const goneWords = 'The service no longer has this input: it keeps one for some minutes. Ask again with the picture itself.'

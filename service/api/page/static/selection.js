@@ -1,0 +1,113 @@
+import { EXPLAINS } from './words.js'
+
+/** What is looked at, and how. What is not named in the page's address has these values. */
+export const DEFAULTS = {
+  model: '', example: '', text: '', pair: '', id: '', // the question
+  kind: '', method: '', layer: '', heads: 'mean', row: '', target: '', align: 'emit', merge: '', // the look
+  view: 'place', order: 'index', own: '', special: '', keep: '1', only: '', // how it is drawn
+  colormap: 'viridis', opacity: '0.6', smooth: '1',
+  compare: '', with: '', covered: '', // with another method, layer, model or input
+  max_new_tokens: '', num_beams: '', temperature: '', top_k: '', top_p: '', seed: '', alternatives: '3',
+}
+const QUESTION = ['model', 'example', 'text', 'pair', 'id']
+const GENERATION = ['max_new_tokens', 'num_beams', 'temperature', 'top_k', 'top_p', 'seed']
+
+/** Return the selection that the page's address names. */
+export function readAddress() {
+  const given = new URLSearchParams(location.hash.slice(1))
+  return Object.fromEntries(Object.entries(DEFAULTS).map(([name, value]) => [name, given.get(name) ?? value]))
+}
+
+/** Write a selection into the page's address; as a new step of the history where the question or the method is another. */
+export function writeAddress(selection) {
+  const before = readAddress()
+  const named = Object.entries(selection).filter(([name, value]) => value !== DEFAULTS[name])
+  const hash = `#${new URLSearchParams(named)}`
+  if (hash === (location.hash || '#')) return
+  const step = before.model && [...QUESTION, 'method', 'compare', 'with', 'covered'].some((name) => before[name] !== selection[name])
+  history[step ? 'pushState' : 'replaceState'](null, '', hash)
+}
+
+/** Return the selection without what belongs to a question: what is true of one is not of the next. */
+export const aboutAnother = (selection, part) => ({
+  ...selection, example: '', text: '', pair: '', id: '', row: '', target: '', only: '', compare: '', with: '', covered: '', ...part,
+})
+
+/** Return the kinds of attention of a model that the page shows; what the answer looks at comes first. */
+export const kindsOf = (model) => Object.keys(model.attention.kinds).reverse()
+
+/** Return the kind that is chosen, with its name. */
+export function kindOf(model, selection) {
+  const names = kindsOf(model)
+  const name = names.includes(selection.kind) ? selection.kind
+    : names.find((one) => model.attention.kinds[one].key === 'image') ?? names[0]
+  return { name, ...model.attention.kinds[name] }
+}
+
+/** Return the methods of a kind. An embedding is explained by another text only. */
+export function methodsOf(model, kind, pair) {
+  if (model.task !== 'feature-extraction' || (pair && !model.inputs.width)) return kind.methods
+  return kind.methods.filter((one) => !EXPLAINS.includes(one))
+}
+
+/** Return the method that is chosen: else the one that measured best on this model, else the first that explains. */
+export function methodOf(model, kind, selection) {
+  const methods = methodsOf(model, kind, selection.pair)
+  const best = model.attention.best?.method
+  return [selection.method, best, 'libra', 'rollout', 'raw'].find((one) => methods.includes(one)) ?? methods[0]
+}
+
+/** Return whether a method follows the layers up to one, and whether a layer can be chosen for it. */
+export function layersOf(model, method) {
+  const through = method === 'rollout' || method === 'relevance'
+  const fixed = EXPLAINS.includes(method) && (!through || 'cross' in model.attention.kinds)
+  return { through, fixed }
+}
+
+/** Return the layer that is chosen; the last one, if none is. */
+export const layerOf = (kind, selection) =>
+  selection.layer === '' ? kind.layers - 1 : Math.min(Number(selection.layer), kind.layers - 1)
+
+/** Return the options of attention that show what is selected. */
+export function optionsOf(model, selection) {
+  const kind = kindOf(model, selection)
+  const method = methodOf(model, kind, selection)
+  const explains = EXPLAINS.includes(method)
+  const image = kind.key === 'image'
+  const speaks = image && kind.query !== 'image'
+  const { through, fixed } = layersOf(model, method)
+  const options = { attention: method, kind: kind.name }
+  if (!fixed) options.layers = through ? `0:${layerOf(kind, selection) + 1}` : layerOf(kind, selection)
+  if (method === 'raw') options.heads = image ? selection.heads : 'all' // heads of a text are fused in the page
+  if (method === 'rollout' && ['max', 'min'].includes(selection.heads)) options.heads = selection.heads
+  if (!explains) {
+    if (!image || speaks) options.queries = 'all'
+    else if (selection.row !== '') options.queries = kind.prefix + Number(selection.row)
+    if (kind.name === 'cross') options.align = selection.align
+  }
+  if (explains && model.task === 'feature-extraction') options.against = { text: selection.pair }
+  else if (explains && selection.target) options.target = selection.target
+  if (selection.merge && !image) options.merge = 'words'
+  return options
+}
+
+/** Return the options that show every head of every layer, small. */
+export function headOptionsOf(model, selection) {
+  const kind = kindOf(model, selection)
+  const options = { attention: 'raw', kind: kind.name, layers: 'all', heads: 'all', diagnostics: true }
+  if (kind.key === 'image' && kind.query === 'image') {
+    if (selection.row !== '' && !EXPLAINS.includes(methodOf(model, kind, selection))) {
+      options.queries = kind.prefix + Number(selection.row)
+    }
+  } else {
+    options.queries = 'all'
+    if (kind.key !== 'image') options.pool = 48
+  }
+  return options
+}
+
+/** Return the options of generation that are chosen. */
+export function generationOf(selection) {
+  const named = GENERATION.filter((name) => selection[name] !== '')
+  return { seed: 0, ...Object.fromEntries(named.map((name) => [name, Number(selection[name])])) }
+}

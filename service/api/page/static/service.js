@@ -1,0 +1,72 @@
+const KEY = 'regard-key'
+
+/** What the service refused, in its words: `status`, `lines` (one a fault) and `wait`, seconds until it may be tried again. */
+export class Refusal extends Error {
+  constructor(status, lines, wait = null) {
+    super(lines.join('\n'))
+    Object.assign(this, { status, lines, wait })
+  }
+}
+
+/** Keep an API key for this tab, until it is closed. */
+export function keepKey(key) {
+  if (key) sessionStorage.setItem(KEY, key)
+  else sessionStorage.removeItem(KEY)
+}
+
+/** Return whether requests carry an API key. */
+export const hasKey = () => Boolean(sessionStorage.getItem(KEY))
+
+/** Return the absolute address of a path of the service. */
+export const addressOf = (path) => new URL(path, document.baseURI).href
+
+/** Return a query: `against` as its JSON, and readable where it may be. */
+export function queryOf(options) {
+  const given = Object.entries(options).map(([name, value]) => [name, typeof value === 'object' ? JSON.stringify(value) : value])
+  return String(new URLSearchParams(given)).replaceAll('%3A', ':').replaceAll('%2C', ',')
+}
+
+/** Send a request; return the response, or throw a Refusal. An aborted one throws the browser's AbortError. */
+export async function send(path, init = {}) {
+  const key = sessionStorage.getItem(KEY)
+  const headers = { ...init.headers, ...(key && { Authorization: `Bearer ${key}` }) }
+  let response
+  try {
+    response = await fetch(path, { ...init, headers })
+  } catch (error) {
+    if (error.name === 'AbortError') throw error
+    throw new Refusal(0, ['The service did not answer. Is it running?'])
+  }
+  if (response.ok) return response
+  const problem = await response.json().catch(() => null)
+  const faults = (problem?.errors ?? []).map(({ loc, msg }) => `${loc}: ${msg}`)
+  const lines = [...new Set([problem?.detail ?? `The service answered ${response.status}.`, ...faults])]
+  const wait = Number(response.headers.get('Retry-After')) || null
+  throw new Refusal(response.status, lines, wait)
+}
+
+/** Ask for JSON; return its `body` with what it cost: `milliseconds` and `bytes`. */
+export async function ask(path, init) {
+  const begin = performance.now()
+  const response = await send(path, init)
+  const text = await response.text()
+  return { body: JSON.parse(text), milliseconds: performance.now() - begin, bytes: text.length }
+}
+
+/** Ask for server-sent events; give each to `take(name, data)`. Return when the stream ends. */
+export async function listen(path, init, take) {
+  const response = await send(path, init)
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
+  let rest = ''
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) return
+    const events = (rest + value).split('\n\n')
+    rest = events.pop()
+    for (const event of events) {
+      const [, name] = /^event: (.*)$/m.exec(event) ?? []
+      const [, data] = /^data: (.*)$/m.exec(event) ?? []
+      if (name && data) take(name, JSON.parse(data))
+    }
+  }
+}

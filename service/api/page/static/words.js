@@ -1,0 +1,44 @@
+/** What each task answers. */
+export const TITLES = {
+  'image-classification': 'What is in the image?',
+  'text-classification': 'What kind of text is it?',
+  'feature-extraction': 'Which numbers stand for it?',
+  'fill-mask': 'What is behind the mask?',
+  'text-generation': 'How does the text go on?',
+  'text2text-generation': 'What becomes of the text?',
+  'image-to-text': 'What are the words for the image?',
+}
+
+/** What the second text of a task is. */
+export const SECOND = {
+  'text-classification': 'Second text, for a model of pairs',
+  'feature-extraction': 'Second text, to compare',
+}
+
+/** What the numbers of each method are. */
+export const METHODS = {
+  raw: 'How much of each token’s value was mixed in: the attention weights of one layer.',
+  rollout: 'The weights followed through the layers (Abnar & Zuidema 2020).',
+  norm: 'How long the vectors are that were mixed in (Kobayashi et al. 2020). Sizes, not shares.',
+  relevance: 'The weights times their gradients: what spoke for one class or token (Chefer et al. 2021). No shares either.',
+  libra: 'Each token’s share of a score, for (red) or against (blue) it, by balanced gradients (Mehri et al. 2025).',
+  integrated: 'Each token’s share of a score, along a path from an empty input (Sundararajan et al. 2017).',
+}
+
+/** Methods that explain a score. */
+export const EXPLAINS = ['relevance', 'libra', 'integrated']
+
+/** What looks at what, by kind. */
+export const KINDS = {
+  cross: { name: 'answer → input', rows: 'From the answer (rows) to the text (columns)' },
+  decoder: { name: 'answer → itself', rows: 'From the answer (rows) to all that was before (columns)' },
+  encoder: { name: 'input → itself', rows: 'From the text (rows) to itself (columns)' },
+}
+
+/** Orders of the thumbnails. */
+export const ORDERS = {
+  index: 'layer × head',
+  entropy: 'entropy, the most focused first',
+  distance: 'distance, the most local first',
+  special: 'share on special tokens',
+}

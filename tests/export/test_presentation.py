@@ -1,0 +1,41 @@
+import io
+
+import pytest
+from PIL import Image
+
+from contract.manifest import COMPARING, MAX_ABOUT_CHARACTERS, MOST_EXAMPLES
+from export.bundled import SOURCES
+from export.presentation import PICTURES, PRESENTATIONS
+from model.catalogue import BUNDLED
+
+
+def test_every_bundled_model_is_presented_and_nothing_else():
+    assert PRESENTATIONS.keys() == SOURCES.keys()
+
+
+def test_the_models_that_a_newcomer_sees_first_are_not_the_first_of_the_alphabet():
+    assert list(PRESENTATIONS)[:5] == ["digits", "dates", "captions-soft", "dates-clm", "dates-mlm"]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_bundled_model_has_a_sentence_examples_that_it_takes_and_its_place(name):
+    source = SOURCES[name]()
+    assert source.order == list(PRESENTATIONS).index(name)
+    assert 20 <= len(source.about) <= MAX_ABOUT_CHARACTERS
+    assert 3 <= len(source.examples) <= MOST_EXAMPLES
+    assert len(set(source.examples)) == len(source.examples)
+    if source.image:
+        assert [one.image for one in source.examples] == list(source.pictures)
+        for content in source.pictures.values():
+            assert len(content) <= 10_000  # each artifact holds them
+            with Image.open(io.BytesIO(content)) as image:
+                assert max(image.size) <= 192
+    else:
+        assert not source.pictures
+        assert {one.text_pair is not None for one in source.examples} == {name == "minilm"}
+        assert name != "minilm" or source.task in COMPARING
+
+
+def test_every_bundled_picture_is_shown():
+    for name, pictures in PICTURES.items():
+        assert {file.stem for file in (BUNDLED / name / "examples").iterdir()} == set(pictures)

@@ -1,0 +1,117 @@
+"""The page in a real browser: a running service with models of every task, and visits that watch what the page does."""
+
+import re
+from contextlib import contextmanager
+
+import pytest
+
+from tests.conftest import ROOT, export, once, served
+from tests.samples.browser import chromium
+
+EXPORTED = ("captions-soft", "dates-mlm")
+FAILED_LOAD = "Failed to load resource"
+"""Chromium says this on the console of every answer that is a refusal."""
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory, captions, minilm):
+    """A folder with a model of every task that the page shows."""
+    folder = tmp_path_factory.mktemp("page")
+    masks = once(tmp_path_factory, "dates-mlm", export("dates-mlm"))
+    for source in (ROOT / "model/artifacts", captions, minilm, masks):
+        for one in source.iterdir():
+            (folder / one.name).symlink_to(one)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def service(models):
+    """A service with these models."""
+    with served(models) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")  # not the session: while it runs, no other test may start an event loop
+def browser():
+    """Chromium."""
+    with chromium() as browser:
+        yield browser
+
+
+class Visit:
+    """One visit of the page, in a browser that knows nothing of others; `page` is Playwright's."""
+
+    def __init__(self, context, base, refusals):
+        self.base = base
+        self.said, self.asked, self.strangers = [], [], []
+        self._refusals = refusals
+        context.route(re.compile(rf"^(?!{re.escape(base)}/|blob:|data:)"), self._abort)
+        self.page = context.new_page()
+        self.page.on("console", self._hear)
+        self.page.on("pageerror", lambda error: self.said.append(f"{error}\n{error.stack}"))
+        self.page.on("request", self.asked.append)
+
+    def _abort(self, route):
+        self.strangers.append(route.request.url)
+        route.abort()
+
+    def _hear(self, message):
+        if message.type in ("error", "warning") and not (self._refusals and message.text.startswith(FAILED_LOAD)):
+            self.said.append(message.text)
+
+    def open(self, address=""):
+        """Open the page at an address below the service's, and wait until it has answered."""
+        self.page.goto(f"{self.base}/{address}")
+        return self.settle()
+
+    def settle(self):
+        """Wait until nothing is asked any more, and what was asked is drawn."""
+        self.page.wait_for_selector("body[data-busy=false]")
+        self.page.wait_for_load_state("networkidle")
+        self.page.wait_for_selector("body[data-busy=false]")
+        self.page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        return self.page
+
+    def shades(self, selector):
+        """Return how many colours each canvas holds that a selector finds: one, if it is blank."""
+        return self.page.locator(selector).evaluate_all(
+            """(found) => found.map((canvas) => {
+              const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height)
+              return new Set(new Uint32Array(data.buffer)).size
+            })"""
+        )
+
+
+@pytest.fixture
+def visit(browser, service):
+    """Return what begins a visit. After the test no visit may have asked a stranger or put an error on the console."""
+    visits = []
+
+    def begin(*, width=1440, height=1000, scheme="light", base=None, refusals=False, **options):
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **options)
+        context.set_default_timeout(15_000)
+        visits.append((context, Visit(context, base or str(service.base_url).rstrip("/"), refusals)))
+        return visits[-1][1]
+
+    yield begin
+    for context, _ in visits:
+        context.close()
+    assert [one.said for _, one in visits if one.said] == []
+    assert [one.strangers for _, one in visits if one.strangers] == []
+
+
+@contextmanager
+def answering(page, pattern, *answers):
+    """Answer requests to a path in place of the service: each (status, headers, body) once, then the service itself."""
+    left = list(answers)
+
+    def answer(route):
+        if left:
+            status, headers, body = left.pop(0)
+            route.fulfill(status=status, headers=headers, body=body)
+        else:
+            route.continue_()
+
+    page.route(pattern, answer)
+    yield
+    page.unroute(pattern, answer)

@@ -1,0 +1,154 @@
+"""What the page says when the service refuses, is away or has forgotten, and that it goes on afterwards."""
+
+import json
+import re
+
+import pytest
+
+from tests.conftest import served
+from tests.page.conftest import answering
+from tests.samples.api_keys import line
+
+
+def problem(page):
+    """Return the words of the problem once there is one."""
+    page.locator("#problem:not(:empty)").wait_for()
+    return page.locator("#problem").inner_text()
+
+
+def solved(page):
+    page.wait_for_selector("#problem:empty", state="attached")
+
+
+def document(status, detail):
+    return json.dumps({"type": "about:blank", "title": "x", "status": status, "detail": detail})
+
+
+def test_a_service_that_is_stopped_is_named_and_asked_again_when_it_is_back(visit, models):
+    with served(models) as client:
+        seen = visit(base=str(client.base_url).rstrip("/"), refusals=True)
+        page = seen.open("#model=dates")
+        client.process.terminate()
+        client.process.wait()
+    page.locator("#text").fill("3 May 2021")
+    page.locator("#ask").click()
+    assert "did not answer" in problem(page)
+    assert page.locator("#answer.stale, .stale #answer, #answer .stale").count() > 0, "the old answer looks new"
+    port = client.base_url.port
+    with served(models, port=port) as client:
+        page.locator("#again").click()
+        solved(page)
+        seen.settle()
+        assert "2021-05-03" in page.locator("#answer").inner_text().replace("\n", "")
+
+
+@pytest.fixture(scope="module")
+def locked(models, tmp_path_factory):
+    """A service that asks for a key."""
+    keys = tmp_path_factory.mktemp("keys") / "keys"
+    keys.write_text(line("sesame"))
+    with served(models, api_keys=keys) as client:
+        yield str(client.base_url).rstrip("/")
+
+
+def test_a_key_is_asked_for_once_and_kept_for_the_tab(visit, locked):
+    seen = visit(base=locked, refusals=True)
+    page = seen.page
+    page.goto(f"{locked}/")
+    page.locator("dialog#ask-key[open]").wait_for()
+    page.locator("#key").fill("wrong")
+    page.locator("#key").press("Enter")
+    page.locator("dialog#ask-key[open]").wait_for()
+    page.locator("#key").fill("sesame")
+    page.locator("#key").press("Enter")
+    page.locator("dialog#ask-key[open]").wait_for(state="hidden")
+    page.locator("#answer li, #answer .words").first.wait_for()
+    seen.settle()
+    assert seen.shades("#picture canvas")[0] > 50
+    assert "sesame" not in page.content() + page.url
+    assert "$REGARD_KEY" in page.locator("#request pre").inner_text()
+    page.reload()
+    seen.settle()
+    assert page.locator("dialog#ask-key[open]").count() == 0
+    assert page.evaluate("localStorage.length") == 0
+
+
+def test_the_viewer_is_there_without_a_key(visit, locked):
+    page = visit(base=locked).page
+    page.goto(f"{locked}/docs")
+    page.locator(".opblock").first.wait_for()
+
+
+def test_a_text_that_is_too_long_is_refused_in_the_services_words(visit, service):
+    seen = visit(refusals=True)
+    page = seen.open("#model=dates")
+    text = "12 " * 400
+    wanted = service.post("/v1/models/dates/generate", json={"inputs": text}).json()
+    page.locator("#text").fill(text)
+    page.locator("#ask").click()
+    said = problem(page)
+    for words in (wanted["detail"], *(one["msg"] for one in wanted.get("errors", ()))):
+        assert words in said
+    page.locator("#text").fill("3 May 2021")
+    page.locator("#ask").click()
+    solved(page)
+
+
+@pytest.mark.parametrize("status", [413, 422, 500, 504])
+def test_a_refusal_is_shown_in_its_words(visit, status):
+    seen = visit(refusals=True)
+    page = seen.open("#model=digits")
+    with answering(page, "**/v1/attention/**", *[(status, {}, document(status, "map: too odd"))] * 2):
+        page.locator("[name=method][value=raw]").check(force=True)
+        assert "map: too odd" in problem(page)
+    page.locator("[name=method][value=rollout]").check(force=True)
+    solved(page)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_busy_service_is_asked_again_after_the_time_that_it_names(visit, status):
+    seen = visit(refusals=True)
+    page = seen.open("#model=dates")
+    busy = (status, {"Retry-After": "2", "Content-Type": "application/problem+json"}, document(status, "queue: full"))
+    with answering(page, "**/generate*", busy):
+        page.locator("#text").fill("3 May 2021")
+        page.locator("#ask").click()
+        said = problem(page)
+        assert "queue: full" in said
+        assert re.search(r"Try again in [12] s", said)
+        assert page.locator("#again").is_disabled()
+        page.locator("#again:enabled").wait_for()
+        page.locator("#again").click()
+        solved(page)
+        seen.settle()
+    assert "2021-05-03" in page.locator("#answer").inner_text().replace("\n", "")
+
+
+def test_an_id_that_has_gone_is_said_and_the_page_goes_on(visit):
+    seen = visit(refusals=True)
+    page = seen.open("#model=digits&id=0123456789abcdef0123456789abcdef")
+    assert "no longer has this input" in problem(page)
+    page.locator("#example-1").click()
+    solved(page)
+    seen.settle()
+    assert seen.shades("#picture canvas")[0] > 50
+
+
+def test_a_model_that_has_gone_gives_way_to_the_first(visit, service):
+    page = visit().open("#model=nothing")
+    assert page.locator("#model").input_value() == service.get("/v1/models").json()["models"][0]["name"]
+
+
+def test_an_old_answer_is_dimmed_the_moment_that_another_question_is_asked(visit):
+    seen = visit()
+    page = seen.open("#model=dates")
+    held = []
+    page.route("**/generate*", held.append)
+    page.locator("#text").fill("3 May 2021")
+    page.locator("#ask").click()
+    page.wait_for_selector("body[data-busy=true]")
+    for section in ("#answer", "#look"):
+        assert float(page.locator(section).evaluate("(one) => getComputedStyle(one).opacity")) < 0.6
+    held[0].continue_()
+    seen.settle()
+    assert float(page.locator("#answer").evaluate("(one) => getComputedStyle(one).opacity")) == 1

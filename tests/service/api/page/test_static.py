@@ -1,0 +1,62 @@
+"""The page's files: modules that can be joined, one library as it was published, and nothing that the policy stops."""
+
+import hashlib
+import re
+
+import pytest
+
+from service.api.page.joined import joined, read
+from service.api.page.routes import PAGE
+
+LIBRARY = "preact.js"
+MODULES = sorted(path.name for path in PAGE.glob("*.js") if path.name != LIBRARY)
+
+
+def test_the_library_is_the_file_of_its_package():
+    content = (PAGE / LIBRARY).read_bytes()
+    assert hashlib.sha256(content).hexdigest() == "72284e8e9079c87817145df1110f74e8a2aa040b2fc384922e18dfcb46fc1fd7"
+    licences = (PAGE / "LICENSES.preact.txt").read_text()
+    assert "Apache License" in licences
+    assert "The MIT License" in licences
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_can_be_joined_with_all_that_it_imports(name):
+    assert joined(name)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_keeps_to_the_style(name):
+    text = (PAGE / name).read_text(encoding="utf-8")
+    lines = text.splitlines()
+    assert len(lines) <= 400
+    assert [number for number, line in enumerate(lines, 1) if len(line) > 120 and "'" * 3 not in line] == []
+    assert [number for number, line in enumerate(lines, 1) if line.endswith(";")] == []
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_export_is_described(name):
+    text = (PAGE / name).read_text(encoding="utf-8")
+    for export in read(name).exports:
+        assert re.search(rf"\*/\nexport (async )?(function|const|class) {re.escape(export)}\b", text), export
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_what_a_client_sent_never_becomes_markup_or_code(name):
+    text = (PAGE / name).read_text(encoding="utf-8")
+    stopped = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|parseFromString|\beval\(|new Function"
+    assert re.findall(stopped, text) == []
+
+
+def test_the_first_file_holds_nothing_that_the_policy_stops_and_names_no_stranger():
+    text = (PAGE / "index.html").read_text(encoding="utf-8")
+    assert re.findall(r"<style|\sstyle=|\son[a-z]+=|<script(?![^>]* src=)|http-equiv", text) == []
+    for path in PAGE.iterdir():
+        if path.suffix in (".html", ".css") or path.name in MODULES:
+            found = path.read_text(encoding="utf-8")
+            assert (
+                re.findall(
+                    r"https?://(?!www\.w3\.org/|127\.0\.0\.1|localhost)|@import|\burl\((?!['\"]?(data|#))", found
+                )
+                == []
+            ), path
