@@ -22,7 +22,8 @@ body { margin: 1rem; background: var(--card); color: var(--ink); font: 1rem/1.5 
 HTML = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>views</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="icon" href="data:,"><link rel="stylesheet" href="/test.css"><link rel="stylesheet" href="/views.css">
-<script type="module" src="/test.js"></script></head><body><main><h1>views</h1><div id="here"></div></main></body></html>"""
+<script type="module" src="/test.js"></script></head>
+<body><main><h1>views</h1><div id="here"></div></main></body></html>"""
 SCRIPT = """
 import { html, render } from './preact.js'
 import * as values from './values.js'
@@ -35,7 +36,9 @@ import * as tokens from './tokens.js'
 import * as lines from './lines.js'
 import * as matrix from './matrix.js'
 import * as curves from './curves.js'
-const all = { ...values, ...colours, ...canvas, ...legend, ...picture, ...heads, ...tokens, ...lines, ...matrix, ...curves }
+const all = {
+  ...values, ...colours, ...canvas, ...legend, ...picture, ...heads, ...tokens, ...lines, ...matrix, ...curves,
+}
 const bytes = (text) => Uint8ClampedArray.from(atob(text), (one) => one.charCodeAt(0))
 const floats = ({ floats }) => new Float32Array(bytes(floats).buffer)
 window.packed = (data) => { // a list of many numbers takes seconds on its way
@@ -79,15 +82,16 @@ window.ready = true
 """
 
 
+OWN = {"/": ("text/html", HTML), "/test.js": ("text/javascript", SCRIPT), "/test.css": ("text/css", STYLE)}
+
+
 class Handler(http.server.SimpleHTTPRequestHandler):
     """Serves the page's static files, and the three of the test."""
 
-    own = {"/": ("text/html", HTML), "/test.js": ("text/javascript", SCRIPT), "/test.css": ("text/css", STYLE)}
-
     def do_GET(self):
-        if self.path not in self.own:
+        if self.path not in OWN:
             return super().do_GET()
-        media_type, text = self.own[self.path]
+        media_type, text = OWN[self.path]
         self.send_response(200)
         self.send_header("Content-Type", f"{media_type}; charset=utf-8")
         self.send_header("Content-Security-Policy", POLICY)
