@@ -1,3 +1,4 @@
+import { useSame } from './canvas.js'
 import { AGAINST, FOR } from './colours.js'
 import { html, useLayoutEffect, useMemo, useRef } from './preact.js'
 import { labelOf, largest } from './values.js'
@@ -48,8 +49,13 @@ const faded = (colour, share) => `${colour}${Math.round(255 * Math.min(share, 1)
  * the less transparent. `series`: [{name, colour, values, signed}], such as heads. The hovered or pinned row's lines
  * stand alone, and the columns' labels then hold a block for each series. At most 4000 lines are drawn, the largest.
  */
-export function Lines({ rows, columns, series, pinned = null, hovered = null, onHover, onPick, least = 0.1 }) {
+export function Lines({
+  rows, columns: keys, series: given, pinned = null, hovered = null, onHover, onPick, least = 0.1,
+}) {
   const list = useRef()
+  const columns = useSame(keys)
+  const series = useSame(given, (one, other) =>
+    one.values === other.values && one.colour === other.colour && one.signed === other.signed)
   const active = hovered ?? pinned
   const [high, wide] = [rows.length, columns.length]
   const top = useMemo(() => Math.max(...series.map(({ values }) => largest(values, true)), 0), [series])

@@ -1,4 +1,4 @@
-import { brushOf, painted, useDensity, useDrawing, useSize } from './canvas.js'
+import { brushOf, painted, useDensity, useDrawing, useSame, useSize } from './canvas.js'
 import { opaque } from './colours.js'
 import { html, useMemo, useRef } from './preact.js'
 import { clamp, labelOf } from './values.js'
@@ -23,7 +23,7 @@ export function cellOf(width, columns, labels, density) {
  * {row, column}; of a row alone the column is null. Arrow keys move, Enter or a click picks, Escape picks null.
  */
 export function Matrix({
-  rows, columns, values, signed = false, top, colormap = 'viridis', hovered = null, pinned = null, onHover = () => {},
+  rows: queries, columns: keys, values: given, signed = false, top, colormap = 'viridis', hovered = null, pinned = null, onHover = () => {},
   onPick = () => {}, label,
 }) {
   const box = useRef()
@@ -31,6 +31,7 @@ export function Matrix({
   const { width: outer } = useSize(box)
   const width = outer - 2 * PADDING
   const density = useDensity()
+  const [rows, columns, values] = [useSame(queries), useSame(keys), useSame(given)]
   const [high, wide] = [rows.length, columns.length]
   const [left, right] = useMemo(() => [rows, columns].map((tokens) => tokens.map(labelOf)), [rows, columns])
   const longest = useMemo(() => Math.min(Math.max(...left.map((text) => [...text].length)), LONGEST), [left])

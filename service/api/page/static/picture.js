@@ -1,4 +1,4 @@
-import { brushOf, painted, smoothed, useDensity, useDrawing, useSize } from './canvas.js'
+import { brushOf, painted, smoothed, useDensity, useDrawing, useSame, useSize } from './canvas.js'
 import { translucent } from './colours.js'
 import { html, useMemo, useRef, useState } from './preact.js'
 import { clamp, percent } from './values.js'
@@ -72,10 +72,11 @@ export function coveredBy(from, to, columns, covered) {
  * the cells, unless several pictures share a scale.
  */
 export function Picture({
-  image, source, cells, rows, columns, low, top, signed = false, colormap = 'viridis', opacity = 0.6, smooth = true,
+  image, source, cells: given, rows, columns, low, top, signed = false, colormap = 'viridis', opacity = 0.6, smooth = true,
   query = null, hovered = null, covered = [], covering = false, label, onHover = () => {}, onPick = () => {}, onCover,
 }) {
   const canvas = useRef()
+  const cells = useSame(given)
   const [drag, setDrag] = useState(null) // {from, to}: cells between which a rectangle is being covered
   const size = useSize(canvas)
   const density = useDensity()
