@@ -62,8 +62,9 @@ const live = (props) => ({
 window.views = { ...all, floats, live, log: [], props: null }
 const takes = { onHover: 'hovered', onPick: 'picked', onCover: 'covered', onChoose: 'chosen' }
 window.show = (name, props) => {
-  const now = (window.views.props = { ...props })
   const here = document.getElementById('here')
+  if (!props) return render(null, here)
+  const now = (window.views.props = { ...props })
   for (const [event, field] of Object.entries(takes)) {
     now[event] = (given) => {
       window.views.log.push([event, given])
@@ -111,7 +112,8 @@ class View:
 
     def show(self, component, **props):
         """Show a component and wait until it is drawn. Arrays become Float32Arrays; those of bytes are pixels."""
-        self.page.evaluate("([name, props]) => show(name, views.live(props))", [component, plain(props)])
+        code = "([name, props]) => { show(name, null); show(name, views.live(props)) }"
+        self.page.evaluate(code, [component, plain(props)])
         self.settle()
 
     def settle(self):

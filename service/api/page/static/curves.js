@@ -28,7 +28,8 @@ export function Curves({ evaluation, label, parts = 'patches' }) {
   const [low, high] = [ticks[0], ticks.at(-1)]
   const x = (fraction) => LEFT + fraction * (RIGHT - LEFT)
   const y = (value) => BOTTOM - ((value - low) / (high - low)) * (BOTTOM - TOP)
-  const points = (values) => values.map((value, at) => `${x(fractions[at]).toFixed(1)} ${y(value).toFixed(1)}`)
+  const line = (values) => values.map((value, at) => `${x(fractions[at]).toFixed(1)} ${y(value).toFixed(1)}`).join('L')
+  const back = (values) => line(values).split('L').reverse().join('L')
   return html`<div class="curves">${curves.map(({ name, probabilities, area, random }) => {
     const better = name === 'deletion' ? area < random.area : area > random.area
     const words = `the ${measure} of “${label}” as ${parts} are ${DONE[name]}, the highest first. ` +
@@ -41,9 +42,9 @@ export function Curves({ evaluation, label, parts = 'patches' }) {
         ${[0, 0.25, 0.5, 0.75, 1].map((part) => html`<g class="tick"><path d=${`M${x(part)} ${BOTTOM}v4`} />
           <text x=${x(part)} y=${BOTTOM + 17} text-anchor="middle">${percent(part, 0)}</text></g>`)}
         <text x=${(LEFT + RIGHT) / 2} y=${BOTTOM + 35} text-anchor="middle">${parts} ${DONE[name]}</text>
-        <path class="area" d=${`M${points(probabilities).join('L')}L${points(random.probabilities).reverse().join('L')}Z`} />
-        <path class="random" d=${`M${points(random.probabilities).join('L')}`} />
-        <path class="own" d=${`M${points(probabilities).join('L')}`} />
+        <path class="area" d=${`M${line(probabilities)}L${back(random.probabilities)}Z`} />
+        <path class="random" d=${`M${line(random.probabilities)}`} />
+        <path class="own" d=${`M${line(probabilities)}`} />
       </svg>
       <figcaption><strong>${TITLE[name]}</strong>: ${words}</figcaption>
     </figure>`

@@ -72,8 +72,8 @@ export function HeadGrid({
   }
   const key = (event) => {
     const buttons = [...box.current.querySelectorAll('button')]
-    const across = buttons.filter(({ offsetTop, parentElement }) => order === 'index'
-      ? parentElement.parentElement === buttons[0].parentElement.parentElement : offsetTop === buttons[0].offsetTop).length
+    const top = ({ offsetTop }) => offsetTop
+    const across = order === 'index' ? heads[0].map.heads : buttons.filter((one) => top(one) === top(buttons[0])).length
     const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -across, ArrowDown: across, Home: -stop, End: heads.length }
     if (!(event.key in steps)) return
     event.preventDefault() // nothing scrolls

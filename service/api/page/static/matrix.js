@@ -23,8 +23,8 @@ export function cellOf(width, columns, labels, density) {
  * {row, column}; of a row alone the column is null. Arrow keys move, Enter or a click picks, Escape picks null.
  */
 export function Matrix({
-  rows: queries, columns: keys, values: given, signed = false, top, colormap = 'viridis', hovered = null, pinned = null, onHover = () => {},
-  onPick = () => {}, label,
+  rows: queries, columns: keys, values: given, signed = false, top, colormap = 'viridis', hovered = null,
+  pinned = null, onHover = () => {}, onPick = () => {}, label,
 }) {
   const box = useRef()
   const canvas = useRef()
@@ -66,10 +66,11 @@ export function Matrix({
     event.preventDefault() // nothing scrolls but to the cell
   }
   const reveal = ({ row, column }) => {
-    const [area, { clientWidth, clientHeight }] = [box.current, box.current]
+    const area = box.current
+    const taken = 2 * PADDING + (labelled ? margin : 0)
     const near = (at, from, room) => clamp(from, at + 2 * cell - room, at - cell) // with a neighbour
-    area.scrollLeft = near(column * cell, area.scrollLeft, clientWidth - (labelled ? margin : 0))
-    area.scrollTop = near(row * cell, area.scrollTop, clientHeight - (labelled ? margin : 0))
+    area.scrollLeft = near(column * cell, area.scrollLeft, area.clientWidth - taken)
+    area.scrollTop = near(row * cell, area.scrollTop, area.clientHeight - taken)
   }
 
   const names = useMemo(() => labelled && html`

@@ -72,8 +72,8 @@ export function coveredBy(from, to, columns, covered) {
  * the cells, unless several pictures share a scale.
  */
 export function Picture({
-  image, source, cells: given, rows, columns, low, top, signed = false, colormap = 'viridis', opacity = 0.6, smooth = true,
-  query = null, hovered = null, covered = [], covering = false, label, onHover = () => {}, onPick = () => {}, onCover,
+  image, source, cells: given, rows, columns, low, top, signed = false, colormap = 'viridis', opacity = 0.6,
+  smooth = true, query = null, hovered = null, covered = [], covering = false, label, onHover = () => {}, onPick = () => {}, onCover,
 }) {
   const canvas = useRef()
   const cells = useSame(given)

@@ -26,7 +26,7 @@ export function cut(characters, tokens) {
   return { pieces, owners }
 }
 
-/** Return how strongly each piece is tinted, -1 to 1 of the strongest, by the weights of the tokens that stand on it. */
+/** Return how strongly each piece is tinted, -1 to 1 of the strongest, by the weights of the tokens on it. */
 export function shares(weights, owners, count, signed) {
   const sums = new Float32Array(count)
   owners.forEach((owner, at) => owner !== null && (sums[owner] += weights[at]))
@@ -34,7 +34,7 @@ export function shares(weights, owners, count, signed) {
   return sums.map((sum) => sum / most)
 }
 
-/** Return in words what a row looks at: its largest three, or one column. `sure` is the row's probability, if known. */
+/** Return in words what a row looks at: its largest three, or one column. `sure` is the row's probability if known. */
 export function readout({ rows, columns, values, row, column = null, sure, explains = false }) {
   const weights = values.subarray(row * columns.length, (row + 1) * columns.length)
   const where = ({ span, sequence }) =>
@@ -92,8 +92,8 @@ export function TokenList({
     event.preventDefault() // nothing scrolls
   }
   return html`<div ref=${list} class=${`tokens${chips ? ' chips' : ''}`} role="group" aria-label=${label}
-    onPointerOver=${hover} onFocusIn=${hover} onPointerLeave=${() => onHover(null)}
-    onFocusOut=${(event) => list.current.contains(event.relatedTarget) || onHover(null)}
+    onPointerOver=${hover} onfocusin=${hover} onPointerLeave=${() => onHover(null)}
+    onfocusout=${(event) => list.current.contains(event.relatedTarget) || onHover(null)}
     onClick=${(event) => of(event) && onPick(Number(of(event).dataset.at))} onKeyDown=${key}>
     ${before && html`<span class="given">${before}</span>`}${buttons}
   </div>`

@@ -12,7 +12,7 @@ export const labelOf = ({ text }) => text.replaceAll(' ', '␣').replaceAll('\n'
 
 /**
  * Return a map of the service's JSON with its values as one Float32Array (heads, queries, keys): {...map, values,
- * heads, queries, keys, signed, size}. A pooled map has the pooled counts, and the true ones as `size`: {queries, keys}.
+ * heads, queries, keys, signed, size}. A pooled map has the pooled counts, and the true ones as `size`.
  */
 export function unpackMap(map, method) {
   const [heads, queries, keys] = map.shape
