@@ -77,7 +77,8 @@ export function ImageInput({ picture, take }) {
     stroke(event)
   }
 
-  function finish() {
+  function finish() { // on the pen's lift: Preact takes onLostPointerCapture for a capturing listener of another event
+    if (!tip.current) return
     tip.current = null
     const bitmap = document.createElement('canvas')
     Object.assign(bitmap, { width: pad.current.width, height: pad.current.height })
@@ -91,7 +92,7 @@ export function ImageInput({ picture, take }) {
       <canvas class="pad" id="pad" ref=${pad} width=${PAD} height=${PAD} role="img"
         aria-label="Drawing area; without a pointer, choose an image below"
         onPointerDown=${begin} onPointerMove=${(event) => tip.current && event.isPrimary && stroke(event)}
-        onLostPointerCapture=${finish}></canvas>
+        onPointerUp=${finish} onPointerCancel=${finish}></canvas>
       <p class="quiet">${said}
         ${picture?.scaled && html` Scaled to ${MOST_PIXELS / 2 ** 20} megapixels. <button type="button" class="plain"
           onClick=${() => load(picture.file, { whole: true })}>Send it as it is</button>`}</p>
