@@ -10,13 +10,11 @@ from benchmarks.browser import chromium
 from benchmarks.running_service import served
 
 ROOT = Path(__file__).parent.parent
-COLOURS = 200
-"""Of a picture's palette: enough for colour maps, and a third of the bytes."""
 SHOTS = {
     "page-light": ("#model=digits", "light", (1440, 1000)),
-    "page-dark": ("#model=captions-soft&row=0", "dark", (1440, 1000)),
-    "page-text": ("#model=dates&view=lines&row=3", "light", (1440, 1000)),
-    "page-phone": ("#model=digits&example=2", "dark", (390, 844)),
+    "page-dark": ("#model=digits&example=2&method=relevance", "dark", (1440, 1000)),
+    "page-text": ("#model=dates&example=1&view=lines&method=raw", "light", (1440, 1000)),
+    "page-phone": ("#model=captions-soft&example=1&row=0", "light", (390, 1400)),
 }
 """Address, colour scheme, and size in CSS pixels, by name."""
 
@@ -27,7 +25,7 @@ def shot(browser, base, address, scheme, size):
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
     page = context.new_page()
     page.goto(f"{base}/{address}")
-    page.wait_for_selector("body[data-busy=false] #heads canvas")
+    page.wait_for_selector("body[data-busy=false] #look .readout")
     page.wait_for_load_state("networkidle")
     page.wait_for_timeout(500)  # the last frame
     taken = page.screenshot()
@@ -44,8 +42,10 @@ def main():
     with served(arguments.artifacts) as client, chromium() as browser:
         for name, (address, scheme, size) in SHOTS.items():
             picture = shot(browser, str(client.base_url).rstrip("/"), address, scheme, size)
-            small = picture.quantize(COLOURS, dither=Image.Dither.NONE)
-            small.save(arguments.to / f"{name}.png", optimize=True)
+            small = picture.quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE)
+            small.save(
+                arguments.to / f"{name}.png", optimize=True
+            )  # a third of the bytes, no level off by more than 15
 
 
 if __name__ == "__main__":
