@@ -174,7 +174,7 @@ def example(served: ServedModel, number: str) -> Response:
     one = examples[number]
     if not one.image:
         return respond(one.model_dump(exclude_none=True))
-    # the export chose the type; every answer says nosniff, so no browser finds another in what an artifact's maker wrote
+    # the export chose the type; every answer says nosniff, so no browser finds another in it
     return Response(served.pictures[one.image], media_type=one.media_type)
 
 
