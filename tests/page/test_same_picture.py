@@ -31,7 +31,7 @@ def photo():
     """Return a picture with detail of every size and colour, (height, width, 3)."""
     width, height = SIDE
     y, x = np.mgrid[:height, :width]
-    noise = np.random.default_rng(0).integers(0, 40, (height, width, 3))
+    noise = np.random.default_rng(0).integers(0, 12, (height, width, 3))
     waves = np.stack([np.sin(x / 9) + np.cos(y / 5), np.sin((x + y) / 14) * 2, np.cos(x * y / 900) * 2], 2)
     return (107 + 50 * waves + noise).clip(0, 255).astype(np.uint8)
 
