@@ -69,18 +69,20 @@ function usePlayed() {
 }
 
 function App() {
-  const [selection, change] = useSelection()
+  const [chosen, change] = useSelection()
   const [picture, setPicture] = useState(null) // the one that was drawn or chosen last, or a promise of it
   const [needsKey, setNeedsKey] = useState(false)
   const [playing, play] = usePlayed()
   const models = useModels()
-  const model = models.value?.find(({ name }) => name === selection.model) ?? models.value?.[0]
+  const model = models.value?.find(({ name }) => name === chosen.model) ?? models.value?.[0]
 
-  const { id, text, pair, example } = selection
-  const sought = useMemo(() => (model ? inputOf(model, selection, picture) : null), [model, id, text, pair, example, picture])
+  const { id, text, pair, example } = chosen
+  const sought = useMemo(
+    () => (model ? inputOf(model, chosen, picture) : null), [model, id, text, pair, example, picture])
   const found = useResolved(sought)
   const fits = !found || !model || found.kind === 'kept' || (found.kind === 'image') === Boolean(model.inputs.width)
   const input = fits ? found : null
+  const selection = { ...chosen, pair: input?.pair ?? pair } // an example may have a second text, too
 
   const main = useLook(model, input, selection)
   const answer = main.asked.value
