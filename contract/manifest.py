@@ -46,6 +46,7 @@ MAX_EXAMPLE_CHARACTERS = 2000
 MAX_PICTURE_BYTES = 256 << 10
 """The service holds the examples' pictures in memory."""
 MAX_ABOUT_CHARACTERS = 300
+MAX_ORDER = 1_000_000
 COMPARING: tuple[Task, ...] = ("text-classification", "feature-extraction")
 """The tasks that take a second text: as a pair with the first, or to be compared with it."""
 ExampleText = Annotated[str, Field(min_length=1, max_length=MAX_EXAMPLE_CHARACTERS)]
@@ -268,7 +269,7 @@ class Manifest(Part):
     about: Annotated[str, Field(min_length=1, max_length=MAX_ABOUT_CHARACTERS)] | None = Field(
         None, description="a sentence for those who see the model for the first time"
     )
-    order: int = Field(100, ge=0, le=1_000_000, description="models are listed by it, equal ones by name")
+    order: int = Field(100, ge=0, le=MAX_ORDER, description="models are listed by it, equal ones by name")
     examples: Annotated[tuple[Example, ...], Field(max_length=MOST_EXAMPLES)] = ()
     precision: Literal["fp32", "fp16", "bf16", "int8"]
     scales: Scales | None = Field(

@@ -52,6 +52,7 @@ ROWS = [
     ("many alternatives of each generated token", "422, or 413 with the size, before anything runs", "20 a token", "max_answer_bytes"),
     ("many points of a path of gradients, or many targets", "422, or 413 for both together; each point of each target is charged to the queue", "256 points, 256 targets; 4096 runs of graphs a request", "queue_map_bytes"),
     ("attention that is a thousand times larger than the request", "413 with the size, before anything runs", "max_answer_bytes"),
+    ("a picture of many maps or inputs, or of a large image", "413 with its size; `width` makes it smaller", "144 panels an input", "max_image_pixels"),
     ("attention of a long input, whose maps and gradients take gigabytes to compute", "413 with the size, before anything runs", "run_bytes"),
     ("more requests than the device can serve", "429 with Retry-After", "queue_tokens", "queue_map_bytes", "key_in_flight"),
     ("more work than is done within the deadline at the rate of late", "429 with Retry-After, before it waits", "0.4 of the deadline, half of it for `priority: batch`", "request_seconds"),

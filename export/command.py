@@ -16,12 +16,14 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from contract.manifest import NAME, GradientMethod, Method, Task
+from contract.manifest import MAX_ABOUT_CHARACTERS, MAX_ORDER, NAME, GradientMethod, Method, Task
 from export.bundled import SOURCES
-from export.checkpoints.checkpoint import open_checkpoint
+from export.checkpoints.checkpoint import Checkpoint, open_checkpoint
 from export.checkpoints.families import FAMILIES
 from export.checkpoints.family import ExportOptions, without_keys
+from export.checkpoints.model_card import CARD, read_widget
 from export.errors import CheckpointError, ExportError
+from export.examples import with_given, with_texts, with_texts_of_task
 from export.graphs.torch_export import DEFAULT_OPSET, SUPPORTED_OPSETS
 from export.pipeline import export
 from export.plan import OPTIONAL_METHODS, Precision, Source
@@ -45,6 +47,7 @@ def main() -> int:
             source = _source(name, arguments)
             if arguments.fast_jpeg:
                 source = _with_fast_jpeg(source)
+            source = _presented(source, arguments)
             export(
                 source, arguments.version, arguments.to, arguments.precision, arguments.opset,
                 samples=arguments.samples, calibrate=arguments.calibrate, force=arguments.force, without=without,
@@ -97,6 +100,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--ignore", action="append", default=[], metavar="KEY", help="a key of a configuration to ignore; repeatable"
     )
+    _add_presentation_options(parser)
     _add_graph_options(parser)
     parser.add_argument("--list", action="store_true", help="list what can be exported")
     arguments = parser.parse_args()
@@ -107,12 +111,39 @@ def _arguments() -> argparse.Namespace:
         parser.error("--samples, --calibrate, --force and --explain: are for --precision int8")
     if arguments.methods is not None and arguments.without:
         parser.error("--methods and --without: give one of them, since each says which methods an artifact has")
-    if arguments.name and len(arguments.names) > 1:
-        parser.error("--name: is for one NAME at a time")
+    for option in ("name", "about", "example", "order"):
+        if getattr(arguments, option) not in (None, []) and len(arguments.names) > 1:
+            parser.error(f"--{option}: is for one NAME at a time")
     for option in ("version", "name"):
         if (given := getattr(arguments, option)) is not None and not re.fullmatch(NAME, given):
             parser.error(f"--{option}: must be letters, digits, '.', '_' and '-', beginning with a letter or digit")
     return arguments
+
+
+def _add_presentation_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how a model is shown to those who see it for the first time."""
+    parser.add_argument("--about", type=_about, metavar="SENTENCE", help="what the model does, for newcomers")
+    parser.add_argument(
+        "--example", action="append", default=[], metavar="TEXT|FILE",
+        help="an input to try the model on: a text, or a png, jpeg or webp for one that takes images; repeatable "
+        "(default: those of the checkpoint's model card, or else of its task)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--order", type=_order, metavar="NUMBER",
+        help="models are listed by it, equal ones by name (default: 100, and bundled models before)",
+    )  # fmt: skip
+
+
+def _about(text: str) -> str:
+    if not 1 <= len(text.strip()) <= MAX_ABOUT_CHARACTERS or not text.isprintable():
+        raise argparse.ArgumentTypeError(f"must be a line of 1 to {MAX_ABOUT_CHARACTERS} characters")
+    return text.strip()
+
+
+def _order(text: str) -> int:
+    if not re.fullmatch(r"\d{1,7}", text) or int(text) > MAX_ORDER:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to {MAX_ORDER}")
+    return int(text)
 
 
 def _add_graph_options(parser: argparse.ArgumentParser) -> None:
@@ -180,6 +211,13 @@ def _with_fast_jpeg(source: Source) -> Source:
     return dataclasses.replace(source, image=source.image.model_copy(update={"fast_jpeg": True}))
 
 
+def _presented(source: Source, arguments: argparse.Namespace) -> Source:
+    """Return a source with the sentence, order and examples that the command was given. Raises CheckpointError."""
+    about, order = arguments.about or source.about, source.order if arguments.order is None else arguments.order
+    source = dataclasses.replace(source, about=about, order=order)
+    return with_given(source, arguments.example) if arguments.example else source
+
+
 def _list() -> str:
     """Return what can be exported, for --list."""
     lines = ["bundled:"] + [f"  {name}" for name in SOURCES] + ["checkpoints, by model_type:"]
@@ -187,6 +225,7 @@ def _list() -> str:
         options = f"  ({family.command_options})" if family.command_options else ""
         lines.append(f"  {name:<22}{', '.join(family.tasks)}{options}")
     lines.append("of every checkpoint: --name --task --precision --opset --revision --ignore --methods --without")
+    lines.append("of every model: --about --example --order")
     lines.append("of those that take images: --fast-jpeg")
     lines.append(f"methods of attention: {', '.join(get_args(Method))}")
     return "\n".join(lines)
@@ -214,7 +253,20 @@ def _source(name: str, arguments: argparse.Namespace) -> Source:
     say(f"{target}: {kind} for {source.task}, {len(checkpoint.tensors)} tensors read", start)
     if unused := source.made_by["set_aside"]:
         say(f"  not used by {source.task}: {unused}")
-    return source
+    return source if arguments.example else _with_card(source, checkpoint)
+
+
+def _with_card(source: Source, checkpoint: Checkpoint) -> Source:
+    """Return a checkpoint's source with the examples of its model card, or else of its task. Says what is left out."""
+    texts, faults = read_widget(checkpoint)
+    found, more = with_texts(source, texts)
+    for fault in dict.fromkeys(faults + [f"example left out: {one}" for one in more]):
+        say(f"  {CARD}: {fault}")
+    if not found.examples:
+        found = with_texts_of_task(source)
+    if not found.examples:
+        say("  no examples: the service's page has none to show; see --example")
+    return found
 
 
 def _check_model(config: Mapping[str, Any], *, task: Task | None, ignored: Collection[str]) -> None:

@@ -53,10 +53,13 @@ def _fault(source: Source, tokenizer: Tokenizer, texts: Texts) -> str | None:
             return "must be Unicode, given half of a surrogate pair"
     if len(texts) > 1 and source.task not in COMPARING:
         return f"must be one text for {source.task}, given {len(texts)}"
-    joined = [texts] if source.task == "text-classification" else [(text,) for text in texts]
-    found = [tokenizer.encode(*one).ids for one in joined]
-    if (longest := max(map(len, found))) > source.text.max_tokens:
-        return f"must have at most {source.text.max_tokens} tokens, given {longest}"
+    if source.task == "text-classification":  # two texts are one input
+        found = [tokenizer.encode(texts[0], texts[1] if len(texts) > 1 else None).ids]
+    else:
+        found = [tokenizer.encode(text).ids for text in texts]
+    for tokens in found:
+        if not 1 <= len(tokens) <= source.text.max_tokens:
+            return f"must have 1 to {source.text.max_tokens} tokens, given {len(tokens)}"
     if source.task == "fill-mask" and source.text.mask not in found[0]:
         return f"must hold {mask_of(source)}, given none"
     return None
@@ -64,8 +67,8 @@ def _fault(source: Source, tokenizer: Tokenizer, texts: Texts) -> str | None:
 
 def mask_of(source: Source) -> str:
     """Return the mask token of a model that fills masks, as it is written in texts."""
-    assert source.text  # noqa: S101 # for the type checker
-    assert source.tokenizer  # noqa: S101 # as above
+    assert source.tokenizer  # noqa: S101 # for the type checker
+    assert source.text and source.text.mask is not None  # noqa: S101, PT018 # as above
     return str(Tokenizer.from_str(source.tokenizer).id_to_token(source.text.mask))
 
 

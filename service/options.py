@@ -307,6 +307,12 @@ class AttentionOptions(Options):
     dtype: Literal["float32", "uint8"] = Field(
         "float32", description="of npz and base64; uint8 with a scale, and an offset, a map"
     )
+    width: int | None = Field(
+        None,
+        ge=64,
+        le=4096,
+        description="of png: pixels of the whole picture; by default that of the image, or what its texts need",
+    )
     colormap: Literal["viridis", "magma", "inferno", "turbo", "gray"] = Field("viridis", description="of png")
     opacity: Number = Field(0.6, ge=0, le=1, description="of a png's heat over the image, where it is hottest")
 

@@ -63,7 +63,7 @@ MAY_KNOW = {
     "export.presentation": "errors examples plan",
     "export.bundled": "checkpoints errors plan presentation tasks",
     "export.pipeline": "checks errors graphs pack plan progress tasks traced",
-    "export.command": "bundled checkpoints errors graphs pipeline plan progress",
+    "export.command": "bundled checkpoints errors examples graphs pipeline plan progress",
     "export.__main__": "",
 }
 """Rooms, and modules beside them: each may import these of its package, and nothing else of it."""

@@ -30,7 +30,7 @@ DOWNLOADED_FILES = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
     "vocab.txt", "merges.txt", "target_vocab.json", "source.spm", "target.spm", "modules.json", "*/config.json",
     "sentence_bert_config.json",
-    "config_sentence_transformers.json",
+    "config_sentence_transformers.json", "README.md",
 )  # fmt: skip
 """The files of a repository that are read, and therefore downloaded."""
 

@@ -15,6 +15,7 @@ from service.concurrency import together
 from service.errors import Unacceptable
 from service.explanations.answer import AttentionAnswer
 from service.explanations.answer_size import check_picture, check_size
+from service.explanations.pictures import Space
 from service.explanations.query import AttentionQuery, check_runs
 from service.generation.token_selection import Alternatives, Hypothesis
 from service.http.server_sent_events import EventStream
@@ -105,13 +106,14 @@ async def generate(
     prompts = [_prompt(served, *one, query, options) for one in zip(pending, written, strict=True)]
     tokens, maps = _costs(state, served, prompts, query)
     options.check_size(sum(one.most for one in prompts), state.settings.max_answer_bytes)
+    space = Space(state.settings.max_image_pixels, len(prompts))
     with contextlib.ExitStack() as explaining, contextlib.ExitStack() as generating:
         explaining.enter_context(served.attention_budget.permit(maps, options.priority))
         generating.enter_context(served.prediction_budget.permit(tokens, options.priority))
         explaining.enter_context(permit_decoding(pending, options))
         if options.stream and events and show:  # as was checked
             (prompt,) = prompts
-            item = await _decode(state, served, prompt, query)  # a refusal of it still has a status of its own
+            item = await _decode(served, prompt, query, space)  # a refusal of it still has a status of its own
             explaining.enter_context(served.used())
             generation = _Generation(call, prompt, item, show, events, generating.pop_all())
             held = explaining.pop_all()
@@ -119,7 +121,7 @@ async def generate(
             return EventStream(
                 generation.stream, events.failed, state.settings.request_seconds, held, call.exchange, state.unread
             )
-        results = await together(_generate_one(call, prompt, show) for prompt in prompts)
+        results = await together(_generate_one(call, prompt, show, space) for prompt in prompts)
         generating.close()
         answer_id = await keep(call, _stored(served, prompts, [target for *_, target in results]))
         shown = [(sequence, answer) for sequence, answer, _ in results]
@@ -176,21 +178,21 @@ def _costs(state: State, served: Generator, prompts: Sequence[Prompt], query: At
     return tokens, sum(size(one) * count for one, count in zip(lengths, runs, strict=True))
 
 
-async def _decode(state: State, served: Generator, prompt: Prompt, query: AttentionQuery | None) -> ModelInput:
+async def _decode(served: Generator, prompt: Prompt, query: AttentionQuery | None, space: Space) -> ModelInput:
     """Return the decoded input. Raises what decoding does, and TooLarge for a picture that cannot be drawn of it."""
     item = await prompt.pending.decode()
     if query:
         lengths, targets = served.lengths(prompt.size, prompt.most), query.count_targets(prompt.most)
-        check_picture(query, lengths, item.picture, targets, state.settings.max_image_pixels)
+        check_picture(query, lengths, item.picture, targets, space)
     return item
 
 
 async def _generate_one(
-    call: Call[Generator], prompt: Prompt, show: Callable[[Hypothesis], T] | None
+    call: Call[Generator], prompt: Prompt, show: Callable[[Hypothesis], T] | None, space: Space
 ) -> tuple[T | None, AttentionAnswer | None, Sequence[int]]:
     """Return what is shown of a prompt's target, its attention answer, and its tokens."""
     served = call.served
-    item = await _decode(call.state, served, prompt, call.query)
+    item = await _decode(served, prompt, call.query, space)
     shown, target = None, prompt.target
     if target is None:
         hypothesis = await served.generate(item, prompt.options)

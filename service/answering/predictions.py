@@ -12,6 +12,7 @@ from service.answering.other_input import read_other
 from service.concurrency import together
 from service.explanations.answer import AttentionAnswer
 from service.explanations.answer_size import check_picture, check_size
+from service.explanations.pictures import Space
 from service.explanations.query import AttentionQuery, check_runs
 from service.options import FillMaskOptions, RequestOptions, TextOptions
 from service.repository.explain import Other, explain
@@ -54,11 +55,13 @@ async def predict(
     if isinstance(options, FillMaskOptions):
         options.check_size(sum(one["masked"] for one in lengths), state.settings.max_answer_bytes)
 
+    space = Space(state.settings.max_image_pixels, len(call.inputs))
+
     async def answer(one: PendingInput, count: int, other: Other | None) -> tuple[T | None, AttentionAnswer | None]:
         item = await one.decode()
         if query is None:
             return await shown(await served.predict(item, options.priority)), None
-        check_picture(query, item.lengths, item.picture, count, state.settings.max_image_pixels)
+        check_picture(query, item.lengths, item.picture, count, space)
         prediction, explained = await explain(served, item, query, one.text, options.priority, other)
         return await shown(prediction), explained
 

@@ -12,6 +12,7 @@ from service.api import responses
 from service.api.request_parsing import MEDIA_TYPES, ParsedRequest, negotiate, read_images, read_texts
 from service.errors import Unacceptable
 from service.explanations.answer import npz
+from service.explanations.pictures import png
 from service.explanations.query import AttentionQuery
 from service.http.exchange import exchange_of
 from service.http.server_sent_events import event
@@ -59,10 +60,7 @@ def attention_query(
     if not required and options.format not in (None, "json"):
         raise Unacceptable(f"format: a prediction is answered in json; for {options.format}, ask .../attention")
     form = options.format or (negotiate(request.headers.getlist("accept")) if required else "json")
-    query = query.in_form(form)
-    if form == "png" and len(parsed.inputs) > 1:
-        raise Unacceptable(f"format: a png shows one input, given {len(parsed.inputs)}")
-    return query
+    return query.in_form(form)
 
 
 @dataclass(frozen=True)
@@ -81,9 +79,12 @@ class Answer:
         if query.form == "npz":
             frame = responses.answer(answered.id, call.served, [])
             return Response(await call.present(npz, frame, answers), media_type=MEDIA_TYPES["npz"])
-        async with call.modality.upright(call.state, call.inputs[0], self.options) as pixels:
-            picture = await call.present(answers[0].png, pixels, call.state.settings.max_image_pixels)
-        return Response(picture, media_type=MEDIA_TYPES["png"])
+        pictures = []
+        for number, (given, shown) in enumerate(zip(call.inputs, answers, strict=True), start=1):
+            async with call.modality.upright(call.state, given, self.options) as pixels:
+                drawn = await call.present(shown.draw, pixels, call.state.settings.max_image_pixels)
+            pictures.append((shown.titled(number), drawn))
+        return Response(await call.present(png, pictures), media_type=MEDIA_TYPES["png"])
 
 
 @dataclass(frozen=True)

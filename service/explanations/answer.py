@@ -13,7 +13,7 @@ from PIL import Image
 
 from contract.manifest import Kind
 from service.arrays import Array
-from service.explanations import curves, drawing, token_merging
+from service.explanations import curves, drawing, matrix_drawing, token_merging
 from service.explanations.evaluation import Evaluation
 from service.explanations.pooling import pool
 from service.explanations.query import AttentionQuery, image_kind
@@ -142,13 +142,14 @@ class AttentionAnswer:
             arrays |= others
         return frame, arrays
 
-    def png(self, sent: Pixels | None, max_pixels: int) -> bytes:
+    def draw(self, sent: Pixels | None, max_pixels: int) -> Image.Image:
         """Draw the maps over the image as it was sent, upright, or as a matrix of tokens. Raises TooLarge.
 
         If the maps are evaluated, the curves are drawn instead.
         """
+        width = self.query.options.width
         if self.evaluation:
-            return curves.draw(self.evaluation, max_pixels)
+            return curves.draw(self.evaluation, max_pixels, width)
         style = drawing.Style(self.query.options.colormap, self.query.options.opacity)
         shown = self.without_identity().merged()
         kind = shown.maps[0].kind
@@ -164,7 +165,7 @@ class AttentionAnswer:
                 for row, position in enumerate(one.rows or (None,))
             ]
             image = Image.fromarray(sent[:, :, 0] if sent.shape[2] == 1 else sent)
-            return drawing.overlay(image, self.picture.box, panels, style, max_pixels)
+            return drawing.overlay(image, self.picture.box, panels, style, max_pixels, width)
         labels = [shown._row_labels(one) for one in shown.maps]
         queries = labels[0] if all(own == labels[0] for own in labels) else ["all"]  # titles tell targets apart
         keys = [token.text for token in shown.axes[kind.key]]
@@ -173,7 +174,13 @@ class AttentionAnswer:
             for one in shown.maps
             for head in range(one.values.shape[0])
         ]
-        return drawing.matrix(panels, queries, keys, style, max_pixels)
+        return matrix_drawing.matrix(panels, queries, keys, style, max_pixels, width)
+
+    def titled(self, number: int) -> str:
+        """Return the title of what is drawn of one of several inputs, the first of which has the number 1."""
+        if self.picture:
+            return f"image {number}"
+        return f"text {number}: {next(iter(self.texts.values()))[0]}"
 
     def _in_two_colours(self, one: AttentionMap) -> bool:
         """Return whether a map is drawn by the signs of its values: if it has them, and no colormap is asked for."""

@@ -5,8 +5,9 @@ from typing import get_args
 
 from contract.manifest import FIGURES, Method
 from service.errors import TooLarge, Unacceptable
-from service.explanations import curves, drawing
+from service.explanations import curves, drawing, matrix_drawing
 from service.explanations.comparison import curve_names, is_comparison
+from service.explanations.pictures import Space
 from service.explanations.pooling import pooled_length
 from service.explanations.query import AttentionQuery
 from service.inputs.model_input import Picture
@@ -75,16 +76,17 @@ def most_orders(query: AttentionQuery) -> int:
 
 
 def check_picture(
-    query: AttentionQuery, lengths: Mapping[str, int], picture: Picture | None, targets: int, limit: int
+    query: AttentionQuery, lengths: Mapping[str, int], picture: Picture | None, targets: int, space: Space
 ) -> None:
-    """Raise TooLarge or Unacceptable for a picture that cannot be drawn, if the answer is one.
+    """Take the space of what is drawn of an input, if the answer is a picture. Raises TooLarge and Unacceptable.
 
-    `picture` is that of the input, None for a text; the limit is in pixels.
+    `picture` is that of the input, None for a text.
     """
     if query.form != "png":
         return
+    width = query.options.width
     if query.options.evaluate:
-        curves.check_size(len(curve_names(query)), most_orders(query), limit)
+        space.take(curves.picture_size(len(curve_names(query)), most_orders(query), width))
         return
     if len({(one.kind.query, one.kind.key) for one in query.kinds}) > 1:
         raise Unacceptable(
@@ -100,8 +102,6 @@ def check_picture(
     if panels > MOST_PANELS:
         raise TooLarge(f"png: at most {MOST_PANELS} panels, given {panels}; ask for fewer layers, heads or queries")
     keys = lengths[query.kinds[0].kind.key]
-    pixels = drawing.overlay_pixels(*image, panels) if image else drawing.matrix_pixels(rows, keys, panels)
-    if pixels > limit:
-        raise TooLarge(
-            f"png: at most {limit} pixels, this one would have {pixels}; ask for fewer layers, heads or queries"
-        )
+    space.take(
+        drawing.overlay_size(*image, panels, width) if image else matrix_drawing.matrix_size(rows, keys, panels, width)
+    )

@@ -1,6 +1,5 @@
 """Drawing of an evaluation as PNG: a chart for deletion, one for insertion, with a line for each order of the parts."""
 
-import io
 import itertools
 import math
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from contract.manifest import Method
-from service.errors import TooLarge
+from service.explanations.drawing import check_size
 from service.explanations.evaluation import FRACTIONS, RANDOM, Curve, CurveName, Evaluation, MeasureName, area
 from service.explanations.lettering import FRAME, INK, PAPER, fitting, font_of, readable
 
@@ -26,9 +25,10 @@ RANDOM_COLOUR = "#6b757d"
 GRID = "#e4e9ec"
 
 SHARPNESS = 3
-"""Everything is drawn so many times larger and then scaled down, since Pillow's lines have hard edges."""
+"""Everything is drawn at least so many times larger and then scaled down, since Pillow's lines have hard edges."""
 PLOT = 340, 280  # pixels between the axes, across and down
 LEFT, RIGHT, TOP, BELOW = 52, 28, 62, 48  # pixels around a plot: numbers, a title, what the axes are
+CHART_WIDTH = LEFT + PLOT[0] + RIGHT
 ROW = 20  # pixels of a line of the legend
 TEXT, TITLE = 13, 16  # pixels, heights of text
 LINE, DASH, DOT = 2.2, 6.0, 2.8  # pixels: width of a line, a dash and the gap behind it, radius of a point
@@ -39,30 +39,36 @@ WITH: dict[MeasureName, str] = {"probability": "of", "score": "of", "cosine": "w
 DONE: dict[CurveName, str] = {"deletion": "taken away", "insertion": "put back"}
 
 
-def picture_size(charts: int, orders: int) -> tuple[int, int]:
-    """Return the width and height of a picture of so many charts, with so many lines each."""
-    return charts * (LEFT + PLOT[0] + RIGHT), TOP + PLOT[1] + BELOW + orders * ROW + ROW // 2
+def picture_size(charts: int, orders: int, width: int | None = None) -> tuple[int, int]:
+    """Return the width and height of a picture of so many charts, with so many lines each; `width` is that asked for.
+
+    Where it is less than all charts have side by side, they stand one below the other, so that texts stay legible.
+    """
+    columns = charts if width is None or width >= charts * CHART_WIDTH else 1
+    own = columns * CHART_WIDTH, charts // columns * _chart_height(orders)
+    return own if width is None else (width, round(own[1] * width / own[0]))
 
 
-def check_size(charts: int, orders: int, max_pixels: int) -> None:
-    """Raise TooLarge for a picture of more than `max_pixels`."""
-    width, height = picture_size(charts, orders)
-    if width * height > max_pixels:
-        raise TooLarge(f"png: at most {max_pixels} pixels, curves have {width} x {height}; ask for json")
-
-
-def draw(evaluation: Evaluation, max_pixels: int) -> bytes:
-    """Return the curves as PNG. Raises TooLarge for a picture of more than `max_pixels`."""
+def draw(evaluation: Evaluation, max_pixels: int, width: int | None = None) -> Image.Image:
+    """Return the curves. Raises TooLarge for a picture of more than `max_pixels`."""
     names = list(next(iter(evaluation.curves.values())))
-    check_size(len(names), len(evaluation.curves), max_pixels)
-    width, height = picture_size(len(names), len(evaluation.curves))
-    sheet = Image.new("RGB", (width * SHARPNESS, height * SHARPNESS), PAPER)
+    size = picture_size(len(names), len(evaluation.curves), width)
+    check_size(size, max_pixels)
+    columns = len(names) if size[0] >= len(names) * CHART_WIDTH else 1
+    height = _chart_height(len(evaluation.curves))
+    sharpness = max(SHARPNESS, math.ceil(size[0] / (columns * CHART_WIDTH)))
+    whole = columns * CHART_WIDTH * sharpness, len(names) // columns * height * sharpness
+    sheet = Image.new("RGB", whole, PAPER)
     low, high = axis_range(evaluation.curves)
     for index, name in enumerate(names):
-        _Chart(sheet, index * width // len(names), low, high).draw(evaluation, name)
-    file = io.BytesIO()
-    sheet.resize((width, height), Image.Resampling.LANCZOS).save(file, "PNG")
-    return file.getvalue()
+        row, column = divmod(index, columns)
+        _Chart(sheet, column * CHART_WIDTH, row * height, sharpness, low, high).draw(evaluation, name)
+    return sheet.resize(size, Image.Resampling.LANCZOS)
+
+
+def _chart_height(orders: int) -> int:
+    """Return the height of a chart with so many lines, and so many rows of its legend."""
+    return TOP + PLOT[1] + BELOW + orders * ROW + ROW // 2
 
 
 def axis_range(curves: Mapping[str, Mapping[CurveName, Curve]]) -> tuple[float, float]:
@@ -84,10 +90,12 @@ def axis_range(curves: Mapping[str, Mapping[CurveName, Curve]]) -> tuple[float, 
 
 @dataclass(frozen=True)
 class _Chart:
-    """One chart of a sheet. Places are pixels of the picture; the sheet is `SHARPNESS` times larger."""
+    """One chart of a sheet, which is `sharpness` times larger than the places that are named here."""
 
     sheet: Image.Image
     left: int
+    top: int
+    sharpness: int
     low: float
     high: float
 
@@ -118,16 +126,16 @@ class _Chart:
         for tick in range(TICKS + 1):
             share = tick / TICKS
             x, y = width * share, height * (1 - share)
-            pen.line((self._at(x, 0), self._at(x, height)), GRID, SHARPNESS)
-            pen.line((self._at(0, y), self._at(width, y)), GRID, SHARPNESS)
+            pen.line((self._at(x, 0), self._at(x, height)), GRID, self.sharpness)
+            pen.line((self._at(0, y), self._at(width, y)), GRID, self.sharpness)
             self._text((x, height + 8), f"{share:.1f}", TEXT, "ma", width)
             value = self.low + share * (self.high - self.low)
             self._text((-8, y), f"{value:.3g}" if self.high - self.low > TICKS else f"{value:.1f}", TEXT, "rm", LEFT)
-        pen.rectangle((self._at(0, 0), self._at(width, height)), outline=FRAME, width=SHARPNESS)
+        pen.rectangle((self._at(0, 0), self._at(width, height)), outline=FRAME, width=self.sharpness)
 
     def _line(self, points: list[Point], order: str) -> None:
         """Draw the line of an order: with points in the colour of a method, or dashed."""
-        pen, width = ImageDraw.Draw(self.sheet), round(LINE * SHARPNESS)
+        pen, width = ImageDraw.Draw(self.sheet), round(LINE * self.sharpness)
         if order == RANDOM:
             for start, end in _dashes(points):
                 pen.line((self._at(*start), self._at(*end)), RANDOM_COLOUR, round(width * 0.75))
@@ -143,11 +151,11 @@ class _Chart:
 
     def _at(self, x: float, y: float) -> Point:
         """Return the place on the sheet of a place in the plot."""
-        return (self.left + LEFT + x) * SHARPNESS, (TOP + y) * SHARPNESS
+        return (self.left + LEFT + x) * self.sharpness, (self.top + TOP + y) * self.sharpness
 
     def _text(self, place: Point, text: str, height: int, anchor: str, width: float) -> None:
-        font = font_of(height * SHARPNESS)
-        shown = fitting(text, font, width * SHARPNESS)
+        font = font_of(height * self.sharpness)
+        shown = fitting(text, font, width * self.sharpness)
         ImageDraw.Draw(self.sheet).text(self._at(*place), shown, INK, font, anchor)
 
 

@@ -43,8 +43,8 @@ MOST_RUNS = 4096
 """Of graphs, to explain all that one request asks for."""
 NOT_IN_INT8 = "needs the graph in floats, which 8-bit weights have where the export was told --explain float"
 WITHOUT_EFFECT: dict[Form, set[str]] = {
-    "json": {"dtype", "colormap", "opacity"},
-    "npz": {"encoding", "colormap", "opacity"},
+    "json": {"dtype", "colormap", "opacity", "width"},
+    "npz": {"encoding", "colormap", "opacity", "width"},
     "png": {"encoding", "dtype", "diagnostics", "hard", "sides", "pool"},
 }
 """Options that an answer in that form does not show; base64 in JSON shows its dtype."""

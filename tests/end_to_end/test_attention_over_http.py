@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from service.explanations.pictures import STRIP
 from tests.conftest import ROOT, served
 from tests.samples.api_keys import EVERY_SCOPE, bearer, line
+from tests.samples.images import encoded
 
 SEVEN = (ROOT / "tests/data/digits/seven.png").read_bytes()
+EIGHT = (ROOT / "tests/data/digits/eight-scan.png").read_bytes()
 TEXT = "on Tuesday, the 23rd of March 2021"
 DIGITS, DATES = "/v1/models/digits", "/v1/models/dates"
 
@@ -422,10 +425,71 @@ def test_a_prediction_is_answered_in_json_only(client):
     assert (answer.status_code, answer.json()["detail"][:38]) == (422, "format: a prediction is answered in js")
 
 
-def test_a_png_shows_one_input(client):
-    image = base64.b64encode(SEVEN).decode()
-    answer = client.post(f"{DIGITS}/attention", json={"images": [image] * 2, "attention": {"format": "png"}})
-    assert (answer.status_code, answer.json()["detail"]) == (422, "format: a png shows one input, given 2")
+def drawn(answer):
+    assert (answer.status_code, answer.headers["Content-Type"]) == (200, "image/png"), answer.text
+    return np.asarray(Image.open(io.BytesIO(answer.content)))
+
+
+@pytest.mark.parametrize("width", [64, 333, 1500])
+@pytest.mark.parametrize(
+    "options",
+    [{"method": "rollout"}, {"layers": "all", "heads": "all"}, {"method": "rollout", "evaluate": "deletion,insertion"}],
+)
+def test_a_png_is_as_wide_as_asked(client, width, options):
+    assert drawn(post(client, format="png", width=width, **options)).shape[1] == width
+    body = {"kind": "cross", "layers": "all", "heads": "all", "format": "png", "width": width}
+    assert drawn(client.post(f"{DATES}/attention", json={"inputs": TEXT, "attention": body})).shape[1] == width
+
+
+def test_a_png_of_several_texts_shows_each_below_its_title(client):
+    texts = [TEXT, "3/23/21", "1 May 2000"]
+    body = {"kind": "cross", "format": "png", "width": 400}
+    asked = {"inputs": texts, "attention": body}
+    together = drawn(client.post(f"{DATES}/attention", json=asked))
+    alone = [drawn(client.post(f"{DATES}/attention", json={"inputs": text, "attention": body})) for text in texts]
+    assert together.shape == (sum(STRIP + len(one) for one in alone), 400, 3)
+    top = 0
+    for one in alone:
+        assert together[top : top + STRIP].min() < 128
+        assert np.abs(together[top + STRIP : top + STRIP + len(one)].astype(int) - one).max() <= 2
+        top += STRIP + len(one)
+    sent = client.post(f"{DATES}/generate", json={"inputs": texts}).json()["id"]
+    kept = drawn(client.get(f"/v1/attention/{sent}", params=body))
+    assert np.abs(kept.astype(int) - together).max() <= 2
+
+
+def test_a_png_of_several_images_shows_each_below_its_title(client):
+    images = [SEVEN, EIGHT]
+    together = drawn(
+        client.post(f"{DIGITS}/attention", files=[("image", one) for one in images], data={"format": "png"})
+    )
+    alone = [drawn(post(client, content=one, format="png")) for one in images]
+    assert together.shape[:2] == (sum(STRIP + len(one) for one in alone), max(one.shape[1] for one in alone))
+    top = STRIP
+    for one in alone:
+        assert np.abs(together[top : top + len(one), : one.shape[1]].astype(int) - one).max() <= 2
+        top += len(one) + STRIP
+
+
+def test_a_photograph_is_drawn_at_the_width_asked_for_and_not_refused_for_its_own_size(client):
+    photo = encoded(Image.effect_noise((4000, 3000), 60).convert("RGB"), "JPEG", quality=50)
+    sent = {"content": photo, "headers": {"Content-Type": "image/jpeg"}}
+    whole = {**sent, "layers": "all", "heads": "all", "format": "png"}
+    refused = post(client, **whole)
+    assert refused.status_code == 413
+    assert refused.json()["detail"].startswith("png: at most 16000000 pixels, this one would have 16710 x 13562")
+    assert refused.json()["detail"].endswith("; ask for a smaller width, or for fewer layers, heads, queries or inputs")
+    assert drawn(post(client, **whole, width=1000)).shape[1] == 1000
+
+
+def test_the_pixels_of_all_inputs_count(artifacts):
+    with served(artifacts, max_image_pixels=250_000) as client:
+        body = {"kind": "cross", "format": "png", "width": 300}
+        answers = [
+            client.post(f"{DATES}/attention", json={"inputs": [TEXT] * count, "attention": body}) for count in (1, 4)
+        ]
+        assert [answer.status_code for answer in answers] == [200, 413]
+        assert "png: at most 250000 pixels, this one would have 300 x " in answers[1].json()["detail"]
 
 
 # size
@@ -496,7 +560,7 @@ def test_the_size_of_relevance_is_known_with_all_its_rows(artifacts):
 @pytest.mark.parametrize(
     ("form", "options"),
     [
-        ("png", {"pool": 8}),
+        ("png", {"pool": 8}), ("json", {"width": 300}), ("npz", {"width": 300}),
         ("json", {"dtype": "uint8"}), ("json", {"colormap": "magma"}), ("json", {"opacity": 0.5}),
         ("npz", {"opacity": 0.5}), ("png", {"diagnostics": True}),
         ("png", {"dtype": "uint8"}), ("npz", {"encoding": "base64"}), ("png", {"encoding": "list"}),

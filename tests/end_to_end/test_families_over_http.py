@@ -353,6 +353,15 @@ def test_a_stream_of_tokens_makes_the_text(client):
         assert done["text"].startswith("".join(one["text"] for one in said).rstrip("�"))
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_the_examples_of_a_checkpoint_are_answered(client, name):
+    model = client.get(f"/v1/models/{name}").json()
+    assert bool(model["examples"]) == ("max_tokens" in model["inputs"])  # none suit every model of images
+    assert (model["about"], model["order"]) == (None, 100)
+    for example in model["examples"]:
+        assert post(client, name, model["endpoints"][0], inputs=list(example.values()))
+
+
 def test_a_model_says_what_it_takes_and_what_it_answers(client):
     listed = {one["name"]: one for one in client.get("/v1/models").json()["models"]}
     assert listed.keys() == CASES.keys()

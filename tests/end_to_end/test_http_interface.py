@@ -310,8 +310,10 @@ def test_a_stream_has_the_alternatives_that_the_whole_answer_has(client):
     assert kept["maps"][0]["shape"] == [1, 11, len(WRITTEN_DATES[0])]
 
 
-def test_the_options_of_generate_name_alternatives_in_the_openapi_document(client):
+def test_the_openapi_document_names_the_options_of_tokens_and_of_sizes(client):
     paths = client.get("/openapi.json").json()["paths"]
+    for path, method in (("/v1/models/{model}/attention", "post"), ("/v1/attention/{id}", "get")):
+        assert {"pool", "width"} <= {one["name"] for one in paths[path][method]["parameters"]}
     asked = paths["/v1/models/{model}/generate"]["post"]
     assert "alternatives" in {one["name"] for one in asked["parameters"]}
     assert "maximum" in json.dumps(

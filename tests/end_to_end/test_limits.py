@@ -447,6 +447,16 @@ def _(client):
     assert "at most 1000000" in answer.text
 
 
+@line("a picture of many maps or inputs, or of a large image")
+def _(client):
+    large = encoded(bar(3000, 3000), "PNG")
+    url = "/v1/models/digits/attention?layers=all&heads=all&format=png"
+    refused = client.post(url, content=large, headers=PNG)
+    assert (refused.status_code, refused.json()["detail"][:27]) == (413, "png: at most 16000000 pixel")
+    assert client.post(url + "&width=500", content=large, headers=PNG).status_code == 200
+    assert client.post(url + "&width=500&queries=all", content=large, headers=PNG).status_code == 413
+
+
 @line("attention of a long input, whose maps and gradients take gigabytes to compute")
 def _(client):
     answer = client.post("/v1/models/digits/attention?method=relevance", **form((FILE, SEVEN)))

@@ -423,3 +423,96 @@ def test_a_name_on_the_hub_without_a_network_is_one_line(cache, tmp_path, name):
         "not hold it\n"
     )
     assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def exported(monkeypatch):
+    """The sources that the command would have exported."""
+    sources = []
+    monkeypatch.setattr("export.pipeline.export", lambda source, *_, **__: sources.append(source))
+    return sources
+
+
+def texts(source):
+    return [(one.text, one.text_pair) if one.text_pair else one.text for one in source.examples]
+
+
+def card(front):
+    return lambda folder: (folder / "README.md").write_text(f"---\n{front}\n---\n# Prose that nobody checked\n")
+
+
+def test_a_checkpoint_has_the_examples_of_its_card_and_no_word_of_its_prose(checkpoint, exported, capsys):
+    folder = checkpoint("bert")
+    card("widget:\n- text: It rained.\n- {text: Tea, text_pair: Coffee}\n- src: https://example.com/a.png\n- 3")(folder)
+    assert export_command(folder) == 0
+    assert texts(exported[0]) == ["It rained.", ("Tea", "Coffee")]
+    assert (exported[0].about, exported[0].order) == (None, 100)
+    said = capsys.readouterr().out
+    assert "README.md: example left out: src is an address, which is not fetched; see --example" in said
+    assert "README.md: example left out: must have a text" in said
+
+
+@pytest.mark.parametrize("front", [None, "license: mit", "widget: [", "widget:\n- text: It rained."])
+def test_a_checkpoint_without_fitting_examples_has_those_of_its_task(checkpoint, exported, capsys, front):
+    folder = checkpoint("bert-mask")
+    if front is not None:
+        card(front)(folder)
+    assert export_command(folder) == 0
+    assert texts(exported[0]) == ["The cat sat on the [MASK].", "It [MASK] all [MASK]."]
+    said = capsys.readouterr().out
+    assert ("README.md: is not read: ParserError" in said) == (front == "widget: [")
+    assert ("README.md: example left out: must hold [MASK], given none" in said) == (
+        front == "widget:\n- text: It rained."
+    )
+
+
+def test_examples_about_and_order_are_given_by_the_command(checkpoint, exported, capsys):
+    folder = checkpoint("bert")
+    card("widget: [")(folder)
+    options = ["--about", " Judges a text. ", "--order", "3", "--example", "It rained.", "--example", "Tea?"]
+    assert export_command(folder, *options) == 0
+    assert texts(exported[0]) == ["It rained.", "Tea?"]
+    assert (exported[0].about, exported[0].order) == ("Judges a text.", 3)
+    assert "README.md" not in capsys.readouterr().out  # whoever names examples need not mend a card
+
+
+def test_a_bundled_model_takes_other_examples(exported):
+    seven, photo = "tests/data/digits/seven.png", "tests/data/digits/four.webp"
+    assert export_command("digits", "--example", ROOT / seven, "--example", ROOT / photo) == 0
+    assert export_command("dates", "--example", "3 may 2021", "--order", "0") == 0
+    digits, dates = exported
+    assert digits.pictures == {
+        "example-0.png": (ROOT / seven).read_bytes(), "example-1.webp": (ROOT / photo).read_bytes(),
+    }  # fmt: skip
+    assert texts(dates) == ["3 may 2021"]
+    assert (digits.order, dates.order) == (0, 0)
+    assert all(source.about for source in exported)
+
+
+def test_a_checkpoint_of_images_is_said_to_have_no_examples(checkpoint, exported, capsys):
+    assert export_command(checkpoint("vit")) == 0
+    assert exported[0].examples == ()
+    assert "no examples: the service's page has none to show; see --example" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--about", ""], "argument --about: must be a line of 1 to 300 characters"),
+        (["--about", "a" * 301], "argument --about: must be a line of 1 to 300 characters"),
+        (["--about", "two\nlines"], "argument --about: must be a line of 1 to 300 characters"),
+        (["--order=-1"], "argument --order: must be a whole number from 0 to 1000000"),
+        (["--order", "1000001"], "argument --order: must be a whole number from 0 to 1000000"),
+        (["--order", "1.5"], "argument --order: must be a whole number from 0 to 1000000"),
+        (["--example", "a" * 2001], "dates: not exported: --example: must have 1 to 2000 characters, given 2001"),
+        (["--example", "a" * 200], "dates: not exported: --example: must have 1 to 96 tokens, given 200"),
+        (["--example", "3 may"] * 13, "dates: not exported: --example: at most 12 times, given 13"),
+        (["digits", "--example", "3 may"], "--example: is for one NAME at a time"),
+        (["digits", "--about", "Reads."], "--about: is for one NAME at a time"),
+        (["digits", "--order", "1"], "--order: is for one NAME at a time"),
+    ],
+)
+def test_what_is_said_of_a_model_has_bounds(exported, capsys, options, words):
+    assert export_command("dates", *options) == 2
+    assert words in capsys.readouterr().err
+    assert not exported

@@ -46,7 +46,7 @@ def test_texts_become_examples():
         ("", "must have 1 to 2000 characters, given 0"),
         (" \n", "must have 1 to 2000 characters, given 0"),
         (LONG, "must have 1 to 2000 characters, given 2001"),
-        ("a" * 49, "must have at most 48 tokens, given 49"),
+        ("a" * 49, "must have 1 to 48 tokens, given 49"),
         ("3 may \ud800", "must be Unicode, given half of a surrogate pair"),
     ],
 )
@@ -71,7 +71,7 @@ def test_two_texts_are_for_tasks_that_compare_them():
 def test_a_pair_that_is_joined_is_measured_together_and_one_that_is_compared_apart():
     pair = ("a" * 30, "b" * 30)
     assert with_texts(of_task("feature-extraction"), [pair])[0].examples
-    assert with_texts(of_task("text-classification"), [pair])[1] == ["must have at most 48 tokens, given 60"]
+    assert with_texts(of_task("text-classification"), [pair])[1] == ["must have 1 to 48 tokens, given 60"]
 
 
 def test_a_text_to_fill_holds_the_mask():

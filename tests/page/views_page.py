@@ -1,12 +1,12 @@
 """A page that holds one of the page's components, in Chromium, under the service's content security policy."""
 
+import base64
 import functools
 import http.server
 import threading
 from contextlib import contextmanager
 
 import numpy as np
-from playwright.sync_api import sync_playwright
 
 from tests.conftest import ROOT
 
@@ -22,7 +22,8 @@ body { margin: 1rem; background: var(--card); color: var(--ink); font: 1rem/1.5 
 HTML = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>views</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="icon" href="data:,"><link rel="stylesheet" href="/test.css"><link rel="stylesheet" href="/views.css">
-<script type="module" src="/test.js"></script></head><body><main><h1>views</h1><div id="here"></div></main></body></html>"""
+<script type="module" src="/test.js"></script></head>
+<body><main><h1>views</h1><div id="here"></div></main></body></html>"""
 SCRIPT = """
 import { html, render } from './preact.js'
 import * as values from './values.js'
@@ -35,27 +36,35 @@ import * as tokens from './tokens.js'
 import * as lines from './lines.js'
 import * as matrix from './matrix.js'
 import * as curves from './curves.js'
-const all = { ...values, ...colours, ...canvas, ...legend, ...picture, ...heads, ...tokens, ...lines, ...matrix, ...curves }
-const floats = (given) => given && Float32Array.from(given.flat(Infinity))
+const all = {
+  ...values, ...colours, ...canvas, ...legend, ...picture, ...heads, ...tokens, ...lines, ...matrix, ...curves,
+}
+const bytes = (text) => Uint8ClampedArray.from(atob(text), (one) => one.charCodeAt(0))
+const floats = ({ floats }) => new Float32Array(bytes(floats).buffer)
+window.packed = (data) => { // a list of many numbers takes seconds on its way
+  let text = ''
+  for (let at = 0; at < data.length; at += 8192) text += String.fromCharCode(...data.subarray(at, at + 8192))
+  return btoa(text)
+}
 const drawn = ({ width, height, pixels }) => {
   const made = Object.assign(document.createElement('canvas'), { width, height })
-  const data = new Uint8ClampedArray(pixels.flat(Infinity))
-  made.getContext('2d').putImageData(new ImageData(data, width, height), 0, 0)
+  made.getContext('2d').putImageData(new ImageData(bytes(pixels.bytes), width, height), 0, 0)
   return made
 }
 const live = (props) => ({
   ...props,
   ...(props.values && { values: floats(props.values) }),
   ...(props.cells && { cells: floats(props.cells) }),
-  ...(props.maps && { maps: props.maps.map((map) => all.unpackMap(map, 'raw')) }),
+  ...(props.maps && { maps: props.maps.map((map) => all.unpackMap({ ...map, values: map.values.floats }, 'raw')) }),
   ...(props.series && { series: props.series.map((one) => ({ ...one, values: floats(one.values) })) }),
   ...(props.source && { source: drawn(props.source) }),
 })
 window.views = { ...all, floats, live, log: [], props: null }
 const takes = { onHover: 'hovered', onPick: 'picked', onCover: 'covered', onChoose: 'chosen' }
 window.show = (name, props) => {
-  const now = (window.views.props = { ...props })
   const here = document.getElementById('here')
+  if (!props) return render(null, here)
+  const now = (window.views.props = { ...props })
   for (const [event, field] of Object.entries(takes)) {
     now[event] = (given) => {
       window.views.log.push([event, given])
@@ -74,15 +83,16 @@ window.ready = true
 """
 
 
+OWN = {"/": ("text/html", HTML), "/test.js": ("text/javascript", SCRIPT), "/test.css": ("text/css", STYLE)}
+
+
 class Handler(http.server.SimpleHTTPRequestHandler):
     """Serves the page's static files, and the three of the test."""
 
-    own = {"/": ("text/html", HTML), "/test.js": ("text/javascript", SCRIPT), "/test.css": ("text/css", STYLE)}
-
     def do_GET(self):
-        if self.path not in self.own:
+        if self.path not in OWN:
             return super().do_GET()
-        media_type, text = self.own[self.path]
+        media_type, text = OWN[self.path]
         self.send_response(200)
         self.send_header("Content-Type", f"{media_type}; charset=utf-8")
         self.send_header("Content-Security-Policy", POLICY)
@@ -101,8 +111,9 @@ class View:
         self.page = page
 
     def show(self, component, **props):
-        """Show a component and wait until it is drawn. Arrays become lists, which the page makes Float32Arrays of."""
-        self.page.evaluate("([name, props]) => show(name, views.live(props))", [component, plain(props)])
+        """Show a component and wait until it is drawn. Arrays become Float32Arrays; those of bytes are pixels."""
+        code = "([name, props]) => { show(name, null); show(name, views.live(props)) }"
+        self.page.evaluate(code, [component, plain(props)])
         self.settle()
 
     def settle(self):
@@ -110,9 +121,9 @@ class View:
 
     def call(self, function, *arguments):
         """Return what a function of the modules returns; arrays that are given become Float32Arrays."""
-        code = """([name, given]) => views[name](...given.map((one) => one?.floats ? views.floats(one.floats)
+        code = """([name, given]) => views[name](...given.map((one) => one?.floats ? views.floats(one)
           : one?.set ? new Set(one.set) : one))"""
-        return self.page.evaluate(code, [function, [_wrapped(one) for one in arguments]])
+        return self.page.evaluate(code, [function, plain(arguments)])
 
     def log(self):
         """Return what was reported since the last call, as (event, value)."""
@@ -126,33 +137,33 @@ class View:
         """Return what a canvas holds, (rows, columns, 4)."""
         code = """([selector, at]) => { const one = document.querySelectorAll(selector)[at]
           const { width, height } = one
-          return [height, width, [...one.getContext('2d').getImageData(0, 0, width, height).data]] }"""
+          return [height, width, packed(one.getContext('2d').getImageData(0, 0, width, height).data)] }"""
         height, width, data = self.page.evaluate(code, [selector, at])
-        return np.array(data, np.uint8).reshape(height, width, 4)
+        return unpacked(data).reshape(height, width, 4)
 
 
-def _wrapped(one):
-    return (
-        {"floats": one.tolist()} if isinstance(one, np.ndarray) else {"set": list(one)} if isinstance(one, set) else one
-    )
+def unpacked(text):
+    """Return the bytes that `packed` made a text of."""
+    return np.frombuffer(base64.b64decode(text), np.uint8)
 
 
 def plain(value):
-    """Return a value for JSON: arrays as lists."""
+    """Return a value for JSON: arrays as base64, sets as lists."""
+    if isinstance(value, np.ndarray):
+        return packed_array(value)
+    if isinstance(value, set):
+        return {"set": list(value)}
     if isinstance(value, dict):
         return {name: plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [plain(one) for one in value]
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    return value.item() if isinstance(value, np.generic) else value
 
 
-@contextmanager
-def chromium():
-    """Start Chromium."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        yield browser
-        browser.close()
+def packed_array(array):
+    """Return an array for JSON: `{"bytes"}` of pixels, `{"floats"}` of other numbers."""
+    name, kind = ("bytes", np.uint8) if array.dtype == np.uint8 else ("floats", "<f4")
+    return {name: base64.b64encode(np.ascontiguousarray(array, kind).tobytes()).decode()}
 
 
 @contextmanager
@@ -162,9 +173,11 @@ def static_server():
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @contextmanager
@@ -173,7 +186,7 @@ def view_in(browser, address, **options):
     context = browser.new_context(**{"viewport": {"width": 900, "height": 800}, **options})
     page = context.new_page()
     faults = []
-    page.on("console", lambda message: faults.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.goto(address)
     page.wait_for_function("window.ready")

@@ -6,7 +6,7 @@ from service.explanations.colormaps import AGAINST_AND_FOR, COLORMAPS, SIGNED
 from service.inputs.model_input import Pixels
 
 FILE = Path(__file__).parent / "static" / "tables.js"
-LINE = 114
+LINE = 108
 """Characters of a table on one line."""
 
 

@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 import orjson
 import pytest
-from PIL import Image
 
 from contract.manifest import Recommendation
-from service.explanations import drawing
+from service.explanations import drawing, matrix_drawing
 from service.explanations.answer import AttentionAnswer, AttentionMap, npz, quantized
 from service.explanations.curves import draw
 from service.explanations.evaluation import Evaluation, Score
@@ -79,17 +78,19 @@ def test_a_row_that_stands_for_the_answer_is_shown_in_every_form():
     found = arrays[entry["array"]] * entry["scale"] + entry["offset"]
     assert np.abs(found - shown.values).max() <= entry["scale"] / 2
     assert found[0, 0, 2] == 0
-    assert Image.open(io.BytesIO(answer.png(np.zeros((4, 4, 3), np.uint8), 10**6))).size == (4, 4)
+    assert answer.draw(np.zeros((4, 4, 3), np.uint8), 10**6).size == (4, 4)
 
 
 def test_signed_maps_are_drawn_as_such_under_a_title_that_says_what_is_explained(monkeypatch):
     drawn = []
     monkeypatch.setattr(drawing, "overlay", lambda image, box, panels, *rest: drawn.extend(panels) or b"")
-    monkeypatch.setattr(drawing, "matrix", lambda panels, queries, keys, *rest: drawn.extend([*panels, queries]) or b"")
+    monkeypatch.setattr(
+        matrix_drawing, "matrix", lambda panels, queries, keys, *rest: drawn.extend([*panels, queries]) or b""
+    )
     query = query_of(method="libra")
     picture = Picture(np.zeros((4, 4, 1), np.uint8), (0, 0, 4, 4), 4, 4)
     maps = [signed_map(query), signed_map(query, layer=2, against={"index": 2, "label": "3"})]
-    AttentionAnswer(query, maps, picture).png(np.zeros((4, 4, 3), np.uint8), 10**6)
+    AttentionAnswer(query, maps, picture).draw(np.zeros((4, 4, 3), np.uint8), 10**6)
     assert [panel.title for panel in drawn] == ["libra of cow", "libra of cow against 3, layer 2"]
     assert all(panel.signed for panel in drawn)
     assert drawn[0].values.tolist() == [[-1.25, 0.0], [2.0, -0.125]]
@@ -98,7 +99,7 @@ def test_signed_maps_are_drawn_as_such_under_a_title_that_says_what_is_explained
     tokens = [Token(index, f"t{index}", (index, index + 1)) for index in range(5)]
     one = signed_map(query)
     named = {name: value for name, value in one.entry.items() if name != "target"}
-    AttentionAnswer(query, [replace(one, entry=named)], axes={"source": tokens}).png(None, 10**6)
+    AttentionAnswer(query, [replace(one, entry=named)], axes={"source": tokens}).draw(None, 10**6)
     (panel, queries) = drawn
     assert (panel.title, panel.signed, queries) == ("libra, encoder", True, ["all"])
 
@@ -204,7 +205,7 @@ def picture_of(values, *, signed=True, **options):
         query.kinds[0].kind, {"heads": "mean", "layer": 0}, np.array([[[9.0, *values]]], np.float32), (0,)
     )
     answer = AttentionAnswer(query, [found], Picture(sent, (0, 0, 4, 4), 4, 4))
-    return np.asarray(Image.open(io.BytesIO(answer.png(sent, 10**6)))).astype(int)
+    return np.asarray(answer.draw(sent, 10**6)).astype(int)
 
 
 @pytest.mark.parametrize("options", [{"method": "libra"}, {"method": "raw"}, {"method": "raw", "opacity": 0.9}])
@@ -233,5 +234,5 @@ def test_curves_are_drawn_in_place_of_the_map():
     curves = {order: {"deletion": np.linspace(1, end, 11)} for order, end in (("raw", 0.0), ("random", 0.5))}
     evaluation = Evaluation(Score("probability", "3", {"target": 2}), "patches", curves, compared=False, digits=5)
     query = query_of(evaluate="deletion", format="png")
-    png = AttentionAnswer(query, [], evaluation=evaluation).png(None, 10**7)
-    assert png == draw(evaluation, 10**7)
+    picture = AttentionAnswer(query, [], evaluation=evaluation).draw(None, 10**7)
+    assert picture == draw(evaluation, 10**7)

@@ -12,6 +12,7 @@ from service.explanations.answer import AttentionAnswer, AttentionMap, npz
 from service.explanations.answer_size import answer_bytes, check_picture, check_size
 from service.explanations.curves import picture_size
 from service.explanations.evaluation import CURVE_NAMES, Evaluation, Score
+from service.explanations.pictures import Space
 from service.inputs.model_input import Picture
 from tests.samples.attention_queries import HEADS, LAYERS, TOKENS, continuer, query_of, read, translator, vit
 
@@ -106,14 +107,14 @@ def test_the_estimated_size_counts_how_signed_values_add_up(method, digits):
 def test_a_picture_of_generated_tokens_has_a_panel_a_layer_and_one_of_classes_a_panel_a_target():
     lengths = {"target": 12, "target_input": 12, "image": TOKENS}
     layers = query_of(continuer(), method="libra", layers="all").in_form("png")
-    check_picture(layers, lengths, None, 12, 10**7)
+    check_picture(layers, lengths, None, 12, Space(10**7))
     with pytest.raises(TooLarge, match="png: at most 100 pixels"):
-        check_picture(layers, lengths, None, 12, 100)
+        check_picture(layers, lengths, None, 12, Space(100))
     picture = Picture(np.zeros((4, 4, 1), np.uint8), (0, 0, 4, 4), 4, 4)
     several = query_of(method="libra", target="0,1,2", layers="all").in_form("png")
-    check_picture(several, lengths, picture, 3, 10**7)
+    check_picture(several, lengths, picture, 3, Space(10**7))
     with pytest.raises(TooLarge, match="png: at most 144 panels, given 150"):
-        check_picture(several, lengths, picture, 50, 10**7)
+        check_picture(several, lengths, picture, 50, Space(10**7))
 
 
 def test_an_answer_past_the_limit_is_refused_with_both_sizes():
@@ -144,6 +145,8 @@ def test_the_estimated_size_counts_the_curves_of_an_evaluation(digits, evaluate)
 def test_curves_are_as_large_as_they_are_drawn_whatever_the_maps_are(evaluate, size):
     query = query_of(translator(), evaluate=evaluate, format="png", target=0, layers=0)
     width, height = picture_size(*size)
-    check_picture(query, {"source": 5, "target": 3, "target_input": 3}, None, 1, width * height)
-    with pytest.raises(TooLarge, match=rf"^png: at most {width * height - 1} pixels, curves have {width} x {height}; "):
-        check_picture(query, {"source": 5, "target": 3, "target_input": 3}, None, 1, width * height - 1)
+    check_picture(query, {"source": 5, "target": 3, "target_input": 3}, None, 1, Space(width * height))
+    with pytest.raises(
+        TooLarge, match=rf"^png: at most {width * height - 1} pixels, this one would have {width} x {height}; "
+    ):
+        check_picture(query, {"source": 5, "target": 3, "target_input": 3}, None, 1, Space(width * height - 1))

@@ -1,6 +1,5 @@
 """Curves as a picture: lines where the numbers are, in the colours of the methods."""
 
-import io
 import itertools
 import typing
 
@@ -27,9 +26,8 @@ def falling(offset, names=CURVE_NAMES):
     return {name: curve if name == "deletion" else curve[::-1] for name in names}
 
 
-def pixels(png):
-    image = Image.open(io.BytesIO(png))
-    assert (image.format, image.mode) == ("PNG", "RGB")
+def pixels(image):
+    assert image.mode == "RGB"
     return np.asarray(image).astype(int)
 
 
@@ -165,8 +163,30 @@ def test_a_curve_below_zero_is_drawn_where_its_numbers_say():
         assert there[row - 1 : row + 2, column - 1 : column + 2].any()
 
 
+@pytest.mark.parametrize("width", [64, 300, 839, 840, 1300])
+@pytest.mark.parametrize("names", [CURVE_NAMES, CURVE_NAMES[:1]])
+def test_a_picture_of_a_width_has_its_charts_below_one_another_where_they_would_be_small(width, names):
+    found = {"libra": falling(0.0, names), "random": falling(0.3, names)}
+    picture = draw(evaluation(found), LIMIT, width)
+    assert picture.size == picture_size(len(names), 2, width)
+    assert picture.width == width
+    stacked = width < len(names) * curves.CHART_WIDTH
+    factor = width / (curves.CHART_WIDTH * (1 if stacked else len(names)))
+    if factor < 0.5:
+        return
+    there = near(pixels(picture), COLOURS["libra"], 60)
+    for index, name in enumerate(names):
+        left, top = (0, index * picture.height / factor / len(names)) if stacked else (index * curves.CHART_WIDTH, 0)
+        for fraction, value in zip(FRACTIONS, found["libra"][name], strict=True):
+            column = round((left + LEFT + PLOT[0] * fraction) * factor)
+            row = round((top + TOP + PLOT[1] * (1 - value)) * factor)
+            assert there[row - 2 : row + 3, column - 2 : column + 3].any()
+
+
 def test_too_large_a_picture_is_refused_before_it_is_made(monkeypatch):
     monkeypatch.setattr(Image, "new", lambda *_, **__: pytest.fail("it was"))
     width, height = picture_size(2, 2)
-    with pytest.raises(TooLarge, match=rf"^png: at most {width * height - 1} pixels, curves have {width} x {height}; "):
+    with pytest.raises(
+        TooLarge, match=rf"^png: at most {width * height - 1} pixels, this one would have {width} x {height}; "
+    ):
         draw(evaluation({"raw": falling(0), "random": falling(0.3)}), width * height - 1)

@@ -1,4 +1,3 @@
-import io
 import math
 import tracemalloc
 import typing
@@ -10,26 +9,17 @@ from PIL import Image, ImageDraw, ImageFont
 from service.errors import TooLarge
 from service.explanations import drawing
 from service.explanations.colormaps import AGAINST_AND_FOR, COLORMAPS, SIGNED, Colormap
-from service.explanations.drawing import (
-    Panel,
-    Style,
-    cell_side,
-    lay_out,
-    matrix,
-    matrix_pixels,
-    overlay,
-    overlay_pixels,
-)
+from service.explanations.drawing import Panel, Style, overlay, overlay_size
 from service.explanations.lettering import GLYPHS, LONGEST_LABEL, MISSING_GLYPH, font_of, label
+from service.explanations.matrix_drawing import TEXT_SHARE_OF_CELL, cell_side, lay_out, matrix, matrix_size
 
 LIMIT = 10**8
 OPAQUE = Style("gray", 1.0)
 BOXES = [(0, 0, 60, 40), (10, 5, 45, 33), (12.4, 3.7, 40.1, 30.2), (-20.3, -7, 51.5, 70), (-1e6, -1e6, 1.1e6, 1e6)]
 
 
-def pixels(png):
-    image = Image.open(io.BytesIO(png))
-    assert (image.format, image.mode) == ("PNG", "RGB")
+def pixels(image):
+    assert image.mode == "RGB"
     return np.asarray(image).astype(float)
 
 
@@ -100,7 +90,7 @@ def test_one_panel_has_the_size_of_the_image_whatever_its_title(size, mode):
     image = grain(*size, mode)
     picture = pixels(overlay(image, (0, 0, *size), [Panel("layer 0", np.eye(3))], Style(), LIMIT))
     assert picture.shape == (size[1], size[0], 3)
-    assert overlay_pixels(*size, 1) == size[0] * size[1]
+    assert overlay_size(*size, 1) == size
 
 
 @pytest.mark.parametrize("box", [*BOXES, (70, 0, 90, 40), (-9, -9, 0, 0), (20, 20, 20, 20), (30.6, 30.6, 31.4, 31.4)])
@@ -226,7 +216,7 @@ def test_each_panel_is_drawn_as_it_would_be_alone_in_a_nearly_square_grid(count,
     image, box, panels = grain(*size), (-10.0, 10.5, 110.0, 95.5), maps(count)
     picture = pixels(overlay(image, box, panels, Style(), LIMIT))
     tiles = drawing._tiles(*size, count)
-    assert picture.shape[0] * picture.shape[1] == overlay_pixels(*size, count)
+    assert picture.shape[1::-1] == overlay_size(*size, count)
     corners = [tiles.corner(index) for index in range(count)]
     assert len({left for left, _ in corners}) == columns
     for (left, top), panel in zip(corners, panels, strict=True):
@@ -246,7 +236,7 @@ def test_each_panel_is_drawn_as_it_would_be_alone_in_a_nearly_square_grid(count,
 def test_panels_of_a_tiny_image_are_as_many_times_larger_as_titles_need(size, factor):
     image, box = grain(*size), (size[0] / 4, size[1] / 4, size[0], size[1] * 0.75)
     picture = pixels(overlay(image, box, maps(2), Style(), LIMIT))
-    assert picture.shape[0] * picture.shape[1] == overlay_pixels(*size, 2)
+    assert picture.shape[1::-1] == overlay_size(*size, 2)
     left, top = drawing._tiles(*size, 2).corner(1)
     panel = picture[top : top + size[1] * factor, left : left + size[0] * factor]
     large = np.asarray(image).repeat(factor, 0).repeat(factor, 1)
@@ -269,21 +259,21 @@ def test_too_large_a_picture_is_refused_before_anything_is_made_of_it(monkeypatc
     for name in ("resize", "convert", "paste", "save"):
         monkeypatch.setattr(Image.Image, name, lambda *_, **__: pytest.fail("it was"))
     monkeypatch.setattr(Image, "new", lambda *_, **__: pytest.fail("it was"))
-    asked = "; ask for fewer layers, heads or queries$"
-    with pytest.raises(TooLarge, match=r"^picture: at most 239999 pixels, this one would have 600 x 400" + asked):
+    asked = "; ask for a smaller width, or for fewer layers, heads, queries or inputs$"
+    with pytest.raises(TooLarge, match=r"^png: at most 239999 pixels, this one would have 600 x 400" + asked):
         overlay(image, (0, 0, 600, 400), panels[:1], Style(), 239_999)
-    most = overlay_pixels(600, 400, 4) - 1
-    with pytest.raises(TooLarge, match=rf"^picture: at most {most} pixels, this one would have \d+ x \d+" + asked):
+    most = math.prod(overlay_size(600, 400, 4)) - 1
+    with pytest.raises(TooLarge, match=rf"^png: at most {most} pixels, this one would have \d+ x \d+" + asked):
         overlay(image, (0, 0, 600, 400), panels, Style(), most)
-    with pytest.raises(TooLarge, match=r"^picture: at most 1000000 pixels, this one would have \d+ x \d+" + asked):
+    with pytest.raises(TooLarge, match=r"^png: at most 1000000 pixels, this one would have \d+ x \d+" + asked):
         matrix([one], ["q"] * 90, ["k"] * 70, Style(), 10**6)
 
 
 def test_a_picture_as_large_as_the_limit_is_drawn():
     image = grain(600, 400)
     assert overlay(image, (0, 0, 600, 400), maps(1), Style(), 240_000)
-    assert overlay(image, (0, 0, 600, 400), maps(4), Style(), overlay_pixels(600, 400, 4))
-    assert matrix(maps(3), "abc", "abcde", Style(), matrix_pixels(3, 5, 3))
+    assert overlay(image, (0, 0, 600, 400), maps(4), Style(), math.prod(overlay_size(600, 400, 4)))
+    assert matrix(maps(3), "abc", "abcde", Style(), math.prod(matrix_size(3, 5, 3)))
 
 
 TEXTS = {
@@ -303,7 +293,7 @@ def test_labels_of_every_kind_are_drawn_within_the_margins(kind, count):
     margin = lay_out(texts, texts, count).text - 1
     edges = [picture[:margin], picture[-margin:], picture[:, :margin], picture[:, -margin:]]
     assert [edge.min() for edge in edges] == [255] * 4
-    assert picture.shape[0] * picture.shape[1] <= matrix_pixels(len(texts), len(texts), count)
+    assert picture.shape[0] * picture.shape[1] <= math.prod(matrix_size(len(texts), len(texts), count))
 
 
 @pytest.mark.parametrize(
@@ -454,20 +444,59 @@ def test_a_matrix_is_readable_and_not_too_large():
     words = ["international"] * 128
     width, height = lay_out(words, words, 1).tiles.size
     assert max(width, height) < 3000
-    assert round(cell_side(2000, 2000) * drawing.TEXT_SHARE_OF_CELL) >= 9, "pixels, of text"
+    assert round(cell_side(2000, 2000) * TEXT_SHARE_OF_CELL) >= 9, "pixels, of text"
     assert LONGEST_LABEL == 24
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0)])
 def test_a_matrix_without_cells_is_drawn(shape):
     queries, keys = ["q"] * shape[0], ["k"] * shape[1]
-    picture = matrix([Panel("nothing", np.zeros(shape))], queries, keys, Style(), matrix_pixels(*shape, 1))
-    assert math.prod(pixels(picture).shape[:2]) <= matrix_pixels(*shape, 1)
+    picture = matrix([Panel("nothing", np.zeros(shape))], queries, keys, Style(), math.prod(matrix_size(*shape, 1)))
+    assert math.prod(pixels(picture).shape[:2]) <= math.prod(matrix_size(*shape, 1))
 
 
 def test_labels_that_are_not_as_many_as_values_are_refused():
     with pytest.raises(ValueError, match=r"labels: as many as values, \(2, 3\), given \(3, 2\)"):
         matrix([Panel("", np.ones((2, 3)))], "abc", "ab", Style(), LIMIT)
+
+
+# of a given width
+
+
+@pytest.mark.parametrize("width", [64, 100, 377, 1000])
+@pytest.mark.parametrize("size", [(28, 28), (400, 300), (50, 2000), (2000, 3)])
+@pytest.mark.parametrize("count", [1, 2, 7, 30])
+def test_a_picture_is_as_wide_as_asked_and_its_panels_have_the_shape_of_the_image(width, size, count):
+    picture = overlay(grain(*size), (0, 0, *size), maps(count), Style(), LIMIT, width)
+    assert picture.size == overlay_size(*size, count, width)
+    assert picture.width == width
+    if count > 1:
+        tiles = drawing._tiles(*size, count, width)
+        assert tiles.height == max(1, round(tiles.width * size[1] / size[0]))
+        assert tiles.width >= drawing.LEAST_PANEL_WIDTH or tiles.columns == 1, "so that titles can be read"
+        sheet = pixels(picture)
+        for index in range(count):
+            left, top = tiles.corner(index)
+            assert sheet[top - tiles.strip + 1 : top, left : left + tiles.width].min() < 160, "its title"
+            assert left + tiles.width <= width
+
+
+@pytest.mark.parametrize("width", [90, 240])
+def test_a_scaled_picture_has_the_heat_where_the_large_one_has_it(width):
+    box, values = (12.0, 4.0, 108.0, 76.0), np.random.default_rng(4).random((4, 6))
+    picture = overlay(black(120, 80), box, [Panel("", values)], OPAQUE, LIMIT, width)
+    scaled = [edge * width / 120 for edge in box]
+    expected = interpolated(values, scaled, *picture.size) * inside(scaled, *picture.size)
+    assert np.abs(heat(pixels(picture)) ** 2 - expected**2).max() < 4 / 255
+
+
+@pytest.mark.parametrize("count", [1, 12])
+def test_a_large_image_is_scaled_before_anything_is_drawn(monkeypatch, count):
+    heated, seen = drawing._heated, []
+    monkeypatch.setattr(drawing, "_heated", lambda image, *rest: seen.append(image.size) or heated(image, *rest))
+    overlay(grain(2000, 1500), (0, 0, 2000, 1500), maps(count), Style(), 10**6, 600)
+    assert len(seen) == count
+    assert max(max(size) for size in seen) <= 600
 
 
 # signed maps
@@ -558,7 +587,7 @@ def test_the_colour_bar_of_a_signed_matrix_stands_between_both_of_its_numbers(mo
     shown = legend([-most, most / 3])
     assert (shown == legend([most, 0.0])).all()
     assert (shown != legend([most * 2, 0.0])).any()
-    assert (shown[:, -drawing.Layout(1, 2, 1, 0, 0, upright=True).text // 2 :] == 255).all(), "the number is whole"
+    assert (shown[:, -lay_out("q", "kl", 1).text // 2 :] == 255).all(), "the number is whole"
     level = {tuple(colour): index for index, colour in enumerate(SIGNED.tolist())}
     found = [[level[tuple(p)] for p in row if tuple(p) in level and level[tuple(p)] != 127] for row in shown.tolist()]
     bar = max(found, key=len)

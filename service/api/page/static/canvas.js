@@ -1,5 +1,5 @@
 import { levels } from './colours.js'
-import { useEffect, useLayoutEffect, useState } from './preact.js'
+import { useEffect, useLayoutEffect, useRef, useState } from './preact.js'
 import { clamp } from './values.js'
 
 /** Return the size of an element in CSS pixels, {width, height}; zeros before it is laid out. */
@@ -28,6 +28,16 @@ export function useDensity() {
     return () => query.removeEventListener('change', look)
   }, [density])
   return density
+}
+
+/** Return a list as it was before where it holds the same: whoever made it anew has nothing drawn anew. */
+export function useSame(list, same = Object.is) {
+  const before = useRef(list)
+  const old = before.current
+  const equal = old === list || (old?.length === list?.length && old?.constructor === list?.constructor
+    && Boolean(old?.every((one, at) => same(one, list[at]))))
+  if (!equal) before.current = list
+  return before.current
 }
 
 /** Call `draw` in the next frame after a change, however many changes come before it. */

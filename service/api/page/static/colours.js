@@ -14,7 +14,7 @@ export const FOR = `#${AGAINST_AND_FOR[1]}`
 /** The names of the colour maps. */
 export const COLORMAP_NAMES = Object.keys(COLORMAPS)
 
-const bytesOf = (hex) => Uint8ClampedArray.from({ length: hex.length / 2 }, (_, at) => parseInt(hex.substr(2 * at, 2), 16))
+const bytesOf = (hex) => Uint8ClampedArray.from(hex.match(/../g), (byte) => parseInt(byte, 16))
 
 const once = new Map() // name of a palette: its bytes
 

@@ -68,7 +68,7 @@ function Heads({ heads, chosen, change }) {
 }
 
 /** How it is drawn: colours, threshold, what is left out. Nothing of it is asked of the service. */
-export function DrawControls({ selection, change, text, cross }) {
+export function DrawControls({ selection, change, text, pairs }) {
   const box = (name, words) => html`<label class="box"><input type="checkbox" name=${name} checked=${Boolean(selection[name])}
     onChange=${({ target }) => change({ [name]: target.checked ? '1' : '' })} /> ${words}</label>`
   const slider = (name, words, min) => html`<label>${words}
@@ -82,7 +82,7 @@ export function DrawControls({ selection, change, text, cross }) {
     ${!text && box('smooth', 'smooth between patches')}
     ${text && box('merge', 'words instead of tokens')}
     ${text && box('special', 'hide special tokens')}
-    ${text && !cross && box('only', 'from the first text to the second alone')}
+    ${text && pairs && box('only', 'from the first text to the second alone')}
     ${box('own', 'each map on its own scale')}
   </details>`
 }

@@ -2,7 +2,8 @@ import { html } from './preact.js'
 import { percent, short } from './values.js'
 
 const [WIDTH, HEIGHT] = [320, 210] // of a chart, in the units of its own
-const [LEFT, RIGHT, TOP, BOTTOM] = [44, 310, 10, 170] // the axes' places
+const [LEFT, RIGHT, TOP, BOTTOM] = [44, 300, 10, 170] // the axes' places
+const TITLE = { deletion: 'Deletion', insertion: 'Insertion' }
 const DONE = { deletion: 'taken away', insertion: 'put back' }
 
 /** Return the numbers at the ticks of an axis: 0 to 1, or wider where a value lies beyond. */
@@ -27,23 +28,25 @@ export function Curves({ evaluation, label, parts = 'patches' }) {
   const [low, high] = [ticks[0], ticks.at(-1)]
   const x = (fraction) => LEFT + fraction * (RIGHT - LEFT)
   const y = (value) => BOTTOM - ((value - low) / (high - low)) * (BOTTOM - TOP)
-  const points = (values) => values.map((value, at) => `${x(fractions[at]).toFixed(1)} ${y(value).toFixed(1)}`)
+  const line = (values) => values.map((value, at) => `${x(fractions[at]).toFixed(1)} ${y(value).toFixed(1)}`).join('L')
+  const back = (values) => line(values).split('L').reverse().join('L')
   return html`<div class="curves">${curves.map(({ name, probabilities, area, random }) => {
     const better = name === 'deletion' ? area < random.area : area > random.area
-    const words = `${name}: area ${short(area)}, in random order ${short(random.area)}; ` +
-      `${name === 'deletion' ? 'less' : 'more'} is better, so the map is ${better ? 'better than' : 'no better than'} chance.`
+    const words = `the ${measure} of “${label}” as ${parts} are ${DONE[name]}, the highest first. ` +
+      `Area ${short(area)}, in random order (dashed) ${short(random.area)}; ${name === 'deletion' ? 'less' : 'more'} ` +
+      `is better, so the map is ${better ? 'better than' : 'no better than'} a random order.`
     return html`<figure class=${name} key=${name}>
-      <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label=${`${measure} of ${label} as ${parts} are ${DONE[name]}; ${words}`}>
+      <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label=${`${name}: ${words}`}>
         ${ticks.map((tick) => html`<g class="tick"><path d=${`M${LEFT} ${y(tick)}H${RIGHT}`} />
           <text x=${LEFT - 6} y=${y(tick) + 4} text-anchor="end">${short(tick)}</text></g>`)}
         ${[0, 0.25, 0.5, 0.75, 1].map((part) => html`<g class="tick"><path d=${`M${x(part)} ${BOTTOM}v4`} />
           <text x=${x(part)} y=${BOTTOM + 17} text-anchor="middle">${percent(part, 0)}</text></g>`)}
         <text x=${(LEFT + RIGHT) / 2} y=${BOTTOM + 35} text-anchor="middle">${parts} ${DONE[name]}</text>
-        <path class="area" d=${`M${points(probabilities).join('L')}L${points(random.probabilities).reverse().join('L')}Z`} />
-        <path class="random" d=${`M${points(random.probabilities).join('L')}`} />
-        <path class="own" d=${`M${points(probabilities).join('L')}`} />
+        <path class="area" d=${`M${line(probabilities)}L${back(random.probabilities)}Z`} />
+        <path class="random" d=${`M${line(random.probabilities)}`} />
+        <path class="own" d=${`M${line(probabilities)}`} />
       </svg>
-      <figcaption>${measure} of “${label}”. ${words}</figcaption>
+      <figcaption><strong>${TITLE[name]}</strong>: ${words}</figcaption>
     </figure>`
   })}</div>`
 }

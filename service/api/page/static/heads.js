@@ -5,12 +5,13 @@ import { clamp, entropy, headOf, largest, rowOf, short } from './values.js'
 
 const SIDE = 96 // pixels of a thumbnail's longer side at most: of more rows, the maximum of each block is shown
 
-/** Return a figure of every layer and head, from the service's or, of entropies, from the maps; null where it is unknown. */
+/** Return a figure of every layer and head: the service's or, of entropies, of the maps; null where it is unknown. */
 export function figuresOf(name, maps, figures) {
   const layerOf = (map, at) => map.layer ?? at
   if (figures?.[name]) return maps.map((map, at) => figures[name][layerOf(map, at)])
   if (name !== 'entropy') return null
-  return maps.map((map) => Array.from({ length: map.heads }, (_, head) => entropy(headOf(map, head), map.queries, map.keys)))
+  const own = (map, head) => entropy(headOf(map, head), map.queries, map.keys)
+  return maps.map((map) => Array.from({ length: map.heads }, (_, head) => own(map, head)))
 }
 
 /** Return what a thumbnail shows: the cells seen from a row (of all rows the mean, where it is null), or the matrix. */
@@ -62,16 +63,17 @@ export function HeadGrid({
   const stop = clamp(focused ?? Math.max(place, 0), 0, heads.length - 1)
   const thumbnail = ({ layer, head, number }, at) => {
     const name = `Layer ${layer}, head ${head}${number === null ? '' : `, ${figure} ${short(number)}`}`
-    return html`<button type="button" class="thumbnail" aria-label=${name} title=${name} aria-pressed=${at === place}
-      tabindex=${at === stop ? 0 : -1} onClick=${() => onChoose({ layer, head })} onFocus=${() => setFocused(at)}>
+    return html`<button type="button" class="thumbnail" aria-label=${name} title=${name}
+      aria-pressed=${String(at === place)} tabindex=${at === stop ? 0 : -1} onFocus=${() => setFocused(at)}
+      onClick=${() => onChoose({ layer, head })}>
       <canvas style=${{ aspectRatio: String(ratio) }} />
       ${order !== 'index' && html`<small>L${layer} H${head}${number !== null && `, ${short(number)}`}</small>`}
     </button>`
   }
   const key = (event) => {
     const buttons = [...box.current.querySelectorAll('button')]
-    const across = buttons.filter(({ offsetTop, parentElement }) => order === 'index'
-      ? parentElement.parentElement === buttons[0].parentElement.parentElement : offsetTop === buttons[0].offsetTop).length
+    const top = ({ offsetTop }) => offsetTop
+    const across = order === 'index' ? heads[0].map.heads : buttons.filter((one) => top(one) === top(buttons[0])).length
     const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -across, ArrowDown: across, Home: -stop, End: heads.length }
     if (!(event.key in steps)) return
     event.preventDefault() // nothing scrolls
@@ -80,10 +82,11 @@ export function HeadGrid({
     buttons[clamp(next, 0, heads.length - 1)].focus()
   }
 
+  const most = Math.max(...maps.map((map) => map.heads))
   let at = 0
   return html`<div class="heads" ref=${box} role="group" aria-label="Every head of every layer" onKeyDown=${key}>
-    ${order === 'index' ? html`<table>
-      <thead><tr><td />${Array.from({ length: Math.max(...maps.map((map) => map.heads)) }, (_, head) => html`
+    ${order === 'index' ? html`<table style=${{ maxWidth: `${9.4 * most + 1.6}rem` }}>
+      <thead><tr><td />${Array.from({ length: most }, (_, head) => html`
         <th scope="col" key=${head}><span class="hidden-words">head </span>${head}</th>`)}</tr></thead>
       <tbody>${maps.map((map, layer) => html`<tr key=${layer}>
         <th scope="row"><span class="hidden-words">layer </span>${map.layer ?? layer}</th>

@@ -13,7 +13,7 @@ export function Heads({ answer, model, selection, change, word }) {
   const kind = kindOf(model, selection)
   const ready = answer?.id && answer.model.name === model.name
   const query = ready && queryOf({ ...headOptionsOf(model, selection), encoding: 'base64', dtype: 'uint8' })
-  const found = useAsked(ready ? `${answer.id}?${query}` : undefined, async (signal) => {
+  const found = useAsked(ready ? `${answer.id}?${query}` : answer ? undefined : null, async (signal) => {
     const attention = await attentionOf(answer.id, query, signal)
     return { maps: mapsOf(attention), figures: attention.diagnostics?.find((one) => one.kind === kind.name) ?? null, kind }
   })

@@ -30,16 +30,17 @@ export async function pictureOf(file, name, { whole = false } = {}) {
   return { kind: 'image', blob, bitmap: canvas, name: name.replace(/\.\w+$/, '') + `.${EXTENSIONS[blob.type]}`, scaled, file }
 }
 
-/** A pad to draw on, which also takes images that are dropped, pasted, chosen or photographed. */
+/**
+ * A pad to draw on, which also takes images that are dropped, pasted, chosen or photographed. `take` is given each as
+ * `pictureOf` returns it, or as a promise of it while the browser reads it; null when it is cleared.
+ */
 export function ImageInput({ picture, take }) {
   const pad = useRef(null)
   const tip = useRef(null)
   const drawn = useRef(null) // what the pad shows, so that one's own drawing is not put back while the pen moves
   const [over, setOver] = useState(false)
 
-  async function load(file, options) {
-    if (file) take(await pictureOf(file, file.name ?? 'image.png', options))
-  }
+  const load = (file, options) => file && take(pictureOf(file, file.name ?? 'image.png', options))
 
   useEffect(() => {
     if (picture !== drawn.current) show(pad.current, picture?.bitmap)
@@ -77,7 +78,7 @@ export function ImageInput({ picture, take }) {
     stroke(event)
   }
 
-  function finish() { // on the pen's lift: Preact takes onLostPointerCapture for a capturing listener of another event
+  function finish() {
     if (!tip.current) return
     tip.current = null
     const bitmap = document.createElement('canvas')

@@ -1,13 +1,15 @@
+import { useSame } from './canvas.js'
 import { AGAINST, FOR } from './colours.js'
-import { html, useMemo } from './preact.js'
+import { html, useLayoutEffect, useMemo, useRef } from './preact.js'
 import { labelOf, largest } from './values.js'
 import { TokenList } from './tokens.js'
 
 const PITCH = 26 // CSS pixels from token to token
 const MOST = 4000 // lines that are drawn at once
-const MOST_OF_ROW = 1000
+const MOST_OF_ROW = 300
 const FAINTEST = 0.01 // of the row's largest weight
 const BINS = 4096
+const DEEPEST = 0.6 // opacity of a block behind a label
 
 /**
  * Return the largest weights, at most `most` of those above `least` (a share of the `top`), and how many these are:
@@ -16,22 +18,24 @@ const BINS = 4096
  */
 export function strongest(series, rows, columns, least, top, most, only = null) {
   const [start, end] = only === null ? [0, rows * columns] : [only * columns, (only + 1) * columns]
-  const counts = new Uint32Array(BINS)
-  const bin = (value) => Math.min(Math.floor((Math.abs(value) / top) * BINS), BINS - 1)
-  const strong = (value) => Math.abs(value) > least * top
+  const counts = new Uint32Array(BINS + 1)
+  const [threshold, scale] = [least * top, BINS / top]
   for (const { values } of series) {
-    for (let at = start; at < end; at++) if (strong(values[at])) counts[bin(values[at])]++
+    for (let at = start; at < end; at++) {
+      const size = Math.abs(values[at])
+      if (size > threshold) counts[Math.min(size * scale, BINS) | 0]++
+    }
   }
-  let [edge, left] = [BINS - 1, most]
+  let [edge, left] = [BINS, most] // the lowest step of which some are taken, and how many
   while (edge > 0 && counts[edge] <= left) left -= counts[edge--]
   const lines = []
   series.forEach(({ values }, which) => {
     for (let at = start; at < end; at++) {
-      const value = values[at]
-      if (!strong(value)) continue
-      const size = bin(value)
-      if (size < edge || (size === edge && left-- <= 0)) continue
-      lines.push({ row: Math.floor(at / columns), column: at % columns, series: which, value })
+      const size = Math.abs(values[at])
+      if (!(size > threshold)) continue
+      const step = Math.min(size * scale, BINS) | 0
+      if (step < edge || (step === edge && left-- <= 0)) continue
+      lines.push({ row: Math.floor(at / columns), column: at % columns, series: which, value: values[at] })
     }
   })
   return { lines, count: counts.reduce((sum, count) => sum + count, 0) }
@@ -45,7 +49,13 @@ const faded = (colour, share) => `${colour}${Math.round(255 * Math.min(share, 1)
  * the less transparent. `series`: [{name, colour, values, signed}], such as heads. The hovered or pinned row's lines
  * stand alone, and the columns' labels then hold a block for each series. At most 4000 lines are drawn, the largest.
  */
-export function Lines({ rows, columns, series, pinned = null, hovered = null, onHover, onPick, least = 0.1 }) {
+export function Lines({
+  rows, columns: keys, series: given, pinned = null, hovered = null, onHover, onPick, least = 0.1,
+}) {
+  const list = useRef()
+  const columns = useSame(keys)
+  const series = useSame(given, (one, other) =>
+    one.values === other.values && one.colour === other.colour && one.signed === other.signed)
   const active = hovered ?? pinned
   const [high, wide] = [rows.length, columns.length]
   const top = useMemo(() => Math.max(...series.map(({ values }) => largest(values, true)), 0), [series])
@@ -56,19 +66,31 @@ export function Lines({ rows, columns, series, pinned = null, hovered = null, on
   }
   const [all, count] = useMemo(() => {
     const found = strongest(series, high, wide, least, top, MOST)
-    return [found.lines.map((line) => path(line, top)), found.count]
+    return [html`<g>${found.lines.map((line) => path(line, top))}</g>`, found.count]
   }, [series, high, wide, least, top])
+  const row = active !== null && active < high ? active : null
   const [own, blocks] = useMemo(() => {
-    if (active === null || active >= high) return [null, []]
-    const weights = series.map(({ values }) => values.subarray(active * wide, (active + 1) * wide))
-    const most = Math.max(...weights.map((row) => largest(row, true)))
-    const { lines } = strongest(series, high, wide, FAINTEST, most, MOST_OF_ROW, active)
+    if (row === null) return [null, new Map()]
+    const weights = series.map(({ values }) => values.subarray(row * wide, (row + 1) * wide))
+    const most = Math.max(...weights.map((own) => largest(own, true)))
+    const { lines } = strongest(series, high, wide, FAINTEST, most, MOST_OF_ROW, row)
     const part = 100 / series.length
-    return [lines.map((line) => path(line, most)), columns.map((_, column) => weights.map((row, which) => {
-      const colour = faded(colourOf(series, which, row[column]), (0.6 * Math.abs(row[column])) / most)
-      return `${colour} ${which * part}% ${(which + 1) * part}%`
+    return [lines.map((line) => path(line, most)), new Map(lines.map(({ column }) => {
+      const stops = weights.map((own, which) => {
+        const colour = faded(colourOf(series, which, own[column]), (DEEPEST * Math.abs(own[column])) / most)
+        return `${colour} ${which * part}% ${(which + 1) * part}%`
+      })
+      return [column, `linear-gradient(to right, ${stops})`]
     }))]
-  }, [series, columns, active])
+  }, [series, high, wide, row])
+  useLayoutEffect(() => {
+    const labels = list.current.children
+    blocks.forEach((block, column) => (labels[column].style.backgroundImage = block))
+    return () => blocks.forEach((_, column) => labels[column]?.style.removeProperty('background-image'))
+  }, [blocks, columns])
+
+  const labels = useMemo(() => columns.map((token) =>
+    html`<li class=${token.special ? 'special' : ''}>${labelOf(token)}</li>`), [columns])
   const height = Math.max(high, wide) * PITCH
   return html`<div class="lines">
     <div class="lines-scroll">
@@ -77,9 +99,7 @@ export function Lines({ rows, columns, series, pinned = null, hovered = null, on
       <svg viewBox=${`0 0 100 ${height}`} height=${height} preserveAspectRatio="none" aria-hidden="true">
         <g visibility=${own ? 'hidden' : 'visible'}>${all}</g><g>${own}</g>
       </svg>
-      <ol aria-label="Tokens that are looked at">${columns.map((token, at) => html`
-        <li key=${at} class=${token.special ? 'special' : ''}
-          style=${{ backgroundImage: blocks[at] ? `linear-gradient(to right, ${blocks[at]})` : '' }}>${labelOf(token)}</li>`)}</ol>
+      <ol ref=${list} aria-label="Tokens that are looked at">${labels}</ol>
     </div>
     ${count > MOST && html`<small>The ${MOST} largest of ${count} lines are drawn.</small>`}
   </div>`

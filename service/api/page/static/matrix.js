@@ -1,19 +1,21 @@
-import { brushOf, painted, useDensity, useDrawing, useSize } from './canvas.js'
+import { brushOf, painted, useDensity, useDrawing, useSame, useSize } from './canvas.js'
 import { opaque } from './colours.js'
 import { html, useMemo, useRef } from './preact.js'
 import { clamp, labelOf } from './values.js'
 
 const LARGEST = 28 // CSS pixels of a cell's side
 const LABELLED = 12 // cells of at least so many have labels
+const SCROLLED = 8 // if cells would have at least so many, they get labels, and the matrix scrolls
 const LONGEST = 14 // characters of a label
-const [CHARACTER, MARGIN] = [7, 10] // CSS pixels of a label's character at most, and beside all of them
+const [CHARACTER, MARGIN, PADDING] = [7, 10, 4] // CSS pixels of a label's character, beside all of them, and of the box
 const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }
 
 /** Return the side of a cell in CSS pixels, whole pixels of the screen, and whether there is room for labels. */
 export function cellOf(width, columns, labels, density) {
   const side = (room) => clamp(Math.floor((room / columns) * density) / density, 1, LARGEST)
   const beside = side(width - labels)
-  return beside >= LABELLED ? { cell: beside, labelled: true } : { cell: Math.min(side(width), LABELLED - 1), labelled: false }
+  const labelled = beside >= SCROLLED
+  return { cell: labelled ? Math.max(beside, LABELLED) : Math.min(side(width), LABELLED - 1), labelled }
 }
 
 /**
@@ -21,13 +23,15 @@ export function cellOf(width, columns, labels, density) {
  * {row, column}; of a row alone the column is null. Arrow keys move, Enter or a click picks, Escape picks null.
  */
 export function Matrix({
-  rows, columns, values, signed = false, top, colormap = 'viridis', hovered = null, pinned = null, onHover = () => {},
-  onPick = () => {}, label,
+  rows: queries, columns: keys, values: given, signed = false, top, colormap = 'viridis', hovered = null,
+  pinned = null, onHover = () => {}, onPick = () => {}, label,
 }) {
   const box = useRef()
   const canvas = useRef()
-  const { width } = useSize(box)
+  const { width: outer } = useSize(box)
+  const width = outer - 2 * PADDING
   const density = useDensity()
+  const [rows, columns, values] = [useSame(queries), useSame(keys), useSame(given)]
   const [high, wide] = [rows.length, columns.length]
   const [left, right] = useMemo(() => [rows, columns].map((tokens) => tokens.map(labelOf)), [rows, columns])
   const longest = useMemo(() => Math.min(Math.max(...left.map((text) => [...text].length)), LONGEST), [left])
@@ -62,10 +66,11 @@ export function Matrix({
     event.preventDefault() // nothing scrolls but to the cell
   }
   const reveal = ({ row, column }) => {
-    const [area, { clientWidth, clientHeight }] = [box.current, box.current]
+    const area = box.current
+    const taken = 2 * PADDING + (labelled ? margin : 0)
     const near = (at, from, room) => clamp(from, at + 2 * cell - room, at - cell) // with a neighbour
-    area.scrollLeft = near(column * cell, area.scrollLeft, clientWidth - (labelled ? margin : 0))
-    area.scrollTop = near(row * cell, area.scrollTop, clientHeight - (labelled ? margin : 0))
+    area.scrollLeft = near(column * cell, area.scrollLeft, area.clientWidth - taken)
+    area.scrollTop = near(row * cell, area.scrollTop, area.clientHeight - taken)
   }
 
   const names = useMemo(() => labelled && html`
@@ -75,8 +80,9 @@ export function Matrix({
   const marks = [[pinned, 'pinned'], [hovered, 'hovered']].filter(([place]) => place && place.row < high)
   return html`<div class=${`matrix${labelled ? ' labelled' : ''}`} ref=${box} style=${sizes}>
     ${names}
-    <div class="matrix-cells" tabindex="0" role="application" aria-label=${label} style=${{ width: `${wide * cell}px`, height: `${high * cell}px` }}
-      onPointerMove=${move} onPointerLeave=${() => onHover(null)} onClick=${(event) => onPick(cellAt(event))} onKeyDown=${key}>
+    <div class="matrix-cells" tabindex="0" role="application" aria-label=${label}
+      style=${{ width: `${wide * cell}px`, height: `${high * cell}px` }} onPointerMove=${move}
+      onPointerLeave=${() => onHover(null)} onClick=${(event) => onPick(cellAt(event))} onKeyDown=${key}>
       <canvas ref=${canvas} />
       ${marks.map(([{ row, column }, name]) => html`
         <div class=${`mark line ${name}`} style=${{ top: `${row * cell}px`, height: `${cell}px` }} />

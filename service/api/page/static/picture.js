@@ -1,4 +1,4 @@
-import { brushOf, painted, smoothed, useDensity, useDrawing, useSize } from './canvas.js'
+import { brushOf, painted, smoothed, useDensity, useDrawing, useSame, useSize } from './canvas.js'
 import { translucent } from './colours.js'
 import { html, useMemo, useRef, useState } from './preact.js'
 import { clamp, percent } from './values.js'
@@ -24,37 +24,39 @@ export const coldest = (cells) => cells.reduce((least, value) => Math.min(least,
  * Draw an image, and over it the heat of its cells, on a canvas of any size. The hotter a cell, the less of the image
  * is seen: the rule of the service's png, whose `smooth` is on. `cells` may be null: the image alone.
  */
-export function drawPicture(canvas, { image, source, cells, rows, columns, low, top, signed, colormap, opacity, smooth }) {
+export function drawPicture(canvas, drawn) {
+  const { image, source, cells, rows, columns, low, top, signed, colormap, opacity, smooth } = drawn
   const frame = frameOf(image)
-  const scale = canvas.width / frame.width
+  const [scale, down] = [canvas.width / frame.width, canvas.height / frame.height]
   const brush = canvas.getContext('2d')
   brush.setTransform(1, 0, 0, 1, 0, 0)
   brush.clearRect(0, 0, canvas.width, canvas.height)
-  brush.setTransform(scale, 0, 0, canvas.height / frame.height, -frame.left * scale, (-frame.top * canvas.height) / frame.height)
+  brush.setTransform(scale, 0, 0, down, -frame.left * scale, -frame.top * down)
   brush.fillStyle = 'white' // as the service does with what is transparent
   brush.fillRect(0, 0, image.width, image.height)
   brush.imageSmoothingQuality = 'high'
   if (source) {
-    brush.imageSmoothingEnabled = (scale * image.width) / source.width < CRISP
+    brush.imageSmoothingEnabled = (scale * image.width) / (source.naturalWidth ?? source.width) < CRISP
     brush.drawImage(source, 0, 0, image.width, image.height)
   }
   if (!cells) return
   const { left, top: above, right, bottom } = image.box
   const [wide, high] = [right - left, bottom - above]
   const fine = Math.min(scale, FINEST / Math.max(wide, high))
-  const [across, down] = smooth
+  const [width, height] = smooth
     ? [Math.max(columns, Math.round(wide * fine)), Math.max(rows, Math.round(high * fine))] : [columns, rows]
-  const values = smooth ? smoothed(cells, rows, columns, down, across) : cells
-  const heat = new OffscreenCanvas(across, down)
+  const values = smooth ? smoothed(cells, rows, columns, height, width) : cells
+  const heat = new OffscreenCanvas(width, height)
   const table = translucent(colormap, signed, opacity)
-  heat.getContext('2d').putImageData(painted(values, down, across, table, low, top, signed), 0, 0)
+  heat.getContext('2d').putImageData(painted(values, height, width, table, low, top, signed), 0, 0)
   brush.imageSmoothingEnabled = smooth
   brush.drawImage(heat, left, above, wide, high)
 }
 
 /** Return the cells of the rectangle between two, and which are covered when it is added, or taken off if all are. */
 export function coveredBy(from, to, columns, covered) {
-  const between = (one, other) => Array.from({ length: Math.abs(one - other) + 1 }, (_, at) => Math.min(one, other) + at)
+  const between = (one, other) =>
+    Array.from({ length: Math.abs(one - other) + 1 }, (_, at) => Math.min(one, other) + at)
   const [row, column] = [(cell) => Math.floor(cell / columns), (cell) => cell % columns]
   const within = between(row(from), row(to)).flatMap((down) =>
     between(column(from), column(to)).map((right) => down * columns + right))
@@ -70,10 +72,11 @@ export function coveredBy(from, to, columns, covered) {
  * the cells, unless several pictures share a scale.
  */
 export function Picture({
-  image, source, cells, rows, columns, low, top, signed = false, colormap = 'viridis', opacity = 0.6, smooth = true,
-  query = null, hovered = null, covered = [], covering = false, label, onHover = () => {}, onPick = () => {}, onCover,
+  image, source, cells: given, rows, columns, low, top, signed = false, colormap = 'viridis', opacity = 0.6,
+  smooth = true, query = null, hovered = null, covered = [], covering = false, label, onHover = () => {}, onPick = () => {}, onCover,
 }) {
   const canvas = useRef()
+  const cells = useSame(given)
   const [drag, setDrag] = useState(null) // {from, to}: cells between which a rectangle is being covered
   const size = useSize(canvas)
   const density = useDensity()

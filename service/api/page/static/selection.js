@@ -28,9 +28,9 @@ export function writeAddress(selection) {
   history[step ? 'pushState' : 'replaceState'](null, '', hash)
 }
 
-/** Return the selection without what belongs to a question: what is true of one is not of the next. */
-export const aboutAnother = (selection, part) => ({
-  ...selection, example: '', text: '', pair: '', id: '', row: '', target: '', only: '', compare: '', with: '', covered: '', ...part,
+/** Return a part of a selection that begins another question: what is true of one is not of the next. */
+export const aboutAnother = (part) => ({
+  example: '', text: '', pair: '', id: '', row: '', target: '', only: '', compare: '', with: '', covered: '', ...part,
 })
 
 /** Return the kinds of attention of a model that the page shows; what the answer looks at comes first. */

@@ -1,3 +1,4 @@
+import { useSame } from './canvas.js'
 import { AGAINST, FOR } from './colours.js'
 import { html, useLayoutEffect, useMemo, useRef } from './preact.js'
 import { clamp, labelOf, percent, short } from './values.js'
@@ -25,7 +26,7 @@ export function cut(characters, tokens) {
   return { pieces, owners }
 }
 
-/** Return how strongly each piece is tinted, -1 to 1 of the strongest, by the weights of the tokens that stand on it. */
+/** Return how strongly each piece is tinted, -1 to 1 of the strongest, by the weights of the tokens on it. */
 export function shares(weights, owners, count, signed) {
   const sums = new Float32Array(count)
   owners.forEach((owner, at) => owner !== null && (sums[owner] += weights[at]))
@@ -33,7 +34,7 @@ export function shares(weights, owners, count, signed) {
   return sums.map((sum) => sum / most)
 }
 
-/** Return in words what a row looks at: its largest three, or one column. `sure`: the rows' probabilities. */
+/** Return in words what a row looks at: its largest three, or one column. `sure` is the row's probability if known. */
 export function readout({ rows, columns, values, row, column = null, sure, explains = false }) {
   const weights = values.subarray(row * columns.length, (row + 1) * columns.length)
   const where = ({ span, sequence }) =>
@@ -41,7 +42,7 @@ export function readout({ rows, columns, values, row, column = null, sure, expla
   const at = (key) => `“${labelOf(columns[key])}”${where(columns[key])}: ${short(weights[key])}`
   const best = [...columns.keys()].filter((key) => weights[key] > 0)
     .sort((one, other) => weights[other] - weights[one]).slice(0, 3)
-  const who = `“${labelOf(rows[row])}”${sure?.[row] === undefined ? '' : `, probability ${percent(sure[row])},`}`
+  const who = `“${labelOf(rows[row])}”${sure === undefined ? '' : `, probability ${percent(sure)},`}`
   const verb = explains ? 'owes' : 'looks'
   const link = explains ? 'to' : 'at'
   return column === null ? `${who} ${verb} ${explains ? 'most to' : 'most at'} ${best.map(at).join(', ') || 'nothing'}`
@@ -52,14 +53,17 @@ export function readout({ rows, columns, values, row, column = null, sure, expla
  * Tokens as buttons, of which one is `current` and one may be `pinned`. Hover or focus previews (`onHover`), a click or
  * Enter picks (`onPick`), Escape picks null; arrow keys move. `before` is text in front of them.
  */
-export function TokenList({ tokens, current = null, pinned = null, sure, before, label, chips = false, onHover, onPick }) {
+export function TokenList({
+  tokens: given, current = null, pinned = null, sure: chances, before, label, chips = false, onHover, onPick,
+}) {
   const list = useRef()
+  const [tokens, sure] = [useSame(given), useSame(chances)]
   const marked = useRef({}) // elements, by how they are marked: 2000 buttons need not be compared at each hover
   const buttons = useMemo(() => tokens.map(({ text, special }, at) => {
-    const unsure = sure?.[at] < SURE
-    return html`<button type="button" tabindex="-1" data-at=${at} aria-pressed="false"
-      class=${`${special ? 'special' : ''}${unsure ? ' unsure' : ''}`}
-      title=${sure?.[at] === undefined ? null : `probability ${percent(sure[at])}`}>${chips ? labelOf({ text }) : text}</button>`
+    const names = `${special ? 'special' : ''}${sure?.[at] < SURE ? ' unsure' : ''}`
+    const title = sure?.[at] === undefined ? null : `probability ${percent(sure[at])}`
+    return html`<button type="button" tabindex="-1" data-at=${at} aria-pressed="false" class=${names} title=${title}
+      >${chips ? labelOf({ text }) : text}</button>`
   }), [tokens, sure, chips])
   useLayoutEffect(() => {
     const all = list.current.querySelectorAll('[data-at]')
@@ -88,8 +92,8 @@ export function TokenList({ tokens, current = null, pinned = null, sure, before,
     event.preventDefault() // nothing scrolls
   }
   return html`<div ref=${list} class=${`tokens${chips ? ' chips' : ''}`} role="group" aria-label=${label}
-    onPointerOver=${hover} onFocusIn=${hover} onPointerLeave=${() => onHover(null)}
-    onFocusOut=${(event) => list.current.contains(event.relatedTarget) || onHover(null)}
+    onPointerOver=${hover} onfocusin=${hover} onPointerLeave=${() => onHover(null)}
+    onfocusout=${(event) => list.current.contains(event.relatedTarget) || onHover(null)}
     onClick=${(event) => of(event) && onPick(Number(of(event).dataset.at))} onKeyDown=${key}>
     ${before && html`<span class="given">${before}</span>`}${buttons}
   </div>`
@@ -97,16 +101,17 @@ export function TokenList({ tokens, current = null, pinned = null, sure, before,
 
 /**
  * Tokens in place: the rows as buttons, and the text that the columns' spans lie in, tinted by the weights of `row`.
- * Where rows and columns are the `same` tokens, they are one line of chips that tints itself. Without a `text`, the
- * columns are chips. `given` is text in front of the rows; `sure` holds the rows' probabilities, 0 to 1.
+ * Where rows and columns are the `same` tokens, they are one line of chips that tints itself. Without a `text`, and of
+ * two texts, the columns are chips. `before` is text in front of the rows; `sure` are the rows' probabilities, 0 to 1.
  */
 export function InPlace({
-  rows, columns, values, signed = false, row = 0, pinned = null, text = null, sure, same = false, given = '',
-  onHover = () => {}, onPick = () => {},
+  rows, columns: keys, values: given, signed = false, row = 0, pinned = null, text = null, sure, same = false,
+  before = '', onHover = () => {}, onPick = () => {},
 }) {
   const box = useRef()
   const drawn = useRef({})
-  const chips = same || text === null
+  const [columns, values] = [useSame(keys), useSame(given)]
+  const chips = same || text === null || columns.some(({ sequence }) => sequence) // spans of two texts lie in neither
   const { pieces, owners } = useMemo(
     () => chips ? { pieces: columns, owners: [...columns.keys()] } : cut([...text], columns), [chips, text, columns])
   const spans = useMemo(() => pieces.map(({ text: own, special }) =>
@@ -116,20 +121,17 @@ export function InPlace({
     const weights = values.subarray(row * columns.length, (row + 1) * columns.length)
     const parts = shares(weights, owners, pieces.length, signed)
     const old = drawn.current.pieces === pieces ? drawn.current.tints : []
-    const tints = Array.from(parts, (part) => {
-      const weight = percent(DEEPEST * Math.max(signed ? Math.abs(part) : part, 0))
-      return `${weight} ${signed ? (part < 0 ? AGAINST : FOR) : 'var(--accent)'}`
-    })
+    // whole percents: few of a thousand pieces change at a hover
+    const tints = parts.map((part) => Math.round(100 * DEEPEST * (signed ? part : Math.max(part, 0))))
     tints.forEach((tint, at) => {
       if (tint === old[at]) return
-      const [weight, colour] = tint.split(' ')
-      tinted[at].style.setProperty('--weight', weight)
-      tinted[at].style.setProperty('--tint', colour)
+      tinted[at].style.setProperty('--weight', `${Math.abs(tint)}%`)
+      tinted[at].style.setProperty('--tint', signed ? (tint < 0 ? AGAINST : FOR) : 'var(--accent)')
     })
     drawn.current = { pieces, tints }
   }, [spans, values, row, signed, same])
   return html`<div class="in-place" ref=${box}>
-    <${TokenList} tokens=${rows} current=${row} pinned=${pinned} sure=${sure} before=${given} chips=${same}
+    <${TokenList} tokens=${rows} current=${row} pinned=${pinned} sure=${sure} before=${before} chips=${same}
       label="Tokens; arrow keys move over them, Enter pins one" onHover=${onHover} onPick=${onPick} />
     ${!same && html`<p class=${`read${chips ? ' chips' : ''}`}>${spans}</p>`}
   </div>`

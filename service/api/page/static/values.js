@@ -11,8 +11,8 @@ export const clamp = (value, low, high) => Math.min(Math.max(value, low), high)
 export const labelOf = ({ text }) => text.replaceAll(' ', '␣').replaceAll('\n', '⏎').replaceAll('\t', '⇥') || '·'
 
 /**
- * Return a map of the service's JSON with its values as one Float32Array: {...map, values, heads, queries, keys, signed},
- * of shape (heads, queries, keys). A pooled map has the pooled counts, and the true ones as `size`.
+ * Return a map of the service's JSON with its values as one Float32Array (heads, queries, keys): {...map, values,
+ * heads, queries, keys, signed, size}. A pooled map has the pooled counts, and the true ones as `size`.
  */
 export function unpackMap(map, method) {
   const [heads, queries, keys] = map.shape
@@ -52,8 +52,8 @@ export function fuse(map, how) {
 /** Return the largest of some values, or of their sizes where they are signed; 1 where there is nothing. */
 export function largest(values, signed) {
   let most = 0
-  for (const value of values) {
-    const size = signed ? Math.abs(value) : value
+  for (let at = 0; at < values.length; at++) {
+    const size = signed ? Math.abs(values[at]) : values[at]
     if (size > most && size < Infinity) most = size
   }
   return most || 1

@@ -1,0 +1,75 @@
+import { useAsked } from './asked.js'
+import { imageLook, textLook } from './looks.js'
+import { useEffect, useRef } from './preact.js'
+import { attentionOf, goneWords, question } from './question.js'
+import { generationOf, kindOf, layerOf, methodOf, optionsOf } from './selection.js'
+import { queryOf } from './service.js'
+
+const serials = new WeakMap() // of pictures: each is asked about once
+let serial = 0
+
+function nameOf(input) {
+  if (input.kind === 'text') return `${input.text}\n${input.pair}`
+  if (input.kind === 'kept') return input.id
+  if (!serials.has(input)) serials.set(input, ++serial)
+  return serials.get(input)
+}
+
+/**
+ * Ask a model about an input, and look at the answer; once more if the service has forgotten it meanwhile. An input
+ * that is undefined is still on its way; one that is null is none. With `from`, another look's answer is looked at.
+ */
+export function useLook(model, input, selection, from = null) {
+  const generation = [generationOf(selection), selection.alternatives]
+  const about = model && input ? JSON.stringify([model.name, nameOf(input), generation]) : input === undefined ? undefined : null
+  const asked = useAsked(from ? null : about, (signal, show) => question(model, input, selection, signal, show))
+  const answer = from ?? asked
+  const ready = model && !answer.behind && answer.value?.id && answer.value.model.name === model.name
+  const options = ready ? { ...optionsOf(model, selection), encoding: 'base64' } : {}
+  const key = ready ? `${answer.value.id}?${queryOf(options)}` : about === null ? null : undefined
+  const look = useAsked(key, async (signal) => {
+    const attention = await attentionOf(answer.value.id, queryOf(options), signal)
+    return { attention, answer: answer.value, model, kind: kindOf(model, selection), options }
+  })
+  const gone = look.refusal?.status === 404
+  const tried = useRef(null)
+  useEffect(() => {
+    if (!gone || from || input?.kind === 'kept' || tried.current === about) return
+    tried.current = about // once, so that two do not go on for ever
+    asked.again()
+  }, [gone])
+  const lost = gone && input?.kind === 'kept' && { ...look.refusal, message: goneWords }
+  return {
+    asked: answer, look: look.value, options, refusal: answer.refusal ?? (lost || look.refusal),
+    busy: input === undefined || answer.busy || look.busy, again: answer.refusal ? answer.again : look.again,
+  }
+}
+
+/** Return what is drawn of a look, by what the model looks at. */
+export function drawnOf({ attention, answer, model, kind, options }, { heads }) {
+  if (kind.key === 'image') return imageLook(attention, kind)
+  const result = answer.results?.[0] ?? {}
+  return textLook(attention, model, kind, { text: answer.input.text ?? '', result, heads, merged: Boolean(options.merge) })
+}
+
+/** Look at what the selection compares with: by another method or layer, of another model or input (`edited`). */
+export function useCompared(models, model, input, edited, selection, main) {
+  const [what, value] = selection.compare.split(':')
+  const asks = what === 'model' || what === 'input' // else it is another look at the same answer
+  const other = what === 'model' ? models?.find(({ name }) => name === value) : model
+  const text = what === 'input' && selection.with && { kind: 'text', text: selection.with, pair: selection.pair }
+  const its = what === 'input' ? text || edited : what ? input : null
+  const part = { method: { method: value }, layer: { layer: value } }[what]
+  const found = useLook(its && other ? other : null, its, { ...selection, ...part }, what && !asks ? main.asked : null)
+  if (!what || !its) return { busy: false }
+  const kind = kindOf(model, selection)
+  const names = {
+    method: [methodOf(model, kind, selection), value],
+    layer: [`layer ${layerOf(kind, selection)}`, `layer ${value}`],
+    model: [model.name, value],
+    input: ['as it was', text ? `“${text.text}”` : 'covered'],
+  }
+  const [here, there] = names[what]
+  const comparable = found.look?.options.attention === main.look?.options.attention // one unit: one scale, a difference
+  return { ...found, answer: asks ? found.asked.value : null, comparable, here, there }
+}

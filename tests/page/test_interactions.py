@@ -1,0 +1,530 @@
+"""What a person does on the page, row by row of the table in docs/page.md, in Chromium, against a running service.
+
+A test asserts on the state of the page and on figures of its pixels, never on a stored picture.
+"""
+
+import base64
+import io
+import json
+import re
+import subprocess
+import sys
+import urllib.parse
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.conftest import ROOT
+from tests.page.conftest import STILL
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+expect = sync_api.expect
+
+SEVEN = ROOT / "tests/data/digits/seven.png"
+MARCH = "the 23rd of March 2021"
+
+
+@pytest.fixture
+def go(visit):
+    """Return what opens the page at a selection, and waits until it is drawn."""
+    return lambda refusals=False, **selection: visit(refusals=refusals).open(f"#{urllib.parse.urlencode(selection)}")
+
+
+def settled(page):
+    """Wait until nothing is asked any more."""
+    page.wait_for_selector("body[data-busy=false] main")
+    page.wait_for_function(STILL, polling=50)
+
+
+def text_of(page, selector):
+    return page.inner_text(selector)
+
+
+def state_of(page):
+    """Return what the page's address says."""
+    return dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(page.url).fragment))
+
+
+def chips(page):
+    return page.locator("#looks .tokens [data-at]")
+
+
+def canvas_of(page, selector, at=0):
+    """Return the pixels of a canvas (height, width, 4)."""
+    data = page.locator(selector).nth(at).evaluate("canvas => canvas.toDataURL()")
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(data.partition(",")[2]))).convert("RGBA")).astype(int)
+
+
+def looks_asked(page):
+    """Return the options of every look that was fetched."""
+    names = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)")
+    asked = [urllib.parse.urlsplit(name) for name in names]
+    return [dict(urllib.parse.parse_qsl(one.query)) for one in asked if "/v1/attention/" in one.path]
+
+
+# The input
+
+
+def test_the_page_is_alive_before_anybody_asks(go):
+    page = go()
+    expect(page.locator("#answer .labels li").first).to_be_visible()
+    assert np.ptp(canvas_of(page, "#picture canvas")) > 50
+
+
+def test_examples_suit_the_model_and_are_pictures_where_it_sees(go):
+    page = go(model="digits")
+    assert page.locator("#input .thumb").count() == 8
+    first = text_of(page, "#answer")
+    page.click("#example-3")
+    settled(page)
+    assert text_of(page, "#answer") != first
+    page = go(model="dates")
+    assert page.locator("#input .sample").first.inner_text() == "the twenty-third of March 2021"
+    assert "2021-03-23" in text_of(page, "#answer")
+
+
+def test_a_text_is_edited_and_asked_again(go):
+    page = go(model="dates")
+    page.fill("#text", "3 apr 1999")
+    page.press("#text", "Enter")
+    settled(page)
+    assert "1999-04-03" in text_of(page, "#answer")
+    assert state_of(page)["text"] == "3 apr 1999"
+
+
+def test_a_drawing_is_answered_when_the_pen_is_lifted(go):
+    page = go(model="digits")
+    page.click("#clear")
+    expect(page.locator("#answer")).to_contain_text("Ask something")
+    box = page.locator("#pad").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] * 0.2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] * 0.8, steps=5)
+    page.mouse.up()
+    settled(page)
+    expect(page.locator("#answer .labels li").first).to_contain_text("1")
+
+
+def test_an_image_is_chosen_dropped_and_pasted(go):
+    page = go(model="digits")
+    page.set_input_files("#input input[type=file]", SEVEN)
+    settled(page)
+    expect(page.locator("#answer .labels li").first).to_contain_text("7")
+    content = list((ROOT / "tests/data/digits/four.webp").read_bytes())
+    for event, name in (("drop", "dataTransfer"), ("paste", "clipboardData")):
+        page.click("#clear")
+        page.evaluate(
+            """([event, name, content]) => {
+                const data = new DataTransfer()
+                data.items.add(new File([new Uint8Array(content)], 'four.webp', { type: 'image/webp' }))
+                const sent = new Event(event, { bubbles: true, cancelable: true })
+                Object.defineProperty(sent, name, { value: data })
+                document.body.dispatchEvent(sent)
+            }""",
+            [event, name, content],
+        )
+        settled(page)
+        expect(page.locator("#answer .labels li").first).to_contain_text("4")
+
+
+def test_a_large_photo_and_a_gif_are_scaled_in_the_browser(go, tmp_path):
+    page = go(model="digits")
+    sent = []
+    page.on("request", lambda request: request.method == "POST" and sent.append(request))
+    Image.open(SEVEN).convert("RGB").resize((8000, 6000)).save(tmp_path / "large.jpg")  # 48 megapixels
+    Image.open(SEVEN).convert("P").save(tmp_path / "seven.gif")
+    for name in ("large.jpg", "seven.gif"):
+        page.set_input_files("#input input[type=file]", tmp_path / name)
+        settled(page)
+        expect(page.locator("#answer .labels li").first).to_contain_text("7")
+    assert [request.headers["content-type"] for request in sent] == ["image/jpeg", "image/png"]
+    assert sent[0].sizes()["requestBodySize"] < 1 << 20
+
+
+# The look
+
+
+def test_hover_previews_click_pins_and_escape_unpins(go):
+    page = go(model="dates", text=MARCH, view="place")
+    first = text_of(page, "#look .readout")
+    chips(page).nth(8).hover()
+    hovered = text_of(page, "#look .readout")
+    assert hovered != first
+    assert "row" not in state_of(page)
+    page.mouse.move(0, 0)
+    assert text_of(page, "#look .readout") == first
+    chips(page).nth(8).click()
+    page.mouse.move(0, 0)
+    assert text_of(page, "#look .readout") == hovered
+    assert state_of(page)["row"] == "8"
+    chips(page).nth(2).hover()
+    assert text_of(page, "#look .readout") != hovered
+    page.mouse.move(0, 0)
+    assert text_of(page, "#look .readout") == hovered  # hovering does not lose what is pinned
+    page.keyboard.press("Escape")
+    assert "row" not in state_of(page)
+
+
+def test_lines_between_tokens_are_coloured_by_head_and_thinned_by_a_threshold(go):
+    page = go(model="dates-mlm", method="raw", heads="0,2", view="lines")
+    colours = page.eval_on_selector_all(
+        "#looks svg path", "all => [...new Set(all.map((one) => getComputedStyle(one).stroke))]"
+    )
+    assert len(colours) == 2
+    before = page.locator("#looks svg path").count()
+    page.click(".drawing summary")
+    page.fill("#keep", "0.3")
+    assert 0 < page.locator("#looks svg path").count() < before / 2
+
+
+def test_heads_are_toggled_and_a_double_click_leaves_one_alone(go):
+    page = go(model="dates-mlm", method="raw", heads="0", view="matrix")
+    page.locator("#heads-choice, fieldset#heads label", has_text=re.compile("^2$")).first.click()
+    expect(page.locator("#looks canvas")).to_have_count(2)
+    assert state_of(page)["heads"] == "0,2"
+    page.locator("fieldset#heads label", has_text=re.compile("^3$")).first.dblclick()
+    assert state_of(page)["heads"] == "3"
+    expect(page.locator("#looks canvas")).to_have_count(1)
+
+
+def test_every_head_is_a_thumbnail_and_a_click_makes_one_large(go):
+    page = go(model="digits")
+    thumbnails = page.locator("#heads button.thumbnail")
+    expect(thumbnails).to_have_count(16)
+    assert len({canvas_of(page, "#heads canvas", at).tobytes() for at in range(16)}) == 16
+    thumbnails.nth(6).click()
+    settled(page)
+    assert (state_of(page)["method"], state_of(page)["layer"], state_of(page)["heads"]) == ("raw", "1", "2")
+    expect(thumbnails.nth(6)).to_have_attribute("aria-pressed", "true")
+
+
+def test_heads_are_sorted_by_figures_and_each_leads_to_its_head(go):
+    page = go(model="digits", order="entropy")
+    said = page.eval_on_selector_all("#heads button.thumbnail small", "all => all.map((one) => one.textContent)")
+    numbers = [float(one.rsplit(", ", 1)[1]) for one in said]
+    assert numbers == sorted(numbers)
+    assert len(numbers) == 16
+    layer, head = re.match(r"L(\d+) H(\d+)", said[0]).groups()
+    page.locator("#heads button.thumbnail").first.click()
+    settled(page)
+    assert (state_of(page).get("layer", "3"), state_of(page)["heads"]) == (layer, head)
+    page.select_option("#order", "distance")
+    assert "distance" in page.locator("#heads button.thumbnail").first.get_attribute("aria-label")
+
+
+def test_a_layer_is_chosen(go):
+    page = go(model="digits", method="raw")
+    before = canvas_of(page, "#picture canvas")
+    page.fill("#layer", "0")
+    settled(page)
+    assert "Layer 0 of 0 to 3" in text_of(page, "#controls")
+    assert np.abs(canvas_of(page, "#picture canvas") - before).max() > 20
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+def test_each_kind_of_attention_has_its_rows_and_columns(go, kind):
+    page = go(model="dates", text=MARCH, kind=kind, view="lines")
+    target, source = 11, len(MARCH)  # tokens: "2021-03-23" and the end
+    assert chips(page).count() == (source if kind == "encoder" else target)
+    assert page.locator("#looks ol li").count() == (target if kind == "decoder" else source)
+    assert any(one["kind"] == kind for one in looks_asked(page))
+
+
+def test_the_full_matrix_is_one_canvas_and_names_its_cells(go):
+    page = go(model="dates", text=MARCH, view="matrix")
+    expect(page.locator("#looks canvas")).to_have_count(1)
+    box = page.locator("#looks canvas").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + box["height"] * 0.5)
+    assert re.search(r"owes to “.*” at character \d+", text_of(page, "#look .readout"))
+
+
+def test_special_tokens_are_hidden(go):
+    page = go(model="dates-mlm", method="raw", view="place")
+    assert "[START]" in text_of(page, "#looks")
+    page.click(".drawing summary")
+    page.check("[name=special]")
+    assert "[START]" not in text_of(page, "#looks")
+
+
+def test_words_stand_in_place_of_tokens(go):
+    page = go(model="dates-mlm", method="raw", view="place")
+    before = chips(page).count()
+    page.click(".drawing summary")
+    page.check("[name=merge]")
+    settled(page)
+    assert chips(page).count() < before / 2
+
+
+def test_a_token_is_masked_changed_or_left_out_and_both_answers_stand_side_by_side(go):
+    page = go(model="dates", text="3/23/21", kind="encoder", method="raw", view="place")
+    chips(page).nth(3).click()
+    page.fill("[name=instead]", "5")
+    page.click("text=Change it and compare")
+    settled(page)
+    assert state_of(page)["with"] == "3/25/21"
+    answer = text_of(page, "#answer")
+    assert "2021-03-23" in answer
+    assert "2021-03-25" in answer
+    assert "difference" in text_of(page, "#looks")
+    page = go(model="dates-mlm", text="the 2[MASK]rd of March 2021", method="raw", view="place", row="5")
+    page.click("#mask")
+    settled(page)
+    assert state_of(page)["with"].count("[MASK]") == 2
+    page.click("#remove")
+    settled(page)
+    assert len(state_of(page)["with"]) < len("the 2[MASK]rd of March 2021")
+
+
+def test_a_covered_patch_changes_answer_and_map(go):
+    page = go(model="digits", method="rollout")
+    box = page.locator("#picture .cells").first.bounding_box()
+    page.keyboard.down("Shift")
+    page.mouse.move(box["x"] + 5, box["y"] + 5)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] - 5, box["y"] + box["height"] * 0.4, steps=4)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    settled(page)
+    assert len(state_of(page)["covered"].split(",")) >= 14
+    assert "was" in text_of(page, "#answer")
+    assert page.locator("#picture figure").count() >= 2
+    page.click("#uncover")
+    settled(page)
+    assert page.locator("#picture figure").count() == 1
+
+
+def test_methods_explain_themselves_and_the_recommended_one_comes_first(go):
+    page = go(model="digits")
+    expect(page.locator("#method input:checked")).to_have_value("integrated")
+    assert "It measured best on this model (deletion area" in text_of(page, "#controls")
+    for method in ("raw", "rollout", "norm", "relevance", "libra"):
+        page.locator(f"#method input[value={method}]").check(force=True)
+        settled(page)
+        assert page.locator("#problem").inner_text() == ""
+        assert len(text_of(page, ".meaning")) > 40
+    assert {call["attention"] for call in looks_asked(page)} >= {"raw", "rollout", "norm", "relevance", "libra"}
+
+
+def test_classes_stand_side_by_side_on_one_scale(go):
+    page = go(model="digits", method="libra", target="7,1", example="7")
+    expect(page.locator("#picture figure")).to_have_count(2)
+    assert text_of(page, "#picture").split() == ["for", "“7”", "for", "“1”"]
+    before = [canvas_of(page, "#picture canvas", at) for at in (0, 1)]
+    page.click(".drawing summary")
+    page.check("[name=own]")
+    assert "up to" in text_of(page, "#picture")
+    same = [(canvas_of(page, "#picture canvas", at) == before[at]).all() for at in (0, 1)]
+    assert same == [True, False]  # the first has the largest value, so the common scale was its own
+
+
+def test_curves_have_axes_and_areas(go):
+    page = go(model="digits")
+    page.click("#evaluation summary")
+    expect(page.locator("#evaluation svg")).to_have_count(2)
+    said = text_of(page, "#evaluation")
+    assert "75%" in said
+    assert re.search(r"deletion: area 0\.\d+, in random order 0\.\d+", said)
+
+
+def test_an_image_is_seen_from_any_patch(go):
+    page = go(model="digits", method="raw")
+    before = canvas_of(page, "#picture canvas")
+    box = page.locator("#picture .cells").bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 0.5, box["y"] + box["height"] * 0.5)
+    settled(page)
+    assert state_of(page)["row"] == "24"
+    assert "Seen from the patch in row 3, column 3" in text_of(page, "#look .readout")
+    assert np.abs(canvas_of(page, "#picture canvas") - before).max() > 20
+    page.locator("#picture .cells").press("Escape")
+    settled(page)
+    assert "the class token" in text_of(page, "#look .readout")
+
+
+def test_the_colour_map_and_opacity_are_chosen(go):
+    page = go(model="digits", method="raw")
+    before = canvas_of(page, "#picture canvas")
+    page.click(".drawing summary")
+    page.select_option("[name=colormap]", "magma")
+    after = canvas_of(page, "#picture canvas")
+    assert (before != after).any()
+    page.fill("#opacity", "0")
+    assert np.abs(canvas_of(page, "#picture canvas") - after).max() > 20
+
+
+# Generated text
+
+
+def test_text_is_written_token_by_token_with_its_rows(go):
+    page = go(model="dates")
+    page.evaluate(
+        """() => {
+            window.seen = []
+            new MutationObserver(() => window.seen.push([
+                document.querySelector('#answer .words')?.textContent ?? '', Boolean(document.querySelector('#look canvas')),
+            ])).observe(document.body, { childList: true, subtree: true, characterData: true })
+        }"""
+    )
+    page.fill("#text", MARCH)
+    page.press("#text", "Enter")
+    settled(page)
+    seen = page.evaluate("window.seen")
+    lengths = {len(words.rstrip("▍")) for words, _ in seen}
+    assert lengths & set(range(1, 10)), "the answer came at once"
+    assert any(drawn for words, drawn in seen if "▍" in words), "no row was shown while it came"
+
+
+def test_alternatives_of_a_token_are_shown(go):
+    page = go(model="dates", text=MARCH)
+    page.locator("#answer .words button").nth(3).click()
+    assert "What might have stood in place of “1”" in text_of(page, "#answer")
+    assert page.locator("#answer .labels li").count() == 3
+
+
+def test_the_options_of_generation_are_sent(go):
+    page = go(model="dates", text=MARCH)
+    page.click(".generation summary")
+    sent = []
+    page.on("request", lambda request: request.method == "POST" and sent.append(json.loads(request.post_data)))
+    for name, value in (("num_beams", "3"), ("num_beams", ""), ("temperature", "1.5")):
+        page.fill(f"[name={name}]", value)
+        page.press(f"[name={name}]", "Tab")
+        settled(page)
+    assert sent[0]["num_beams"] == 3
+    assert "stream" not in sent[0]  # the first token of a beam search is known last
+    assert sent[-1]["temperature"] == 1.5
+    assert sent[-1]["stream"]
+
+
+def test_the_steps_are_played(go):
+    page = go(model="dates", text=MARCH)
+    first = text_of(page, "#look .readout")
+    page.click("#play")
+    page.wait_for_function("first => document.querySelector('#look .readout').innerText !== first", arg=first)
+
+
+# Compared
+
+
+@pytest.mark.parametrize(
+    ("what", "labels"),
+    [("layer:0", ["layer 3", "layer 0", "difference"]), ("method:rollout", ["raw", "rollout"])],
+)
+def test_two_looks_stand_side_by_side_and_their_difference_where_they_have_one(go, what, labels):
+    page = go(model="digits", method="raw", compare=what)
+    found = page.eval_on_selector_all("#picture figcaption", "all => all.map((one) => one.textContent)")
+    assert [one.split(",")[0] for one in found] == labels
+
+
+def test_two_inputs_stand_side_by_side(go):
+    page = go(model="dates", text="3/23/21")
+    page.select_option("#compare", "input")
+    page.fill("[name=with]", "3/24/21")
+    page.press("[name=with]", "Enter")
+    settled(page)
+    assert {"2021-03-23", "2021-03-24"} <= set(text_of(page, "#answer").split())
+
+
+# The selection, the request, the files
+
+
+def test_the_address_says_all_that_is_seen_and_survives_reload_and_back(go):
+    page = go(model="dates", text=MARCH, method="raw", layer="0", heads="2", row="4", view="matrix")
+    before = (text_of(page, "#look"), page.url)
+    page.reload()
+    settled(page)
+    assert (text_of(page, "#look"), page.url) == before
+    page.locator("#method input[value=norm]").check(force=True)
+    settled(page)
+    page.go_back()
+    settled(page)
+    assert (text_of(page, "#look"), page.url) == before
+
+
+def test_a_picture_is_named_by_its_kept_id_and_survives_a_reload_in_its_tab(go, browser):
+    page = go(model="digits")
+    page.set_input_files("#input input[type=file]", SEVEN)
+    settled(page)
+    assert re.fullmatch("[0-9a-f]{32}", state_of(page)["id"])
+    page.reload()
+    settled(page)
+    expect(page.locator("#answer .labels li").first).to_contain_text("7")
+    other = browser.new_context().new_page()  # somebody else, with the link alone
+    other.goto(page.url)
+    settled(other)
+    assert "The answer itself is not kept" in text_of(other, "#answer")
+    assert np.ptp(canvas_of(other, "#picture canvas")) > 20
+    other.context.close()
+
+
+def test_the_input_is_sent_once_and_every_look_after_that_is_fetched(go):
+    page = go(model="digits")
+    posts = []
+    page.on("request", lambda request: request.method == "POST" and posts.append(request.url))
+    for method in ("raw", "rollout", "libra"):
+        page.locator(f"#method input[value={method}]").check(force=True)
+        settled(page)
+    page.fill("#layer", "1") if page.locator("#layer").count() else None
+    page.click("#evaluation summary")
+    settled(page)
+    assert posts == []
+
+
+@pytest.mark.parametrize("form", ["png", "npz", "json"])
+def test_the_look_is_saved_as_a_file(go, form):
+    page = go(model="digits", method="libra")
+    with page.expect_download() as saved:
+        page.click(f"#save-{form}")
+    content = saved.value.path().read_bytes()
+    assert saved.value.suggested_filename == f"digits-libra.{form}"
+    assert content[:2] == {"png": b"\x89P", "npz": b"PK", "json": b'{"'}[form]
+
+
+def test_the_request_is_shown_as_code_that_runs(go, tmp_path):
+    page = go(model="dates", text="it's the 23rd of March 2021", method="raw", layer="1")
+    curl = text_of(page, "#request pre")
+    asked = subprocess.run(["bash", "-c", curl.split("\n# ")[0]], capture_output=True, text=True, check=True)
+    assert json.loads(asked.stdout)["results"][0]["text"] == "2021-03-23"
+    page.click("#code-Python")
+    (tmp_path / "asked.py").write_text(text_of(page, "#request pre"))
+    ran = subprocess.run([sys.executable, tmp_path / "asked.py"], capture_output=True, text=True, check=True)
+    assert "'method': 'raw'" in ran.stdout
+    page.click("#code-JavaScript")
+    program = text_of(page, "#request pre")
+    sent = page.evaluate(
+        """async (program) => {
+            const said = []
+            const source = program.replaceAll('console.log', 'said.push').replaceAll('await ', '')
+            return source
+        }""",
+        program,
+    )
+    assert "fetch(" in sent
+
+
+def test_what_is_asked_is_said_and_the_old_answer_is_dimmed_at_once(go):
+    page = go(model="digits")
+    page.route("**/v1/models/digits/classify", lambda route: None)  # it never comes
+    page.click("#example-5")
+    expect(page.locator("#look")).to_have_class(re.compile("stale"))
+    expect(page.locator("#answer .stale")).to_be_visible()
+    assert "asking" in text_of(page, "#answer")
+
+
+def test_an_input_that_the_service_forgot_is_asked_about_again(go):
+    page = go(refusals=True, model="dates", text=MARCH)
+    gone = []
+
+    def forget(route):
+        if gone:
+            route.continue_()
+            return
+        gone.append(route.request.url)
+        route.fulfill(status=404, content_type="application/problem+json", body='{"detail": "id: gone"}')
+
+    page.route("**/v1/attention/*attention=norm*", forget)
+    page.locator("#method input[value=norm]").check(force=True)
+    settled(page)
+    assert gone
+    assert page.locator("#problem").inner_text() == ""
+    assert "looks most at" in text_of(page, "#look .readout")
