@@ -192,4 +192,4 @@ def view_in(browser, address, **options):
     page.wait_for_function("window.ready")
     yield View(page)
     context.close()
-    assert not faults
+    assert faults == [], faults

@@ -73,7 +73,8 @@ export function coveredBy(from, to, columns, covered) {
  */
 export function Picture({
   image, source, cells: given, rows, columns, low, top, signed = false, colormap = 'viridis', opacity = 0.6,
-  smooth = true, query = null, hovered = null, covered = [], covering = false, label, onHover = () => {}, onPick = () => {}, onCover,
+  smooth = true, query = null, hovered = null, covered = [], covering = false, label, onHover = () => {},
+  onPick = () => {}, onCover,
 }) {
   const canvas = useRef()
   const cells = useSame(given)

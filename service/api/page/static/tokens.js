@@ -93,7 +93,7 @@ export function TokenList({
   }
   return html`<div ref=${list} class=${`tokens${chips ? ' chips' : ''}`} role="group" aria-label=${label}
     onPointerOver=${hover} onfocusin=${hover} onPointerLeave=${() => onHover(null)}
-    onfocusout=${(event) => list.current.contains(event.relatedTarget) || onHover(null)}
+    onfocusout=${(event) => event.currentTarget.contains(event.relatedTarget) || onHover(null)}
     onClick=${(event) => of(event) && onPick(Number(of(event).dataset.at))} onKeyDown=${key}>
     ${before && html`<span class="given">${before}</span>`}${buttons}
   </div>`
