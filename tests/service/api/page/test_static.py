@@ -7,6 +7,7 @@ import pytest
 
 from service.api.page.joined import joined, read
 from service.api.page.routes import PAGE
+from service.repository.tasks import TASKS
 
 LIBRARY = "preact.js"
 MODULES = sorted(path.name for path in PAGE.glob("*.js") if path.name != LIBRARY)
@@ -56,3 +57,9 @@ def test_the_first_file_holds_nothing_that_the_policy_stops_and_names_no_strange
                 )
                 == []
             ), path
+
+
+def test_every_task_that_is_served_has_a_title():
+    titles = re.search(r"^export const TITLES = {(.*?)^}", (PAGE / "words.js").read_text(), re.DOTALL | re.MULTILINE)
+    assert titles
+    assert set(re.findall(r"'([a-z0-9-]+)':", titles[1])) == TASKS.keys()
