@@ -67,6 +67,11 @@ def test_few_tokens_have_labels_and_square_cells(view):
         assert label["y"] == pytest.approx(box["y"] + at * 28, abs=1), "a label is beside its row"
     first = view.page.locator(".matrix-columns span").nth(3).bounding_box()
     assert first["x"] == pytest.approx(box["x"] + 3 * 28, abs=1)
+    assert first["height"] > 24, "labels of several characters are turned"
+    letters = [{**one, "text": one["text"][0]} for one in tokens(7)]
+    view.page.evaluate("(columns) => show('Matrix', { ...views.props, columns })", letters)
+    view.settle()
+    assert view.page.locator(".matrix-columns span").nth(3).bounding_box()["height"] < 24
 
 
 def test_many_tokens_are_whole_pixels_that_scroll_in_their_box(view):

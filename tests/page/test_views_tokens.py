@@ -208,13 +208,13 @@ def series(*heads):
     ]
 
 
-def lines(view, group):
-    """Return the lines of a group as (from, to, colour, opacity)."""
+def lines(view, group, down=48, across=24):
+    """Return the lines of a group as (from, to, colour, opacity); tokens are so many pixels apart."""
     found = view.page.locator(f".lines svg > g:nth-child({group}) path").evaluate_all(
         "all => all.map((one) => ['d', 'stroke', 'stroke-opacity'].map((name) => one.getAttribute(name)))"
     )
     numbers = [[float(one) for one in path.replace("M", " ").replace("C", " ").split()] for path, *_ in found]
-    return [(path[1] // 26, path[-1] // 26, colour, float(opacity))
+    return [(path[1] // down, path[-1] // across, colour, float(opacity))
             for path, (_, colour, opacity) in zip(numbers, found, strict=True)]  # fmt: skip
 
 
@@ -260,14 +260,14 @@ def test_one_signed_series_has_the_colours_of_signs(view):
     values = np.array([[0.5, -0.4], [-0.3, 0.2]], np.float32)
     one = {"name": "", "colour": "#3b82f6", "values": values, "signed": True}
     shown(view, "Lines", rows=WRITTEN[:2], columns=SOURCE[:2], series=[one], least=0.1)
-    assert {found[:3] for found in lines(view, 1)} == {(0, 0, RED), (0, 1, BLUE), (1, 0, BLUE), (1, 1, RED)}
+    assert {found[:3] for found in lines(view, 1, 24)} == {(0, 0, RED), (0, 1, BLUE), (1, 0, BLUE), (1, 1, RED)}
 
 
 def test_of_very_many_lines_the_largest_are_drawn_and_it_says_so(view):
     values = np.random.default_rng(6).random((100, 100)).astype(np.float32) + 0.5
     tokens = [token(f"w{at}", at, at + 1) for at in range(100)]
     shown(view, "Lines", rows=tokens, columns=tokens, series=series(values), least=0.1)
-    found = lines(view, 1)
+    found = lines(view, 1, 24)
     assert len(found) == 4000
     drawn = np.zeros((100, 100), bool)
     drawn[tuple(np.array([one[:2] for one in found], int).T)] = True

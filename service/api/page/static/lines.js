@@ -4,7 +4,7 @@ import { html, useLayoutEffect, useMemo, useRef } from './preact.js'
 import { labelOf, largest } from './values.js'
 import { TokenList } from './tokens.js'
 
-const PITCH = 26 // CSS pixels from token to token
+const [PITCH, WIDEST] = [24, 60] // CSS pixels from token to token; the shorter side's are further apart
 const MOST = 4000 // lines that are drawn at once
 const MOST_OF_ROW = 300
 const FAINTEST = 0.01 // of the row's largest weight
@@ -59,8 +59,10 @@ export function Lines({
   const active = hovered ?? pinned
   const [high, wide] = [rows.length, columns.length]
   const top = useMemo(() => Math.max(...series.map(({ values }) => largest(values, true)), 0), [series])
+  const height = Math.max(high, wide) * PITCH
+  const [down, across] = [high, wide].map((count) => Math.min(height / count, WIDEST))
   const path = ({ row, column, series: which, value }, of) => {
-    const [from, to] = [(row + 0.5) * PITCH, (column + 0.5) * PITCH]
+    const [from, to] = [(row + 0.5) * down, (column + 0.5) * across]
     return html`<path d=${`M0 ${from}C50 ${from} 50 ${to} 100 ${to}`} stroke=${colourOf(series, which, value)}
       stroke-opacity=${Math.min(Math.abs(value) / of, 1).toFixed(2)} stroke-dasharray=${dashed(series, value)} />`
   }
@@ -91,9 +93,8 @@ export function Lines({
 
   const labels = useMemo(() => columns.map((token) =>
     html`<li class=${token.special ? 'special' : ''}>${labelOf(token)}</li>`), [columns])
-  const height = Math.max(high, wide) * PITCH
   return html`<div class="lines">
-    <div class="lines-scroll">
+    <div class="lines-scroll" style=${{ '--rows': `${down}px`, '--columns': `${across}px` }}>
       <${TokenList} tokens=${rows} current=${active} pinned=${pinned} chips
         label="Tokens that look; arrow keys move over them, Enter pins one" onHover=${onHover} onPick=${onPick} />
       <svg viewBox=${`0 0 100 ${height}`} height=${height} preserveAspectRatio="none" aria-hidden="true">

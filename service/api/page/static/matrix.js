@@ -7,6 +7,7 @@ const LARGEST = 28 // CSS pixels of a cell's side
 const LABELLED = 12 // cells of at least so many have labels
 const SCROLLED = 8 // if cells would have at least so many, they get labels, and the matrix scrolls
 const LONGEST = 14 // characters of a label
+const UPRIGHT = 1 // characters of a column's label that need not be turned
 const [CHARACTER, MARGIN, PADDING] = [7, 10, 4] // CSS pixels of a label's character, beside all of them, and of the box
 const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }
 
@@ -34,8 +35,11 @@ export function Matrix({
   const [rows, columns, values] = [useSame(queries), useSame(keys), useSame(given)]
   const [high, wide] = [rows.length, columns.length]
   const [left, right] = useMemo(() => [rows, columns].map((tokens) => tokens.map(labelOf)), [rows, columns])
-  const longest = useMemo(() => Math.min(Math.max(...left.map((text) => [...text].length)), LONGEST), [left])
-  const margin = longest * CHARACTER + MARGIN
+  const [margin, above] = useMemo(() => [left, right].map((texts) => {
+    const longest = texts.reduce((most, text) => Math.max(most, [...text].length), 0)
+    return Math.min(longest, LONGEST) * CHARACTER + MARGIN
+  }), [left, right])
+  const upright = above <= UPRIGHT * CHARACTER + MARGIN
   const { cell, labelled } = cellOf(width, wide, margin, density)
   useDrawing(() => {
     const image = painted(values, high, wide, opaque(colormap, signed), 0, top, signed)
@@ -67,16 +71,16 @@ export function Matrix({
   }
   const reveal = ({ row, column }) => {
     const area = box.current
-    const taken = 2 * PADDING + (labelled ? margin : 0)
+    const taken = (beside) => 2 * PADDING + (labelled ? beside : 0)
     const near = (at, from, room) => clamp(from, at + 2 * cell - room, at - cell) // with a neighbour
-    area.scrollLeft = near(column * cell, area.scrollLeft, area.clientWidth - taken)
-    area.scrollTop = near(row * cell, area.scrollTop, area.clientHeight - taken)
+    area.scrollLeft = near(column * cell, area.scrollLeft, area.clientWidth - taken(margin))
+    area.scrollTop = near(row * cell, area.scrollTop, area.clientHeight - taken(above))
   }
 
   const names = useMemo(() => labelled && html`
-    <div class="matrix-columns">${right.map((text) => html`<span>${text}</span>`)}</div>
-    <div class="matrix-rows">${left.map((text) => html`<span>${text}</span>`)}</div>`, [labelled, left, right])
-  const sizes = { '--cell': `${cell}px`, '--margin': labelled ? `${margin}px` : '0px' }
+    <div class=${`matrix-columns${upright ? ' upright' : ''}`}>${right.map((text) => html`<span>${text}</span>`)}</div>
+    <div class="matrix-rows">${left.map((text) => html`<span>${text}</span>`)}</div>`, [labelled, upright, left, right])
+  const sizes = { '--cell': `${cell}px`, '--margin': `${margin}px`, '--above': `${above}px` }
   const marks = [[pinned, 'pinned'], [hovered, 'hovered']].filter(([place]) => place && place.row < high)
   return html`<div class=${`matrix${labelled ? ' labelled' : ''}`} ref=${box} style=${sizes}>
     ${names}

@@ -4,7 +4,7 @@ import { html, useMemo, useRef, useState } from './preact.js'
 import { clamp, percent } from './values.js'
 
 const FINEST = 448 // pixels of the longer side of heat that is interpolated; the canvas does the rest
-const CRISP = 3 // an image this much enlarged shows its pixels
+const CRISP = 64 // pixels of the longer side: an image of no more shows each of them
 const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }
 
 /** Return what is shown, in pixels of the image: the grid's box with up to half its size of the image around it. */
@@ -36,7 +36,7 @@ export function drawPicture(canvas, drawn) {
   brush.fillRect(0, 0, image.width, image.height)
   brush.imageSmoothingQuality = 'high'
   if (source) {
-    brush.imageSmoothingEnabled = (scale * image.width) / (source.naturalWidth ?? source.width) < CRISP
+    brush.imageSmoothingEnabled = Math.max(image.width, image.height) > CRISP
     brush.drawImage(source, 0, 0, image.width, image.height)
   }
   if (!cells) return
