@@ -89,7 +89,7 @@ TESTED_ELSEWHERE = {
     "service/options.py": "tests/service/explanations/test_query.py",
     "service/repository/generator.py": "tests/service/generation/test_decode_loop.py",
     "service/repository/predictor.py": "tests/end_to_end/test_http_interface.py",
-    "service/repository/tasks.py": "tests/service/api/test_page.py",
+    "service/repository/tasks.py": "tests/service/api/page/test_static.py",
     "service/runtime/runtime_errors.py": "tests/service/runtime/test_session.py",
     "service/runtime/threads.py": "tests/service/runtime/test_session.py",
     "service/state.py": "tests/service/test_app.py",

@@ -11,7 +11,6 @@ import pytest
 from tests.conftest import ROOT, export, once, served
 from tests.samples.browser import chromium
 
-EXPORTED = ("captions-soft", "dates-mlm")
 FAILED_LOAD = "Failed to load resource"
 """Chromium says this on the console of every answer that is a refusal."""
 STILL = """() => {

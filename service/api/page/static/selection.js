@@ -12,10 +12,13 @@ export const DEFAULTS = {
 const QUESTION = ['model', 'example', 'text', 'pair', 'id']
 const GENERATION = ['max_new_tokens', 'num_beams', 'temperature', 'top_k', 'top_p', 'seed']
 
+const FORMS = { row: /^\d*$/, compare: /^(|input|layer:\d+|(method|model):.+)$/ } // an address may be anybody's
+
 /** Return the selection that the page's address names. */
 export function readAddress() {
   const given = new URLSearchParams(location.hash.slice(1))
-  return Object.fromEntries(Object.entries(DEFAULTS).map(([name, value]) => [name, given.get(name) ?? value]))
+  const fits = (name) => given.has(name) && (FORMS[name]?.test(given.get(name)) ?? true)
+  return Object.fromEntries(Object.entries(DEFAULTS).map(([name, value]) => [name, fits(name) ? given.get(name) : value]))
 }
 
 /** Write a selection into the page's address; as a new step of the history where the question or the method is another. */

@@ -2,10 +2,12 @@
 
 import html
 import re
+import shutil
+from contextlib import contextmanager
 
 import pytest
 
-from service.api.page.joined import JoinError, joined, read
+from service.api.page.joined import PAGE, JoinError, joined
 from tests.samples.browser import chromium
 
 MODULES = {
@@ -42,25 +44,76 @@ export const shout = text => `${text}!` + (hidden.match(/<\/script>/g).length) +
 def folder(tmp_path):
     for name, code in MODULES.items():
         (tmp_path / name).write_text(code)
-    (tmp_path / "preact.js").write_text((read.__globals__["PAGE"] / "preact.js").read_text())
+    (tmp_path / "preact.js").write_text((PAGE / "preact.js").read_text())
     return tmp_path
 
 
+def framed(folder, script):
+    """Return what the console says, what is asked, and what opens a file with a script in a sandboxed frame."""
+    document = f"<!doctype html><body><script>{script}</script></body>"
+    file = folder / "page.html"
+    file.write_text(f'<!doctype html><iframe sandbox="allow-scripts" srcdoc="{html.escape(document)}"></iframe>')
+    said, asked = [], []
+
+    @contextmanager
+    def opened():
+        with chromium() as browser:
+            tab = browser.new_page()
+            tab.on("console", lambda message: said.append(message.text))
+            tab.on("pageerror", lambda error: said.append(str(error)))
+            tab.on("request", lambda request: asked.append(request.url))
+            tab.set_default_timeout(10_000)
+            tab.goto(file.as_uri())
+            yield tab.frame_locator("iframe")
+
+    return said, asked, opened
+
+
 def test_a_joined_script_runs_in_a_sandboxed_frame_of_a_file(folder):
-    document = f"<!doctype html><body><script>{joined('main.js', folder)}</script></body>"
-    page = folder / "page.html"
-    page.write_text(f'<!doctype html><iframe sandbox="allow-scripts" srcdoc="{html.escape(document)}"></iframe>')
-    with chromium() as browser:
-        tab = browser.new_page()
-        said, asked = [], []
-        tab.on("console", lambda message: said.append(message.text))
-        tab.on("pageerror", lambda error: said.append(str(error)))
-        tab.on("request", lambda request: asked.append(request.url))
-        tab.goto(page.as_uri())
-        seen = tab.frame_locator("iframe").locator("#seen")
-        seen.wait_for(timeout=5000)
-        assert seen.inner_text() == "42!2<!-- one!2<!-- 41"
-        assert (said, asked) == ([], [page.as_uri()])
+    said, asked, frame_of = framed(folder, joined("main.js", folder))
+    with frame_of() as frame:
+        assert frame.locator("#seen").inner_text() == "42!2<!-- one!2<!-- 41"
+    assert (said, len(asked)) == ([], 1)
+
+
+COMPONENTS = """import { HeadGrid } from './heads.js'
+import { Legend } from './legend.js'
+import { Matrix } from './matrix.js'
+import { html, render } from './preact.js'
+import { InPlace } from './tokens.js'
+import { unpackMap } from './values.js'
+
+const given = [0.7, 0.2, 0.1, 0.1, 0.8, 0.1, 0.3, 0.3, 0.4]
+const map = unpackMap({ layer: 0, heads: 'mean', normalized: true, shape: [1, 3, 3], values: [[
+  given.slice(0, 3), given.slice(3, 6), given.slice(6)]] }, 'raw')
+const tokens = [...'abc'].map((text, at) => ({ text, span: [at, at + 1], special: false }))
+const shown = { rows: tokens, columns: tokens, values: Float32Array.from(given), signed: false, row: 1, top: 1,
+  colormap: 'viridis', text: 'abc', hovered: null, pinned: null, label: 'a matrix',
+  onHover: () => {}, onPick: () => {} }
+render(html`<div style=${{ width: '400px' }}><${InPlace} ...${shown} /><${Matrix} ...${shown} />
+  <${Legend} top=${1} signed=${false} colormap="viridis" />
+  <${HeadGrid} maps=${[map]} chosen=${{ layer: 0, head: 0 }} onChoose=${() => {}} /></div>`, document.body)
+"""
+
+
+def test_the_pages_components_draw_in_a_sandboxed_frame_of_a_file(tmp_path):
+    folder = shutil.copytree(PAGE, tmp_path / "static")
+    (folder / "saved.js").write_text(COMPONENTS)
+    said, asked, frame_of = framed(tmp_path, joined("saved.js", folder))
+    with frame_of() as frame:
+        frame.locator("canvas").nth(1).wait_for()
+        shades = frame.locator("canvas").evaluate_all(
+            """async (found) => {
+              await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))
+              return found.map((canvas) => {
+                const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height)
+                return new Set(new Uint32Array(data.buffer)).size
+              })
+            }"""
+        )
+        assert min(shades) > 3
+        assert frame.locator(".in-place [style*='--weight']").count() >= 3
+    assert (said, len(asked)) == ([], 1)
 
 
 def test_a_module_comes_after_all_that_it_imports_and_once(folder):
