@@ -20,8 +20,8 @@ LOCKED_PYTHONS := 3.11 3.12 3.13 3.14
 
 .PHONY: help serve models bundled train variants quality test lint types pytest slow conformance gpu-test bench \
   bench-attention bench-clients bench-peers bench-stations bench-generation bench-runtimes bench-maps bench-shapes \
-  bench-scale bench-gpu soak soak-load soak-fuzz soak-drain soak-kill soak-reload soak-overload soak-leak soak-early \
-  soak-faults soak-atheris soak-attacks soak-memory audit sbom container-smoke demo-cluster lock lock-check vendor picture clean
+  bench-scale bench-page bench-gpu soak soak-load soak-fuzz soak-drain soak-kill soak-reload soak-overload soak-leak soak-early \
+  soak-faults soak-atheris soak-attacks soak-memory audit sbom container-smoke demo-cluster lock lock-check vendor picture screenshots clean
 .DELETE_ON_ERROR:
 
 help: ## list the commands
@@ -107,6 +107,9 @@ bench-runtimes: .venv/.bench-$(EXTRA) ## onnxruntime as regard runs it beside Py
 
 bench-clients: .venv/.bench-$(EXTRA) $(foreach name,digits minilm dates-clm,$(call MANIFEST,$(name))) ## what other protocols cost beside our own, and aiperf as the load (needs wrk)
 	@$(BIN)/python -m benchmarks.clients $(ARGS)
+
+bench-page: .venv/.dev-$(EXTRA) $(foreach name,digits minilm,$(call MANIFEST,$(name))) ## how fast the page is in a browser: first picture, heads, a drawing's answer, hover (needs chromium)
+	@$(BIN)/python -m benchmarks.page $(ARGS)
 
 bench-gpu: .venv/.dev-$(EXTRA) ## predictions, attention, losses and generation on a GPU, beside PyTorch and CTranslate2, and the targets
 	@$(BIN)/python -m benchmarks.gpu $(ARGS)
@@ -205,6 +208,9 @@ vendor: ## copy the page's one library, htm with Preact, from its npm package (n
 
 picture: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(call MANIFEST,captions-soft) $(call MANIFEST,minilm) ## draw the pictures of docs/ from the running models' answers
 	@$(BIN)/python docs/pictures/draw.py
+
+screenshots: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(call MANIFEST,captions-soft) ## take the pictures of the page for README and docs (needs chromium)
+	@$(BIN)/python -m docs.screenshots $(ARGS)
 
 .venv/bin/python:
 	@echo "creating .venv"

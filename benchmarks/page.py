@@ -36,7 +36,7 @@ PEN = """() => {
   const pad = document.querySelector('#pad')
   const dim = (one) => [one, ...one.querySelectorAll('*')].some((part) => part.classList.contains('stale'))
   window.pen = {}
-  pad.addEventListener('lostpointercapture', () => {
+  pad.addEventListener('pointerup', () => {
     const begin = performance.now()
     let asked = false
     const look = () => {

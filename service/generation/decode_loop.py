@@ -264,12 +264,13 @@ class DecodeLoop:
             before = [one.tokens for one in job.search.live]
             # a slice is a view, where a list of rows is copied
             own = slice(job.rows[0], job.rows[0] + 1) if len(job.rows) == 1 else job.rows
-            alternatives = _alternatives(exact[own], candidates[own], job.search.alternatives)
+            likely, likely_tokens = exact[own], candidates[own]
+            alternatives = _alternatives(likely, likely_tokens, job.search.alternatives)
             try:
                 if want == ALL_CANDIDATES and logits is not None:
                     parents = job.search.advance(finite(log_softmax(logits[own])), None, alternatives)
                 else:
-                    parents = job.search.advance(finite(exact[own]), candidates[own], alternatives)
+                    parents = job.search.advance(finite(likely), likely_tokens, alternatives)
             except Exception as error:  # fails this job only; the others go on
                 job.failure = error
             else:
@@ -339,10 +340,11 @@ def _alternatives(logs: LogProbabilities, tokens: Tokens, count: int) -> list[Al
 
     `tokens` are the likeliest, best first, and `logs` are their log-probabilities, -inf of suppressed ones.
     """
+    if not count:
+        return []
     return [
         tuple((token, log) for token, log in zip(*row, strict=True) if log > -math.inf)
         for row in zip(tokens[:, :count].tolist(), logs[:, :count].tolist(), strict=True)
-        if count
     ]
 
 

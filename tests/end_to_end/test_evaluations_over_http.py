@@ -463,8 +463,10 @@ def test_curves_that_are_larger_than_a_picture_may_be_are_refused(artifacts):
         asked = {"method": "libra", "target": 3, "evaluate": BOTH, "format": "png"}
         answer = client.post("/v1/models/dates/attention", json={"inputs": DATE, "attention": asked})
     assert (answer.status_code, answer.json()["detail"]) == (
-        413, f"png: at most {width * height - 1} pixels, curves have {width} x {height}; ask for json",
-    )  # fmt: skip
+        413,
+        f"png: at most {width * height - 1} pixels, this one would have {width} x {height}; "
+        "ask for a smaller width, or for fewer layers, heads, queries or inputs",
+    )
 
 
 @pytest.mark.parametrize("name", ["colormap", "opacity"])

@@ -1,5 +1,9 @@
 """The page in a real browser: a running service with models of every task, and visits that watch what the page does."""
 
+import json
+import shutil
+import subprocess
+import sys
 from contextlib import contextmanager
 
 import pytest
@@ -21,13 +25,27 @@ STILL = """() => {
 
 
 @pytest.fixture(scope="session")
-def models(tmp_path_factory, captions, minilm):
-    """A folder with a model of every task that the page shows."""
+def classifier(tmp_path_factory):
+    """A folder with a small BERT that classifies texts and pairs of them."""
+
+    def make(folder):
+        command = [sys.executable, "-m", "tests.samples.checkpoints", folder, "bert"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+    return once(tmp_path_factory, "classifier", make) / "artifacts"
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory, captions, minilm, classifier):
+    """A folder with a model of every task that the page shows, and with `digits` once more under another name."""
     folder = tmp_path_factory.mktemp("page")
     masks = once(tmp_path_factory, "dates-mlm", export("dates-mlm"))
-    for source in (ROOT / "model/artifacts", captions, minilm, masks):
+    for source in (ROOT / "model/artifacts", captions, minilm, masks, classifier):
         for one in source.iterdir():
             (folder / one.name).symlink_to(one)
+    twin = shutil.copytree(ROOT / "model/artifacts/digits", folder / "digits-twin") / "1/manifest.json"
+    twin.write_text(json.dumps(json.loads(twin.read_text()) | {"name": "digits-twin"}))
     return folder
 
 

@@ -425,6 +425,25 @@ def test_two_inputs_stand_side_by_side(go):
     assert {"2021-03-23", "2021-03-24"} <= set(text_of(page, "#answer").split())
 
 
+def test_two_models_stand_side_by_side(go):
+    page = go(model="digits", method="rollout", compare="model:digits-twin")
+    found = page.eval_on_selector_all("#picture figcaption", "all => all.map((one) => one.textContent)")
+    assert [one.split(",")[0] for one in found] == ["digits", "digits-twin", "difference"]
+    assert page.locator("#answer ol.labels").count() == 2
+    assert {one["attention"] for one in looks_asked(page)} >= {"rollout"}
+
+
+def test_of_a_pair_the_first_text_looks_at_the_second_alone(go):
+    page = go(model="bert", text="the cat sat", pair="a dog ran", method="raw", view="lines")
+    tokens = chips(page).count()
+    page.click(".drawing summary")
+    page.check("[name=only]")
+    left = page.locator("#looks ol li").all_inner_texts()
+    assert chips(page).count() + len(left) == tokens  # each token on one side, with its special ones
+    assert "dog" in " ".join(left) or "d" in left
+    assert "cat" not in " ".join(left)
+
+
 # The selection, the request, the files
 
 

@@ -78,7 +78,7 @@ export function ImageInput({ picture, take }) {
     stroke(event)
   }
 
-  function finish() {
+  function finish() { // on the pen's lift: Preact takes onLostPointerCapture for a capturing listener of another event
     if (!tip.current) return
     tip.current = null
     const bitmap = document.createElement('canvas')

@@ -3,7 +3,6 @@ import { addressOf, hasKey, queryOf, send } from './service.js'
 import { short } from './values.js'
 
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'` // for a shell
-const python = (value) => JSON.stringify(value).replace(/\btrue\b/g, 'True').replace(/\bfalse\b/g, 'False').replace(/\bnull\b/g, 'None')
 
 /** Return a question as what is fetched: `path` and `init`. An image goes as it is, its options in the query. */
 export function requestOf(model, input, options) {
@@ -36,8 +35,8 @@ export function programs({ path, init }, look, name = 'input') {
     Python: [
       ...(key ? ['import os', ''] : []), 'import httpx', '',
       `headers = ${key ? `{"Authorization": f"Bearer {os.environ['REGARD_KEY']}"}` : '{}'}`,
-      image ? `with open(${python(name)}, "rb") as file:\n    body = file.read()` : `body = ${python(init.body)}`,
-      `answer = httpx.post(${python(question)},\n    content=body, headers={**headers, ${python(headers).slice(1)}).json()`,
+      image ? `with open(${JSON.stringify(name)}, "rb") as file:\n    body = file.read()` : `body = ${JSON.stringify(init.body)}`,
+      `answer = httpx.post(${JSON.stringify(question)},\n    content=body, headers={**headers, ${JSON.stringify(headers).slice(1)}).json()`,
       'print(answer["results"])', `look = httpx.get(f"${again}{answer['id']}?${look}", headers=headers).json()`,
       'print(look["results"][0]["attention"])',
     ].join('\n'),

@@ -68,7 +68,9 @@ export function TextView({ look: whole, other, selection, change, kind, playing,
     <output class="readout">${readout({ ...look, values: look.series[0].values, row, column, sure: look.sure[row] })}</output>
     ${token && edit && kind.query === 'source' && html`<${Edit} token=${token} edit=${edit} />`}
     ${selection.view === 'matrix' && html`<p class="quiet">${KINDS[kind.name].rows}${look.apart && '; the 1 that each row’s own entry starts with is taken off'}</p>`}
-    <${Legend} top=${topOf(0)} signed=${look.signed} colormap=${selection.colormap} />`
+    ${selection.view === 'matrix' && html`<${Legend} top=${topOf(0)} signed=${look.signed} colormap=${selection.colormap} />`}
+    ${selection.view === 'lines' && look.series.length > 1 && html`<p class="quiet">${look.series.map(({ name, head }, at) => html`
+      <span class="swatch" style=${{ color: SERIES[(head ?? at) % SERIES.length] }}>■</span> ${name} `)}</p>`}`
 }
 
 function Drawn({ view, look, row, hovered, pinned, column, top, colormap, hover, point, pin }) {
