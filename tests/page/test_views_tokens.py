@@ -84,6 +84,8 @@ def test_the_text_is_tinted_by_the_row_that_is_shown(view):
     shown(view, "InPlace", rows=WRITTEN, columns=SOURCE, values=values, text=TEXT, before="vorher")
     assert view.page.locator(".tokens").inner_text() == "vorherja nein</s>"
     assert view.page.locator(".read").inner_text().strip() == "[CLS]" + TEXT
+    pieces = view.page.locator(".read span").all_text_contents()
+    assert pieces == ["[CLS]", "naï", "ve", " ", "😀", "👍", " ", "cat", ""], "no character is cut in two"
     owners = [0, 1, 2, 4, 5, 7]
     for row in (0, 2, 1):
         view.page.locator(".tokens button").nth(row).hover()

@@ -120,10 +120,8 @@ class View:
         self.page.evaluate("frames(3)")
 
     def call(self, function, *arguments):
-        """Return what a function of the modules returns; arrays that are given become Float32Arrays."""
-        code = """([name, given]) => views[name](...given.map((one) => one?.floats ? views.floats(one)
-          : one?.set ? new Set(one.set) : one))"""
-        return self.page.evaluate(code, [function, plain(arguments)])
+        """Return what a function of the modules returns."""
+        return self.page.evaluate("([name, given]) => views[name](...given)", [function, list(arguments)])
 
     def log(self):
         """Return what was reported since the last call, as (event, value)."""
@@ -148,11 +146,9 @@ def unpacked(text):
 
 
 def plain(value):
-    """Return a value for JSON: arrays as base64, sets as lists."""
+    """Return a value for JSON: arrays as base64."""
     if isinstance(value, np.ndarray):
         return packed_array(value)
-    if isinstance(value, set):
-        return {"set": list(value)}
     if isinstance(value, dict):
         return {name: plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):

@@ -109,7 +109,6 @@ export function InPlace({
   before = '', onHover = () => {}, onPick = () => {},
 }) {
   const box = useRef()
-  const drawn = useRef({})
   const [columns, values] = [useSame(keys), useSame(given)]
   const chips = same || text === null || columns.some(({ sequence }) => sequence) // spans of two texts lie in neither
   const { pieces, owners } = useMemo(
@@ -120,15 +119,11 @@ export function InPlace({
     const tinted = box.current.querySelectorAll(same ? '.tokens > [data-at]' : '.read > span')
     const weights = values.subarray(row * columns.length, (row + 1) * columns.length)
     const parts = shares(weights, owners, pieces.length, signed)
-    const old = drawn.current.pieces === pieces ? drawn.current.tints : []
-    // whole percents: few of a thousand pieces change at a hover
-    const tints = parts.map((part) => Math.round(100 * DEEPEST * (signed ? part : Math.max(part, 0))))
-    tints.forEach((tint, at) => {
-      if (tint === old[at]) return
-      tinted[at].style.setProperty('--weight', `${Math.abs(tint)}%`)
-      tinted[at].style.setProperty('--tint', signed ? (tint < 0 ? AGAINST : FOR) : 'var(--accent)')
+    parts.forEach((part, at) => {
+      const tint = Math.round(100 * DEEPEST * (signed ? part : Math.max(part, 0))) // whole: few change at a hover
+      const style = `--weight: ${Math.abs(tint)}%${signed ? `; --tint: ${tint < 0 ? AGAINST : FOR}` : ''}`
+      if (tinted[at].drawn !== style) tinted[at].style.cssText = tinted[at].drawn = style
     })
-    drawn.current = { pieces, tints }
   }, [spans, values, row, signed, same])
   return html`<div class="in-place" ref=${box}>
     <${TokenList} tokens=${rows} current=${row} pinned=${pinned} sure=${sure} before=${before} chips=${same}
