@@ -360,9 +360,10 @@ def test_text_is_written_token_by_token_with_its_rows(go):
     page.evaluate(
         """() => {
             window.seen = []
-            new MutationObserver(() => window.seen.push([
-                document.querySelector('#answer .words')?.textContent ?? '', Boolean(document.querySelector('#look canvas')),
-            ])).observe(document.body, { childList: true, subtree: true, characterData: true })
+            const words = () => document.querySelector('#answer .words')?.textContent ?? ''
+            const drawn = () => Boolean(document.querySelector('#look canvas'))
+            new MutationObserver(() => window.seen.push([words(), drawn()]))
+                .observe(document.body, { childList: true, subtree: true, characterData: true })
         }"""
     )
     page.fill("#text", MARCH)

@@ -87,7 +87,7 @@ function Drawn({ view, look, row, hovered, pinned, column, top, colormap, hover,
   return series.map(({ name, values }) => html`
     ${series.length > 1 && html`<small>${name}</small>`}
     <${InPlace} key=${name} rows=${rows} columns=${columns} values=${values} signed=${signed} row=${row} hovered=${hovered} pinned=${pinned}
-      text=${look.text} given=${look.before} sure=${look.sure} same=${look.same} onHover=${hover} onPick=${pin} />`)
+      text=${look.text} before=${look.before} sure=${look.sure} same=${look.same} onHover=${hover} onPick=${pin} />`)
 }
 
 /** Mask or change the pinned token, and see what becomes of the answer. */
