@@ -490,6 +490,18 @@ def test_the_input_is_sent_once_and_every_look_after_that_is_fetched(go):
     assert posts == []
 
 
+def test_a_new_question_asks_for_each_look_once(go):
+    page = go(model="dates")
+    page.evaluate("performance.clearResourceTimings()")
+    page.click("#example-1")
+    settled(page)
+    names = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => new URL(name).pathname)")
+    looks = [name for name in names if name.startswith("/v1/attention/")]
+    assert names.count("/v1/models/dates/generate") == 1
+    assert len(looks) == 2  # the look, and every head
+    assert len(set(looks)) == 1  # of the new answer
+
+
 @pytest.mark.parametrize("form", ["png", "npz", "json"])
 def test_the_look_is_saved_as_a_file(go, form):
     page = go(model="digits", method="libra")

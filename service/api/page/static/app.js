@@ -26,7 +26,7 @@ function useSelection() {
     addEventListener('popstate', back)
     return () => removeEventListener('popstate', back)
   }, [])
-  useEffect(() => writeAddress(selection), [selection])
+  useLayoutEffect(() => writeAddress(selection), [selection]) // at once: what is seen and what is shared are one
   return [selection, (part) => setSelection((old) => ({ ...old, ...part }))]
 }
 
