@@ -324,7 +324,7 @@ def test_curves_have_axes_and_areas(go):
     expect(page.locator("#evaluation svg")).to_have_count(2)
     said = text_of(page, "#evaluation")
     assert "75%" in said
-    assert re.search(r"deletion: area 0\.\d+, in random order 0\.\d+", said)
+    assert len(re.findall(r"Area 0\.\d+, in random order \(dashed\) 0\.\d+", said)) == 2
 
 
 def test_an_image_is_seen_from_any_patch(go):
