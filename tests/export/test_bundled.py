@@ -69,8 +69,8 @@ def test_the_best_method_is_read_from_beside_the_weights(tmp_path, monkeypatch):
     (tmp_path / "small" / "best.json").write_text(json.dumps(best))
     source = with_best("small", classifier)
     assert source.best == Recommendation(**best)
-    assert SOURCES["digits"].func is with_best  # as of every bundled model
     monkeypatch.setattr("export.bundled.BUNDLED", BUNDLED)
+    assert SOURCES["digits"]().best.method == "integrated"
     for name, without, wanted in (("whole", [], source.best), ("less", ["rollout"], None)):
         assert read_artifact(export(source, "1", tmp_path / name, without=without)).manifest.best == wanted
 

@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import re
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -17,8 +18,12 @@ router = APIRouter(include_in_schema=False)
 VIEWER = Path(__file__).parent / "viewer"
 BUNDLED_VIEWER = ("favicon.png", "swagger-ui.css", "swagger-ui-bundle.js")
 """What is served of the package fastapi_offline."""
+INDEX = "index.html"
 JOINED = "joined.js"
 """The page's modules as one script: thirty requests less, and a quarter of a second on a cold load."""
+NO_FILE = "path: no such file of the page"
+UNPACKS = re.compile(r"\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))")
+"""What a client says that takes gzip (RFC 9110, section 12.5.3)."""
 MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -49,25 +54,32 @@ class File:
 @router.get("/")
 def page(request: Request) -> Response:  # like the others on a thread, which may read a disk
     """Return the web page."""
-    return _answer(request, _file_of_page("index.html"))
+    return _answer(request, _file_of_page(INDEX))
 
 
 @router.get("/page/{file}")
 def file_of_page(file: str, request: Request) -> Response:
     """Return a script, a style sheet or another file of the web page."""
-    return _answer(request, _file_of_page(file))
+    return _answer(request, _file_of_page(_part(file)))
 
 
 @router.get("/docs")
 def viewer(request: Request) -> Response:
     """Return the viewer of the OpenAPI document."""
-    return _answer(request, _file_of_viewer("index.html"))
+    return _answer(request, _file_of_viewer(INDEX))
 
 
 @router.get("/docs/{file}")
 def file_of_viewer(file: str, request: Request) -> Response:
     """Return a script or another file of the viewer."""
-    return _answer(request, _file_of_viewer(file))
+    return _answer(request, _file_of_viewer(_part(file)))
+
+
+def _part(name: str) -> str:
+    """Return the name of a file, unless it is the first one, whose links are of the folder above. Raises NotFound."""
+    if name == INDEX:
+        raise NotFound(NO_FILE)
+    return name
 
 
 def _file_of_page(name: str) -> File:
@@ -94,7 +106,7 @@ def _files_of_viewer() -> dict[str, Path]:
 def _find(known: dict[str, Path], name: str) -> File:
     path = known.get(name)
     if path is None or path.suffix not in MEDIA_TYPES:
-        raise NotFound("path: no such file of the page")
+        raise NotFound(NO_FILE)
     return _read(path, path.stat().st_mtime_ns)
 
 
@@ -119,7 +131,7 @@ def _answer(request: Request, file: File) -> Response:
     """Return a file, packed for clients that unpack, or 304 to one that has it."""
     headers = dict(HEADERS)
     content, tag = file.content, f'"{file.tag}"'
-    if "gzip" in request.headers.get("accept-encoding", "") and len(file.packed) < len(content):
+    if UNPACKS.search(request.headers.get("accept-encoding", "")) and len(file.packed) < len(content):
         content, tag = file.packed, f'"{file.tag}-gzip"'
         headers["Content-Encoding"] = "gzip"
     headers["ETag"] = tag

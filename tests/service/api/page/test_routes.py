@@ -74,6 +74,21 @@ def test_a_file_is_packed_for_those_who_unpack_and_is_the_same(client, path):
         assert packed.headers["etag"] != plain.headers["etag"]
 
 
+@pytest.mark.parametrize("said", ["gzip;q=0", "br, gzip; q=0.000", "xgzip", ""])
+def test_a_file_is_not_packed_for_those_who_do_not_unpack(client, said):
+    assert "content-encoding" not in client.get("/page/app.js", headers={"Accept-Encoding": said}).headers
+
+
+@pytest.mark.parametrize("said", ["gzip;q=0.5", "br, gzip", "gzip ;q=1.0, br;q=0"])
+def test_a_file_is_packed_whatever_is_said_beside_it(client, said):
+    assert client.get("/page/app.js", headers={"Accept-Encoding": said}).headers["content-encoding"] == "gzip"
+
+
+@pytest.mark.parametrize("path", ["/page/index.html", "/docs/index.html"])
+def test_the_first_file_is_served_where_its_links_lead_somewhere(client, path):
+    assert client.get(path).status_code == 404
+
+
 def test_the_page_loads_its_modules_as_one_script(client):
     assert re.findall(r"<script.* src=\"(.*?)\"", client.get("/").text) == [f"page/{JOINED}"]
     assert client.get(f"/page/{JOINED}").text == joined()
