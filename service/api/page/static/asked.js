@@ -23,7 +23,8 @@ export function useAsked(key, job) {
     return () => controller.abort()
   }, [key, turn])
   const behind = key !== undefined && state.key !== key
-  return { ...(key === null ? NOTHING : state), busy: Boolean(key) && (behind || state.busy), behind, again: () => setTurn(turn + 1) }
+  const busy = Boolean(key) && (behind || state.busy)
+  return { ...(key === null ? NOTHING : state), busy, behind, again: () => setTurn(turn + 1) }
 }
 
 /** Return a value, or what it promises; undefined while it does not come yet, null where it never will. */
@@ -31,7 +32,8 @@ export function useResolved(value) {
   const [found, setFound] = useState({ promise: null, value: null })
   const waits = value instanceof Promise
   useEffect(() => {
-    if (waits) value.then((one) => setFound({ promise: value, value: one }), () => setFound({ promise: value, value: null }))
+    const show = (one) => setFound({ promise: value, value: one })
+    if (waits) value.then(show, () => show(null))
   }, [value])
   if (!waits) return value
   return found.promise === value ? found.value : undefined

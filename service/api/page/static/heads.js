@@ -6,7 +6,7 @@ import { clamp, entropy, headOf, largest, rowOf, short } from './values.js'
 const SIDE = 96 // pixels of a thumbnail's longer side at most: of more rows, the maximum of each block is shown
 
 /** Return a figure of every layer and head: the service's or, of entropies, of the maps; null where it is unknown. */
-export function figuresOf(name, maps, figures) {
+function figuresOf(name, maps, figures) {
   const layerOf = (map, at) => map.layer ?? at
   if (figures?.[name]) return maps.map((map, at) => figures[name][layerOf(map, at)])
   if (name !== 'entropy') return null

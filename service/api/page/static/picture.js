@@ -1,7 +1,7 @@
 import { brushOf, painted, smoothed, useDensity, useDrawing, useSame, useSize } from './canvas.js'
 import { translucent } from './colours.js'
 import { html, useMemo, useRef, useState } from './preact.js'
-import { clamp, percent } from './values.js'
+import { clamp, lengthOf } from './values.js'
 
 const FINEST = 448 // pixels of the longer side of heat that is interpolated; the canvas does the rest
 const CRISP = 64 // pixels of the longer side: an image of no more shows each of them
@@ -54,7 +54,7 @@ export function drawPicture(canvas, drawn) {
 }
 
 /** Return the cells of the rectangle between two, and which are covered when it is added, or taken off if all are. */
-export function coveredBy(from, to, columns, covered) {
+function coveredBy(from, to, columns, covered) {
   const between = (one, other) =>
     Array.from({ length: Math.abs(one - other) + 1 }, (_, at) => Math.min(one, other) + at)
   const [row, column] = [(cell) => Math.floor(cell / columns), (cell) => cell % columns]
@@ -130,10 +130,10 @@ export function Picture({
   }
 
   const mark = (cell, name) => html`<div class=${`mark ${name}`} style=${{
-    left: percent((cell % columns) / columns, 4),
-    top: percent(Math.floor(cell / columns) / rows, 4),
-    width: percent(1 / columns, 4),
-    height: percent(1 / rows, 4),
+    left: lengthOf((cell % columns) / columns),
+    top: lengthOf(Math.floor(cell / columns) / rows),
+    width: lengthOf(1 / columns),
+    height: lengthOf(1 / rows),
   }} />`
   const hidden = drag ? coveredBy(drag.from, drag.to, columns, covered) : covered
   const ratio = frame.width / frame.height
@@ -142,10 +142,10 @@ export function Picture({
     <div class=${`cells${covering ? ' covering' : ''}`} tabindex="0" role="application" aria-label=${label}
       aria-keyshortcuts=${onCover ? 'Enter Escape c' : 'Enter Escape'}
       style=${{
-        left: percent((box.left - frame.left) / frame.width, 4),
-        top: percent((box.top - frame.top) / frame.height, 4),
-        width: percent((box.right - box.left) / frame.width, 4),
-        height: percent((box.bottom - box.top) / frame.height, 4),
+        left: lengthOf((box.left - frame.left) / frame.width),
+        top: lengthOf((box.top - frame.top) / frame.height),
+        width: lengthOf((box.right - box.left) / frame.width),
+        height: lengthOf((box.bottom - box.top) / frame.height),
       }}
       onPointerMove=${move} onPointerLeave=${() => onHover(null)} onPointerDown=${press} onPointerUp=${release}
       onPointerCancel=${() => setDrag(null)} onKeyDown=${key}

@@ -1,7 +1,9 @@
 const KEY = 'regard-key'
 
-/** What the service refused, in its words: `status`, `lines` (one a fault) and `wait`, seconds until it may be tried again. */
-export class Refusal extends Error {
+/**
+ * What the service refused, in its words: `status`, `lines` (one a fault) and `wait`, seconds until it may be tried again.
+ */
+class Refusal extends Error {
   constructor(status, lines, wait = null) {
     super(lines.join('\n'))
     Object.assign(this, { status, lines, wait })
@@ -22,7 +24,8 @@ export const addressOf = (path) => new URL(path, document.baseURI).href
 
 /** Return a query: `against` as its JSON, and readable where it may be. */
 export function queryOf(options) {
-  const given = Object.entries(options).map(([name, value]) => [name, typeof value === 'object' ? JSON.stringify(value) : value])
+  const written = (value) => (typeof value === 'object' ? JSON.stringify(value) : value)
+  const given = Object.entries(options).map(([name, value]) => [name, written(value)])
   return String(new URLSearchParams(given)).replaceAll('%3A', ':').replaceAll('%2C', ',')
 }
 
