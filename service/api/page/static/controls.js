@@ -50,16 +50,16 @@ export function LookControls({ model, selection, change, labels }) {
     <${Choice} legend="What looks at what" name="kind" values=${kinds} chosen=${kind.name}
       choose=${(name) => change({ kind: name, layer: '', heads: 'mean', row: '', method: '' })} />
     <${Choice} legend="Method" name="method" values=${methods} chosen=${method}
-      choose=${(value) => change({ method: value })} />
+      choose=${(one) => change({ method: one })} />
     <p class="meaning">${METHODS[method]} ${method === best?.method && html`<${Why} best=${best} />`}</p>
     <${Layer} model=${model} kind=${kind} method=${method} selection=${selection} change=${change} />
-    ${kind.heads > 1 && html`<${Heads} method=${method} count=${kind.heads} chosen=${selection.heads} change=${change} />`}
+    <${Heads} method=${method} count=${kind.heads} chosen=${selection.heads} change=${change} />
     ${explains && labels?.length > 1 && html`<${Choice} many legend="What speaks for" name="target"
       values=${labels.map(({ index, label }) => [index, label])} chosen=${selection.target || labels[0].index}
-      choose=${(value) => change({ target: value })} />`}
+      choose=${(target) => change({ target })} />`}
     ${aligns && html`<${Choice} legend="A token’s row" name="align"
       values=${[['emit', 'where it came out'], ['input', 'where it went in']]} chosen=${selection.align}
-      choose=${(value) => change({ align: value })} />`}`
+      choose=${(align) => change({ align })} />`}`
 }
 
 /** Why a method is recommended. */
@@ -85,11 +85,11 @@ function Layer({ model, kind, method, selection, change }) {
 function Heads({ method, count, chosen, change }) {
   const isHead = (value) => !Number.isNaN(Number(value))
   const choose = (value) => change({ heads: value })
+  if (count < 2 || !['raw', 'rollout'].includes(method)) return null
   if (method === 'rollout') {
     return html`<${Choice} legend="Heads" name="heads" values=${FUSED}
       chosen=${isHead(chosen) ? 'mean' : chosen} choose=${choose} />`
   }
-  if (method !== 'raw') return null
   const pick = (value) => {
     const marked = value.split(',')
     const last = marked.at(-1)
@@ -123,7 +123,7 @@ export function DrawControls({ selection, change, text, pairs }) {
     ${slider('keep', `Only the largest: ${Math.round(100 * selection.keep)} % of the mass`, 0.05)}
     ${!text && slider('opacity', 'Opacity', 0)}
     <${Select} words="Colours" name="colormap" values=${COLORMAP_NAMES.map((name) => [name, name])}
-      chosen=${selection.colormap} choose=${(value) => change({ colormap: value })} />
+      chosen=${selection.colormap} choose=${(colormap) => change({ colormap })} />
     ${!text && box('smooth', 'smooth between patches')}
     ${text && box('merge', 'words instead of tokens')}
     ${text && box('special', 'hide special tokens')}

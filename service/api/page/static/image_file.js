@@ -39,7 +39,8 @@ const pictures = new Map() // of addresses: each is fetched once
 /** Return the picture of an example, as what is sent. */
 export function examplePicture(address) {
   if (!pictures.has(address)) {
-    const fetched = send(address.slice(1)).then((response) => response.blob()) // relative: the page may lie below a path
+    const path = address.slice(1) // relative: the page may lie below a path
+    const fetched = send(path).then((response) => response.blob())
     const found = fetched.then((blob) => pictureOf(blob, `example.${EXTENSIONS[blob.type] ?? 'png'}`))
     pictures.set(address, found)
     found.catch(() => pictures.delete(address))

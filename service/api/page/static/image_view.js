@@ -4,7 +4,7 @@ import { html, useMemo, useState } from './preact.js'
 import { pinnedOf, rowNamed } from './selection.js'
 import { difference, keepMass, largest, percent, short } from './values.js'
 
-/** Return the panels of a look at one word or place, each with the values that are drawn of it: all but the smallest. */
+/** Return the panels of a look at one word or place, each with the `cells` that are drawn: all but the smallest. */
 function panelsOf(look, source, word, keep, title) {
   const { panels, image, rows, columns } = look
   return panels.map(({ rows: lines, ...panel }) => {
@@ -45,8 +45,8 @@ function seenFrom({ words, normalized, columns }, word, query, prefix, values) {
 const placeOf = (cell, columns) => `row ${Math.floor(cell / columns)}, column ${cell % columns}`
 
 /**
- * What was looked at in an image: one picture, or several on one scale. `other` is the look that it is compared with;
- * `word` is the one of a caption that is chosen; `covered` are patches that `cover` hides from the model.
+ * What was looked at in an image: one picture, or several on one scale. `other` is the look that it is compared
+ * with; `word` is the one of a caption that is chosen; `covered` are patches that `cover` hides from the model.
  */
 export function ImageView({ look, other, source, selection, change, word, covered, cover, prefix, explains, caption }) {
   const [hovered, setHovered] = useState(null)
@@ -77,7 +77,8 @@ export function ImageView({ look, other, source, selection, change, word, covere
   }
   const [first] = panels
   const scale = own ? { top: first.top, low: coldest(first.cells) } : { top, low }
-  const hint = `Hover a patch for its number${canPick ? '; click it to see from there' : ''}; drag with Shift to cover some.`
+  const click = canPick ? '; click it to see from there' : ''
+  const hint = `Hover a patch for its number${click}; drag with Shift to cover some.`
   const numbers = panels.map(({ values }) => short(values[hovered] ?? NaN)).join(' · ')
   const lines = [
     hovered === null ? hint : `In ${placeOf(hovered, look.columns)}: ${numbers}`,
@@ -91,9 +92,8 @@ export function ImageView({ look, other, source, selection, change, word, covere
       ${query !== null && html`<button type="button" id="back" onClick=${() => pick(null)}>
         ${prefix ? 'Back to the class token' : 'Back to all patches'}
       </button>`}
-      ${source && html`<button type="button" id="cover" aria-pressed=${covering} onClick=${() => setCovering(!covering)}>
-        Cover patches
-      </button>`}
+      ${source && html`<button type="button" id="cover" aria-pressed=${covering}
+        onClick=${() => setCovering(!covering)}>Cover patches</button>`}
       ${covered.length > 0 && html`<button type="button" id="uncover" onClick=${() => cover([])}>Uncover</button>`}
     </div>`
 }

@@ -29,8 +29,8 @@ export function imageLook(attention, kind) {
 
 /**
  * Return the maps of a text: `rows` and `columns` as tokens, `series` of values (one a head, or one), the text that the
- * columns lie in, and whether rows and columns are the same tokens. `text` was asked about, the tokens of `written` were
- * answered; `merged` says that tokens are words.
+ * columns lie in, and whether rows and columns are the same tokens. `text` was asked about, the tokens of `written`
+ * were answered; `merged` says that tokens are words.
  */
 export function textLook(attention, model, kind, { text, written, heads, merged }) {
   const { method, tokens: axes } = attention

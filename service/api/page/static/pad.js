@@ -106,7 +106,8 @@ function FileButton({ id, capture, take, children }) {
   }
   return html`
     <button type="button" id=${id} onClick=${() => file.current.click()}>${children}</button>
-    <input type="file" accept="image/*" capture=${capture} ref=${file} hidden onChange=${chosen} aria-label=${children} />`
+    <input type="file" accept="image/*" capture=${capture} aria-label=${children} hidden
+      ref=${file} onChange=${chosen} />`
 }
 
 /** Show an image on the pad, or nothing but white. */

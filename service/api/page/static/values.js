@@ -1,7 +1,7 @@
 /** Return a number in three digits. */
 export const short = (number) => String(Number(Number(number).toPrecision(3)))
 
-/** Return a share as a percentage to be read; one that would be rounded to nothing is said to be less than the least. */
+/** Return a share as a percentage to be read; one that would be rounded to nothing is “less than” the least. */
 export function percent(share, digits = 1) {
   const rounded = (100 * share).toFixed(digits)
   return share > 0 && Number(rounded) === 0 ? `<${10 ** -digits}%` : `${rounded}%`
