@@ -20,7 +20,7 @@ LOCKED_PYTHONS := 3.11 3.12 3.13 3.14
 
 .PHONY: help serve models bundled train variants quality test lint types pytest slow conformance gpu-test bench \
   bench-attention bench-clients bench-peers bench-stations bench-generation bench-runtimes bench-maps bench-shapes \
-  bench-scale bench-page bench-gpu soak soak-load soak-fuzz soak-drain soak-kill soak-reload soak-overload soak-leak soak-early \
+  bench-scale bench-page bench-gpu page-test soak soak-load soak-fuzz soak-drain soak-kill soak-reload soak-overload soak-leak soak-early \
   soak-faults soak-atheris soak-attacks soak-memory audit sbom container-smoke demo-cluster lock lock-check vendor picture screenshots clean
 .DELETE_ON_ERROR:
 
@@ -75,7 +75,10 @@ types: .venv/.dev-$(EXTRA) ## mypy, strict
 	@$(BIN)/mypy
 
 pytest: .venv/.dev-$(EXTRA) ## the tests (ARGS=... is passed on)
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not gpu and not slow and not clients and not containers" -n 2 --dist loadfile $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not gpu and not slow and not clients and not containers and not page" -n 2 --dist loadfile $(ARGS)
+
+page-test: .venv/.dev-$(EXTRA) ## the page in a browser (needs chromium; without it the tests are skipped)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m page -n 2 --dist loadfile tests/page $(ARGS)
 
 slow: .venv/.dev-$(EXTRA) ## the tests that take minutes, which `make test` leaves out
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow and not gpu" -n 2 --dist loadfile $(ARGS)

@@ -43,9 +43,7 @@ def main():
         for name, (address, scheme, size) in SHOTS.items():
             picture = shot(browser, str(client.base_url).rstrip("/"), address, scheme, size)
             small = picture.quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE)
-            small.save(
-                arguments.to / f"{name}.png", optimize=True
-            )  # a third of the bytes, no level off by more than 15
+            small.save(arguments.to / f"{name}.png", optimize=True)  # a third of the bytes
 
 
 if __name__ == "__main__":

@@ -495,7 +495,7 @@ def _(client):
 def _(client):
     known, host = KEYS["predict"], {"Host": "regard.example"}
     for headers in ({}, {"X-API-Key": "x"}, {"X-API-Key": known, "Authorization": f"Bearer {known}"}):
-        for path in ("/v1/models", "/metrics", "/", "/nothing"):
+        for path in ("/v1/models", "/metrics", "/v2", "/nothing"):
             assert client.get(path, headers=host | headers).status_code == 401
     assert client.get("/health/ready", headers=host).status_code == 200
 

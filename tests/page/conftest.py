@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,13 @@ STILL = """() => {
   return performance.now() - window.since > 150
 }"""
 """Nothing was asked for, and nothing is awaited, for a while: one question leads to the next."""
+
+
+def pytest_collection_modifyitems(items):
+    """Mark what is in this folder."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.page)
 
 
 @pytest.fixture(scope="session")

@@ -324,7 +324,7 @@ def test_curves_have_axes_and_areas(go):
     expect(page.locator("#evaluation svg")).to_have_count(2)
     said = text_of(page, "#evaluation")
     assert "75%" in said
-    assert re.search(r"deletion: area 0\.\d+, in random order 0\.\d+", said)
+    assert len(re.findall(r"Area 0\.\d+, in random order \(dashed\) 0\.\d+", said)) == 2
 
 
 def test_an_image_is_seen_from_any_patch(go):
@@ -488,6 +488,18 @@ def test_the_input_is_sent_once_and_every_look_after_that_is_fetched(go):
     page.click("#evaluation summary")
     settled(page)
     assert posts == []
+
+
+def test_a_new_question_asks_for_each_look_once(go):
+    page = go(model="dates")
+    page.evaluate("performance.clearResourceTimings()")
+    page.click("#example-1")
+    settled(page)
+    names = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => new URL(name).pathname)")
+    looks = [name for name in names if name.startswith("/v1/attention/")]
+    assert names.count("/v1/models/dates/generate") == 1
+    assert len(looks) == 2  # the look, and every head
+    assert len(set(looks)) == 1  # of the new answer
 
 
 @pytest.mark.parametrize("form", ["png", "npz", "json"])

@@ -87,23 +87,23 @@ async def test_an_id_stored_again_counts_once_and_is_the_youngest(place):
 
 
 async def test_a_request_past_its_age_is_dropped_and_holds_no_bytes(place):
-    async with closing(place.store(count=2, size=1000, seconds=0.4)) as store:
+    async with closing(place.store(count=2, size=1000, seconds=2)) as store:
         await store.put("a", None, of_size(600))
-        await place.wait(0.25)
+        await place.wait(1.2)
         await store.put("b", None, of_size(300))
         assert await there(store, "ab") == "ab"
-        await place.wait(0.25)
+        await place.wait(1.2)
         assert await there(store, "ab") == "b"
         await store.put("c", None, of_size(700))
         assert await there(store, "abc") == "bc"
 
 
 async def test_the_age_of_an_id_stored_again_counts_from_the_last_time(place):
-    async with closing(place.store(seconds=0.4)) as store:
+    async with closing(place.store(seconds=2)) as store:
         await store.put("a", None, of_size(200))
-        await place.wait(0.25)
+        await place.wait(1.2)
         await store.put("a", None, of_size(200))
-        await place.wait(0.25)
+        await place.wait(1.2)
         assert await store.get("a", None)
 
 

@@ -1,11 +1,11 @@
 import { useEffect, useState } from './preact.js'
 
-const NOTHING = { value: null, key: null, busy: false, refusal: null }
+const NOTHING = { value: null, of: null, key: null, busy: false, refusal: null } // `of`: the key that the value is of
 
 /**
  * Run `job(signal, show)` whenever `key` is another. `show` gives a part of what is to come. The old value stays while
- * the new one is asked for, and `busy` says so from the first moment. Without a key nothing is asked: null forgets the
- * old value, undefined keeps it.
+ * the new one is asked for: `busy` says so from the first moment, `behind` until there is a part of the new one.
+ * Without a key nothing is asked: null forgets the old value, undefined keeps it.
  */
 export function useAsked(key, job) {
   const [state, set] = useState(NOTHING)
@@ -16,25 +16,25 @@ export function useAsked(key, job) {
     const controller = new AbortController()
     const tell = (part) => controller.signal.aborted || set((old) => ({ ...old, key, ...part }))
     tell({ busy: true })
-    job(controller.signal, (value) => tell({ value, refusal: null })).then(
-      (value) => tell({ value, busy: false, refusal: null }),
+    job(controller.signal, (value) => tell({ value, of: key, refusal: null })).then(
+      (value) => tell({ value, of: key, busy: false, refusal: null }),
       (refusal) => tell({ busy: false, refusal }),
     )
     return () => controller.abort()
   }, [key, turn])
-  const behind = key !== undefined && state.key !== key
-  const busy = Boolean(key) && (behind || state.busy)
-  return { ...(key === null ? NOTHING : state), busy, behind, again: () => setTurn(turn + 1) }
+  const shown = key === null ? NOTHING : state
+  const busy = Boolean(key) && (state.key !== key || state.busy)
+  return { ...shown, busy, behind: key !== undefined && shown.of !== key, again: () => setTurn(turn + 1) }
 }
 
 /** Return a value, or what it promises; undefined while it does not come yet, null where it never will. */
 export function useResolved(value) {
-  const [found, setFound] = useState({ promise: null, value: null })
+  const [last, setFound] = useState({ promise: null, value: null })
   const waits = value instanceof Promise
   useEffect(() => {
-    const show = (one) => setFound({ promise: value, value: one })
-    if (waits) value.then(show, () => show(null))
+    const found = (one) => setFound({ promise: value, value: one })
+    if (waits) value.then(found, () => found(null))
   }, [value])
   if (!waits) return value
-  return found.promise === value ? found.value : undefined
+  return last.promise === value ? last.value : undefined
 }

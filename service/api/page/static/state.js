@@ -1,6 +1,6 @@
 import { useAsked } from './asked.js'
 import { coveredImage } from './image_file.js'
-import { useEffect, useState } from './preact.js'
+import { useEffect, useLayoutEffect, useState } from './preact.js'
 import { modelsOf } from './question.js'
 import { readAddress, writeAddress } from './selection.js'
 
@@ -15,7 +15,7 @@ export function useSelection() {
     addEventListener('popstate', back)
     return () => removeEventListener('popstate', back)
   }, [])
-  useEffect(() => writeAddress(selection), [selection])
+  useLayoutEffect(() => writeAddress(selection), [selection]) // at once: what is seen and what is shared are one
   return [selection, (part) => setSelection((old) => ({ ...old, ...part }))]
 }
 
