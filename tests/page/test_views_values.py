@@ -173,6 +173,7 @@ def test_numbers_as_text(view):
     assert view.call("short", 12) == "12"
     assert view.call("percent", 0.98765) == "98.8%"
     assert view.call("percent", 0.98765, 0) == "99%"
+    assert [view.call("percent", share) for share in (0, 0.0004, 0.0006)] == ["0.0%", "<0.1%", "0.1%"]
     assert view.call("labelOf", {"text": " a\n"}) == "␣a⏎"
     assert view.call("labelOf", {"text": ""}) == "·"
 

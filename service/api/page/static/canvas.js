@@ -48,6 +48,9 @@ export function useDrawing(draw, changes) {
   }, changes)
 }
 
+/** Return a new canvas of so many pixels. */
+export const canvasOf = (width, height) => Object.assign(document.createElement('canvas'), { width, height })
+
 /** Give a canvas so many pixels, and return its brush; it is not cleared where it has them. */
 export function brushOf(canvas, width, height) {
   if (canvas.width !== width) canvas.width = width

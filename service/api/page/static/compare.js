@@ -1,12 +1,14 @@
+import { Select } from './controls.js'
 import { html } from './preact.js'
 import { kindOf, layerOf, methodOf, methodsOf } from './selection.js'
+import { range } from './values.js'
 
 /** Chooses what stands beside the look: another method, layer, model or input. */
 export function Compare({ models, model, selection, change }) {
   const kind = kindOf(model, selection)
   const others = (values, own) => values.filter((one) => one !== own)
   const methods = others(methodsOf(model, kind, selection.pair), methodOf(model, kind, selection))
-  const layers = others([...Array(kind.layers).keys()], layerOf(kind, selection))
+  const layers = others(range(kind.layers), layerOf(kind, selection))
   const alike = models.filter(({ name, task }) => name !== model.name && task === model.task)
   const sees = Boolean(model.inputs.width)
   const choices = [
@@ -16,16 +18,17 @@ export function Compare({ models, model, selection, change }) {
     ...alike.map(({ name }) => [`model:${name}`, `model ${name}`]),
     ['input', sees ? 'the image with patches covered' : 'another text'],
   ]
-  const begin = ({ target }) => change({ compare: target.value, with: '', covered: '' })
   const send = (event) => {
     event.preventDefault()
     change({ with: event.target.elements.with.value })
   }
+  const another = html`<form class="row" onSubmit=${send}>
+    <input type="text" name="with" aria-label="Another text" value=${selection.with} />
+    <button>Compare</button>
+  </form>`
+  const hint = html`<p class="quiet">Drag over the picture with Shift to cover patches; c covers the marked one.</p>`
   return html`
-    <label>Compare with <select id="compare" value=${selection.compare} onChange=${begin}>
-      ${choices.map(([value, words]) => html`<option key=${value} value=${value}>${words}</option>`)}</select></label>
-    ${selection.compare === 'input' && !sees && html`<form class="row" onSubmit=${send}>
-      <input type="text" name="with" aria-label="Another text" value=${selection.with} /><button>Compare</button></form>`}
-    ${selection.compare === 'input' && sees && !selection.covered && html`
-      <p class="quiet">Drag over the picture with Shift to cover patches; c covers the marked one.</p>`}`
+    <${Select} words="Compare with" id="compare" values=${choices} chosen=${selection.compare}
+      choose=${(value) => change({ compare: value, with: '', covered: '' })} />
+    ${selection.compare === 'input' && (sees ? !selection.covered && hint : another)}`
 }

@@ -1,17 +1,17 @@
 import { brushOf, painted, pooled, useDrawing } from './canvas.js'
 import { opaque } from './colours.js'
 import { html, useMemo, useRef, useState } from './preact.js'
-import { clamp, entropy, headOf, largest, rowOf, short } from './values.js'
+import { clamp, entropy, headOf, largest, range, rowOf, short } from './values.js'
 
 const SIDE = 96 // pixels of a thumbnail's longer side at most: of more rows, the maximum of each block is shown
 
 /** Return a figure of every layer and head: the service's or, of entropies, of the maps; null where it is unknown. */
-export function figuresOf(name, maps, figures) {
+function figuresOf(name, maps, figures) {
   const layerOf = (map, at) => map.layer ?? at
   if (figures?.[name]) return maps.map((map, at) => figures[name][layerOf(map, at)])
   if (name !== 'entropy') return null
   const own = (map, head) => entropy(headOf(map, head), map.queries, map.keys)
-  return maps.map((map) => Array.from({ length: map.heads }, (_, head) => own(map, head)))
+  return maps.map((map) => range(map.heads).map((head) => own(map, head)))
 }
 
 /** Return what a thumbnail shows: the cells seen from a row (of all rows the mean, where it is null), or the matrix. */
@@ -23,6 +23,15 @@ function shownOf(map, head, grid, prefix, query) {
     rowOf(map, head, row).subarray(prefix).forEach((value, at) => (values[at] += value / map.queries))
   }
   return { values, ...grid }
+}
+
+/** Return which thumbnail a key leads to, of `count` in rows of `across`; undefined if it leads to none. */
+function nextOf(key, at, across, count) {
+  const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -across, ArrowDown: across, Home: -at, End: count }
+  if (!(key in steps)) return undefined
+  const next = at + steps[key]
+  const beyond = Math.abs(steps[key]) === across && (next < 0 || next >= count) // no row above or below
+  return beyond ? at : clamp(next, 0, count - 1)
 }
 
 /**
@@ -40,7 +49,7 @@ export function HeadGrid({
   const figure = order === 'index' ? 'entropy' : order
   const numbers = useMemo(() => figuresOf(figure, maps, figures), [figure, maps, figures])
   const heads = useMemo(() => {
-    const all = maps.flatMap((map, at) => Array.from({ length: map.heads }, (_, head) => ({
+    const all = maps.flatMap((map, at) => range(map.heads).map((head) => ({
       map, head, layer: map.layer ?? at, number: numbers?.[at][head] ?? null,
     })))
     return order === 'index' ? all : all.sort((one, other) => one.number - other.number)
@@ -74,23 +83,21 @@ export function HeadGrid({
     const buttons = [...box.current.querySelectorAll('button')]
     const top = ({ offsetTop }) => offsetTop
     const across = order === 'index' ? heads[0].map.heads : buttons.filter((one) => top(one) === top(buttons[0])).length
-    const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -across, ArrowDown: across, Home: -stop, End: heads.length }
-    if (!(event.key in steps)) return
+    const next = nextOf(event.key, stop, across, heads.length)
+    if (next === undefined) return
     event.preventDefault() // nothing scrolls
-    const next = stop + steps[event.key]
-    if (Math.abs(steps[event.key]) === across && (next < 0 || next >= heads.length)) return // no row above or below
-    buttons[clamp(next, 0, heads.length - 1)].focus()
+    buttons[next].focus()
   }
 
   const most = Math.max(...maps.map((map) => map.heads))
   let at = 0
   return html`<div class="heads" ref=${box} role="group" aria-label="Every head of every layer" onKeyDown=${key}>
     ${order === 'index' ? html`<table style=${{ maxWidth: `${9.4 * most + 1.6}rem` }}>
-      <thead><tr><td />${Array.from({ length: most }, (_, head) => html`
+      <thead><tr><td />${range(most).map((head) => html`
         <th scope="col" key=${head}><span class="hidden-words">head </span>${head}</th>`)}</tr></thead>
       <tbody>${maps.map((map, layer) => html`<tr key=${layer}>
         <th scope="row"><span class="hidden-words">layer </span>${map.layer ?? layer}</th>
-        ${Array.from({ length: map.heads }, (_, head) => html`<td key=${head}>${thumbnail(heads[at], at++)}</td>`)}
+        ${range(map.heads).map((head) => html`<td key=${head}>${thumbnail(heads[at], at++)}</td>`)}
       </tr>`)}</tbody>
     </table>` : html`<ol>${heads.map((one, place) => html`
       <li key=${`${one.layer} ${one.head}`}>${thumbnail(one, place)}</li>`)}</ol>`}

@@ -1,7 +1,7 @@
 import { useAsked } from './asked.js'
 import { imageLook, textLook } from './looks.js'
-import { useEffect, useRef } from './preact.js'
-import { attentionOf, goneWords, question } from './question.js'
+import { useEffect, useMemo, useRef } from './preact.js'
+import { attentionOf, GONE, question } from './question.js'
 import { generationOf, kindOf, layerOf, methodOf, optionsOf } from './selection.js'
 import { queryOf } from './service.js'
 
@@ -21,7 +21,8 @@ function nameOf(input) {
  */
 export function useLook(model, input, selection, from = null) {
   const generation = [generationOf(selection), selection.alternatives]
-  const about = model && input ? JSON.stringify([model.name, nameOf(input), generation]) : input === undefined ? undefined : null
+  const nothing = input === undefined ? undefined : null
+  const about = model && input ? JSON.stringify([model.name, nameOf(input), generation]) : nothing
   const asked = useAsked(from ? null : about, (signal, show) => question(model, input, selection, signal, show))
   const answer = from ?? asked
   const ready = model && !answer.behind && answer.value?.id && answer.value.model.name === model.name
@@ -38,18 +39,21 @@ export function useLook(model, input, selection, from = null) {
     tried.current = about // once, so that two do not go on for ever
     asked.again()
   }, [gone])
-  const lost = gone && input?.kind === 'kept' && { ...look.refusal, message: goneWords }
+  const lost = gone && input?.kind === 'kept' && { ...look.refusal, message: GONE }
   return {
     asked: answer, look: look.value, options, refusal: answer.refusal ?? (lost || look.refusal),
     busy: input === undefined || answer.busy || look.busy, again: answer.refusal ? answer.again : look.again,
   }
 }
 
-/** Return what is drawn of a look, by what the model looks at. */
-export function drawnOf({ attention, answer, model, kind, options }, { heads }) {
+/** Return what is drawn of a look (nothing without one), unpacked once for the heads that are chosen. */
+export const useDrawn = (look, heads) => useMemo(() => look && drawnOf(look, heads), [look, heads])
+
+function drawnOf({ attention, answer, model, kind, options }, heads) {
   if (kind.key === 'image') return imageLook(attention, kind)
-  const result = answer.results?.[0] ?? {}
-  return textLook(attention, model, kind, { text: answer.input.text ?? '', result, heads, merged: Boolean(options.merge) })
+  const text = answer.input.text ?? ''
+  const written = answer.results?.[0].tokens ?? []
+  return textLook(attention, model, kind, { text, written, heads, merged: Boolean(options.merge) })
 }
 
 /** Look at what the selection compares with: by another method or layer, of another model or input (`edited`). */

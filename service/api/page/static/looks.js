@@ -1,4 +1,5 @@
-import { fuse, headOf, largest, rowOf, unpackMap } from './values.js'
+import { headsOf } from './selection.js'
+import { fuse, headOf, largest, range, rowOf, unpackMap } from './values.js'
 import { EXPLAINS } from './words.js'
 
 const mean = (rows) => rows[0].map((_, at) => rows.reduce((sum, row) => sum + row[at], 0) / rows.length)
@@ -7,8 +8,8 @@ const headName = (map, head) => (Array.isArray(map.heads) ? `head ${map.heads[he
 /** Return the maps of an attention answer, unpacked, each with the `names` of its heads. */
 export const mapsOf = (attention) =>
   attention.maps.map((map) => {
-    const names = [...Array(map.shape[0]).keys()].map((head) => headName(map, head))
-    return { ...unpackMap(map, attention.method), names, apart: Array.isArray(map.heads) } // heads that are not fused
+    const names = range(map.shape[0]).map((head) => headName(map, head))
+    return { ...unpackMap(map, attention.method), names, fused: !Array.isArray(map.heads) }
   })
 
 /**
@@ -17,21 +18,21 @@ export const mapsOf = (attention) =>
  */
 export function imageLook(attention, kind) {
   const { tokens: { grid, prefix, target: words = [] }, image, maps: [{ normalized }] } = attention
-  const cells = grid.rows * grid.columns
   const panels = mapsOf(attention).flatMap((map) => map.names.map((name, head) => {
-    const queries = [...Array(map.queries).keys()].map((query) => rowOf(map, head, query).slice(prefix))
+    const queries = range(map.queries).map((query) => rowOf(map, head, query).slice(prefix))
     const rows = kind.query === 'image' ? [mean(queries)] : queries // all patches look, where there is no class token
     const label = map.target?.label !== undefined ? `for “${map.target.label}”` : map.names.length > 1 ? name : ''
     return { label, rows, signed: map.signed, top: largest(rows.flatMap((row) => [...row]), map.signed) }
   }))
-  return { panels, words, image, cells, rows: grid.rows, columns: grid.columns, normalized }
+  return { panels, words, image, rows: grid.rows, columns: grid.columns, normalized }
 }
 
 /**
  * Return the maps of a text: `rows` and `columns` as tokens, `series` of values (one a head, or one), the text that the
- * columns lie in, and whether rows and columns are the same tokens.
+ * columns lie in, and whether rows and columns are the same tokens. `text` was asked about, the tokens of `written`
+ * were answered; `merged` says that tokens are words.
  */
-export function textLook(attention, model, kind, { text, result, heads, merged }) {
+export function textLook(attention, model, kind, { text, written, heads, merged }) {
   const { method, tokens: axes } = attention
   const maps = mapsOf(attention)
   const [{ target, targets }] = maps
@@ -41,10 +42,9 @@ export function textLook(attention, model, kind, { text, result, heads, merged }
   const first = generated ? axes.target.findLastIndex(given) + 1 : 0
   const own = axes[kind.query].slice(first)
   const columns = axes[kind.key]
-  const written = result.tokens ?? []
   const explains = EXPLAINS.includes(method)
   const whole = explains && !target && !targets // one row for all of an embedding
-  const emitted = ({ text }, at) => ({ text, span: null, special: at >= written.length })
+  const emitted = (token, at) => ({ text: token.text, span: null, special: at >= written.length })
   const rows = target ? maps.map((map) => ({ text: map.target.label, span: null }))
     : whole ? [{ text: 'likeness', span: null }] : merged && targets ? targets.map(emitted) : own
   const skip = target || whole || targets ? 0 : first * columns.length
@@ -65,16 +65,16 @@ export function textLook(attention, model, kind, { text, result, heads, merged }
 
 /** Return the heads that are chosen as series: `mean`, `max` or `min` of all, or some by number. */
 function seriesOf(map, heads, skip) {
-  const fused = Number.isNaN(Number(heads.split(',')[0]))
-  if (!map.apart || map.names.length === 1) return [{ name: map.names[0], values: headOf(map, 0).slice(skip) }]
-  if (fused) return [{ name: `${heads} of heads`, values: fuse(map, heads).slice(skip) }]
-  const chosen = heads.split(',').map(Number).filter((head) => head < map.names.length)
-  return chosen.map((head) => ({ name: `head ${head}`, head, values: headOf(map, head).slice(skip) }))
+  const chosen = headsOf({ heads })
+  if (map.fused || map.names.length === 1) return [{ name: map.names[0], values: headOf(map, 0).slice(skip) }]
+  if (!chosen.length) return [{ name: `${heads} of heads`, values: fuse(map, heads).slice(skip) }]
+  const there = chosen.filter((head) => head < map.names.length)
+  return there.map((head) => ({ name: `head ${head}`, head, values: headOf(map, head).slice(skip) }))
 }
 
 /** Take the 1 off that each row of relevance starts with: at its class token, its mask, or its own token. */
 function takeIdentity(values, rows, columns, maps, model) {
-  const masks = [...columns.keys()].filter((at) => model.inputs.mask && columns[at].text.includes(model.inputs.mask))
+  const masks = range(columns.length).filter((at) => model.inputs.mask && columns[at].text.includes(model.inputs.mask))
   rows.forEach((_, row) => {
     const line = values.subarray(row * columns.length, (row + 1) * columns.length)
     const { target } = maps[row] ?? {}

@@ -19,6 +19,39 @@ export function cellOf(width, columns, labels, density) {
   return { cell: labelled ? Math.max(beside, LABELLED) : Math.min(side(width), LABELLED - 1), labelled }
 }
 
+/** Return what listens to pointer and keys over a matrix; `reveal` scrolls to the cell that keys lead to. */
+function listenersOf({ canvas, high, wide, hovered, pinned, onHover, onPick, reveal }) {
+  const cellAt = ({ clientX, clientY }) => {
+    const bounds = canvas.current.getBoundingClientRect()
+    return {
+      row: clamp(Math.floor(((clientY - bounds.top) / bounds.height) * high), 0, high - 1),
+      column: clamp(Math.floor(((clientX - bounds.left) / bounds.width) * wide), 0, wide - 1),
+    }
+  }
+  const move = (event) => {
+    const { row, column } = cellAt(event)
+    if (row !== hovered?.row || column !== hovered?.column) onHover({ row, column })
+  }
+  const key = (event) => {
+    const { row = 0, column } = hovered ?? pinned ?? {}
+    if (event.key === 'Escape') onPick(null)
+    else if (event.key === 'Enter') onPick({ row, column: column ?? 0 })
+    else if (event.key in ARROWS) {
+      const [down, across] = ARROWS[event.key]
+      const next = { row: clamp(row + down, 0, high - 1), column: clamp((column ?? 0) + across, 0, wide - 1) }
+      onHover(next)
+      reveal(next)
+    } else return
+    event.preventDefault() // nothing scrolls but to the cell
+  }
+  return {
+    onPointerMove: move,
+    onPointerLeave: () => onHover(null),
+    onClick: (event) => onPick(cellAt(event)),
+    onKeyDown: key,
+  }
+}
+
 /**
  * The full matrix on one canvas, a pixel a cell at least; it scrolls in its box. `hovered` and `pinned` are
  * {row, column}; of a row alone the column is null. Arrow keys move, Enter or a click picks, Escape picks null.
@@ -46,29 +79,6 @@ export function Matrix({
     brushOf(canvas.current, wide, high).putImageData(image, 0, 0)
   }, [values, high, wide, top, colormap, signed])
 
-  const cellAt = ({ clientX, clientY }) => {
-    const bounds = canvas.current.getBoundingClientRect()
-    return {
-      row: clamp(Math.floor(((clientY - bounds.top) / bounds.height) * high), 0, high - 1),
-      column: clamp(Math.floor(((clientX - bounds.left) / bounds.width) * wide), 0, wide - 1),
-    }
-  }
-  const move = (event) => {
-    const { row, column } = cellAt(event)
-    if (row !== hovered?.row || column !== hovered?.column) onHover({ row, column })
-  }
-  const key = (event) => {
-    const { row = 0, column } = hovered ?? pinned ?? {}
-    if (event.key === 'Escape') onPick(null)
-    else if (event.key === 'Enter') onPick({ row, column: column ?? 0 })
-    else if (event.key in ARROWS) {
-      const [down, across] = ARROWS[event.key]
-      const next = { row: clamp(row + down, 0, high - 1), column: clamp((column ?? 0) + across, 0, wide - 1) }
-      onHover(next)
-      reveal(next)
-    } else return
-    event.preventDefault() // nothing scrolls but to the cell
-  }
   const reveal = ({ row, column }) => {
     const area = box.current
     const taken = (beside) => 2 * PADDING + (labelled ? beside : 0)
@@ -76,7 +86,7 @@ export function Matrix({
     area.scrollLeft = near(column * cell, area.scrollLeft, area.clientWidth - taken(margin))
     area.scrollTop = near(row * cell, area.scrollTop, area.clientHeight - taken(above))
   }
-
+  const listeners = listenersOf({ canvas, high, wide, hovered, pinned, onHover, onPick, reveal })
   const names = useMemo(() => labelled && html`
     <div class=${`matrix-columns${upright ? ' upright' : ''}`}>${right.map((text) => html`<span>${text}</span>`)}</div>
     <div class="matrix-rows">${left.map((text) => html`<span>${text}</span>`)}</div>`, [labelled, upright, left, right])
@@ -85,8 +95,7 @@ export function Matrix({
   return html`<div class=${`matrix${labelled ? ' labelled' : ''}`} ref=${box} style=${sizes}>
     ${names}
     <div class="matrix-cells" tabindex="0" role="application" aria-label=${label}
-      style=${{ width: `${wide * cell}px`, height: `${high * cell}px` }} onPointerMove=${move}
-      onPointerLeave=${() => onHover(null)} onClick=${(event) => onPick(cellAt(event))} onKeyDown=${key}>
+      style=${{ width: `${wide * cell}px`, height: `${high * cell}px` }} ...${listeners}>
       <canvas ref=${canvas} />
       ${marks.map(([{ row, column }, name]) => html`
         <div class=${`mark line ${name}`} style=${{ top: `${row * cell}px`, height: `${cell}px` }} />

@@ -1,7 +1,7 @@
 import { brushOf, painted, smoothed, useDensity, useDrawing, useSame, useSize } from './canvas.js'
 import { translucent } from './colours.js'
 import { html, useMemo, useRef, useState } from './preact.js'
-import { clamp, percent } from './values.js'
+import { clamp, lengthOf } from './values.js'
 
 const FINEST = 448 // pixels of the longer side of heat that is interpolated; the canvas does the rest
 const CRISP = 64 // pixels of the longer side: an image of no more shows each of them
@@ -54,7 +54,7 @@ export function drawPicture(canvas, drawn) {
 }
 
 /** Return the cells of the rectangle between two, and which are covered when it is added, or taken off if all are. */
-export function coveredBy(from, to, columns, covered) {
+function coveredBy(from, to, columns, covered) {
   const between = (one, other) =>
     Array.from({ length: Math.abs(one - other) + 1 }, (_, at) => Math.min(one, other) + at)
   const [row, column] = [(cell) => Math.floor(cell / columns), (cell) => cell % columns]
@@ -65,33 +65,10 @@ export function coveredBy(from, to, columns, covered) {
   return all ? rest : [...rest, ...within].sort((one, other) => one - other)
 }
 
-/**
- * A picture under the heat of its grid of cells. It says which cell is hovered (`onHover`), picked (`onPick`: click or
- * Enter; Escape picks null), and which are covered (`onCover` gets all of them: a rectangle dragged with Shift, or
- * without it where `covering` is set, as touch needs; `c` covers one). `low` is the value without heat: the least of
- * the cells, unless several pictures share a scale.
- */
-export function Picture({
-  image, source, cells: given, rows, columns, low, top, signed = false, colormap = 'viridis', opacity = 0.6,
-  smooth = true, query = null, hovered = null, covered = [], covering = false, label, onHover = () => {},
-  onPick = () => {}, onCover,
-}) {
-  const canvas = useRef()
-  const cells = useSame(given)
+/** Return the cells that are covered, with those of a rectangle that is being dragged, and what listens to the grid. */
+function useCells({ rows, columns, query, hovered, covered, covering, onHover, onPick, onCover }) {
   const [drag, setDrag] = useState(null) // {from, to}: cells between which a rectangle is being covered
-  const size = useSize(canvas)
-  const density = useDensity()
-  const frame = frameOf(image)
-  const { box } = image
-  const least = useMemo(() => low ?? (cells ? coldest(cells) : 0), [cells, low])
-  useDrawing(() => {
-    if (!size.width) return
-    brushOf(canvas.current, Math.round(size.width * density), Math.round(size.height * density))
-    const drawn = { image, source, cells, rows, columns, low: least, top, signed, colormap, opacity, smooth }
-    drawPicture(canvas.current, drawn)
-  }, [size, density, source, cells, rows, columns, least, top, signed, colormap, opacity, smooth,
-    image.width, image.height, box.left, box.top, box.right, box.bottom])
-
+  const covers = drag ? coveredBy(drag.from, drag.to, columns, covered) : covered
   const cellAt = ({ clientX, clientY, currentTarget }) => {
     const { left, top: above, width, height } = currentTarget.getBoundingClientRect()
     const row = clamp(Math.floor(((clientY - above) / height) * rows), 0, rows - 1)
@@ -110,7 +87,7 @@ export function Picture({
     setDrag({ from: cellAt(event), to: cellAt(event) })
   }
   const release = () => {
-    if (drag) onCover(coveredBy(drag.from, drag.to, columns, covered))
+    if (drag) onCover(covers)
     setDrag(null)
   }
   const key = (event) => {
@@ -128,28 +105,64 @@ export function Picture({
     } else return
     event.preventDefault() // nothing scrolls
   }
+  return [covers, {
+    onPointerMove: move,
+    onPointerLeave: () => onHover(null),
+    onPointerDown: press,
+    onPointerUp: release,
+    onPointerCancel: () => setDrag(null),
+    onKeyDown: key,
+    onClick: (event) => event.shiftKey || covering ? null : onPick(cellAt(event)),
+  }]
+}
 
+/**
+ * A picture under the heat of its grid of cells. It says which cell is hovered (`onHover`), picked (`onPick`: click or
+ * Enter; Escape picks null), and which are covered (`onCover` gets all of them: a rectangle dragged with Shift, or
+ * without it where `covering` is set, as touch needs; `c` covers one). `low` is the value without heat: the least of
+ * the cells, unless several pictures share a scale.
+ */
+export function Picture({
+  image, source, cells: given, rows, columns, low, top, signed = false, colormap = 'viridis', opacity = 0.6,
+  smooth = true, query = null, hovered = null, covered = [], covering = false, label, onHover = () => {},
+  onPick = () => {}, onCover,
+}) {
+  const canvas = useRef()
+  const cells = useSame(given)
+  const size = useSize(canvas)
+  const density = useDensity()
+  const frame = frameOf(image)
+  const { box } = image
+  const least = useMemo(() => low ?? (cells ? coldest(cells) : 0), [cells, low])
+  useDrawing(() => {
+    if (!size.width) return
+    brushOf(canvas.current, Math.round(size.width * density), Math.round(size.height * density))
+    const drawn = { image, source, cells, rows, columns, low: least, top, signed, colormap, opacity, smooth }
+    drawPicture(canvas.current, drawn)
+  }, [size, density, source, cells, rows, columns, least, top, signed, colormap, opacity, smooth,
+    image.width, image.height, box.left, box.top, box.right, box.bottom])
+
+  const [hidden, listeners] = useCells({
+    rows, columns, query, hovered, covered, covering, onHover, onPick, onCover,
+  })
   const mark = (cell, name) => html`<div class=${`mark ${name}`} style=${{
-    left: percent((cell % columns) / columns, 4),
-    top: percent(Math.floor(cell / columns) / rows, 4),
-    width: percent(1 / columns, 4),
-    height: percent(1 / rows, 4),
+    left: lengthOf((cell % columns) / columns),
+    top: lengthOf(Math.floor(cell / columns) / rows),
+    width: lengthOf(1 / columns),
+    height: lengthOf(1 / rows),
   }} />`
-  const hidden = drag ? coveredBy(drag.from, drag.to, columns, covered) : covered
   const ratio = frame.width / frame.height
   return html`<div class="picture" style=${{ aspectRatio: String(ratio), maxWidth: `calc(75vh * ${ratio})` }}>
     <canvas ref=${canvas} />
     <div class=${`cells${covering ? ' covering' : ''}`} tabindex="0" role="application" aria-label=${label}
       aria-keyshortcuts=${onCover ? 'Enter Escape c' : 'Enter Escape'}
       style=${{
-        left: percent((box.left - frame.left) / frame.width, 4),
-        top: percent((box.top - frame.top) / frame.height, 4),
-        width: percent((box.right - box.left) / frame.width, 4),
-        height: percent((box.bottom - box.top) / frame.height, 4),
+        left: lengthOf((box.left - frame.left) / frame.width),
+        top: lengthOf((box.top - frame.top) / frame.height),
+        width: lengthOf((box.right - box.left) / frame.width),
+        height: lengthOf((box.bottom - box.top) / frame.height),
       }}
-      onPointerMove=${move} onPointerLeave=${() => onHover(null)} onPointerDown=${press} onPointerUp=${release}
-      onPointerCancel=${() => setDrag(null)} onKeyDown=${key}
-      onClick=${(event) => event.shiftKey || covering ? null : onPick(cellAt(event))}>
+      ...${listeners}>
       ${hidden.map((cell) => mark(cell, 'covered'))}
       ${query !== null && mark(query, 'query')}
       ${hovered !== null && mark(hovered, 'hovered')}

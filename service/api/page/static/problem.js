@@ -12,10 +12,12 @@ export function Problem({ refusal, again }) {
     return () => clearInterval(timer)
   }, [refusal])
   const temporary = refusal && (refusal.wait || [0, 408, 500, 503, 504].includes(refusal.status))
-  return html`<div id="problem" role="alert">${refusal && html`<div class="problem">
-    ${refusal.message}
-    ${temporary && html`<button type="button" id="again" disabled=${left > 0} onClick=${again}>${left ? `Try again in ${left} s` : 'Try again'}</button>`}
-  </div>`}</div>`
+  const button = html`<button type="button" id="again" disabled=${left > 0} onClick=${again}>
+    ${left ? `Try again in ${left} s` : 'Try again'}
+  </button>`
+  return html`<div id="problem" role="alert">
+    ${refusal && html`<div class="problem">${refusal.message} ${temporary && button}</div>`}
+  </div>`
 }
 
 /** Asks for an API key when the service wants one. */

@@ -1,4 +1,4 @@
-import { examplePicture, pictureOf } from './inputs.js'
+import { blobOf, examplePicture, pictureOf } from './image_file.js'
 import { requestOf } from './request.js'
 import { generationOf } from './selection.js'
 import { ask, listen } from './service.js'
@@ -36,9 +36,7 @@ export function keepPicture(id, picture) {
 function restored(id) {
   const [name, data] = JSON.parse(sessionStorage.getItem(PREFIX + id) ?? '[]')
   if (!data) return { kind: 'kept', id }
-  const [head, base64] = data.split(',')
-  const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0))
-  const promise = pictureOf(new Blob([bytes], { type: /data:([^;]*)/.exec(head)[1] }), name)
+  const promise = pictureOf(blobOf(data), name)
   promise.then((picture) => pictures.set(id, picture))
   return promise
 }
@@ -90,5 +88,6 @@ export async function attentionOf(id, query, signal) {
 /** Return the models that are served, as a newcomer wants to see them. */
 export const modelsOf = async (signal) => (await ask('v1/models', { signal })).body.models
 
-/** Return a refusal's words for an answer that the service has forgotten. */
-export const goneWords = 'The service no longer has this input: it keeps one for some minutes. Ask again with the picture itself.'
+/** The words for an answer that the service has forgotten. */
+export const GONE =
+  'The service no longer has this input: it keeps one for some minutes. Ask again with the picture itself.'

@@ -1,7 +1,7 @@
 import { EXPLAINS } from './words.js'
 
 /** What is looked at, and how. What is not named in the page's address has these values. */
-export const DEFAULTS = {
+const DEFAULTS = {
   model: '', example: '', text: '', pair: '', id: '', // the question
   kind: '', method: '', layer: '', heads: 'mean', row: '', target: '', align: 'emit', merge: '', // the look
   view: 'place', order: 'index', own: '', special: '', keep: '1', only: '', // how it is drawn
@@ -10,6 +10,7 @@ export const DEFAULTS = {
   max_new_tokens: '', num_beams: '', temperature: '', top_k: '', top_p: '', seed: '', alternatives: '3',
 }
 const QUESTION = ['model', 'example', 'text', 'pair', 'id']
+const STEPS = [...QUESTION, 'method', 'compare', 'with', 'covered'] // a change of them is a step of the history
 const GENERATION = ['max_new_tokens', 'num_beams', 'temperature', 'top_k', 'top_p', 'seed']
 
 const FORMS = { row: /^\d*$/, compare: /^(|input|layer:\d+|(method|model):.+)$/ } // an address may be anybody's
@@ -18,16 +19,17 @@ const FORMS = { row: /^\d*$/, compare: /^(|input|layer:\d+|(method|model):.+)$/ 
 export function readAddress() {
   const given = new URLSearchParams(location.hash.slice(1))
   const fits = (name) => given.has(name) && (FORMS[name]?.test(given.get(name)) ?? true)
-  return Object.fromEntries(Object.entries(DEFAULTS).map(([name, value]) => [name, fits(name) ? given.get(name) : value]))
+  const entries = Object.entries(DEFAULTS).map(([name, value]) => [name, fits(name) ? given.get(name) : value])
+  return Object.fromEntries(entries)
 }
 
-/** Write a selection into the page's address; as a new step of the history where the question or the method is another. */
+/** Write a selection into the page's address: a new step of the history where the question or the method is another. */
 export function writeAddress(selection) {
   const before = readAddress()
   const named = Object.entries(selection).filter(([name, value]) => value !== DEFAULTS[name])
   const hash = `#${new URLSearchParams(named)}`
   if (hash === (location.hash || '#')) return
-  const step = before.model && [...QUESTION, 'method', 'compare', 'with', 'covered'].some((name) => before[name] !== selection[name])
+  const step = before.model && STEPS.some((name) => before[name] !== selection[name])
   history[step ? 'pushState' : 'replaceState'](null, '', hash)
 }
 
@@ -35,6 +37,18 @@ export function writeAddress(selection) {
 export const aboutAnother = (part) => ({
   example: '', text: '', pair: '', id: '', row: '', target: '', only: '', compare: '', with: '', covered: '', ...part,
 })
+
+/** Return the row that is pinned, null without one. */
+export const pinnedOf = ({ row }) => (row === '' ? null : Number(row))
+
+/** Return a row to pin, null for none, as a selection holds it. */
+export const rowNamed = (row) => (row === null ? '' : String(row))
+
+/** Return the patches that are covered. */
+export const coveredOf = ({ covered }) => (covered ? covered.split(',').map(Number) : [])
+
+/** Return the heads that are chosen by number; none where they are fused. */
+export const headsOf = ({ heads }) => heads.split(',').map(Number).filter((head) => !Number.isNaN(head))
 
 /** Return the kinds of attention of a model that the page shows; what the answer looks at comes first. */
 export const kindsOf = (model) => Object.keys(model.attention.kinds).reverse()
@@ -85,7 +99,7 @@ export function optionsOf(model, selection) {
   if (method === 'rollout' && ['max', 'min'].includes(selection.heads)) options.heads = selection.heads
   if (!explains) {
     if (!image || speaks) options.queries = 'all'
-    else if (selection.row !== '') options.queries = kind.prefix + Number(selection.row)
+    else if (selection.row !== '') options.queries = kind.prefix + pinnedOf(selection)
     if (kind.name === 'cross') options.align = selection.align
   }
   if (explains && model.task === 'feature-extraction') options.against = { text: selection.pair }
@@ -100,7 +114,7 @@ export function headOptionsOf(model, selection) {
   const options = { attention: 'raw', kind: kind.name, layers: 'all', heads: 'all', diagnostics: true }
   if (kind.key === 'image' && kind.query === 'image') {
     if (selection.row !== '' && !EXPLAINS.includes(methodOf(model, kind, selection))) {
-      options.queries = kind.prefix + Number(selection.row)
+      options.queries = kind.prefix + pinnedOf(selection)
     }
   } else {
     options.queries = 'all'

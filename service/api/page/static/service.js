@@ -1,10 +1,10 @@
 const KEY = 'regard-key'
 
-/** What the service refused, in its words: `status`, `lines` (one a fault) and `wait`, seconds until it may be tried again. */
-export class Refusal extends Error {
-  constructor(status, lines, wait = null) {
-    super(lines.join('\n'))
-    Object.assign(this, { status, lines, wait })
+/** What the service refused, in its words: `status`, and `wait`, seconds until it may be tried again. */
+class Refusal extends Error {
+  constructor(status, message, wait = null) {
+    super(message)
+    Object.assign(this, { status, wait })
   }
 }
 
@@ -22,7 +22,8 @@ export const addressOf = (path) => new URL(path, document.baseURI).href
 
 /** Return a query: `against` as its JSON, and readable where it may be. */
 export function queryOf(options) {
-  const given = Object.entries(options).map(([name, value]) => [name, typeof value === 'object' ? JSON.stringify(value) : value])
+  const written = (value) => (typeof value === 'object' ? JSON.stringify(value) : value)
+  const given = Object.entries(options).map(([name, value]) => [name, written(value)])
   return String(new URLSearchParams(given)).replaceAll('%3A', ':').replaceAll('%2C', ',')
 }
 
@@ -35,14 +36,14 @@ export async function send(path, init = {}) {
     response = await fetch(path, { ...init, headers })
   } catch (error) {
     if (error.name === 'AbortError') throw error
-    throw new Refusal(0, ['The service did not answer. Is it running?'])
+    throw new Refusal(0, 'The service did not answer. Is it running?')
   }
   if (response.ok) return response
   const problem = await response.json().catch(() => null)
   const faults = (problem?.errors ?? []).map(({ loc, msg }) => `${loc}: ${msg}`)
   const lines = [...new Set([problem?.detail ?? `The service answered ${response.status}.`, ...faults])]
   const wait = Number(response.headers.get('Retry-After')) || null
-  throw new Refusal(response.status, lines, wait)
+  throw new Refusal(response.status, lines.join('\n'), wait)
 }
 
 /** Ask for JSON; return its `body` with what it cost: `milliseconds` and `bytes`. */

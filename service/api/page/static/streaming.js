@@ -7,17 +7,19 @@ import { largest } from './values.js'
 export function Streaming({ answer, kind, colormap }) {
   const { rows, results: [{ tokens }] } = answer
   if (!kind || !rows?.length) return html`<p class="quiet">${tokens.length} tokens so far …</p>`
-  const last = Float32Array.from(rows.at(-1))
+  const last = rows.at(-1)
   if (kind.key === 'image') {
-    const { rows: down, columns } = kind.grid
-    const image = { width: columns, height: down, orientation: 1, box: { left: 0, top: 0, right: columns, bottom: down } }
-    const cells = last.slice(kind.prefix)
-    return html`<div class="pictures"><figure><${Picture} image=${image} source=${null} cells=${cells} rows=${down} columns=${columns}
-      top=${largest(cells, false)} signed=${false} colormap=${colormap} opacity=${1} smooth=${true} query=${null} hovered=${null} covered=${[]}
-      label=${`What was looked at for “${tokens.at(-1).text}”`} onHover=${() => {}} onPick=${() => {}} onCover=${() => {}} /></figure></div>`
+    const { rows: height, columns: width } = kind.grid
+    const image = { width, height, box: { left: 0, top: 0, right: width, bottom: height } }
+    const cells = Float32Array.from(last.slice(kind.prefix))
+    return html`<div class="pictures"><figure>
+      <${Picture} image=${image} source=${null} cells=${cells} rows=${height} columns=${width}
+        top=${largest(cells, false)} colormap=${colormap} opacity=${1}
+        label=${`What was looked at for “${tokens.at(-1).text}”`} />
+    </figure></div>`
   }
   const values = Float32Array.from(rows.flat())
-  const columns = [...last.keys()].map(() => ({ text: '', span: null }))
-  return html`<${Matrix} rows=${tokens.slice(0, rows.length)} columns=${columns} values=${values} signed=${false} top=${largest(values, false)}
-    colormap=${colormap} hovered=${null} pinned=${null} onHover=${() => {}} onPick=${() => {}} label="Rows of cross-attention so far" />`
+  const columns = last.map(() => ({ text: '', span: null }))
+  return html`<${Matrix} rows=${tokens.slice(0, rows.length)} columns=${columns} values=${values}
+    top=${largest(values, false)} colormap=${colormap} label="Rows of cross-attention so far" />`
 }

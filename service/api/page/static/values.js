@@ -1,8 +1,17 @@
 /** Return a number in three digits. */
 export const short = (number) => String(Number(Number(number).toPrecision(3)))
 
-/** Return a share as a percentage. */
-export const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)}%`
+/** Return a share as a percentage to be read; one that would be rounded to nothing is “less than” the least. */
+export function percent(share, digits = 1) {
+  const rounded = (100 * share).toFixed(digits)
+  return share > 0 && Number(rounded) === 0 ? `<${10 ** -digits}%` : `${rounded}%`
+}
+
+/** Return a share as a length of a style. */
+export const lengthOf = (share) => `${(100 * share).toFixed(4)}%`
+
+/** Return the whole numbers below a count. */
+export const range = (count) => [...Array(count).keys()]
 
 /** Return a value within bounds. */
 export const clamp = (value, low, high) => Math.min(Math.max(value, low), high)
@@ -82,7 +91,7 @@ export const difference = (one, other) => Float32Array.from(one, (value, at) => 
  * are `normalized` sum to one again.
  */
 export function without(values, queries, keys, hiddenQueries, hiddenKeys, normalized) {
-  const left = (count, hidden) => [...Array(count).keys()].filter((at) => !hidden.has(at))
+  const left = (count, hidden) => range(count).filter((at) => !hidden.has(at))
   const [rows, columns] = [left(queries, hiddenQueries), left(keys, hiddenKeys)]
   const kept = new Float32Array(rows.length * columns.length)
   rows.forEach((query, row) => {

@@ -20,7 +20,8 @@ export const METHODS = {
   raw: 'How much of each token’s value was mixed in: the attention weights of one layer.',
   rollout: 'The weights followed through the layers (Abnar & Zuidema 2020).',
   norm: 'How long the vectors are that were mixed in (Kobayashi et al. 2020). Sizes, not shares.',
-  relevance: 'The weights times their gradients: what spoke for one class or token (Chefer et al. 2021). No shares either.',
+  relevance:
+    'The weights times their gradients: what spoke for one class or token (Chefer et al. 2021). No shares either.',
   libra: 'Each token’s share of a score, for (red) or against (blue) it, by balanced gradients (Mehri et al. 2025).',
   integrated: 'Each token’s share of a score, along a path from an empty input (Sundararajan et al. 2017).',
 }

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from service.repository.tasks import TASKS
 
 LIBRARY = "preact.js"
 MODULES = sorted(path.name for path in PAGE.glob("*.js") if path.name != LIBRARY)
+STYLED = [*MODULES, *sorted(path.name for path in PAGE.iterdir() if path.suffix in (".css", ".html"))]
 
 
 def test_the_library_is_the_file_of_its_package():
@@ -28,7 +30,35 @@ def test_a_module_can_be_joined_with_all_that_it_imports(name):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_a_module_is_short(name):
-    assert len((PAGE / name).read_text(encoding="utf-8").splitlines()) <= 400
+    assert len((PAGE / name).read_text(encoding="utf-8").splitlines()) <= 300
+
+
+@pytest.mark.parametrize("name", STYLED)
+def test_a_line_is_short_and_ends_without_semicolon_and_space(name):
+    lines = (PAGE / name).read_text(encoding="utf-8").splitlines()
+    assert [number for number, line in enumerate(lines, 1) if len(line) > 120] == []
+    assert [number for number, line in enumerate(lines, 1) if line != line.rstrip()] == []
+    if name.endswith(".js"):
+        assert [number for number, line in enumerate(lines, 1) if line.endswith(";")] == []
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_what_is_exported_is_used(name):
+    """Views' parts may be exported for tests of theirs alone."""
+    others = "".join(path.read_text(encoding="utf-8") for path in _users() if path.name != name)
+    assert [export for export in read(name).exports if not re.search(rf"\b{re.escape(export)}\b", others)] == []
+
+
+def _users():
+    return [*PAGE.glob("*.js"), *Path(__file__).parents[3].glob("page/*.py"), *Path(__file__).parent.glob("*.py")]
+
+
+def test_every_style_is_of_something():
+    code = "".join((PAGE / name).read_text(encoding="utf-8") for name in MODULES)
+    for path in PAGE.glob("*.css"):
+        style = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        names = set(re.findall(r"[.#]([a-zA-Z][\w-]*)(?=[^{}]*\{)", style))
+        assert [name for name in names if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", code)] == [], path
 
 
 @pytest.mark.parametrize("name", MODULES)

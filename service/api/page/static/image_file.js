@@ -1,0 +1,81 @@
+import { canvasOf } from './canvas.js'
+import { send } from './service.js'
+
+/** Pixels of a photo that is sent: a model looks at far fewer. */
+export const MOST_PIXELS = 2 ** 21
+
+const SENT = ['image/png', 'image/jpeg', 'image/webp']
+const EXTENSIONS = { 'image/png': 'png', 'image/jpeg': 'jpg', 'image/webp': 'webp' }
+
+/** Return what a data URL holds as a file. */
+export function blobOf(address) {
+  const [head, data] = address.split(',')
+  const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0))
+  return new Blob([bytes], { type: /data:([^;]*)/.exec(head)[1] })
+}
+
+/** Return a canvas as a file. `toBlob` would wait until the browser is idle, which takes a second. */
+export const fileOf = (canvas, type = 'image/png') => blobOf(canvas.toDataURL(type, 0.9))
+
+/**
+ * Return an image as what is sent: `blob`, `name`, and the `bitmap` that is shown, upright; null where the browser
+ * cannot read it. A photo is scaled, unless it is to be sent `whole`.
+ */
+export async function pictureOf(file, name, { whole = false } = {}) {
+  const bitmap = await createImageBitmap(file).catch(() => null) // the service has the last word on what it is
+  if (!bitmap) return { kind: 'image', blob: file, bitmap, name }
+  const { width, height } = bitmap
+  const scale = Math.min(1, Math.sqrt(MOST_PIXELS / (width * height)))
+  if (whole || (scale === 1 && SENT.includes(file.type))) return { kind: 'image', blob: file, bitmap, name }
+  const canvas = canvasOf(Math.round(width * scale), Math.round(height * scale))
+  canvas.getContext('2d').drawImage(bitmap, 0, 0, canvas.width, canvas.height)
+  const blob = fileOf(canvas, file.type === 'image/jpeg' || scale < 1 ? 'image/jpeg' : 'image/png')
+  const renamed = `${name.replace(/\.\w+$/, '')}.${EXTENSIONS[blob.type]}`
+  return { kind: 'image', blob, bitmap: canvas, name: renamed, scaled: scale < 1, file }
+}
+
+const pictures = new Map() // of addresses: each is fetched once
+
+/** Return the picture of an example, as what is sent. */
+export function examplePicture(address) {
+  if (!pictures.has(address)) {
+    const path = address.slice(1) // relative: the page may lie below a path
+    const fetched = send(path).then((response) => response.blob())
+    const found = fetched.then((blob) => pictureOf(blob, `example.${EXTENSIONS[blob.type] ?? 'png'}`))
+    pictures.set(address, found)
+    found.catch(() => pictures.delete(address))
+  }
+  return pictures.get(address)
+}
+
+/** Return an image with some patches grey, as what is sent. `image`, `rows` and `columns` are those of a look at it. */
+export function coveredImage(bitmap, { image, rows, columns }, cells) {
+  const canvas = canvasOf(bitmap.width, bitmap.height)
+  const pen = canvas.getContext('2d', { willReadFrequently: true })
+  pen.fillStyle = 'white' // as the service takes what is transparent
+  pen.fillRect(0, 0, canvas.width, canvas.height)
+  pen.drawImage(bitmap, 0, 0)
+  const { box } = image
+  const [across, down] = [bitmap.width / image.width, bitmap.height / image.height]
+  const [wide, high] = [(box.right - box.left) / columns, (box.bottom - box.top) / rows]
+  pen.fillStyle = ground(pen, canvas)
+  for (const cell of cells) {
+    const [left, top] = [box.left + (cell % columns) * wide, box.top + Math.floor(cell / columns) * high]
+    pen.fillRect(left * across, top * down, wide * across, high * down)
+  }
+  return { kind: 'image', blob: fileOf(canvas), bitmap: canvas, name: 'covered.png' }
+}
+
+/** Return the mean colour of an image's edge: that of its ground, where it has one. */
+function ground(pen, { width, height }) {
+  const strips = [[0, 0, width, 1], [0, height - 1, width, 1], [0, 0, 1, height], [width - 1, 0, 1, height]]
+  const sums = [0, 0, 0]
+  let pixels = 0
+  for (const strip of strips) {
+    const { data } = pen.getImageData(...strip)
+    for (let at = 0; at < data.length; at += 4, pixels++) {
+      for (let channel = 0; channel < 3; channel++) sums[channel] += data[at + channel]
+    }
+  }
+  return `rgb(${sums.map((sum) => Math.round(sum / pixels))})`
+}

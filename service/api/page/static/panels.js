@@ -1,0 +1,99 @@
+import { Answer, GenerationOptions } from './answer.js'
+import { Compare } from './compare.js'
+import { DrawControls, LookControls } from './controls.js'
+import { ImageView } from './image_view.js'
+import { Examples, TextInput } from './inputs.js'
+import { useDrawn } from './look.js'
+import { ImageInput } from './pad.js'
+import { html } from './preact.js'
+import { coveredOf, kindOf, pinnedOf, rowNamed } from './selection.js'
+import { Streaming } from './streaming.js'
+import { TextView } from './text_view.js'
+import { EXPLAINS, METHODS, TITLES } from './words.js'
+
+/** What is asked: the model's task, its examples, one's own text or picture, and options of generation. */
+export function Input({ model, selection, change, about, input, take }) {
+  const { id, text, example } = selection
+  const shown = example || (input && !text && !id ? '0' : '')
+  const own = model.inputs.width
+    ? html`<${ImageInput} picture=${input?.kind === 'image' ? input : null} take=${take} />`
+    : html`<${TextInput} model=${model} input=${input} take=${about} />`
+  return html`<section id="input" aria-label="Input">
+    <p><strong>${TITLES[model.task] ?? model.task}</strong> ${model.about}</p>
+    <${Examples} examples=${model.examples} chosen=${shown} choose=${(at) => about({ example: at })} />
+    ${own}
+    ${model.endpoints[0] === 'generate' && html`
+      <${GenerationOptions} selection=${selection} change=${change} limits=${model.limits} />`}
+  </section>`
+}
+
+/** What the model answered, and below it the answer that it is compared with; `problem` says why there is none. */
+export function Answers({ model, selection, change, input, answer, main, compared, playing, problem, play }) {
+  const old = input === undefined || (main.asked.busy && !answer?.streaming) || main.asked.refusal
+  const shared = { pinned: playing ?? pinnedOf(selection), pin: (row) => change({ row: rowNamed(row) }) }
+  const nothing = answer ? 'The answer itself is not kept, its attention is.'
+    : model.state === 'ready' ? 'Ask something.' : 'The model is warming up.'
+  const replay = () => play(answer.results[0].tokens.length)
+  return html`<section id="answer" aria-label="Answer">
+    <div class="row"><h2>Answer</h2><small role="status">${main.busy ? 'asking…' : ''}</small></div>
+    ${problem}
+    <div class=${old ? 'stale' : ''}>
+      ${answer?.results
+        ? html`<${Answer} ...${shared} results=${answer.results} streaming=${answer.streaming} replay=${replay} />`
+        : html`<p class="quiet">${nothing}</p>`}
+      ${compared.answer?.results && html`
+        <h3>${compared.there}</h3>
+        <${Answer} ...${shared} results=${compared.answer.results} before=${answer?.results} />`}
+    </div>
+  </section>`
+}
+
+/** What the model looked at, and beside it the look that it is compared with. */
+export function Look({ model, selection, change, answer, main, compared, drawn, playing, bitmap }) {
+  const { look } = main
+  const beside = useDrawn(compared.look, selection.heads)
+  const other = beside && { ...compared, look: beside, source: compared.look.answer.input.bitmap }
+  const shared = { look: drawn, other, selection, change }
+  const image = () => html`<${ImageView} ...${shared}
+    source=${bitmap}
+    word=${playing ?? (drawn.words.length ? pinnedOf(selection) : null)}
+    covered=${bitmap ? coveredOf(selection) : []}
+    cover=${(cells) => change({ covered: cells.join(), compare: cells.length ? 'input' : '', with: '' })}
+    prefix=${look.kind.prefix}
+    explains=${EXPLAINS.includes(look.options.attention)}
+    caption=${METHODS[look.options.attention]} />`
+  const text = () => html`<${TextView} ...${shared}
+    kind=${look.kind}
+    playing=${playing}
+    edit=${editOf(look, change)} />`
+  const streaming = () => html`<${Streaming}
+    answer=${answer}
+    kind=${model.attention.kinds.cross}
+    colormap=${selection.colormap} />`
+  const view = answer?.streaming ? streaming : drawn && (look.kind.key === 'image' ? image : text)
+  return html`<section id="look" aria-label="What it looked at" class=${main.busy || main.refusal ? 'stale' : ''}>
+    <h2>What it looked at</h2>
+    ${view?.()}
+  </section>`
+}
+
+/** Return what puts words in place of a token, and compares what becomes of it; its `mask` is the model's. */
+function editOf({ answer: { input }, model }, change) {
+  if (input.kind !== 'text') return null
+  const letters = [...input.text]
+  const edit = ({ span: [from, to] }, words) => change({
+    compare: 'input', with: letters.slice(0, from).join('') + words + letters.slice(to).join(''),
+  })
+  return Object.assign(edit, { mask: model.inputs.mask })
+}
+
+/** What chooses the look, what it is compared with, and how it is drawn. */
+export function Controls({ models, model, selection, change, answer }) {
+  const kind = kindOf(model, selection)
+  const shared = { model, selection, change }
+  return html`<section id="controls" aria-label="Controls">
+    <${LookControls} ...${shared} labels=${answer?.results?.[0].labels} />
+    <${Compare} ...${shared} models=${models} />
+    <${DrawControls} ...${shared} text=${kind.key !== 'image'} pairs=${kind.name === 'encoder'} />
+  </section>`
+}
