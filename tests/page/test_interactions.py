@@ -515,8 +515,10 @@ def test_the_look_is_saved_as_a_file(go, form):
 def test_the_request_is_shown_as_code_that_runs(go, tmp_path):
     page = go(model="dates", text="it's the 23rd of March 2021", method="raw", layer="1")
     curl = text_of(page, "#request pre")
-    asked = subprocess.run(["bash", "-c", curl.split("\n# ")[0]], capture_output=True, text=True, check=True)
-    assert json.loads(asked.stdout)["results"][0]["text"] == "2021-03-23"
+    asked = subprocess.run(["bash", "-c", curl], capture_output=True, text=True, check=True)
+    answer, look = (json.loads(line) for line in asked.stdout.splitlines())
+    assert answer["results"][0]["text"] == "2021-03-23"
+    assert look["results"][0]["attention"]["method"] == "raw"
     page.click("#code-Python")
     (tmp_path / "asked.py").write_text(text_of(page, "#request pre"))
     ran = subprocess.run([sys.executable, tmp_path / "asked.py"], capture_output=True, text=True, check=True)
@@ -560,3 +562,104 @@ def test_an_input_that_the_service_forgot_is_asked_about_again(go):
     assert gone
     assert page.locator("#problem").inner_text() == ""
     assert "looks most at" in text_of(page, "#look .readout")
+
+
+# What was once wrong
+
+
+def test_back_leads_to_the_look_before_from_the_very_first_screen(go):
+    page = go()
+    first = text_of(page, "#answer")
+    page.click("#example-1")
+    settled(page)
+    assert text_of(page, "#answer") != first
+    page.go_back()
+    settled(page)
+    assert text_of(page, "#answer") == first
+    assert state_of(page)["model"] == "digits"
+
+
+def test_back_leads_to_each_drawing_before(go):
+    page = go(model="digits")
+    box = page.locator("#pad").bounding_box()
+    seen = []
+    for across in (0.3, 0.6):
+        page.click("#clear")
+        page.mouse.move(box["x"] + across * box["width"], box["y"] + 0.2 * box["height"])
+        page.mouse.down()
+        page.mouse.move(box["x"] + across * box["width"], box["y"] + 0.8 * box["height"], steps=3)
+        page.mouse.up()
+        settled(page)
+        seen.append(state_of(page)["id"])
+    page.go_back()  # to the cleared pad
+    page.go_back()
+    settled(page)
+    assert state_of(page)["id"] == seen[0]
+    page.go_forward()
+    page.go_forward()
+    settled(page)
+    assert state_of(page)["id"] == seen[1]
+
+
+def test_what_is_typed_stays_while_another_model_warms_up(go):
+    page = go(model="dates")
+    warming = page.evaluate("async () => (await fetch('v1/models')).json()")
+    warming["models"][0]["state"] = "warming up"
+    page.route("**/v1/models", lambda route: route.fulfill(json=warming))
+    page.reload()
+    settled(page)
+    page.fill("#text", "3 apr")
+    page.wait_for_timeout(1500)  # longer than between two looks at models that warm up
+    assert page.input_value("#text") == "3 apr"
+
+
+def test_the_evaluation_is_of_the_row_that_is_pinned(go):
+    page = go(model="dates-mlm", method="raw", special="1", row="3", view="place")
+    page.click("#evaluation summary")
+    expect(page.locator("#evaluation svg")).to_have_count(2)
+    asked = [one for one in looks_asked(page) if "evaluate" in one]
+    assert [one["queries"] for one in asked] == ["3"]
+    assert page.locator("#looks [aria-pressed=true]").inner_text() == "r"  # of "march": [START] is hidden
+    page.click(".drawing summary")
+    page.uncheck("[name=special]")
+    assert page.locator("#looks [aria-pressed=true]").inner_text() == "r"
+
+
+def test_a_png_shows_the_head_that_is_seen(go):
+    page = go(model="dates-mlm", method="raw", heads="3")
+    sent = []
+    page.on("request", lambda request: sent.append(request.url))
+    with page.expect_download():
+        page.click("#save-png")
+    assert "heads=3&" in sent[-1]
+
+
+@pytest.mark.parametrize(
+    "address", ["heads=99", "heads=constructor", "layer=x", "keep=x", "colormap=constructor", "covered=x"]
+)
+def test_an_address_of_another_form_breaks_nothing(go, address):
+    page = go(model="dates", method="raw", **dict([address.split("=")]))
+    assert "looks most at" in text_of(page, "#look .readout")
+
+
+def test_the_key_dialog_can_be_left_and_opened_again(go):
+    page = go(refusals=True, model="dates")
+    locked = {"status": 401, "content_type": "application/problem+json", "body": '{"detail": "key: one is needed"}'}
+    page.route("**/v1/models/dates/generate", lambda route: route.fulfill(**locked))
+    page.fill("#text", "3 apr 1999")
+    page.press("#text", "Enter")
+    expect(page.locator("#ask-key")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#problem")).to_contain_text("key: one is needed")
+    page.click("text=Enter a key")
+    expect(page.locator("#ask-key")).to_be_visible()
+
+
+def test_playing_stops_at_a_click_and_with_another_question(go):
+    page = go(model="dates", text=MARCH)
+    page.click("#play")
+    expect(page.locator("#play")).to_have_text("Stop")
+    page.fill("#text", "3 apr")
+    page.press("#text", "Enter")
+    settled(page)
+    expect(page.locator("#play")).to_have_text("Play its steps")

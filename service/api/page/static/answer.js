@@ -1,32 +1,34 @@
 import { html, useState } from './preact.js'
-import { lengthOf, percent, short } from './values.js'
+import { labelOf, lengthOf, percent, short } from './values.js'
 
 /** What the model answered; `before` is its answer to the uncovered or other input, whose numbers stand beside. */
-export function Answer({ results, before, streaming, pinned, pin, replay }) {
+export function Answer({ results, before, streaming, pinned, pin, replay, playing }) {
   const [{ labels, candidates, embedding }] = results
   if (labels?.some(({ score }) => score !== undefined)) {
     return html`<ul>${labels.map(({ label, score }) => html`<li>${label}: ${short(score)}</li>`)}</ul>`
   }
-  if (labels) return html`<${Bars} shares=${chances(labels, 'label')} before=${chances(before?.[0].labels, 'label')} />`
+  if (labels) return html`<${Bars} shares=${chances(labels, 'index')} before=${chances(before?.[0].labels, 'index')} />`
   if (candidates) {
     return candidates.map((some, mask) => html`
       ${candidates.length > 1 && html`<small>Mask ${mask + 1}</small>`}
-      <${Bars} shares=${chances(some, 'text')} before=${chances(before?.[0].candidates?.[mask], 'text')} />`)
+      <${Bars} shares=${chances(some, 'token')} before=${chances(before?.[0].candidates?.[mask], 'token')} />`)
   }
   if (embedding) return html`<${Embedding} results=${results} />`
   return html`<${Written} result=${results[0]} before=${before?.[0]} streaming=${streaming}
-    pinned=${pinned} pin=${pin} replay=${replay} />`
+    pinned=${pinned} pin=${pin} replay=${replay} playing=${playing} />`
 }
 
-/** Return probabilities as [name, share], by what names them. */
-const chances = (list, name) => list?.map((one) => [one[name], one.probability])
+/** Return what may be, as {key, name, share}; keys tell apart what has the same name. */
+const chances = (list, key) => list?.map((one) => ({
+  key: one[key], name: one.label ?? one.text, share: one.probability ?? Math.exp(one.log_probability),
+}))
 
 /** Shares as bars, each with the share that it had `before`, where it had one. */
-function Bars({ shares, before }) {
-  const old = new Map(before)
-  const bar = ([name, share]) => {
-    const was = old.get(name)
-    return html`<li key=${name}>
+function Bars({ shares, before = [] }) {
+  const old = new Map(before.map(({ key, share }) => [key, share]))
+  const bar = ({ key, name, share }) => {
+    const was = old.get(key)
+    return html`<li key=${key}>
       <span>${name}</span>
       <div>
         ${was !== undefined && html`<div class="was" style=${{ width: lengthOf(was) }}></div>`}
@@ -49,15 +51,18 @@ function Embedding({ results: [{ embedding }, second] }) {
 }
 
 /** A generated text, token by token: each may be pinned, and shows what might have stood in its place. */
-function Written({ result, streaming, pinned, pin, before, replay }) {
+function Written({ result, streaming, pinned, pin, before, replay, playing }) {
   const { tokens = [], score, finish_reason: reason } = result
   const shown = tokens[pinned]
   const token = ({ text, log_probability: log }, at) => html`<button type="button" key=${at}
     aria-pressed=${at === pinned}
+    aria-label=${text.trim() ? null : labelOf({ text })}
     title=${log === undefined ? null : percent(Math.exp(log))}
     onClick=${() => pin(at === pinned ? null : at)}>${text || '·'}</button>`
   const end = reason === 'stop' ? 'ended by itself' : 'cut at its longest'
-  const play = html` <button type="button" class="plain" id="play" onClick=${replay}>Play its steps</button>`
+  const play = html` <button type="button" class="plain" id="play" onClick=${replay}>
+    ${playing ? 'Stop' : 'Play its steps'}
+  </button>`
   return html`
     <p class="words" aria-live=${streaming ? 'off' : 'polite'}>
       ${tokens.map(token)}${streaming && html`<span class="cursor" aria-hidden="true">▍</span>`}
@@ -65,7 +70,7 @@ function Written({ result, streaming, pinned, pin, before, replay }) {
     ${before?.text !== undefined && before.text !== result.text && html`<p class="quiet">It was “${before.text}”.</p>`}
     ${shown?.alternatives?.length > 0 && html`
       <small>What might have stood in place of “${shown.text}”</small>
-      <${Bars} shares=${shown.alternatives.map(({ text, log_probability: log }) => [text, Math.exp(log)])} />`}
+      <${Bars} shares=${chances(shown.alternatives, 'token')} />`}
     ${reason && html`<p class="quiet">Score ${short(score)}, ${end}.${replay && tokens.length > 1 && play}</p>`}`
 }
 
@@ -75,15 +80,15 @@ export function GenerationOptions({ selection, change, limits }) {
   const number = (name, words, min, max, step = 1) => html`
     <label>${words} <input
       type="number" name=${name} min=${min} max=${max} step=${step} value=${selection[name]} placeholder="model’s"
-      onChange=${({ target }) => target.checkValidity() && change({ [name]: target.value })} /></label>`
+      onChange=${({ target }) => target.reportValidity() && change({ [name]: target.value })} /></label>`
   return html`
     <details class="generation" open=${open} onToggle=${({ target }) => setOpen(target.open)}>
       <summary>How it is written</summary>
       <div class="fields">
         ${number('num_beams', 'Beams', 1, limits.num_beams ?? 8)}
-        ${number('temperature', 'Temperature', 0, 100, 0.1)}
+        ${number('temperature', 'Temperature', 0, 100, 'any')}
         ${number('top_k', 'Top k', 1, 1000000)}
-        ${number('top_p', 'Top p', 0.01, 1, 0.01)}
+        ${number('top_p', 'Top p', 0, 1, 'any')}
         ${number('max_new_tokens', 'Tokens', 1, limits.max_new_tokens)}
         ${number('seed', 'Seed', 0, 2 ** 31)}
         ${number('alternatives', 'Alternatives', 0, 20)}

@@ -24,10 +24,17 @@ function useInput(model, { id, text, pair, example }, picture) {
 /** Keep the picture of a new answer, and name the answer in the address. */
 function useKept(answer, id, change) {
   useEffect(() => {
-    if (!answer?.id || answer.input.kind !== 'image' || id !== 'new') return
+    if (!answer?.id || answer.input.kind !== 'image' || !id || id === answer.id) return // an example has no id
     keepPicture(answer.id, answer.input)
     change({ id: answer.id })
   }, [answer?.id])
+}
+
+/** Name the model in the address, whatever was named there: another service may have another first model. */
+function useModelNamed(chosen, model, change) {
+  useEffect(() => {
+    if (model && chosen.model !== model.name) change({ model: model.name })
+  }, [model?.name, chosen.model])
 }
 
 /** Say in the document which model is asked, and whether something is on its way. */
@@ -44,14 +51,15 @@ function App() {
   const [chosen, change] = useSelection()
   const [picture, setPicture] = useState(null) // the one that was drawn or chosen last, or a promise of it
   const [needsKey, setNeedsKey] = useState(false)
-  const [playing, play] = usePlayed()
   const models = useModels()
   const model = models.value?.find(({ name }) => name === chosen.model) ?? models.value?.[0]
   const input = useInput(model, chosen, picture)
+  useModelNamed(chosen, model, change)
   const selection = { ...chosen, pair: input?.pair ?? chosen.pair } // an example may have a second text, too
 
   const main = useLook(model, input, selection)
   const answer = main.asked.value
+  const [playing, play] = usePlayed(answer?.id)
   const drawn = useDrawn(main.look, selection.heads)
   const bitmap = main.look?.answer.input.bitmap
   const edited = useCovered(coveredOf(selection), bitmap, drawn)
@@ -70,13 +78,18 @@ function App() {
     setPicture(next)
     about(next ? { id: 'new' } : { example: 'none' })
   }
-  const problem = html`<${Problem} refusal=${needsKey ? null : refusal} again=${failed?.again} />`
-  const dialog = html`<${KeyDialog} open=${needsKey} refusal=${refusal} given=${failed?.again} />`
+  const problem = html`<${Problem}
+    refusal=${needsKey ? null : refusal} again=${failed?.again} askKey=${() => setNeedsKey(true)} />`
+  const dialog = html`<${KeyDialog}
+    open=${needsKey} refusal=${refusal} given=${failed?.again} close=${() => setNeedsKey(false)} />`
   if (!model) {
     const none = models.value && html`<p>No model is loaded.</p>`
     return html`<${Header} /><main>${problem} ${none}</main>${dialog}`
   }
-  const parts = { models: models.value, model, selection, change, about, input, answer, main, compared, drawn, playing }
+  const stale = main.busy || Boolean(main.refusal)
+  const parts = {
+    models: models.value, model, selection, change, about, input, answer, main, compared, drawn, playing, stale,
+  }
   return html`
     <${Header} models=${models.value} model=${model} choose=${choose} />
     <main>
@@ -87,7 +100,7 @@ function App() {
       <div class="column wide">
         <${Look} ...${parts} bitmap=${bitmap} />
         <${Evaluation} ...${parts} />
-        <${Request} answer=${answer} options=${main.options} model=${model} />
+        <${Request} look=${main.look} heads=${selection.heads} stale=${stale} />
       </div>
       <div class="column">
         <${Controls} ...${parts} />
@@ -97,4 +110,6 @@ function App() {
     ${dialog}`
 }
 
-render(html`<${App} />`, document.getElementById('app'))
+const place = document.getElementById('app')
+place.replaceChildren() // it says that the page is loading
+render(html`<${App} />`, place)

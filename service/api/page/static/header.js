@@ -1,12 +1,15 @@
 import { Select } from './controls.js'
 import { html, useState } from './preact.js'
 
+const SAID = 4000 // milliseconds
+
 /** The page's head: its name, the model that is asked, and what copies the address. */
 export function Header({ models, model, choose }) {
   const [said, setSaid] = useState('')
   const share = async () => {
     const copied = await navigator.clipboard?.writeText(location.href).then(() => true, () => false)
     setSaid(copied ? 'The address is copied.' : 'Copy the address of this page: it says all that you see.')
+    setTimeout(() => setSaid(''), SAID)
   }
   const names = models?.map(({ name, state }) => [name, state === 'ready' ? name : `${name} (${state})`])
   return html`<header>

@@ -2,6 +2,7 @@ import { useAsked } from './asked.js'
 import { Select } from './controls.js'
 import { Curves } from './curves.js'
 import { HeadGrid } from './heads.js'
+import { useForgotten } from './look.js'
 import { mapsOf } from './looks.js'
 import { html, useState } from './preact.js'
 import { attentionOf } from './question.js'
@@ -10,7 +11,7 @@ import { queryOf } from './service.js'
 import { EXPLAINS, ORDERS } from './words.js'
 
 /** Every head of every layer, small; one that is clicked is shown large. */
-export function Heads({ answer, model, selection, change }) {
+export function Heads({ answer, model, selection, change, input, main, stale }) {
   const kind = kindOf(model, selection)
   const ready = answer?.id && answer.model.name === model.name
   const query = ready && queryOf({ ...headOptionsOf(model, selection), encoding: 'base64', dtype: 'uint8' })
@@ -20,17 +21,19 @@ export function Heads({ answer, model, selection, change }) {
     const figures = attention.diagnostics?.find((one) => one.kind === kind.name) ?? null
     return { maps: mapsOf(attention), figures, kind }
   })
+  useForgotten(found, input, main.asked)
   if (kind.layers * kind.heads < 2) return null
   const { maps, figures, kind: shown } = found.value ?? {}
   const has = ([name]) => name === 'index' || name === 'entropy' || figures?.[name]
   const raw = methodOf(model, kind, selection) === 'raw'
   const chosen = raw ? { layer: layerOf(kind, selection), head: Number(selection.heads) } : { layer: null, head: null }
   const image = shown?.key === 'image'
-  return html`<section id="heads" aria-label="Every head" class=${found.busy ? 'stale' : ''}>
+  return html`<section id="heads" aria-label="Every head" class=${found.busy || stale ? 'stale' : ''}>
     <h2>Every head</h2>
+    <p class="quiet">The raw attention of each. A click shows one large.</p>
     <${Select} words="Order" id="order" values=${Object.entries(ORDERS).filter(has)} chosen=${selection.order}
       choose=${(order) => change({ order })} />
-    ${found.refusal && html`<p class="quiet">${found.refusal.message}</p>`}
+    ${found.refusal && !stale && html`<p class="quiet">${found.refusal.message}</p>`}
     ${maps && html`<${HeadGrid}
       maps=${maps}
       order=${selection.order}
@@ -47,14 +50,14 @@ export function Heads({ answer, model, selection, change }) {
 
 /** Return the options of one map of one row, as an evaluation takes it. */
 function evaluated(model, selection, drawn) {
-  const { queries, ...options } = optionsOf(model, selection)
+  const { queries, merge, ...options } = optionsOf(model, selection)
   const row = pinnedOf(selection)
   const explains = EXPLAINS.includes(options.attention)
   const chosen = drawn?.rows?.length ? (row ?? 0) : row
   if (options.heads === 'all') options.heads = selection.heads.split(',')[0]
   if (explains && model.endpoints[0] === 'generate') options.target = chosen ?? 0
   if (typeof options.target === 'string') options.target = options.target.split(',')[0]
-  if (!explains && kindOf(model, selection).key !== 'image') options.queries = chosen ?? 0
+  if (!explains && kindOf(model, selection).key !== 'image') options.queries = (drawn?.first ?? 0) + (chosen ?? 0)
   else if (queries !== undefined && queries !== 'all') options.queries = queries
   return { ...options, evaluate: 'deletion,insertion' }
 }
@@ -66,11 +69,12 @@ function scoredOf({ labels, tokens }, target, selection) {
 }
 
 /** Whether the answer changes when what is hottest goes: curves, asked for when they are opened. */
-export function Evaluation({ answer, model, selection, drawn }) {
+export function Evaluation({ answer, model, selection, drawn, input, main, stale }) {
   const [open, setOpen] = useState(false)
   const ready = open && answer?.id && answer.model.name === model.name
   const query = ready && queryOf(evaluated(model, selection, drawn))
   const found = useAsked(ready ? `${answer.id}?${query}` : null, (signal) => attentionOf(answer.id, query, signal))
+  useForgotten(found, input, main.asked)
   const evaluation = found.value?.evaluation
   const parts = kindOf(model, selection).key === 'image' ? 'patches' : 'tokens'
   const label = scoredOf(answer?.results?.[0] ?? {}, evaluation?.target, selection)
@@ -82,7 +86,7 @@ export function Evaluation({ answer, model, selection, drawn }) {
       </p>
       ${found.busy && html`<p role="status">asking…</p>`}
       ${found.refusal && html`<p class="problem">${found.refusal.message}</p>`}
-      ${evaluation && html`<div class=${found.busy ? 'stale' : ''}>
+      ${evaluation && html`<div class=${found.busy || stale ? 'stale' : ''}>
         <${Curves} evaluation=${evaluation} label=${label} parts=${parts} />
       </div>`}
     </details>

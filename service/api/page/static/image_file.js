@@ -28,7 +28,11 @@ export async function pictureOf(file, name, { whole = false } = {}) {
   const scale = Math.min(1, Math.sqrt(MOST_PIXELS / (width * height)))
   if (whole || (scale === 1 && SENT.includes(file.type))) return { kind: 'image', blob: file, bitmap, name }
   const canvas = canvasOf(Math.round(width * scale), Math.round(height * scale))
-  canvas.getContext('2d').drawImage(bitmap, 0, 0, canvas.width, canvas.height)
+  const pen = canvas.getContext('2d')
+  pen.fillStyle = 'white' // as the service takes what is transparent, which a JPEG cannot be
+  pen.fillRect(0, 0, canvas.width, canvas.height)
+  pen.drawImage(bitmap, 0, 0, canvas.width, canvas.height)
+  bitmap.close()
   const blob = fileOf(canvas, file.type === 'image/jpeg' || scale < 1 ? 'image/jpeg' : 'image/png')
   const renamed = `${name.replace(/\.\w+$/, '')}.${EXTENSIONS[blob.type]}`
   return { kind: 'image', blob, bitmap: canvas, name: renamed, scaled: scale < 1, file }

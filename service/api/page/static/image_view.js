@@ -3,6 +3,7 @@ import { Picture, coldest } from './picture.js'
 import { html, useMemo, useState } from './preact.js'
 import { pinnedOf, rowNamed } from './selection.js'
 import { difference, keepMass, largest, percent, short } from './values.js'
+import { TOUCH } from './words.js'
 
 /** Return the panels of a look at one word or place, each with the `cells` that are drawn: all but the smallest. */
 function panelsOf(look, source, word, keep, title) {
@@ -48,7 +49,7 @@ const placeOf = (cell, columns) => `row ${Math.floor(cell / columns)}, column ${
  * What was looked at in an image: one picture, or several on one scale. `other` is the look that it is compared
  * with; `word` is the one of a caption that is chosen; `covered` are patches that `cover` hides from the model.
  */
-export function ImageView({ look, other, source, selection, change, word, covered, cover, prefix, explains, caption }) {
+export function ImageView({ look, other, source, selection, change, word, covered, cover, prefix, explains }) {
   const [hovered, setHovered] = useState(null)
   const [covering, setCovering] = useState(false) // without the Shift key, as a finger needs it
   const [own, keep] = [Boolean(selection.own), Number(selection.keep)]
@@ -77,16 +78,18 @@ export function ImageView({ look, other, source, selection, change, word, covere
   }
   const [first] = panels
   const scale = own ? { top: first.top, low: coldest(first.cells) } : { top, low }
-  const click = canPick ? '; click it to see from there' : ''
-  const hint = `Hover a patch for its number${click}; drag with Shift to cover some.`
-  const numbers = panels.map(({ values }) => short(values[hovered] ?? NaN)).join(' · ')
+  const click = canPick ? ' Click it to see from there.' : ''
+  const mouse = `Point at a patch to see its value.${click} Drag with Shift to cover some.`
+  const hint = TOUCH ? 'Touch a patch to see its value.' : mouse
+  const alike = panels.filter(({ rows, columns }) => rows === look.rows && columns === look.columns)
+  const numbers = alike.map(({ values }) => short(values[hovered] ?? NaN)).join(' · ')
   const lines = [
     hovered === null ? hint : `In ${placeOf(hovered, look.columns)}: ${numbers}`,
-    explains ? caption : seenFrom(look, word ?? 0, query, prefix, first.values),
+    explains ? '' : seenFrom(look, word ?? 0, query, prefix, first.values),
   ]
   return html`
     <div class=${panels.length > 1 ? 'pictures several' : 'pictures'} id="picture">${panels.map(picture)}</div>
-    <${Legend} ...${scale} signed=${first.signed} colormap=${selection.colormap} />
+    <${Legend} ...${scale} signed=${first.signed} colormap=${selection.colormap} explains=${explains} />
     <output class="readout">${lines.join('\n')}</output>
     <div class="row">
       ${query !== null && html`<button type="button" id="back" onClick=${() => pick(null)}>

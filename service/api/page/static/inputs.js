@@ -11,14 +11,18 @@ export function TextInput({ model, input, take }) {
   useEffect(() => {
     setText(input?.text ?? '')
     setPair(input?.pair ?? '')
-  }, [input])
+  }, [input?.text, input?.pair])
   const send = (event) => {
     event.preventDefault()
     take({ text, pair: SECOND[model.task] ? pair : '' })
   }
-  const enter = (event) => event.key === 'Enter' && !event.shiftKey && send(event)
+  const enter = (event) => {
+    if (event.key !== 'Enter' || event.shiftKey) return
+    event.preventDefault()
+    event.target.form.requestSubmit() // which says what is missing
+  }
   const field = (id, value, set) => html`<textarea
-    id=${id} rows="2" spellcheck=${false} autocomplete="off" value=${value}
+    id=${id} required=${id === 'text'} rows="2" spellcheck=${false} autocomplete="off" value=${value}
     onInput=${({ target }) => set(target.value)} onKeyDown=${enter}></textarea>`
   return html`
     <form onSubmit=${send}>

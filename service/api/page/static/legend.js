@@ -6,8 +6,8 @@ import { short } from './values.js'
 const LEVELS = Float32Array.from({ length: 256 }, (_, at) => at / 255)
 const SIGNED_LEVELS = LEVELS.map((share) => 2 * share - 1)
 
-/** The colours from the least value (`low`; of signed ones -top) to `top`, with their numbers. */
-export function Legend({ top, signed, colormap, low = 0 }) {
+/** The colours from the least value (`low`; of signed ones -top) to `top`, with numbers, and what they speak for. */
+export function Legend({ top, signed, colormap, low = 0, explains = false }) {
   const canvas = useRef()
   useDrawing(() => {
     const image = painted(signed ? SIGNED_LEVELS : LEVELS, 1, 256, opaque(colormap, signed), 0, 1, signed)
@@ -18,5 +18,6 @@ export function Legend({ top, signed, colormap, low = 0 }) {
   return html`<div class="legend" role="img" aria-label=${`Colours from ${numbers[0]} to ${numbers[4]}`}>
     <canvas ref=${canvas} />
     <div>${numbers.map((number) => html`<span>${number}</span>`)}</div>
+    ${signed && explains && html`<div><span>against it</span><span>for it</span></div>`}
   </div>`
 }

@@ -9,7 +9,7 @@ const serials = new WeakMap() // of pictures: each is asked about once
 let serial = 0
 
 function nameOf(input) {
-  if (input.kind === 'text') return `${input.text}\n${input.pair}`
+  if (input.kind === 'text') return JSON.stringify([input.text, input.pair])
   if (input.kind === 'kept') return input.id
   if (!serials.has(input)) serials.set(input, ++serial)
   return serials.get(input)
@@ -29,21 +29,28 @@ export function useLook(model, input, selection, from = null) {
   const options = ready ? { ...optionsOf(model, selection), encoding: 'base64' } : {}
   const key = ready ? `${answer.value.id}?${queryOf(options)}` : about === null ? null : undefined
   const look = useAsked(key, async (signal) => {
-    const attention = await attentionOf(answer.value.id, queryOf(options), signal)
+    const attention = await attentionOf(answer.value.id, queryOf({ ...options, model: model.name }), signal)
     return { attention, answer: answer.value, model, kind: kindOf(model, selection), options }
   })
-  const gone = look.refusal?.status === 404
-  const tried = useRef(null)
-  useEffect(() => {
-    if (!gone || from || input?.kind === 'kept' || tried.current === about) return
-    tried.current = about // once, so that two do not go on for ever
-    asked.again()
-  }, [gone])
-  const lost = gone && input?.kind === 'kept' && { ...look.refusal, message: GONE }
+  useForgotten(look, input, answer)
+  const lost = look.refusal?.status === 404 && input?.kind === 'kept' && { ...look.refusal, message: GONE }
   return {
-    asked: answer, look: look.value, options, refusal: answer.refusal ?? (lost || look.refusal),
+    asked: answer, look: look.value, refusal: answer.refusal ?? (lost || look.refusal),
     busy: input === undefined || answer.busy || look.busy, again: answer.refusal ? answer.again : look.again,
   }
+}
+
+/** Ask once more where the service has forgotten an answer; in vain where only the service had its input. */
+export function useForgotten({ refusal, value }, input, answer) {
+  const tried = useRef(false)
+  useEffect(() => {
+    if (value) tried.current = false
+  }, [value])
+  useEffect(() => {
+    if (refusal?.status !== 404 || !input || input.kind === 'kept' || tried.current) return
+    tried.current = true // once, so that two do not go on for ever
+    answer.again()
+  }, [refusal])
 }
 
 /** Return what is drawn of a look (nothing without one), unpacked once for the heads that are chosen. */
@@ -70,7 +77,7 @@ export function useCompared(models, model, input, edited, selection, main) {
   const names = {
     method: [methodOf(model, kind, selection), value],
     layer: [`layer ${layerOf(kind, selection)}`, `layer ${value}`],
-    model: [model.name, value],
+    model: [main, found].map((one) => [one.look?.model.name, one.look?.options.attention].join(', ')),
     input: ['as it was', text ? `“${text.text}”` : 'covered'],
   }
   const [here, there] = names[what]

@@ -56,7 +56,7 @@ export function textLook(attention, model, kind, { text, written, heads, merged 
   const start = own.find(({ span }) => span)?.span[0] ?? behind
   const before = axes.source || !generated ? '' : [...text].slice(0, start).join('')
   return {
-    rows, columns, series, apart, before, explains, signed: maps[0].signed, normalized: maps[0].normalized,
+    rows, columns, series, first, apart, before, explains, signed: maps[0].signed, normalized: maps[0].normalized,
     text: kind.key === 'source' ? text : before + answer,
     same: !values && kind.query === kind.key,
     sure: generated && !merged ? written.map(({ log_probability }) => Math.exp(log_probability)) : [],
@@ -69,6 +69,7 @@ function seriesOf(map, heads, skip) {
   if (map.fused || map.names.length === 1) return [{ name: map.names[0], values: headOf(map, 0).slice(skip) }]
   if (!chosen.length) return [{ name: `${heads} of heads`, values: fuse(map, heads).slice(skip) }]
   const there = chosen.filter((head) => head < map.names.length)
+  if (!there.length) return [{ name: 'mean of heads', values: fuse(map, 'mean').slice(skip) }]
   return there.map((head) => ({ name: `head ${head}`, head, values: headOf(map, head).slice(skip) }))
 }
 

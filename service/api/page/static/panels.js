@@ -9,7 +9,7 @@ import { html } from './preact.js'
 import { coveredOf, kindOf, pinnedOf, rowNamed } from './selection.js'
 import { Streaming } from './streaming.js'
 import { TextView } from './text_view.js'
-import { EXPLAINS, METHODS, TITLES } from './words.js'
+import { EXPLAINS, TITLES } from './words.js'
 
 /** What is asked: the model's task, its examples, one's own text or picture, and options of generation. */
 export function Input({ model, selection, change, about, input, take }) {
@@ -30,16 +30,18 @@ export function Input({ model, selection, change, about, input, take }) {
 /** What the model answered, and below it the answer that it is compared with; `problem` says why there is none. */
 export function Answers({ model, selection, change, input, answer, main, compared, playing, problem, play }) {
   const old = input === undefined || (main.asked.busy && !answer?.streaming) || main.asked.refusal
-  const shared = { pinned: playing ?? pinnedOf(selection), pin: (row) => change({ row: rowNamed(row) }) }
-  const nothing = answer ? 'The answer itself is not kept, its attention is.'
+  const words = Boolean(selection.merge) // then a row is a word's
+  const shared = { pinned: words ? null : playing ?? pinnedOf(selection), pin: (row) => change({ row: rowNamed(row) }) }
+  const nothing = main.busy || main.refusal ? '' : answer ? 'The answer itself is not kept, its attention is.'
     : model.state === 'ready' ? 'Ask something.' : 'The model is warming up.'
-  const replay = () => play(answer.results[0].tokens.length)
+  const replay = words ? null : () => play(answer.results[0].tokens.length)
   return html`<section id="answer" aria-label="Answer">
     <div class="row"><h2>Answer</h2><small role="status">${main.busy ? 'asking…' : ''}</small></div>
     ${problem}
     <div class=${old ? 'stale' : ''}>
       ${answer?.results
-        ? html`<${Answer} ...${shared} results=${answer.results} streaming=${answer.streaming} replay=${replay} />`
+        ? html`<${Answer} ...${shared} results=${answer.results} streaming=${answer.streaming}
+            replay=${replay} playing=${playing !== null} />`
         : html`<p class="quiet">${nothing}</p>`}
       ${compared.answer?.results && html`
         <h3>${compared.there}</h3>
@@ -49,7 +51,7 @@ export function Answers({ model, selection, change, input, answer, main, compare
 }
 
 /** What the model looked at, and beside it the look that it is compared with. */
-export function Look({ model, selection, change, answer, main, compared, drawn, playing, bitmap }) {
+export function Look({ model, selection, change, answer, main, compared, drawn, playing, stale, bitmap }) {
   const { look } = main
   const beside = useDrawn(compared.look, selection.heads)
   const other = beside && { ...compared, look: beside, source: compared.look.answer.input.bitmap }
@@ -60,8 +62,7 @@ export function Look({ model, selection, change, answer, main, compared, drawn, 
     covered=${bitmap ? coveredOf(selection) : []}
     cover=${(cells) => change({ covered: cells.join(), compare: cells.length ? 'input' : '', with: '' })}
     prefix=${look.kind.prefix}
-    explains=${EXPLAINS.includes(look.options.attention)}
-    caption=${METHODS[look.options.attention]} />`
+    explains=${EXPLAINS.includes(look.options.attention)} />`
   const text = () => html`<${TextView} ...${shared}
     kind=${look.kind}
     playing=${playing}
@@ -71,7 +72,7 @@ export function Look({ model, selection, change, answer, main, compared, drawn, 
     kind=${model.attention.kinds.cross}
     colormap=${selection.colormap} />`
   const view = answer?.streaming ? streaming : drawn && (look.kind.key === 'image' ? image : text)
-  return html`<section id="look" aria-label="What it looked at" class=${main.busy || main.refusal ? 'stale' : ''}>
+  return html`<section id="look" aria-label="What it looked at" class=${stale ? 'stale' : ''}>
     <h2>What it looked at</h2>
     ${view?.()}
   </section>`

@@ -1,10 +1,10 @@
-import { html, useEffect, useRef, useState } from './preact.js'
+import { html, useEffect, useLayoutEffect, useRef, useState } from './preact.js'
 import { hasKey, keepKey } from './service.js'
 
 /** A refusal in its own words; where it says when to try again, the seconds count down. */
-export function Problem({ refusal, again }) {
+export function Problem({ refusal, again, askKey }) {
   const [left, setLeft] = useState(0)
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!refusal?.wait) return setLeft(0)
     const end = Date.now() + 1000 * refusal.wait
     setLeft(refusal.wait)
@@ -16,12 +16,15 @@ export function Problem({ refusal, again }) {
     ${left ? `Try again in ${left} s` : 'Try again'}
   </button>`
   return html`<div id="problem" role="alert">
-    ${refusal && html`<div class="problem">${refusal.message} ${temporary && button}</div>`}
+    ${refusal && html`<div class="problem">
+      ${refusal.message} ${temporary && button}
+      ${refusal.status === 401 && html`<button type="button" onClick=${askKey}>Enter a key</button>`}
+    </div>`}
   </div>`
 }
 
-/** Asks for an API key when the service wants one. */
-export function KeyDialog({ open, refusal, given }) {
+/** Asks for an API key when the service wants one; `close` is told that somebody would rather give none. */
+export function KeyDialog({ open, refusal, given, close }) {
   const dialog = useRef(null)
   useEffect(() => {
     if (open && !dialog.current.open) dialog.current.showModal()
@@ -33,7 +36,7 @@ export function KeyDialog({ open, refusal, given }) {
     event.target.reset()
     given()
   }
-  return html`<dialog id="ask-key" ref=${dialog} aria-labelledby="key-words"><form onSubmit=${send}>
+  return html`<dialog id="ask-key" ref=${dialog} aria-labelledby="key-words" onClose=${close}><form onSubmit=${send}>
     <p id="key-words">This service asks for an API key. It is kept for this tab, until you close it.</p>
     ${hasKey() && refusal && html`<p class="problem">${refusal.message}</p>`}
     <label>API key <input type="password" name="key" id="key" required autocomplete="off" /></label>

@@ -19,10 +19,12 @@ export function programs({ path, init }, look, name) {
 function curlOf({ key, file, body, type, address, looks, look }) {
   const command = (...parts) => ['curl', key && '-H "Authorization: Bearer $REGARD_KEY"', ...parts].filter(Boolean)
   const data = file ? `--data-binary ${quoted(`@${file}`)}` : `-d ${quoted(body)}`
+  const line = ' \\\n  '
   return [
-    command(`-H 'Content-Type: ${type}'`, data, quoted(address)).join(' \\\n  '),
-    '# ID is the "id" of the answer',
-    command(`"${looks}$ID?${look}"`).join(' \\\n  '),
+    `ANSWER=$(${command('-s', `-H 'Content-Type: ${type}'`, data, quoted(address)).join(line)})`,
+    'echo "$ANSWER"',
+    `ID=$(echo "$ANSWER" | sed 's/^{"id":"\\([0-9a-f]*\\)".*/\\1/')`,
+    command('-s', `"${looks}$ID?${look}"`).join(line),
   ].join('\n')
 }
 

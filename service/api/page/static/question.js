@@ -1,11 +1,12 @@
 import { blobOf, examplePicture, pictureOf } from './image_file.js'
 import { requestOf } from './request.js'
 import { generationOf } from './selection.js'
-import { ask, listen } from './service.js'
+import { ask, BROKEN, listen, Refusal } from './service.js'
 
 const PREFIX = 'regard-picture-'
 const MOST_KEPT = 2 ** 21 // characters of a picture that outlives a reload
-const pictures = new Map() // by the id of their answers
+const MOST_PICTURES = 12
+const pictures = new Map() // by the id of their answers, or promises of them
 
 /**
  * Return what a selection asks about: a text, a picture, one that only the service still has, or null; or a promise of
@@ -23,11 +24,14 @@ export function inputOf(model, { id, text, pair, example }, picture) {
 /** Keep a picture by the id of its answer: while the page is open, and for this tab if it is small. */
 export function keepPicture(id, picture) {
   pictures.set(id, picture)
+  for (const old of [...pictures.keys()].slice(0, -MOST_PICTURES)) pictures.delete(old)
   const reader = new FileReader()
   reader.onload = () => {
     if (reader.result.length > MOST_KEPT) return
     for (const name of Object.keys(sessionStorage)) if (name.startsWith(PREFIX)) sessionStorage.removeItem(name)
-    sessionStorage.setItem(PREFIX + id, JSON.stringify([picture.name, reader.result]))
+    try {
+      sessionStorage.setItem(PREFIX + id, JSON.stringify([picture.name, reader.result]))
+    } catch {} // the tab has no room for it: a reload then shows its attention alone
   }
   reader.readAsDataURL(picture.blob)
 }
@@ -37,7 +41,7 @@ function restored(id) {
   const [name, data] = JSON.parse(sessionStorage.getItem(PREFIX + id) ?? '[]')
   if (!data) return { kind: 'kept', id }
   const promise = pictureOf(blobOf(data), name)
-  promise.then((picture) => pictures.set(id, picture))
+  pictures.set(id, promise)
   return promise
 }
 
@@ -72,16 +76,16 @@ async function streamed(model, input, options, request, signal, show) {
       if (attention) rows.push(attention[0].values[0][0])
       show({ id: null, model, input, streaming: true, rows: [...rows], results: [{ tokens: [...tokens] }] })
     } else if (name === 'done') last = data
-    else throw Object.assign(new Error(data.detail), { status: data.status })
+    else throw new Refusal(data.status, data.detail)
   })
-  if (!last) throw Object.assign(new Error('The answer broke off. Ask again.'), { status: 0 })
+  if (!last) throw new Refusal(0, BROKEN)
   const results = last.results.map(({ attention, ...result }) => result)
   return { id: last.id, model, input, results, request, milliseconds: performance.now() - begin, bytes }
 }
 
 /** Return the attention of an answer by its id: of its first input. */
 export async function attentionOf(id, query, signal) {
-  const { body } = await ask(`v1/attention/${id}?${query}`, { signal })
+  const { body } = await ask(`v1/attention/${encodeURIComponent(id)}?${query}`, { signal })
   return body.results[0].attention
 }
 

@@ -24,40 +24,42 @@ export function requestOf(model, input, options) {
 const posted = (body, type) => ({ method: 'POST', headers: { 'Content-Type': type }, body })
 
 /** Save a look as a file of a form, as a click on a link does. */
-async function save(id, options, form, name) {
-  const query = queryOf({ ...saved(options, form), format: form, ...(form === 'png' && { width: 1024 }) })
+async function save({ answer: { id }, model, options }, heads, form) {
+  const query = queryOf({ ...saved(options, heads, form), format: form, ...(form === 'png' && { width: 1024 }) })
   const response = await send(`v1/attention/${id}?${query}`)
   const href = URL.createObjectURL(await response.blob())
-  Object.assign(document.createElement('a'), { href, download: `${name}.${form}` }).click()
+  const download = `${model.name}-${options.attention}.${form}`
+  Object.assign(document.createElement('a'), { href, download }).click()
   setTimeout(() => URL.revokeObjectURL(href), REVOKED)
 }
 
 /** Return the options of a look that a file of this form takes. */
-function saved({ encoding, ...options }, form) {
-  if (form === 'png' && options.attention === 'raw' && options.heads === 'all') return { ...options, heads: 'mean' }
-  return options
+function saved({ encoding, ...options }, heads, form) {
+  return form === 'png' && options.heads === 'all' ? { ...options, heads } : options // as the page fuses or picks them
 }
 
 /** The request as code in three languages, what it cost, and the look as a file. */
-export function Request({ answer, options, model }) {
+export function Request({ look, heads, stale }) {
   const [language, setLanguage] = useState('curl')
   const [said, setSaid] = useState('')
   const code = useRef(null)
-  if (!answer?.request) return null
-  const { encoding, ...readable } = options
+  if (!look?.answer.request) return null
+  const { answer, options: { encoding, ...readable } } = look
   const shown = programs(answer.request, queryOf(readable), answer.input.name)
   const copy = async () => {
     getSelection().selectAllChildren(code.current) // over plain HTTP there is no clipboard, and Ctrl+C must do
-    await navigator.clipboard?.writeText(shown[language]).then(() => setSaid('Copied.'), () => {})
+    const copied = await navigator.clipboard?.writeText(shown[language]).then(() => true, () => false)
+    setSaid(copied ? 'Copied.' : 'It is selected: copy it by Ctrl+C.')
   }
-  const download = (form) => save(answer.id, options, form, `${model.name}-${options.attention}`)
+  const download = (form) => save(look, heads, form)
     .then(() => setSaid(''), (refusal) => setSaid(refusal.message))
   const tab = (one) => html`<button type="button" class="plain" key=${one} id=${`code-${one}`}
     aria-pressed=${one === language} onClick=${() => setLanguage(one)}>${one}</button>`
-  const saver = (form) => html`<button type="button" key=${form} id=${`save-${form}`} onClick=${() => download(form)}>
+  const saver = (form) => html`<button type="button" key=${form} id=${`save-${form}`}
+    disabled=${stale} onClick=${() => download(form)}>
     Save as ${form}
   </button>`
-  return html`<section id="request" aria-label="The request">
+  return html`<section id="request" aria-label="The request" class=${stale ? 'stale' : ''}>
     <div class="row">
       <h2>The request</h2>
       <small>${short(answer.milliseconds)} ms, ${answer.bytes} bytes</small>
@@ -66,7 +68,7 @@ export function Request({ answer, options, model }) {
     <pre ref=${code} tabindex="0" aria-label="The request as code">${shown[language]}</pre>
     <div class="row">
       <button type="button" id="copy" onClick=${copy}>Copy</button>
-      ${answer.id && FORMS.map(saver)}
+      ${FORMS.map(saver)}
       <small role="status">${said}</small>
     </div>
   </section>`

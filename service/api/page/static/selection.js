@@ -1,3 +1,4 @@
+import { COLORMAP_NAMES } from './colours.js'
 import { EXPLAINS } from './words.js'
 
 /** What is looked at, and how. What is not named in the page's address has these values. */
@@ -13,7 +14,12 @@ const QUESTION = ['model', 'example', 'text', 'pair', 'id']
 const STEPS = [...QUESTION, 'method', 'compare', 'with', 'covered'] // a change of them is a step of the history
 const GENERATION = ['max_new_tokens', 'num_beams', 'temperature', 'top_k', 'top_p', 'seed']
 
-const FORMS = { row: /^\d*$/, compare: /^(|input|layer:\d+|(method|model):.+)$/ } // an address may be anybody's
+const FORMS = { // an address may be anybody's
+  row: /^\d*$/, layer: /^\d*$/, heads: /^(mean|max|min|\d+(,\d+)*)$/, covered: /^(\d+(,\d+)*)?$/,
+  compare: /^(|input|layer:\d+|(method|model):.+)$/, view: /^(place|lines|matrix)$/, align: /^(emit|input)$/,
+  order: /^(index|entropy|distance|special)$/, keep: /^(1|0?\.\d+)$/, opacity: /^(1|0|0?\.\d+)$/,
+  colormap: new RegExp(`^(${COLORMAP_NAMES.join('|')})$`),
+}
 
 /** Return the selection that the page's address names. */
 export function readAddress() {
@@ -26,10 +32,12 @@ export function readAddress() {
 /** Write a selection into the page's address: a new step of the history where the question or the method is another. */
 export function writeAddress(selection) {
   const before = readAddress()
-  const named = Object.entries(selection).filter(([name, value]) => value !== DEFAULTS[name])
-  const hash = `#${new URLSearchParams(named)}`
+  const chosen = Object.entries(selection).filter(([name, value]) => value !== DEFAULTS[name])
+  const hash = `#${new URLSearchParams(chosen)}`
   if (hash === (location.hash || '#')) return
-  const step = before.model && STEPS.some((name) => before[name] !== selection[name])
+  const other = Object.keys(DEFAULTS).filter((name) => before[name] !== selection[name])
+  const named = other.length === 1 && other[0] === 'id' && selection.id !== 'new' // an answer was given its id
+  const step = before.model && before.id !== 'new' && !named && STEPS.some((name) => other.includes(name))
   history[step ? 'pushState' : 'replaceState'](null, '', hash)
 }
 

@@ -1,7 +1,10 @@
 const KEY = 'regard-key'
 
+/** The words for an answer that ended too early. */
+export const BROKEN = 'The answer broke off. Is the service still there?'
+
 /** What the service refused, in its words: `status`, and `wait`, seconds until it may be tried again. */
-class Refusal extends Error {
+export class Refusal extends Error {
   constructor(status, message, wait = null) {
     super(message)
     Object.assign(this, { status, wait })
@@ -46,11 +49,16 @@ export async function send(path, init = {}) {
   throw new Refusal(response.status, lines.join('\n'), wait)
 }
 
+/** Return what comes, or throw a Refusal if the connection breaks before. */
+const whole = (promise) => promise.catch((error) => {
+  throw error.name === 'AbortError' ? error : new Refusal(0, BROKEN)
+})
+
 /** Ask for JSON; return its `body` with what it cost: `milliseconds` and `bytes`. */
 export async function ask(path, init) {
   const begin = performance.now()
   const response = await send(path, init)
-  const text = await response.text()
+  const text = await whole(response.text())
   return { body: JSON.parse(text), milliseconds: performance.now() - begin, bytes: text.length }
 }
 
@@ -60,7 +68,7 @@ export async function listen(path, init, take) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
   let rest = ''
   for (;;) {
-    const { done, value } = await reader.read()
+    const { done, value } = await whole(reader.read())
     if (done) return
     const events = (rest + value).split('\n\n')
     rest = events.pop()

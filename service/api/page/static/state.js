@@ -1,6 +1,6 @@
 import { useAsked } from './asked.js'
 import { coveredImage } from './image_file.js'
-import { useEffect, useLayoutEffect, useState } from './preact.js'
+import { useEffect, useLayoutEffect, useRef, useState } from './preact.js'
 import { modelsOf } from './question.js'
 import { readAddress, writeAddress } from './selection.js'
 
@@ -38,17 +38,20 @@ export function useCovered(cells, bitmap, drawn) {
   return made
 }
 
-/** Return the step of an answer that is being played, null if none is, and what plays `count` of them. */
-export function usePlayed() {
+/** Return the step of an answer that is being played, null if none is, and what plays `count` of them, or stops. */
+export function usePlayed(answer) {
   const [playing, setPlaying] = useState(null)
+  const timer = useRef(null)
+  const stop = () => {
+    clearInterval(timer.current)
+    setPlaying(null)
+  }
   const play = (count) => {
+    if (playing !== null) return stop()
     let at = 0
     setPlaying(0)
-    const timer = setInterval(() => {
-      at++
-      setPlaying(at < count ? at : null)
-      if (at >= count) clearInterval(timer)
-    }, STEP)
+    timer.current = setInterval(() => (++at < count ? setPlaying(at) : stop()), STEP)
   }
+  useEffect(() => stop, [answer]) // of another answer there is nothing to play yet
   return [playing, play]
 }

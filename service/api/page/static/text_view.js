@@ -5,8 +5,8 @@ import { Matrix } from './matrix.js'
 import { html, useEffect, useMemo, useState } from './preact.js'
 import { pinnedOf, rowNamed } from './selection.js'
 import { InPlace, readout } from './tokens.js'
-import { difference, keepMass, largest, without } from './values.js'
-import { KINDS } from './words.js'
+import { difference, keepMass, largest, range, without } from './values.js'
+import { KINDS, TOUCH } from './words.js'
 
 const VIEWS = { place: 'in place', lines: 'lines', matrix: 'matrix' }
 const LEAST = 0.04 // share of the largest weight: a line is drawn above it
@@ -20,11 +20,12 @@ function shownLook(look, special, only, keep) {
   }))
   const [high, wide] = [look.rows.length, look.columns.length]
   const [queries, keys] = [hidden(look.rows, 0), hidden(look.columns, 1)]
-  if (queries.size === high || keys.size === wide) return look
+  if (queries.size === high || keys.size === wide) return { ...look, kept: range(high) }
   const left = look.series.map(({ values }) => without(values, high, wide, queries, keys, look.normalized))
   const [{ queries: rows, keys: columns }] = left
   return {
     ...look,
+    kept: rows, // of all rows, by number
     rows: rows.map((at) => look.rows[at]),
     columns: columns.map((at) => look.columns[at]),
     series: look.series.map((one, at) => ({ ...one, values: keepOfRows(left[at].values, columns.length, keep) })),
@@ -81,17 +82,18 @@ export function TextView({ look: whole, other, selection, change, kind, playing,
   }, [look, view])
 
   const last = look.rows.length - 1
-  const pinned = selection.row === '' ? null : Math.min(pinnedOf(selection), last)
-  const row = Math.min(playing ?? hovered ?? pinned ?? 0, last)
+  const shownRow = (at) => (at === null || !look.kept.includes(at) ? null : look.kept.indexOf(at))
+  const pinned = shownRow(pinnedOf(selection))
+  const row = Math.min(shownRow(playing) ?? hovered ?? pinned ?? 0, last)
   const column = hoveredColumn < look.columns.length ? hoveredColumn : null
-  const pin = (at) => change({ row: rowNamed(at === pinned ? null : at) })
+  const pin = (at) => change({ row: rowNamed(at === pinned || at === null ? null : look.kept[at]) })
   const shared = { view, hovered, pinned, column, colormap, hover: setHovered, point: setHoveredColumn, pin }
   const panel = ({ look: one, label, top }, at) => html`<figure key=${at}>
     ${label && html`<figcaption>${label}</figcaption>`}
     <${Drawn} ...${shared} look=${one} row=${Math.min(row, one.rows.length - 1)} top=${top} />
   </figure>`
   const token = look.rows[pinned]
-  const editable = edit && kind.query === 'source' && token?.span && !token.special
+  const editable = edit && kind.query === 'source' && token?.span && !token.special && !token.sequence
   return html`
     <${Tabs} view=${view} change=${change} explains=${look.explains} />
     <div class=${panels.length > 1 ? 'several' : ''} id="looks" onKeyDown=${({ key }) => key === 'Escape' && pin(null)}>
@@ -105,17 +107,18 @@ export function TextView({ look: whole, other, selection, change, kind, playing,
       <p class="quiet">
         ${KINDS[kind.name].rows}${look.apart && '; the 1 that each row’s own entry starts with is taken off'}
       </p>
-      <${Legend} top=${panels[0].top} signed=${look.signed} colormap=${colormap} />`}
+      <${Legend} top=${panels[0].top} signed=${look.signed} colormap=${colormap}
+        explains=${look.explains} />`}
     ${view === 'lines' && look.series.length > 1 && html`<${Swatches} series=${look.series} />`}`
 }
 
 function Tabs({ view, change, explains }) {
   const tab = ([name, words]) => html`<button type="button" key=${name} id=${`view-${name}`}
     aria-pressed=${view === name} onClick=${() => change({ view: name })}>${words}</button>`
-  const meaning = explains ? 'What the marked one owes to what.' : 'What the marked token looks at.'
+  const meaning = explains ? 'What each token contributed to the marked one.' : 'What the marked token looks at.'
   return html`<div class="tabs" role="group" aria-label="View">
     ${Object.entries(VIEWS).map(tab)}
-    <small>${meaning} Hover, or click to pin; Escape unpins.</small>
+    <small>${meaning} ${TOUCH ? 'Touch one to pin it.' : 'Point at one, or click to pin it; Escape unpins.'}</small>
   </div>`
 }
 

@@ -1,3 +1,6 @@
+/** Whether fingers point, which hover over nothing and have no keys. */
+export const TOUCH = matchMedia('(hover: none)').matches
+
 /** What each task answers. */
 export const TITLES = {
   'image-classification': 'What is in the image?',

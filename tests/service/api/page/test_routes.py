@@ -6,7 +6,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.api.page.joined import joined
-from service.api.page.routes import BUNDLED_VIEWER, JOINED, MEDIA_TYPES, PAGE, VIEWER
+from service.api.page.routes import BUNDLED_VIEWER, INDEX, JOINED, MEDIA_TYPES, PAGE, VIEWER
 from service.app import create_app
 from service.settings import Settings
 from service.store import open_store
@@ -15,8 +15,8 @@ FILES = [
     "/",
     f"/page/{JOINED}",
     "/docs",
-    *(f"/page/{path.name}" for path in PAGE.iterdir()),
-    *(f"/docs/{path.name}" for path in VIEWER.iterdir()),
+    *(f"/page/{path.name}" for path in PAGE.iterdir() if path.name != INDEX),
+    *(f"/docs/{path.name}" for path in VIEWER.iterdir() if path.name != INDEX),
     *(f"/docs/{name}" for name in BUNDLED_VIEWER),
 ]
 
