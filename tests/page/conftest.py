@@ -47,8 +47,8 @@ def classifier(tmp_path_factory):
 def models(tmp_path_factory, captions, minilm, classifier):
     """A folder with a model of every task that the page shows, and with `digits` once more under another name."""
     folder = tmp_path_factory.mktemp("page")
-    masks = once(tmp_path_factory, "dates-mlm", export("dates-mlm"))
-    for source in (ROOT / "model/artifacts", captions, minilm, masks, classifier):
+    lines = once(tmp_path_factory, "lines-of-dates", export("dates-mlm", "dates-clm"))
+    for source in (ROOT / "model/artifacts", captions, minilm, lines, classifier):
         for one in source.iterdir():
             (folder / one.name).symlink_to(one)
     twin = shutil.copytree(ROOT / "model/artifacts/digits", folder / "digits-twin") / "1/manifest.json"

@@ -582,7 +582,7 @@ def test_back_leads_to_the_look_before_from_the_very_first_screen(go):
 def test_back_leads_to_each_drawing_before(go):
     page = go(model="digits")
     box = page.locator("#pad").bounding_box()
-    seen = []
+    drawn = []
     for across in (0.3, 0.6):
         page.click("#clear")
         page.mouse.move(box["x"] + across * box["width"], box["y"] + 0.2 * box["height"])
@@ -590,15 +590,15 @@ def test_back_leads_to_each_drawing_before(go):
         page.mouse.move(box["x"] + across * box["width"], box["y"] + 0.8 * box["height"], steps=3)
         page.mouse.up()
         settled(page)
-        seen.append(state_of(page)["id"])
+        drawn.append(canvas_of(page, "#pad"))
     page.go_back()  # to the cleared pad
     page.go_back()
     settled(page)
-    assert state_of(page)["id"] == seen[0]
+    assert (canvas_of(page, "#pad") == drawn[0]).all()
     page.go_forward()
     page.go_forward()
     settled(page)
-    assert state_of(page)["id"] == seen[1]
+    assert (canvas_of(page, "#pad") == drawn[1]).all()
 
 
 def test_what_is_typed_stays_while_another_model_warms_up(go):
@@ -613,12 +613,29 @@ def test_what_is_typed_stays_while_another_model_warms_up(go):
     assert page.input_value("#text") == "3 apr"
 
 
-def test_the_evaluation_is_of_the_row_that_is_pinned(go):
-    page = go(model="dates-mlm", method="raw", special="1", row="3", view="place")
+@pytest.mark.parametrize(
+    ("model", "text", "asked"),
+    [
+        ("dates-clm", "march 3, 2021 =", {"target": "3"}),
+        ("dates-mlm", "march 3, 20[MASK]1 = 2021-03-03", {"queries": "all"}),
+        ("dates", MARCH, {"target": "3"}),
+        ("minilm", "a cat and a dog", {"against": '{"text":"two dogs"}'}),
+    ],
+)
+@pytest.mark.parametrize("method", ["raw", "rollout"])
+def test_the_curves_are_of_the_token_that_is_pinned(go, model, text, asked, method):
+    method = {"dates": "raw"}.get(model, method)
+    pair = "two dogs" if model == "minilm" else ""
+    page = go(model=model, text=text, pair=pair, method=method, special="1", row="3")
     page.click("#evaluation summary")
     expect(page.locator("#evaluation svg")).to_have_count(2)
-    asked = [one for one in looks_asked(page) if "evaluate" in one]
-    assert [one["queries"] for one in asked] == ["3"]
+    evaluated = [one for one in looks_asked(page) if "evaluate" in one]
+    assert len(evaluated) == 1
+    assert {name: evaluated[0].get(name) for name in asked} == asked
+
+
+def test_a_pinned_token_stays_pinned_when_others_are_hidden(go):
+    page = go(model="dates-mlm", method="raw", special="1", row="3", view="place")
     assert page.locator("#looks [aria-pressed=true]").inner_text() == "r"  # of "march": [START] is hidden
     page.click(".drawing summary")
     page.uncheck("[name=special]")

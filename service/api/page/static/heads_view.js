@@ -48,17 +48,16 @@ export function Heads({ answer, model, selection, change, input, main, stale }) 
   </section>`
 }
 
-/** Return the options of one map of one row, as an evaluation takes it. */
-function evaluated(model, selection, drawn) {
+/** Return the options of one map of one row, as an evaluation takes it: of a class, a mask, or the pinned token. */
+function evaluated(model, selection) {
   const { queries, merge, ...options } = optionsOf(model, selection)
-  const row = pinnedOf(selection)
-  const explains = EXPLAINS.includes(options.attention)
-  const chosen = drawn?.rows?.length ? (row ?? 0) : row
+  const row = pinnedOf(selection) ?? 0
   if (options.heads === 'all') options.heads = selection.heads.split(',')[0]
-  if (explains && model.endpoints[0] === 'generate') options.target = chosen ?? 0
   if (typeof options.target === 'string') options.target = options.target.split(',')[0]
-  if (!explains && kindOf(model, selection).key !== 'image') options.queries = (drawn?.first ?? 0) + (chosen ?? 0)
-  else if (queries !== undefined && queries !== 'all') options.queries = queries
+  if (model.task === 'feature-extraction') options.against = { text: selection.pair } // what makes the two alike
+  else if (model.endpoints[0] === 'generate') options.target = row
+  else if (model.task === 'fill-mask' && queries) options.queries = 'all' // that of the mask is among them
+  else if (queries !== undefined) options.queries = queries === 'all' ? row : queries
   return { ...options, evaluate: 'deletion,insertion' }
 }
 
@@ -69,10 +68,11 @@ function scoredOf({ labels, tokens }, target, selection) {
 }
 
 /** Whether the answer changes when what is hottest goes: curves, asked for when they are opened. */
-export function Evaluation({ answer, model, selection, drawn, input, main, stale }) {
+export function Evaluation({ answer, model, selection, input, main, stale }) {
   const [open, setOpen] = useState(false)
-  const ready = open && answer?.id && answer.model.name === model.name
-  const query = ready && queryOf(evaluated(model, selection, drawn))
+  const alone = model.task === 'feature-extraction' && !selection.pair
+  const ready = open && !alone && answer?.id && answer.model.name === model.name
+  const query = ready && queryOf(evaluated(model, selection))
   const found = useAsked(ready ? `${answer.id}?${query}` : null, (signal) => attentionOf(answer.id, query, signal))
   useForgotten(found, input, main.asked)
   const evaluation = found.value?.evaluation
@@ -84,6 +84,7 @@ export function Evaluation({ answer, model, selection, drawn, input, main, stale
       <p class="quiet">
         What becomes of the answer as the hottest parts are deleted, or inserted alone, one after the other.
       </p>
+      ${alone && html`<p>Give a second text: what is measured is how alike the two are.</p>`}
       ${found.busy && html`<p role="status">asking…</p>`}
       ${found.refusal && html`<p class="problem">${found.refusal.message}</p>`}
       ${evaluation && html`<div class=${found.busy || stale ? 'stale' : ''}>

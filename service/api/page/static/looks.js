@@ -56,7 +56,7 @@ export function textLook(attention, model, kind, { text, written, heads, merged 
   const start = own.find(({ span }) => span)?.span[0] ?? behind
   const before = axes.source || !generated ? '' : [...text].slice(0, start).join('')
   return {
-    rows, columns, series, first, apart, before, explains, signed: maps[0].signed, normalized: maps[0].normalized,
+    rows, columns, series, apart, before, explains, signed: maps[0].signed, normalized: maps[0].normalized,
     text: kind.key === 'source' ? text : before + answer,
     same: !values && kind.query === kind.key,
     sure: generated && !merged ? written.map(({ log_probability }) => Math.exp(log_probability)) : [],
