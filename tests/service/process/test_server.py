@@ -124,7 +124,7 @@ def test_a_service_told_to_stop_while_it_loads_stops_without_a_failure(artifacts
     process.send_signal(signal.SIGTERM)
     said, _ = process.communicate(timeout=60)
     assert process.returncode == 0
-    dropped = "Exception ignored in"  # Python says this of what a handler raises in a callback of a fork; see early_stop
+    dropped = "Exception ignored in"  # so says Python of what a handler raises in a callback of a fork: early_stop.py
     assert "Traceback" not in said or dropped in said
 
 
