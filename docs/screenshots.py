@@ -42,8 +42,7 @@ def main():
     with served(arguments.artifacts) as client, chromium() as browser:
         for name, (address, scheme, size) in SHOTS.items():
             picture = shot(browser, str(client.base_url).rstrip("/"), address, scheme, size)
-            small = picture.quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE)
-            small.save(arguments.to / f"{name}.png", optimize=True)  # a third of the bytes
+            picture.save(arguments.to / f"{name}.png", optimize=True)
 
 
 if __name__ == "__main__":
