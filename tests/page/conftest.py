@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, export, once, served
-from tests.samples.browser import chromium
+from tests.samples.browser import chromium, require
 
 FAILED_LOAD = "Failed to load resource"
 """Chromium says this on the console of every answer that is a refusal."""
@@ -32,6 +32,12 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session")
+def needed():
+    """Skip before minutes go into models that no browser will show."""
+    require()
+
+
+@pytest.fixture(scope="session")
 def classifier(tmp_path_factory):
     """A folder with a small BERT that classifies texts and pairs of them."""
 
@@ -44,7 +50,7 @@ def classifier(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def models(tmp_path_factory, captions, minilm, classifier):
+def models(needed, tmp_path_factory, captions, minilm, classifier):
     """A folder with a model of every task that the page shows, and with `digits` once more under another name."""
     folder = tmp_path_factory.mktemp("page")
     lines = once(tmp_path_factory, "lines-of-dates", export("dates-mlm", "dates-clm"))

@@ -5,8 +5,8 @@ import pytest
 from PIL import Image
 
 from service.explanations.drawing import Panel, Style, overlay
-from tests.page.views_page import View, plain, static_server, unpacked, view_in
 from tests.samples.browser import chromium
+from tests.samples.views_page import View, plain, static_server, unpacked, view_in
 
 SIDE = (120, 96)  # width, height
 BOX = (12.0, 0.0, 108.0, 96.0)

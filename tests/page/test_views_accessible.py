@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.page.views_page import static_server, view_in
 from tests.samples.browser import chromium
+from tests.samples.views_page import static_server, view_in
 
 Axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing").Axe
 TOKENS = [{"text": "[CLS]", "span": None, "special": True}] + [

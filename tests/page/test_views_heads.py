@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from service.explanations.colormaps import COLORMAPS, SIGNED
-from tests.page.views_page import static_server, view_in
 from tests.samples.browser import chromium
+from tests.samples.views_page import static_server, view_in
 
 LAYERS, HEADS, TOKENS = 3, 4, 6
 VIRIDIS = COLORMAPS["viridis"].astype(int)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from service.explanations.colormaps import COLORMAPS, SIGNED
-from tests.page.views_page import static_server, view_in
 from tests.samples.browser import chromium
+from tests.samples.views_page import static_server, view_in
 
 WIDE, HIGH = 80, 60  # pixels of the image
 ROWS, COLUMNS = 3, 4

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.page.views_page import static_server, view_in
 from tests.samples.browser import chromium
+from tests.samples.views_page import static_server, view_in
 
 TEXT = "naïve 😀👍 cat"
 RED, BLUE = "#e03c28", "#1f77d0"

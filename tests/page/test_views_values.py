@@ -8,8 +8,8 @@ import pytest
 
 from service.explanations.answer import quantized
 from service.explanations.colormaps import COLORMAPS, SIGNED
-from tests.page.views_page import static_server, view_in
 from tests.samples.browser import chromium
+from tests.samples.views_page import static_server, view_in
 
 RNG = np.random.default_rng(3)
 
