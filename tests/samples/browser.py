@@ -7,11 +7,16 @@ import pytest
 from benchmarks import browser
 
 
-@contextmanager
-def chromium():
-    """Give a browser until the block ends."""
+def require():
+    """Skip the test without a browser, or without what drives it."""
     pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
     if not browser.CHROMIUM:
         pytest.skip("chromium is not installed: apt-get install chromium")
+
+
+@contextmanager
+def chromium():
+    """Give a browser until the block ends."""
+    require()
     with browser.chromium() as started:
         yield started
