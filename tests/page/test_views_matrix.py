@@ -101,6 +101,11 @@ def test_a_cell_is_whole_pixels_of_the_screen(view, width, columns, density, cel
     assert found == {"cell": cell, "labelled": labelled}
 
 
+def test_a_few_long_rows_have_labels_and_scroll(view):
+    assert view.call("cellOf", 300, 200, 50, 1, 4) == {"cell": 12, "labelled": True}
+    assert view.call("cellOf", 300, 200, 50, 1, 5) == {"cell": 1, "labelled": False}
+
+
 def test_hover_previews_click_pins_and_nothing_is_painted_anew(view):
     shown(view, pinned={"row": 4, "column": None})
     view.page.evaluate("""() => {

@@ -6,16 +6,17 @@ import { clamp, labelOf } from './values.js'
 const LARGEST = 28 // CSS pixels of a cell's side
 const LABELLED = 12 // cells of at least so many have labels
 const SCROLLED = 8 // if cells would have at least so many, they get labels, and the matrix scrolls
+const FEW = 4 // so few rows would be a thread without labels, whatever their length
 const LONGEST = 14 // characters of a label
 const UPRIGHT = 1 // characters of a column's label that need not be turned
 const [CHARACTER, MARGIN, PADDING] = [7, 10, 4] // CSS pixels of a label's character, beside all of them, and of the box
 const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }
 
 /** Return the side of a cell in CSS pixels, whole pixels of the screen, and whether there is room for labels. */
-export function cellOf(width, columns, labels, density) {
+export function cellOf(width, columns, labels, density, rows = Infinity) {
   const side = (room) => clamp(Math.floor((room / columns) * density) / density, 1, LARGEST)
   const beside = side(width - labels)
-  const labelled = beside >= SCROLLED
+  const labelled = beside >= SCROLLED || rows <= FEW
   return { cell: labelled ? Math.max(beside, LABELLED) : Math.min(side(width), LABELLED - 1), labelled }
 }
 
@@ -73,7 +74,7 @@ export function Matrix({
     return Math.min(longest, LONGEST) * CHARACTER + MARGIN
   }), [left, right])
   const upright = above <= UPRIGHT * CHARACTER + MARGIN
-  const { cell, labelled } = cellOf(width, wide, margin, density)
+  const { cell, labelled } = cellOf(width, wide, margin, density, high)
   useDrawing(() => {
     const image = painted(values, high, wide, opaque(colormap, signed), 0, top, signed)
     brushOf(canvas.current, wide, high).putImageData(image, 0, 0)
