@@ -148,7 +148,10 @@ def test_an_id_that_has_gone_is_said_and_the_page_goes_on(visit):
 
 def test_a_model_that_has_gone_gives_way_to_the_first(visit, service):
     page = visit().open("#model=nothing")
-    assert page.locator("#model").input_value() == service.get("/v1/models").json()["models"][0]["name"]
+    first = service.get("/v1/models").json()["models"][0]["name"]
+    assert page.locator("#model").input_value() == first
+    assert "This service has no model “nothing”." in page.inner_text("header")
+    assert page.url.endswith(f"#model={first}")
 
 
 def test_an_old_answer_is_dimmed_the_moment_that_another_question_is_asked(visit):

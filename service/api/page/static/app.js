@@ -10,6 +10,8 @@ import { Request } from './request.js'
 import { aboutAnother, coveredOf } from './selection.js'
 import { useCovered, useModels, usePlayed, useSelection } from './state.js'
 
+const SAID = 10000 // milliseconds for which a model that is missing is named
+
 /** Return the input that a selection names; undefined while it is on its way, null where the model cannot take it. */
 function useInput(model, { id, text, pair, example }, picture) {
   const sought = useMemo(
@@ -30,11 +32,17 @@ function useKept(answer, id, change) {
   }, [answer?.id])
 }
 
-/** Name the model in the address, whatever was named there: another service may have another first model. */
+/** Name the model in the address, whatever was named there; return the name of one that is not served. */
 function useModelNamed(chosen, model, change) {
+  const [missing, setMissing] = useState('')
   useEffect(() => {
-    if (model && chosen.model !== model.name) change({ model: model.name })
+    if (!model || chosen.model === model.name) return
+    setMissing(chosen.model)
+    history.replaceState(null, '', '#') // nobody wants to go back to a name that is not served
+    change({ model: model.name })
+    setTimeout(() => setMissing(''), SAID)
   }, [model?.name, chosen.model])
+  return missing
 }
 
 /** Say in the document which model is asked, and whether something is on its way. */
@@ -54,7 +62,7 @@ function App() {
   const models = useModels()
   const model = models.value?.find(({ name }) => name === chosen.model) ?? models.value?.[0]
   const input = useInput(model, chosen, picture)
-  useModelNamed(chosen, model, change)
+  const missing = useModelNamed(chosen, model, change)
   const selection = { ...chosen, pair: input?.pair ?? chosen.pair } // an example may have a second text, too
 
   const main = useLook(model, input, selection)
@@ -91,7 +99,7 @@ function App() {
     models: models.value, model, selection, change, about, input, answer, main, compared, drawn, playing, stale,
   }
   return html`
-    <${Header} models=${models.value} model=${model} choose=${choose} />
+    <${Header} models=${models.value} model=${model} choose=${choose} missing=${missing} />
     <main>
       <div class="column">
         <${Input} ...${parts} take=${take} />

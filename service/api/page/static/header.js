@@ -4,7 +4,7 @@ import { html, useState } from './preact.js'
 const SAID = 4000 // milliseconds
 
 /** The page's head: its name, the model that is asked, and what copies the address. */
-export function Header({ models, model, choose }) {
+export function Header({ models, model, choose, missing }) {
   const [said, setSaid] = useState('')
   const share = async () => {
     const copied = await navigator.clipboard?.writeText(location.href).then(() => true, () => false)
@@ -17,7 +17,7 @@ export function Header({ models, model, choose }) {
     ${models && html`<${Select} words="Model" id="model" values=${names} chosen=${model.name} choose=${choose} />`}
     ${model && html`<small>${detailsOf(model)}</small>`}
     <nav>
-      <small role="status">${said}</small>
+      <small role="status">${said || (missing && `This service has no model “${missing}”.`)}</small>
       <button type="button" class="plain" id="share" onClick=${share}>Share</button>
       <a href="docs">API</a>
     </nav>
