@@ -20,8 +20,9 @@ LOCKED_PYTHONS := 3.11 3.12 3.13 3.14
 
 .PHONY: help serve models bundled train variants quality test lint types pytest slow conformance gpu-test bench \
   bench-attention bench-clients bench-peers bench-stations bench-generation bench-runtimes bench-maps bench-shapes \
-  bench-scale bench-page bench-gpu page-test soak soak-load soak-fuzz soak-drain soak-kill soak-reload soak-overload soak-leak soak-early \
-  soak-faults soak-atheris soak-attacks soak-memory audit sbom container-smoke demo-cluster lock lock-check vendor picture screenshots clean
+  bench-scale bench-page bench-gpu page-test soak soak-load soak-fuzz soak-drain soak-kill soak-reload soak-overload \
+  soak-leak soak-early soak-faults soak-atheris soak-attacks soak-memory audit sbom container-smoke demo-cluster lock \
+  lock-check vendor picture screenshots clean
 .DELETE_ON_ERROR:
 
 help: ## list the commands
