@@ -1,0 +1,1 @@
+"""Asks a regard service: predictions, and what a model looked at."""
