@@ -1,1 +1,63 @@
-"""Asks a regard service: predictions, and what a model looked at."""
+"""The Python client of regard: predictions of Transformers and Vision Transformers, and what they looked at.
+
+import regard
+
+service = regard.connect("http://127.0.0.1:8000")
+seen = service["digits"].classify("seven.png")
+seen.labels[0].label, seen.heat("relevance")
+"""
+
+from regard.asynchronous import AsyncModel, AsyncService, AsyncStream
+from regard.attention import (
+    AskedAttention,
+    Attention,
+    AttentionOptions,
+    Curve,
+    Diagnosis,
+    Evaluation,
+    Map,
+    Token,
+)
+from regard.child import Started, export, start
+from regard.errors import (
+    BadInput,
+    Busy,
+    CommandFailed,
+    Incompatible,
+    InputRefused,
+    KeyRefused,
+    NoService,
+    NotFound,
+    NotInstalled,
+    NotReady,
+    Problem,
+    Refused,
+    RegardError,
+    ServiceFailed,
+    StreamBroken,
+    TimedOut,
+    TooSlow,
+)
+from regard.models import Description
+from regard.results import (
+    Candidate,
+    Classification,
+    Embedding,
+    Filled,
+    GeneratedToken,
+    Generation,
+    Label,
+    Look,
+    Result,
+    StreamedToken,
+)
+from regard.service import Model, Service, Stream, connect
+
+__all__ = [
+    "AskedAttention", "AsyncModel", "AsyncService", "AsyncStream", "Attention", "AttentionOptions", "BadInput", "Busy",
+    "Candidate", "Classification", "CommandFailed", "Curve", "Description", "Diagnosis", "Embedding", "Evaluation",
+    "Filled", "GeneratedToken", "Generation", "Incompatible", "InputRefused", "KeyRefused", "Label", "Look", "Map",
+    "Model", "NoService", "NotFound", "NotInstalled", "NotReady", "Problem", "Refused", "RegardError", "Result",
+    "Service", "ServiceFailed", "Started", "Stream", "StreamBroken", "StreamedToken", "TimedOut", "Token", "TooSlow",
+    "connect", "export", "start",
+]  # fmt: skip

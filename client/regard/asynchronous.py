@@ -1,0 +1,216 @@
+"""The same service for `async` and `await`, by asyncio or trio."""
+
+import os
+from collections.abc import AsyncIterator, Iterable
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+import httpx
+from PIL import Image
+
+from regard import calls
+from regard.attention import AskedAttention, Attention, AttentionOptions, Json, Method, PictureOptions
+from regard.calls import Call, T
+from regard.errors import NotFound, StreamBroken
+from regard.inputs import Input, Text, encode
+from regard.models import Description
+from regard.options import ClassifyOptions, EmbedOptions, GenerateOptions
+from regard.results import Classification, Embedding, Filled, Generation, Look, R, Result, StreamedToken
+from regard.service import (
+    KEY_VARIABLE,
+    KINDS,
+    asked_attention,
+    is_forgotten,
+    opened,
+    streamed,
+    with_method,
+)
+from regard.transport import UNREADABLE, AsyncTransport, Connecting, incompatible
+
+
+class AsyncService:
+    """A service at an address: `async with regard.AsyncService(url) as service: model = await service.model("digits")`.
+
+    It takes what `regard.connect` takes, and asks nothing before the first call.
+    """
+
+    def __init__(
+        self, url: str = "http://127.0.0.1:8000", key: str | None = None, **options: Unpack[Connecting]
+    ) -> None:
+        self._transport = AsyncTransport(url, key or os.environ.get(KEY_VARIABLE), options)
+
+    @property
+    def url(self) -> str:
+        """The address."""
+        return self._transport.address
+
+    async def models(self) -> list[Description]:
+        """Return the models that the service has, as it describes them."""
+        return await self._transport.send(calls.list_models())
+
+    async def model(self, name: str) -> "AsyncModel":
+        """Return a model by its name. Raises NotFound if there is none of it."""
+        return AsyncModel(self._transport, await self._transport.send(calls.get_model(name)))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._transport.http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<regard service at {self.url}>"
+
+
+class AsyncStream:
+    """The tokens of a text as a model writes them: `async for token in stream`. Then `result` is the whole answer."""
+
+    def __init__(self, transport: AsyncTransport, call: Call[Any], events: calls.Events) -> None:
+        self._transport, self._call, self._events = transport, call, events
+        self._tokens = self._read()
+
+    @property
+    def result(self) -> Generation:
+        """The whole answer, once all tokens came. Raises StreamBroken before that."""
+        return self._events.end()
+
+    async def _read(self) -> AsyncIterator[StreamedToken]:
+        async with self._transport.lines(self._call) as lines:
+            try:
+                async for line in lines:
+                    if token := self._events.take(line):
+                        yield token
+            except (httpx.HTTPError, httpx.StreamError) as error:
+                message = f"stream: broke off ({type(error).__name__}); ask again, or without stream"
+                raise StreamBroken(message, self._events.text) from error
+            except UNREADABLE as error:
+                raise incompatible(None) from error
+        self._events.end()
+
+    def __aiter__(self) -> AsyncIterator[StreamedToken]:
+        return self._tokens
+
+    async def __anext__(self) -> StreamedToken:
+        return await anext(self._tokens)
+
+    async def close(self) -> None:
+        """Stop, and close the connection."""
+        await self._tokens.aclose()  # type: ignore[attr-defined] # it is a generator
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class AsyncModel:
+    """A model of a service. Awaited with an input, it answers what it was made for.
+
+    Inputs and options are those of `regard.Model`.
+    """
+
+    def __init__(self, transport: AsyncTransport, description: Description) -> None:
+        self._transport = transport
+        self.description = description
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self.description.name
+
+    async def __call__(self, given: Input, **options: object) -> Result:
+        """Return the answer of the model's own task, such as `classify`."""
+        endpoint = self.description.endpoints[0]
+        return await self._one(KINDS.get(endpoint, Look), endpoint, given, options)
+
+    async def classify(self, given: Input, **options: Unpack[ClassifyOptions]) -> Classification:
+        """Return the likeliest classes of a picture or a text."""
+        return await self._one(Classification, "classify", given, options)
+
+    async def classify_batch(self, given: Iterable[Input], **options: Unpack[ClassifyOptions]) -> list[Classification]:
+        """Return the likeliest classes of each of several pictures or texts."""
+        return await self._all(Classification, "classify", given, options)
+
+    async def embed(self, given: Input, **options: Unpack[EmbedOptions]) -> Embedding:
+        """Return a text or a picture as a vector."""
+        return await self._one(Embedding, "embed", given, options)
+
+    async def embed_batch(self, given: Iterable[Input], **options: Unpack[EmbedOptions]) -> list[Embedding]:
+        """Return each of several texts or pictures as a vector."""
+        return await self._all(Embedding, "embed", given, options)
+
+    async def fill_mask(self, given: Text, **options: Unpack[ClassifyOptions]) -> Filled:
+        """Return candidates for every mask of a text."""
+        return await self._one(Filled, "fill-mask", given, options)
+
+    async def fill_mask_batch(self, given: Iterable[Text], **options: Unpack[ClassifyOptions]) -> list[Filled]:
+        """Return candidates for every mask of each of several texts."""
+        return await self._all(Filled, "fill-mask", given, options)
+
+    async def generate(self, given: Input, **options: Unpack[GenerateOptions]) -> Generation:
+        """Return the text that the model writes for a text or a picture."""
+        return await self._one(Generation, "generate", given, options)
+
+    async def generate_batch(self, given: Iterable[Input], **options: Unpack[GenerateOptions]) -> list[Generation]:
+        """Return the text that the model writes for each of several texts or pictures."""
+        return await self._all(Generation, "generate", given, options)
+
+    def stream(self, given: Input, **options: Unpack[GenerateOptions]) -> AsyncStream:
+        """Return the tokens of a text as the model writes them."""
+        return AsyncStream(self._transport, *streamed(self.description, given, options, None))
+
+    async def attention(self, given: Input, **options: Unpack[AskedAttention]) -> Look:
+        """Return what the model looks at, without its prediction: `.attention` of the answer."""
+        return await self._one(Look, "attention", given, asked_attention(self.description, options))
+
+    async def attention_batch(self, given: Iterable[Input], **options: Unpack[AskedAttention]) -> list[Look]:
+        """Return what the model looks at in each of several inputs."""
+        return await self._all(Look, "attention", given, asked_attention(self.description, options))
+
+    async def look(
+        self, result: Result, method: Method | None = None, **options: Unpack[AttentionOptions]
+    ) -> Attention:
+        """Return what the model looked at for an answer; the input is not sent again while the service keeps it."""
+        asked = with_method(self.description, method, options)
+        return await self._kept(result, calls.stored_attention(result, asked), calls.attention_again(result, asked))
+
+    async def image(
+        self, result: Result, method: Method | None = None, **options: Unpack[PictureOptions]
+    ) -> Image.Image:
+        """Return what the model looked at as the service draws it."""
+        asked = with_method(self.description, method, options)
+        stored, again = calls.stored_picture(result, asked), calls.picture_again(result, asked)
+        return opened(await self._kept(result, stored, again))
+
+    async def _kept(self, result: Result, stored: Call[T], again: Call[T]) -> T:
+        try:
+            return await self._transport.send(stored)
+        except NotFound as error:
+            if not is_forgotten(error, result):
+                raise
+        return await self._transport.send(again)
+
+    async def _one(self, kind: type[R], endpoint: str, given: object, options: Json) -> R:
+        inputs = [encode(given, image=self.description.takes_images)]
+        (found,) = await self._transport.send(calls.predictions(kind, endpoint, self.description, inputs, options))
+        return found
+
+    async def _all(self, kind: type[R], endpoint: str, given: Iterable[object], options: Json) -> list[R]:
+        found = list[R]()
+        for batch in calls.batches(self.description, given):
+            call = calls.predictions(kind, endpoint, self.description, batch, options)
+            answers = await self._transport.send(call)
+            found += answers
+        return found
+
+    def __repr__(self) -> str:
+        return f"<regard model {self.name}: {self.description.task}>"

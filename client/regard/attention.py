@@ -1,0 +1,281 @@
+"""What a model looked at: maps as arrays, their tokens, and a map as heat over the picture that was sent."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.errors import BadInput
+from regard.heat import Box, spread
+
+Method: TypeAlias = Literal["raw", "rollout", "norm", "relevance", "libra", "integrated", "best"]
+"""How maps are computed; the service's docs/attention.md says which to take for which question."""
+KindName: TypeAlias = Literal["encoder", "decoder", "cross"]
+Indices: TypeAlias = int | Sequence[int] | str
+"""An index, several, `"all"`, a range such as `"8:12"`, or of heads `"mean"`, `"max"`, `"min"`."""
+Array: TypeAlias = npt.NDArray[np.float32]
+Json: TypeAlias = Mapping[str, Any]
+
+
+class AttentionOptions(TypedDict, total=False):
+    """Options of attention beside the method. Those that are left out have the service's defaults."""
+
+    kind: KindName
+    layers: Indices
+    heads: Indices
+    queries: Indices
+    target: int | str | Sequence[int | str]
+    """The class, mask or generated token that relevance, libra and integrated explain."""
+    against: Mapping[str, str | int]
+    """The class, token or other input that it is explained against: `{"label": "7"}`, `{"text": "..."}`."""
+    sides: Literal["own", "both"]
+    baseline: Literal["empty", "mask", "padding", "zero"]
+    steps: bool | int
+    """Of integrated, how many; of a stream `True` for a row with each token."""
+    fusion: Literal["mean", "max", "min"]
+    start_layer: int
+    discard: float
+    align: Literal["emit", "input"]
+    hard: bool
+    merge: Literal["words"]
+    diagnostics: bool
+    evaluate: Sequence[Literal["deletion", "insertion", "compare"]]
+    pool: int
+
+
+class PictureOptions(AttentionOptions, total=False):
+    """Options of attention that the service draws."""
+
+    width: int
+    """Pixels, 64 to 4096; of an image, its own width by default."""
+    colormap: Literal["viridis", "magma", "inferno", "turbo", "gray"]
+    opacity: float
+
+
+class AskedAttention(AttentionOptions, total=False):
+    """Attention that is asked for beside a prediction: its method and options."""
+
+    method: Method
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token of a text, or a word of several."""
+
+    text: str
+    span: tuple[int, int] | None
+    """Where it stands in the text, in Unicode code points; None of special tokens."""
+    special: bool
+    sequence: int | None = None
+    """In a pair of texts, the one that it is in: 0 or 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """Figures of every head of one kind of attention: means over its rows."""
+
+    kind: KindName
+    max_entropy: float
+    """Of a row that looks everywhere alike, in nats."""
+    heads: Mapping[str, npt.NDArray[np.float64]]
+    """(layers, heads) each: `entropy` in nats, `special` weight on special tokens, `distance` in pixels, ..."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """How a score falls or rises as parts of an input are taken away or put back in the order of a map."""
+
+    method: str
+    """The order: that of a method's map, or `random`."""
+    name: Literal["deletion", "insertion"]
+    values: npt.NDArray[np.float64]
+    """One for each of the evaluation's `fractions`."""
+    area: float
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Whether a map is worth anything: its curves beside those of a random order."""
+
+    measure: str
+    """`probability`, `score` or `cosine`."""
+    fractions: npt.NDArray[np.float64]
+    curves: Sequence[Curve]
+    target: Json | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """The attention map of one module, or of several layers combined."""
+
+    name: str
+    kind: KindName
+    layer: int | None
+    """None where layers are combined."""
+    heads: str | Sequence[int]
+    """How heads were fused, or their numbers."""
+    normalized: bool
+    """True if each row sums to one."""
+    signed: bool
+    """True if values are shares of a score, which speak for it or against it."""
+    values: Array = field(repr=False)
+    """(heads, queries, keys)"""
+    target: Json | None = None
+    """The class or mask that is explained."""
+    targets: Sequence[Json] = ()
+    """The generated tokens that the rows explain."""
+    details: Json = field(default_factory=dict, repr=False)
+    """All that the service says of the map but its values: `conserved`, `completeness`, `against`, `pool`, ..."""
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """The attention maps of one input."""
+
+    method: str
+    maps: Sequence[Map]
+    tokens: Mapping[str, Sequence[Token]]
+    """Of texts, by axis: `source`, `target` (what each row emitted), `target_input` (what each row was fed)."""
+    grid: tuple[int, int] | None = None
+    """Of an image: rows and columns of patches."""
+    prefix: int = 0
+    """Of an image: tokens before the first patch."""
+    size: tuple[int, int] | None = None
+    """Of an image: its width and height as people see it, upright."""
+    orientation: int = 1
+    """Of an image: the EXIF value by which its stored pixels are turned."""
+    box: Box | None = None
+    """Of an image: the rectangle (left, top, right, bottom) that the grid covers, in pixels of the upright image."""
+    diagnostics: Sequence[Diagnosis] = ()
+    evaluation: Evaluation | None = None
+    against: "Attention | None" = None
+    """That of the other input, where an embedding is explained by another and both sides were asked for."""
+    json: Json = field(default_factory=dict, repr=False)
+    """The answer as the service sent it."""
+
+    def heat(
+        self,
+        *,
+        map: int = 0,  # noqa: A002 # the word of the interface
+        head: int | None = None,
+        row: int | None = None,
+        smooth: bool = True,
+        upright: bool = True,
+        outside: float = np.nan,
+    ) -> Array:
+        """Return a map as heat over the picture: (height, width), as large as the picture that was sent.
+
+        Resizing, cropping and the EXIF rotation are undone: the value at a pixel is that of the patch which covers it,
+        `smooth` between the middles of patches. Pixels that the model did not see are `outside`. With `upright=False`
+        the array is turned as the file stores its pixels, as Pillow shows them if nothing turns them.
+
+        `map` chooses among `maps`, such as one for each target. Without `head`, it is the mean of the heads. Without
+        `row`, it is the only row, or the mean over patches that look; of a map with a row for each word, `row` must be
+        given. Rows of relevance are without the identity that they start from. Raises BadInput if the input was no
+        image or there is no such map, head or row.
+        """
+        if self.grid is None or self.size is None or self.box is None:
+            raise BadInput("heat: must be of an image, given the attention of a text; maps[0].values has its numbers")
+        one = self.maps[_checked("map", map, len(self.maps))]
+        if one.values.shape[2] != self.prefix + self.grid[0] * self.grid[1]:
+            raise BadInput("heat: must be of a map whose columns are all patches, given another, such as one with pool")
+        heads = slice(None) if head is None else [_checked("head", head, len(one.values))]
+        values = one.values[heads].mean(0)  # (queries, keys)
+        looks_from_patches = len(values) == one.values.shape[2]
+        if self.method == "relevance" and looks_from_patches:
+            values = (values - np.eye(len(values), dtype=values.dtype)).clip(0)
+        if row is not None:
+            values = values[_checked("row", row, len(values))]
+        elif len(values) > 1 and not looks_from_patches:
+            raise BadInput(f"row: must be given, 0 to {len(values) - 1}, since the map has a row for each word")
+        else:
+            values = values[self.prefix if looks_from_patches else 0 :].mean(0)
+        return spread(
+            values[self.prefix :].reshape(self.grid), self.size, self.box,
+            smooth=smooth, outside=outside, orientation=1 if upright else self.orientation,
+        )  # fmt: skip
+
+    def bertviz(self) -> dict[str, Any]:
+        """Return keywords for BertViz' `head_view` and `model_view`: `attention` and `tokens`, or those of a decoder.
+
+        The maps must be raw, of all layers and heads, with `queries="all"`, which `Result.bertviz` asks for. Needs
+        torch, which BertViz needs too. Raises BadInput for other maps, NotInstalled without torch.
+        """
+        from regard.bertviz import keywords
+
+        return keywords(self)
+
+
+def _checked(subject: str, index: int, length: int) -> int:
+    if not -length <= index < length:
+        raise BadInput(f"{subject}: must be {-length} to {length - 1}, given {index}")
+    return index
+
+
+def read_attention(json: Json) -> Attention:
+    """Return the attention of one input from the service's JSON. Raises KeyError, TypeError or ValueError."""
+    tokens = {axis: [_token(one) for one in found] for axis, found in json["tokens"].items() if isinstance(found, list)}
+    image, opposite = json.get("image"), json.get("against")
+    return Attention(
+        method=json["method"],
+        maps=[read_map(one) for one in json["maps"]],
+        tokens=tokens,
+        grid=(json["tokens"]["grid"]["rows"], json["tokens"]["grid"]["columns"]) if image else None,
+        prefix=json["tokens"]["prefix"] if image else 0,
+        size=(image["width"], image["height"]) if image else None,
+        orientation=image["orientation"] if image else 1,
+        box=tuple(image["box"][edge] for edge in ("left", "top", "right", "bottom")) if image else None,
+        diagnostics=[_diagnosis(one) for one in json.get("diagnostics") or ()],
+        evaluation=_evaluation(json["evaluation"], json["method"]) if json.get("evaluation") else None,
+        against=read_attention({**opposite, "method": json["method"]}) if opposite and "maps" in opposite else None,
+        json=json,
+    )
+
+
+def read_map(json: Json) -> Map:
+    """Return a map from the service's JSON, whose values are lists or base64."""
+    values, shape = json["values"], tuple(json["shape"])
+    if isinstance(values, str):
+        array = np.frombuffer(base64.b64decode(values), json["dtype"]).reshape(shape)
+        array = array * json.get("scale", 1) + json.get("offset", 0)
+    else:
+        array = np.array(values).reshape(shape)
+    return Map(
+        name=json["name"],
+        kind=json["kind"],
+        layer=json["layer"],
+        heads=json["heads"],
+        normalized=json["normalized"],
+        signed=json.get("signed", False),
+        values=array.astype(np.float32),
+        target=json.get("target"),
+        targets=json.get("targets", ()),
+        details={name: value for name, value in json.items() if name != "values"},
+    )
+
+
+def _token(json: Json) -> Token:
+    span = json["span"]
+    return Token(json["text"], (span[0], span[1]) if span else None, json["special"], json.get("sequence"))
+
+
+def _diagnosis(json: Json) -> Diagnosis:
+    heads = {name: np.array(value, np.float64) for name, value in json.items() if isinstance(value, list)}
+    return Diagnosis(json["kind"], json["max_entropy"], heads)
+
+
+def _evaluation(json: Json, method: str) -> Evaluation:
+    """Return the curves of one map beside the random order's, or those of all methods."""
+    found = []
+    for one in json.get("curves", ()):
+        found += [_curve(method, one["name"], one), _curve("random", one["name"], one["random"])]
+    for one in json.get("compare", ()):
+        found += [_curve(one["method"], name, one[name]) for name in ("deletion", "insertion")]
+    return Evaluation(json["measure"], np.array(json["fractions"]), found, json.get("target"))
+
+
+def _curve(method: str, name: Literal["deletion", "insertion"], json: Json) -> Curve:
+    return Curve(method, name, np.array(json["probabilities"]), json["area"])

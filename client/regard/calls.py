@@ -1,0 +1,230 @@
+"""Requests of a regard service, and how their answers are read: nothing here opens a connection."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from regard.attention import Attention, Json, read_attention, read_map
+from regard.errors import BadInput, Problem, StreamBroken, refused
+from regard.inputs import Encoded, encode
+from regard.models import Description, read_description
+from regard.results import Asked, Generation, R, Result, StreamedToken, read_result
+
+if TYPE_CHECKING:
+    from regard.service import Model
+
+T = TypeVar("T")
+
+BODY_BYTES = 12_000_000
+"""A batch is sent in requests of at most so many bytes; the service takes 16 MiB by default."""
+EXACT = {"encoding": "base64"}
+"""Maps come as the bytes of float32, which are exact and small."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An HTTP answer."""
+
+    status: int
+    content: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 # what it has is for the reader to find
+        """The body as JSON. Raises ValueError if it is none."""
+        return json.loads(self.content)
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    """A request, and how its answer is read: `read` raises KeyError, TypeError, IndexError or ValueError."""
+
+    method: str
+    path: str
+    read: Callable[[Reply], T]
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Json | None = None
+
+
+def list_models() -> Call[list[Description]]:
+    """Ask for all models."""
+    return Call("GET", "/v1/models", lambda reply: [read_description(one) for one in reply.json["models"]])
+
+
+def get_model(name: str) -> Call[Description]:
+    """Ask for a model."""
+    return Call("GET", f"/v1/models/{_part('model', name)}", lambda reply: read_description(reply.json))
+
+
+def service_version() -> Call[str]:
+    """Ask for the service's version."""
+    return Call("GET", "/v2", lambda reply: str(reply.json["version"]))
+
+
+def predictions(
+    kind: type[R],
+    endpoint: str,
+    model: Description,
+    given: Sequence[Encoded],
+    options: Json,
+    client: "Model | None" = None,
+) -> Call[list[R]]:
+    """Ask an endpoint of a model for the answers to inputs, in their order."""
+
+    def read(reply: Reply) -> list[R]:
+        found, kept = reply.json, {name: value for name, value in options.items() if name != "attention"}
+        entries = zip(found["results"], given, strict=True)
+        return [
+            read_result(kind, entry, Asked(model, one, kept, found["id"], index, client))
+            for index, (entry, one) in enumerate(entries)
+        ]
+
+    inputs = {"images" if model.takes_images else "inputs": [one.json for one in given]}
+    return Call("POST", f"/v1/models/{model.name}/{endpoint}", read, body={**inputs, **_options(options)})
+
+
+def batches(model: Description, inputs: Iterable[object]) -> Iterator[list[Encoded]]:
+    """Yield inputs in as few requests as the model's limits allow. Raises BadInput if an input cannot be sent."""
+    if isinstance(inputs, str | bytes):
+        raise BadInput("inputs: must be a list, given one input; the method without _batch takes one")
+    batch, size = list[Encoded](), 0
+    for one in inputs:
+        encoded = encode(one, image=model.takes_images)
+        if batch and (len(batch) == model.max_inputs or size + encoded.size > BODY_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch, size = [*batch, encoded], size + encoded.size
+    if batch:
+        yield batch
+
+
+def stored_attention(result: Result, options: Json) -> Call[Attention]:
+    """Ask for the attention of a request that was answered, without sending its input again."""
+    asked = result.asked
+    query = _query({**EXACT, **options, "model": asked.model.name})
+    read = lambda reply: read_attention(reply.json["results"][asked.index]["attention"])  # noqa: E731
+    return Call("GET", f"/v1/attention/{_part('id', asked.id)}", read, query=query)
+
+
+def attention_again(result: Result, options: Json) -> Call[Attention]:
+    """Ask for the attention of an answer's input, which is sent again."""
+    call = _again(result, {**EXACT, **options})
+    return Call(call.method, call.path, lambda r: read_attention(r.json["results"][0]["attention"]), body=call.body)
+
+
+def stored_picture(result: Result, options: Json) -> Call[bytes]:
+    """Ask for the attention of a request that was answered, as a picture (PNG)."""
+    query = _query({**options, "format": "png", "model": result.asked.model.name})
+    return Call("GET", f"/v1/attention/{_part('id', result.asked.id)}", lambda reply: reply.content, query=query)
+
+
+def picture_again(result: Result, options: Json) -> Call[bytes]:
+    """Ask for the attention of an answer's input, which is sent again, as a picture (PNG)."""
+    return _again(result, {**options, "format": "png"})
+
+
+def _again(result: Result, attention: Json) -> Call[bytes]:
+    asked = result.asked
+    inputs = {"images" if asked.model.takes_images else "inputs": [asked.given.json]}
+    dropped = (
+        () if "generate" in asked.model.endpoints else ("top_k",)
+    )  # how many labels; of generation, how it is drawn
+    kept = {name: value for name, value in asked.options.items() if name not in dropped}
+    body = {**inputs, **kept, "attention": attention}
+    return Call("POST", f"/v1/models/{asked.model.name}/attention", lambda reply: reply.content, body=body)
+
+
+def _options(options: Json) -> Json:
+    """Return options as a body has them: attention always with its method, and exact."""
+    attention = options.get("attention")
+    if attention is None:
+        return {name: value for name, value in options.items() if name != "attention"}
+    asked = {"method": attention} if isinstance(attention, str) else dict(attention)
+    return {**options, "attention": {**EXACT, **asked}}
+
+
+def _query(options: Json) -> dict[str, str]:
+    """Return options of attention as a query has them."""
+    return {name: _word(value) for name, value in options.items() if value is not None}
+
+
+def _word(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return json.dumps(value)
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+def _part(subject: str, given: str) -> str:
+    """Return a part of a path. Raises BadInput for what would be another path."""
+    if not isinstance(given, str) or not given or set(given) & set("/?#%\\") or given in (".", ".."):
+        raise BadInput(f"{subject}: must be a name without any of /?#%, given another")
+    return given
+
+
+def problem_of(reply: Reply) -> Problem:
+    """Return the problem of a refusal; of an answer without one, such as a proxy's, what can be said of it."""
+    after = _seconds(reply.headers.get("retry-after"))
+    request_id = reply.headers.get("x-request-id")
+    try:
+        found = reply.json
+        title, detail, errors = str(found["title"]), str(found["detail"]), found.get("errors") or ()
+        errors = tuple({str(name): str(value) for name, value in one.items()} for one in errors)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        title, detail, errors = "no problem document", "the answer does not say why", ()
+    return Problem(reply.status, title, detail, errors, after, request_id)
+
+
+def _seconds(header: str | None) -> float | None:
+    """Return the seconds of Retry-After; None for a date, which this service does not send."""
+    try:
+        return max(0.0, float(header)) if header else None
+    except ValueError:
+        return None
+
+
+class Events:
+    """Reads the server-sent events of a stream, line by line."""
+
+    def __init__(self, model: Description, given: Encoded, options: Json, client: "Model | None") -> None:
+        self.result: Generation | None = None
+        """The whole answer, once its event came."""
+        self.text = ""
+        self._model, self._given, self._client = model, given, client
+        self._options = {name: value for name, value in options.items() if name != "attention"}
+        self._event, self._data = "", list[str]()
+
+    def take(self, line: str) -> StreamedToken | None:
+        """Take a line, and return the token that it completes. Raises a refusal, KeyError, TypeError or ValueError."""
+        if line:
+            name, _, value = line.partition(":")
+            value = value.removeprefix(" ")
+            if name == "event":
+                self._event = value
+            elif name == "data":
+                self._data.append(value)
+            return None
+        event, data, self._event, self._data = self._event, "\n".join(self._data), "", []
+        if not data:
+            return None
+        found = json.loads(data)
+        if event == "token":
+            self.text += found["text"]
+            maps = [read_map(one) for one in found.get("attention") or ()]
+            return StreamedToken(found["index"], found["token"], found["text"], maps)
+        if event == "done":
+            asked = Asked(self._model, self._given, self._options, found["id"], 0, self._client)
+            self.result = read_result(Generation, found["results"][0], asked)
+        if event == "error":
+            raise refused(problem_of(Reply(int(found["status"]), data.encode())))
+        return None
+
+    def end(self) -> Generation:
+        """Return the whole answer at the stream's end. Raises StreamBroken if it did not come."""
+        if self.result is None:
+            raise StreamBroken("stream: ended before its last event; ask again, or without stream", self.text)
+        return self.result

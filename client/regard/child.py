@@ -1,0 +1,175 @@
+"""The service and the exporter as processes of their own, where their packages are installed."""
+
+import atexit
+import importlib.metadata
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Protocol, Self, runtime_checkable
+
+from regard.errors import BadInput, CommandFailed, NoService, NotInstalled
+from regard.service import Service
+from regard.transport import Connecting
+
+DISTRIBUTION = "regard-service"
+READY_SECONDS = 120.0
+STOP_SECONDS = 40.0
+"""The service lets requests end before it stops."""
+LAST_LINES = 8
+"""So many lines of a failed process are in the error."""
+WORDS = "clone the repository of regard, run `make serve` there, and use its .venv/bin/python"
+
+
+def command(module: str) -> list[str]:
+    """Return the command of the service or the exporter. Raises NotInstalled if it is not in this environment."""
+    try:
+        importlib.metadata.version(DISTRIBUTION)
+    except importlib.metadata.PackageNotFoundError as error:
+        raise NotInstalled(
+            f"{module}: is not installed in this environment, which has the client alone; {WORDS}"
+        ) from error
+    return [sys.executable, "-m", module]
+
+
+@runtime_checkable
+class SavesItself(Protocol):
+    """A model, tokenizer or processor of the library transformers."""
+
+    def save_pretrained(self, save_directory: str) -> object:
+        """Write it to a folder."""
+
+
+class Started(Service):
+    """A service that `start` started. It stops when this process ends, or with `stop`, or at the end of a `with`."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", url: str, key: str | None, options: Connecting) -> None:
+        super().__init__(url, key, **options)
+        self.process = process
+        atexit.register(self.stop)
+
+    def stop(self) -> None:
+        """Stop the service; requests that run may end."""
+        atexit.unregister(self.stop)
+        self.close()
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+
+def start(artifacts: str | os.PathLike[str] = "artifacts", **settings: object) -> Started:
+    """Start a service of the models in a folder on a free port, and return it once it is ready.
+
+    `settings` are the service's, such as `device="cuda"` for REGARD_DEVICE. Raises NotInstalled without the service's
+    packages, and CommandFailed with its last words if it does not become ready.
+    """
+    folder = Path(artifacts)
+    if not folder.is_dir():
+        raise BadInput("artifacts: must be a folder of exported models, given none; `regard export NAME` makes one")
+    port = _free_port()
+    given = {f"REGARD_{name.upper()}": str(value) for name, value in settings.items()}
+    environment = {**os.environ, "REGARD_LOG_FORMAT": "console", **given}
+    environment |= {"REGARD_ARTIFACTS": str(folder), "REGARD_HOST": "127.0.0.1", "REGARD_PORT": str(port)}
+    with tempfile.TemporaryFile() as log:
+        # a session of its own: an interrupt of the notebook's cell is none of the service's
+        process = subprocess.Popen(
+            command("service"),
+            env=environment,
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        service = Started(process, f"http://127.0.0.1:{port}", None, {})
+        try:
+            _wait(service, lambda: _last_lines(log))
+        except BaseException:
+            service.stop()
+            raise
+    return service
+
+
+def export(
+    model: SavesItself | str | os.PathLike[str],
+    *others: SavesItself,
+    to: str | os.PathLike[str] = "artifacts",
+    name: str | None = None,
+    say: Callable[[str], object] = print,
+    **options: object,
+) -> Path:
+    """Export a model of the library transformers, with its tokenizer or image processor, and return the artifact.
+
+    `model` and `others` have `save_pretrained`; or `model` is the folder or the name of a checkpoint. `options` are
+    those of the command, such as `precision="int8"`. `say` gets each line of progress. Raises CommandFailed with the
+    exporter's last words.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        source = str(model)
+        if isinstance(model, SavesItself):
+            source = str(Path(folder) / re.sub(r"[^A-Za-z0-9._-]", "-", name or _name_of(model)))
+            for part in (model, *others):
+                part.save_pretrained(source)
+        elif others:
+            raise BadInput("model: must have save_pretrained where a tokenizer or a processor is given, given another")
+        flags = {"name": name, **options}
+        given = [word for flag, value in flags.items() if value is not None for word in _flag(flag, value)]
+        run = [*command("export"), source, "--to", str(to), *given]
+        lines = list[str]()
+        with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+            for line in process.stdout or ():
+                lines.append(line.rstrip())
+                say(lines[-1])
+        if process.returncode:
+            raise CommandFailed("\n".join(["export: failed:", *lines[-LAST_LINES:]]))
+    found = [line.split()[1] for line in lines if line.split()[:1] == ["pack"]]
+    return Path(found[-1]) if found else Path(to)
+
+
+def _flag(flag: str, value: object) -> list[str]:
+    word = f"--{flag.replace('_', '-')}"
+    return [word] if value is True else [word, str(value)]
+
+
+def _name_of(model: object) -> str:
+    path = str(getattr(model, "name_or_path", "")).rstrip("/").split("/")[-1]
+    return path or type(model).__name__.lower()
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def _wait(service: Started, last_lines: Callable[[], str]) -> None:
+    until = time.monotonic() + READY_SECONDS
+    while time.monotonic() < until:
+        if service.process.poll() is not None:
+            raise CommandFailed(f"service: did not start:\n{last_lines()}")
+        try:
+            if all(model.ready for model in service.models()):
+                return
+        except NoService:
+            pass
+        time.sleep(0.1)
+    raise CommandFailed(f"service: was not ready in {READY_SECONDS:.0f} seconds:\n{last_lines()}")
+
+
+def _last_lines(log: IO[bytes]) -> str:
+    log.seek(0)
+    return "\n".join(log.read().decode(errors="replace").splitlines()[-LAST_LINES:])

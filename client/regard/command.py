@@ -1,0 +1,191 @@
+"""The command `regard`: serve and export models, list them, and look at what they looked at."""
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
+
+from regard.attention import Method, PictureOptions
+from regard.child import command
+from regard.errors import BadInput, RegardError
+from regard.models import Description
+from regard.results import Result
+from regard.service import KEY_VARIABLE, Service, connect
+from regard.showing import described, save
+from regard.terminal import can_show, drawn
+
+URL_VARIABLE = "REGARD_URL"
+URL = "http://127.0.0.1:8000"
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Run the command. Returns its exit status: 0, 1 for an error, 2 for a wrong word, or that of what it ran."""
+    words = list(sys.argv[1:] if given is None else given)
+    if words[:1] == ["export"] and words[1:2] not in (["--help"], ["-h"]):
+        return _run("export", words[1:])  # the exporter knows its own options
+    asked = _parser().parse_args(words)
+    try:
+        return int(asked.run(asked))
+    except RegardError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="regard", description="Serves Transformers and Vision Transformers and shows what they looked at."
+    )
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+
+    def verb(name: str, words: str, example: str) -> argparse.ArgumentParser:
+        shape = argparse.RawDescriptionHelpFormatter
+        return verbs.add_parser(
+            name,
+            help=words,
+            description=words[0].upper() + words[1:] + ".",
+            epilog=f"example:\n  {example}",
+            formatter_class=shape,
+        )
+
+    serve = verb(
+        "serve",
+        "serve the models of a folder, as `python -m service` does",
+        "regard serve --artifacts artifacts --port 8000",
+    )
+    serve.add_argument("--artifacts", help="the folder of exported models (artifacts)")
+    serve.add_argument("--host", help="the address to listen at (127.0.0.1)")
+    serve.add_argument("--port", help="the port (8000)")
+    serve.add_argument("--device", help="auto, cpu, openvino, cuda or tensorrt (auto)")
+    serve.set_defaults(run=_serve)
+
+    export = verb(
+        "export",
+        "turn a checkpoint into an artifact, as `python -m export` does",
+        "regard export path/to/checkpoint --to artifacts",
+    )
+    export.add_argument(
+        "words", nargs="*", metavar="...", help="what `python -m export` takes; its own --help lists it"
+    )
+    export.set_defaults(run=lambda asked: _run("export", ["--help"]))
+
+    models = verb("models", "list the models of a service", "regard models --url http://127.0.0.1:8000")
+    models.set_defaults(run=_models)
+
+    look = verb(
+        "look", "ask a model, and show what it looked at", "regard look picture.png --model digits --method rollout"
+    )
+    look.add_argument("input", metavar="FILE|TEXT", help="a picture's file, or a text")
+    look.add_argument("--model", help="a model of the service; without it, the first that takes such an input")
+    look.add_argument("--method", choices=get_args(Method), help="how it is computed; without it, what measured best")
+    look.add_argument(
+        "--target", help="the class, or the place of the token, that is explained; without it, the answer"
+    )
+    look.add_argument("--to", type=Path, help="the file to write: .png, or .html with all heads (regard.png)")
+    look.set_defaults(run=_look)
+
+    page = verb(
+        "page",
+        "write an answer as a page in one file, with every head",
+        'regard page "3/23/21" --model dates --to look.html',
+    )
+    page.add_argument("input", metavar="FILE|TEXT", help="a picture's file, or a text")
+    page.add_argument("--model", help="a model of the service; without it, the first that takes such an input")
+    page.add_argument("--to", type=Path, default=Path("look.html"), help="the file to write (look.html)")
+    page.set_defaults(run=_page)
+
+    for one in (models, look, page):
+        one.add_argument(
+            "--url", default=os.environ.get(URL_VARIABLE, URL), help=f"the service's address ({URL_VARIABLE}, {URL})"
+        )
+        one.add_argument("--key", help=f"an API key ({KEY_VARIABLE})")
+    return parser
+
+
+def _run(module: str, words: Sequence[str], environment: dict[str, str] | None = None) -> int:
+    """Run `python -m` of the service's packages in this terminal, and return its exit status."""
+    try:
+        run = [*command(module), *words]
+    except RegardError as error:
+        print(error, file=sys.stderr)
+        return 1
+    process = subprocess.Popen(run, env={**os.environ, **(environment or {})})
+    while True:
+        try:
+            status = process.wait()
+        except KeyboardInterrupt:
+            continue  # it got the interrupt too, and ends by itself
+        return 128 - status if status < 0 else status
+
+
+def _serve(asked: argparse.Namespace) -> int:
+    named = {name: getattr(asked, name) for name in ("artifacts", "host", "port", "device")}
+    return _run("service", [], {f"REGARD_{name.upper()}": value for name, value in named.items() if value})
+
+
+def _models(asked: argparse.Namespace) -> int:
+    with connect(asked.url, asked.key) as service:
+        found = service.models()
+    width = max([len(one.name) for one in found], default=0)
+    for one in found:
+        state = "" if one.ready else " (not ready)"
+        print(f"{one.name:{width}}  {', '.join(one.endpoints)}  {one.about}{state}")
+        print(f"{'':{width}}  methods: {', '.join(one.methods)}" + (f"; best: {one.best}" if one.best else ""))
+    return 0
+
+
+def _look(asked: argparse.Namespace) -> int:
+    options: PictureOptions = {}
+    if asked.target:
+        options["target"] = int(asked.target) if asked.target.isdigit() else asked.target
+    to: Path = asked.to or Path("regard.png")
+    _check_target(to, (".png", ".html"))
+    with connect(asked.url, asked.key) as service:
+        result = _asked(service, asked)
+        if to.suffix == ".html":
+            save(result, to)
+        else:
+            image = result.image(asked.method, **options)
+            image.save(to)
+            if can_show():
+                print(drawn(image), end="")
+    print(described(result))
+    print(f"wrote {to}")
+    return 0
+
+
+def _page(asked: argparse.Namespace) -> int:
+    _check_target(asked.to, (".html",))
+    with connect(asked.url, asked.key) as service:
+        result = _asked(service, asked)
+        save(result, asked.to)
+    print(described(result))
+    print(f"wrote {asked.to}")
+    return 0
+
+
+def _check_target(to: Path, suffixes: Sequence[str]) -> None:
+    """Raise BadInput, before anything is asked, if the file cannot be written there."""
+    if to.suffix not in suffixes:
+        raise BadInput(f"--to: must end in {' or '.join(suffixes)}, given {to.name!r}")
+    if not to.absolute().parent.is_dir():
+        raise BadInput(f"--to: must be in a folder that exists, given {str(to.parent)!r}")
+
+
+def _asked(service: Service, asked: argparse.Namespace) -> Result:
+    """Return the answer of the model that is named, or of the first that takes such an input."""
+    is_file = Path(asked.input).is_file()
+    name = asked.model or _first(service.models(), is_file).name
+    return service[name](asked.input)
+
+
+def _first(models: Sequence[Description], image: bool) -> Description:
+    for one in models:
+        if one.takes_images == image:
+            return one
+    kind = "pictures" if image else "texts; a picture must be a file that exists"
+    raise BadInput(f"--model: this service has no model that takes {kind}")

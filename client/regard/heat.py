@@ -1,0 +1,58 @@
+"""A grid of values as heat over a picture: resizing, cropping and the EXIF rotation undone."""
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Box: TypeAlias = tuple[float, float, float, float]
+"""Left, top, right, bottom in pixels; it may reach beyond the picture."""
+Values: TypeAlias = npt.NDArray[np.float32]
+
+STORED = {
+    1: lambda upright: upright,
+    2: lambda upright: upright[:, ::-1],
+    3: lambda upright: upright[::-1, ::-1],
+    4: lambda upright: upright[::-1],
+    5: lambda upright: upright.T,
+    6: lambda upright: upright.T[::-1],
+    7: lambda upright: upright[::-1, ::-1].T,
+    8: lambda upright: upright.T[:, ::-1],
+}
+"""How an upright array is turned back to stored pixels, by the EXIF orientation (Exif 2.32, tag 0x0112)."""
+
+
+def spread(
+    grid: Values, size: tuple[int, int], box: Box, *, smooth: bool, outside: float, orientation: int = 1
+) -> Values:
+    """Return the values (rows, columns) of a grid over a picture of a size (width, height), as (height, width).
+
+    The grid covers the box. `smooth` is linear between the middles of patches. Pixels out of the box are `outside`.
+    With an EXIF `orientation`, the array is turned as the file stores its pixels.
+    """
+    width, height = size
+    left, top, right, bottom = box
+    across = _weights(left, right, width, grid.shape[1], smooth=smooth)  # (pixels across, columns)
+    down = _weights(top, bottom, height, grid.shape[0], smooth=smooth)  # (pixels down, rows)
+    heat = (down @ grid @ across.T).astype(np.float32)
+    heat[down.sum(1) == 0] = outside
+    heat[:, across.sum(1) == 0] = outside
+    turned: Values = np.ascontiguousarray(STORED[orientation](heat))
+    return turned
+
+
+def _weights(low: float, high: float, pixels: int, cells: int, *, smooth: bool) -> Values:
+    """Return the weight of each cell at each pixel, (pixels, cells); zeros where a pixel's middle is out of the range.
+
+    `smooth` averages the cells where they are smaller than a pixel.
+    """
+    middles = np.arange(pixels) + 0.5
+    inside = (middles >= low) & (middles < high)
+    scale = cells / (high - low)  # cells per pixel
+    place = (middles - low) * scale - 0.5  # 0 at the middle of the first cell
+    place = place if smooth else np.floor(place + 0.5)
+    distance = np.abs(place.clip(0, cells - 1)[:, None] - np.arange(cells))
+    weights = (1 - distance / max(scale if smooth else 1, 1)).clip(0)
+    weights *= inside[:, None] / weights.sum(axis=1, keepdims=True)
+    found: Values = weights.astype(np.float32)
+    return found

@@ -1,0 +1,139 @@
+"""What is sent: a picture as the bytes of a file, a text, or a pair of texts."""
+
+import base64
+import io
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from regard.errors import BadInput
+
+Picture: TypeAlias = str | os.PathLike[str] | bytes | Image.Image | npt.NDArray[Any]
+"""A file's path, the bytes of a file, a Pillow image, or an array (height, width[, 1, 3 or 4 channels]).
+
+Of an array, bytes count from 0 to 255, floats from 0 to 1.
+"""
+Text: TypeAlias = str | tuple[str, str]
+"""A text, or a pair of texts for models that compare two."""
+Input: TypeAlias = Picture | Text
+
+SENT_AS_THEY_ARE = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
+"""What the service reads, by Pillow's names; other forms are sent as PNG."""
+CHANNELS = (1, 3, 4)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """An input as it is sent: the bytes of a picture and their media type, or a text."""
+
+    text: Text | None = None
+    picture: bytes | None = None
+    media_type: str = ""
+
+    @property
+    def json(self) -> object:
+        """The input as a body of JSON holds it."""
+        if self.picture is not None:
+            return base64.b64encode(self.picture).decode()
+        if isinstance(self.text, tuple):
+            return {"text": self.text[0], "text_pair": self.text[1]}
+        return self.text
+
+    @property
+    def size(self) -> int:
+        """How many bytes the input has in a body, about."""
+        if self.picture is not None:
+            return len(self.picture) * 4 // 3
+        return sum(len(part.encode(errors="replace")) for part in (self.text or ()))
+
+
+def encode(given: object, *, image: bool) -> Encoded:
+    """Return an input as it is sent to a model that takes images, or texts. Raises BadInput."""
+    return encode_picture(given) if image else encode_text(given)
+
+
+def encode_text(given: object) -> Encoded:
+    """Return a text or a pair of texts as it is sent. Raises BadInput if it is neither, or has lone surrogates."""
+    parts = given if isinstance(given, tuple) else (given,)
+    if len(parts) not in (1, 2) or not all(isinstance(part, str) for part in parts):
+        raise BadInput(f"text: must be a string or a pair of strings for this model, given {_kind(given)}")
+    try:
+        for part in parts:
+            part.encode()
+    except UnicodeEncodeError as error:
+        raise BadInput("text: must be Unicode without lone surrogates, given one; str.encode says where") from error
+    return Encoded(text=given if isinstance(given, tuple) else parts[0])
+
+
+def encode_picture(given: object) -> Encoded:
+    """Return a picture as it is sent: JPEG, PNG and WebP as they are, anything else that Pillow reads as PNG.
+
+    Raises BadInput if a file cannot be read or is no picture, and if an array has another shape or type.
+    """
+    if isinstance(given, np.ndarray):
+        return _png(_of_array(given))
+    if isinstance(given, Image.Image):
+        return _png(_upright(given))
+    if isinstance(given, str | os.PathLike):
+        given = _read(given)
+    if not isinstance(given, bytes | bytearray | memoryview):
+        raise BadInput(
+            f"picture: must be a path, bytes, a Pillow image or an array for this model, given {_kind(given)}"
+        )
+    content = bytes(given)
+    try:
+        with Image.open(io.BytesIO(content)) as image:
+            if media_type := SENT_AS_THEY_ARE.get(image.format or ""):
+                return Encoded(picture=content, media_type=media_type)
+            return _png(_upright(image))
+    except UnidentifiedImageError as error:
+        raise BadInput(
+            "picture: must be an image that Pillow reads (JPEG, PNG, WebP, ...), given other bytes"
+        ) from error
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise BadInput(f"picture: cannot be read: {error}") from error
+
+
+def _read(path: str | os.PathLike[str]) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise BadInput(f"picture: {os.fspath(path)!r} cannot be read: {reason}; a str is a path here") from error
+
+
+def _of_array(array: npt.NDArray[Any]) -> Image.Image:
+    shape = array.shape[:2] + (array.shape[2:] or (1,))
+    if len(shape) != 3 or shape[2] not in CHANNELS or 0 in shape:
+        raise BadInput(f"picture: an array must be (height, width) or (height, width, 1, 3 or 4), given {array.shape}")
+    if array.dtype.kind == "f":
+        if not (np.isfinite(array).all() and array.min() >= 0 and array.max() <= 1):
+            raise BadInput("picture: an array of floats must be from 0 to 1, given others; divide bytes by 255")
+        array = (array * 255).round().astype(np.uint8)
+    if array.dtype == bool:
+        array = array.astype(np.uint8) * 255
+    if array.dtype != np.uint8:
+        raise BadInput(f"picture: an array must be of uint8 or floats, given {array.dtype}")
+    return Image.fromarray(array if shape[2] > 1 else array.reshape(shape[:2]))
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """Return an image turned as its EXIF says."""
+    return ImageOps.exif_transpose(image)
+
+
+def _png(image: Image.Image) -> Encoded:
+    if image.mode not in ("L", "LA", "RGB", "RGBA", "P", "1"):
+        image = image.convert("RGB")
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return Encoded(picture=file.getvalue(), media_type="image/png")
+
+
+def _kind(given: object) -> str:
+    return type(given).__name__

@@ -1,0 +1,74 @@
+"""What a service says of its models."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from regard.attention import Json, Method
+
+COMPARING = ("relevance", "libra", "integrated")
+"""Of embeddings, these explain what makes two of them alike."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """A model that a service has."""
+
+    name: str
+    version: str
+    task: str
+    """By the names of Hugging Face: `image-classification`, `text2text-generation`, ..."""
+    about: str
+    endpoints: Sequence[str]
+    """The first is its prediction: `classify`, `embed`, `fill-mask` or `generate`."""
+    takes_images: bool
+    labels: Sequence[str]
+    """The classes; empty where there are none, or too many to list."""
+    methods: Sequence[Method]
+    """The methods of attention that it can serve."""
+    best: Method | None
+    """The one of them that measured best, where that is known."""
+    kinds: Mapping[str, Json]
+    """`encoder`, `decoder`, `cross`: layers, heads, axes, grid."""
+    max_inputs: int
+    """How many inputs a request may have."""
+    ready: bool
+    json: Json = field(repr=False)
+    """All that the service says of it."""
+
+    @property
+    def usual_method(self) -> Method:
+        """The method that is shown where none is asked for: the one that measured best, or rollout, or raw.
+
+        Of embeddings it is one that needs no second input.
+        """
+        known = self.json["attention"].get("best") or {"values": {}, "measure": ""}
+        sign = 1 if "lower is better" in known["measure"] else -1
+        fit = [method for method in self.methods if self.task != "feature-extraction" or method not in COMPARING]
+        measured = sorted(
+            (method for method in fit if method in known["values"]), key=lambda m: sign * known["values"][m]
+        )
+        if self.best in fit or not measured:
+            return self.best or ("rollout" if "rollout" in self.methods else "raw")
+        return measured[0]
+
+
+def read_description(json: Json) -> Description:
+    """Return a model's description from the service's JSON. Raises KeyError, TypeError or ValueError."""
+    attention = json["attention"]
+    best = attention.get("best")
+    labels = json["labels"]
+    return Description(
+        name=json["name"],
+        version=json["version"],
+        task=json["task"],
+        about=json.get("about", ""),
+        endpoints=json["endpoints"],
+        takes_images="height" in json["inputs"],
+        labels=labels if isinstance(labels, list) else (),
+        methods=attention["methods"],
+        best=best["method"] if best else None,
+        kinds=attention["kinds"],
+        max_inputs=json["limits"]["inputs"],
+        ready=json["ready"],
+        json=json,
+    )

@@ -1,0 +1,272 @@
+"""A service and its models, to ask in Python."""
+
+import io
+import os
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+import httpx
+from PIL import Image
+
+from regard import calls
+from regard.attention import AskedAttention, Attention, AttentionOptions, Json, Method, PictureOptions
+from regard.calls import Call, T
+from regard.errors import NotFound, StreamBroken
+from regard.inputs import Input, Text, encode
+from regard.models import Description
+from regard.options import ClassifyOptions, EmbedOptions, GenerateOptions
+from regard.results import (
+    Classification,
+    Embedding,
+    Filled,
+    Generation,
+    Look,
+    R,
+    Result,
+    StreamedToken,
+)
+from regard.transport import UNREADABLE, Connecting, Transport, incompatible
+
+KEY_VARIABLE = "REGARD_KEY"
+
+KINDS: dict[str, type[Result]] = {
+    "classify": Classification,
+    "embed": Embedding,
+    "fill-mask": Filled,
+    "generate": Generation,
+}
+"""What each endpoint answers."""
+
+
+def connect(url: str = "http://127.0.0.1:8000", key: str | None = None, **options: Unpack[Connecting]) -> "Service":
+    """Return a service that answers at an address, after a look at its models.
+
+    `key` is an API key, or else that of the environment's REGARD_KEY. Raises NoService if nothing answers there, and
+    KeyRefused without a key where one is needed.
+    """
+    service = Service(url, key, **options)
+    try:
+        service.models()
+    except BaseException:
+        service.close()
+        raise
+    return service
+
+
+class Service:
+    """A service at an address. `service["digits"]` is one of its models.
+
+    It may be used by several threads at once. `close` it, or use it as a context manager, to close its connections.
+    """
+
+    def __init__(self, url: str, key: str | None = None, **options: Unpack[Connecting]) -> None:
+        self._transport = Transport(url, key or os.environ.get(KEY_VARIABLE), options)
+
+    @property
+    def url(self) -> str:
+        """The address."""
+        return self._transport.address
+
+    def models(self) -> list[Description]:
+        """Return the models that the service has, as it describes them."""
+        return self._transport.send(calls.list_models())
+
+    def __getitem__(self, name: str) -> "Model":
+        """Return a model by its name. Raises NotFound if there is none of it."""
+        return Model(self._transport, self._transport.send(calls.get_model(name)))
+
+    model = __getitem__
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<regard service at {self.url}>"
+
+
+class Stream:
+    """The tokens of a text as a model writes them: iterate over it. Afterwards `result` is the whole answer.
+
+    Close it, or use it as a context manager, to stop earlier: the service then stops, too.
+    """
+
+    def __init__(self, transport: Transport, call: Call[Any], events: calls.Events) -> None:
+        self._transport, self._call, self._events = transport, call, events
+        self._tokens = self._read()
+
+    @property
+    def result(self) -> Generation:
+        """The whole answer, once all tokens came. Raises StreamBroken before that."""
+        return self._events.end()
+
+    def _read(self) -> Iterator[StreamedToken]:
+        with self._transport.lines(self._call) as lines:
+            try:
+                for line in lines:
+                    if token := self._events.take(line):
+                        yield token
+            except (httpx.HTTPError, httpx.StreamError) as error:
+                message = f"stream: broke off ({type(error).__name__}); ask again, or without stream"
+                raise StreamBroken(message, self._events.text) from error
+            except UNREADABLE as error:
+                raise incompatible(None) from error
+        self._events.end()
+
+    def __iter__(self) -> Iterator[StreamedToken]:
+        return self._tokens
+
+    def __next__(self) -> StreamedToken:
+        return next(self._tokens)
+
+    def close(self) -> None:
+        """Stop, and close the connection."""
+        self._tokens.close()  # type: ignore[attr-defined] # it is a generator
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class Model:
+    """A model of a service. Called with an input, it answers what it was made for.
+
+    Pictures are paths, the bytes of files, Pillow images or arrays; texts are strings, or pairs of strings.
+    """
+
+    def __init__(self, transport: Transport, description: Description) -> None:
+        self._transport = transport
+        self.description = description
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self.description.name
+
+    def __call__(self, given: Input, **options: object) -> Result:
+        """Return the answer of the model's own task, such as `classify`."""
+        endpoint = self.description.endpoints[0]
+        return self._one(KINDS.get(endpoint, Look), endpoint, given, options)
+
+    def classify(self, given: Input, **options: Unpack[ClassifyOptions]) -> Classification:
+        """Return the likeliest classes of a picture or a text."""
+        return self._one(Classification, "classify", given, options)
+
+    def classify_batch(self, given: Iterable[Input], **options: Unpack[ClassifyOptions]) -> list[Classification]:
+        """Return the likeliest classes of each of several pictures or texts."""
+        return self._all(Classification, "classify", given, options)
+
+    def embed(self, given: Input, **options: Unpack[EmbedOptions]) -> Embedding:
+        """Return a text or a picture as a vector."""
+        return self._one(Embedding, "embed", given, options)
+
+    def embed_batch(self, given: Iterable[Input], **options: Unpack[EmbedOptions]) -> list[Embedding]:
+        """Return each of several texts or pictures as a vector."""
+        return self._all(Embedding, "embed", given, options)
+
+    def fill_mask(self, given: Text, **options: Unpack[ClassifyOptions]) -> Filled:
+        """Return candidates for every mask of a text."""
+        return self._one(Filled, "fill-mask", given, options)
+
+    def fill_mask_batch(self, given: Iterable[Text], **options: Unpack[ClassifyOptions]) -> list[Filled]:
+        """Return candidates for every mask of each of several texts."""
+        return self._all(Filled, "fill-mask", given, options)
+
+    def generate(self, given: Input, **options: Unpack[GenerateOptions]) -> Generation:
+        """Return the text that the model writes for a text or a picture."""
+        return self._one(Generation, "generate", given, options)
+
+    def generate_batch(self, given: Iterable[Input], **options: Unpack[GenerateOptions]) -> list[Generation]:
+        """Return the text that the model writes for each of several texts or pictures."""
+        return self._all(Generation, "generate", given, options)
+
+    def stream(self, given: Input, **options: Unpack[GenerateOptions]) -> Stream:
+        """Return the tokens of a text as the model writes them.
+
+        With `attention={"kind": "cross", "steps": True}` each holds what the model read while it wrote it.
+        """
+        return Stream(self._transport, *streamed(self.description, given, options, self))
+
+    def attention(self, given: Input, **options: Unpack[AskedAttention]) -> Look:
+        """Return what the model looks at, without its prediction: `.attention` of the answer."""
+        return self._one(Look, "attention", given, asked_attention(self.description, options))
+
+    def attention_batch(self, given: Iterable[Input], **options: Unpack[AskedAttention]) -> list[Look]:
+        """Return what the model looks at in each of several inputs."""
+        return self._all(Look, "attention", given, asked_attention(self.description, options))
+
+    def look(self, result: Result, method: Method | None = None, **options: Unpack[AttentionOptions]) -> Attention:
+        """Return what the model looked at for an answer, as `Result.look` does."""
+        asked = with_method(self.description, method, options)
+        return self._kept(result, calls.stored_attention(result, asked), calls.attention_again(result, asked))
+
+    def image(self, result: Result, method: Method | None = None, **options: Unpack[PictureOptions]) -> Image.Image:
+        """Return what the model looked at as the service draws it, as `Result.image` does."""
+        return opened(self.png(result, method, **options))
+
+    def png(self, result: Result, method: Method | None = None, **options: Unpack[PictureOptions]) -> bytes:
+        """Return the same as the bytes of a PNG file."""
+        asked = with_method(self.description, method, options)
+        return self._kept(result, calls.stored_picture(result, asked), calls.picture_again(result, asked))
+
+    def _kept(self, result: Result, stored: Call[T], again: Call[T]) -> T:
+        try:
+            return self._transport.send(stored)
+        except NotFound as error:
+            if not is_forgotten(error, result):
+                raise
+        return self._transport.send(again)
+
+    def _one(self, kind: type[R], endpoint: str, given: object, options: Json) -> R:
+        inputs = [encode(given, image=self.description.takes_images)]
+        (found,) = self._transport.send(calls.predictions(kind, endpoint, self.description, inputs, options, self))
+        return found
+
+    def _all(self, kind: type[R], endpoint: str, given: Iterable[object], options: Json) -> list[R]:
+        found = list[R]()
+        for batch in calls.batches(self.description, given):
+            call = calls.predictions(kind, endpoint, self.description, batch, options, self)
+            answers = self._transport.send(call)
+            found += answers
+        return found
+
+    def __repr__(self) -> str:
+        return f"<regard model {self.name}: {self.description.task}>"
+
+
+def streamed(model: Description, given: object, options: Json, client: Model | None) -> tuple[Call[Any], calls.Events]:
+    """Return the call of a stream, and what reads its events."""
+    encoded = encode(given, image=model.takes_images)
+    call = calls.predictions(Generation, "generate", model, [encoded], {**options, "stream": True})
+    return call, calls.Events(model, encoded, options, client)
+
+
+def with_method(model: Description, method: Method | None, options: Json) -> Json:
+    """Return options of attention with a method: where none is given, the model's usual one."""
+    return {"method": method or model.usual_method, **options}
+
+
+def asked_attention(model: Description, options: Json) -> Json:
+    """Return the options of the endpoint of attention alone."""
+    return {"attention": {"method": model.usual_method, **options}}
+
+
+def is_forgotten(error: NotFound, result: Result) -> bool:
+    """True if the service has not kept an input that can be sent again, with the same answer."""
+    return error.problem.detail.startswith("id:") and result.asked.is_repeatable
+
+
+def opened(png: bytes) -> Image.Image:
+    """Return a picture of the service."""
+    image = Image.open(io.BytesIO(png))
+    image.load()
+    return image

@@ -1,0 +1,225 @@
+"""Sending calls over HTTP: errors as this package's own, and waiting where the service says that it is worth it."""
+
+import random
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from importlib.metadata import version
+from typing import Any, TypedDict
+
+import anyio
+import httpx
+
+from regard.calls import Call, Reply, T, problem_of, service_version
+from regard.errors import BadInput, Incompatible, NoService, RegardError, TimedOut, refused
+
+AGAIN = (429, 503)
+"""The statuses after which a request is sent again."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0
+"""Seconds before the second try and at most, where the service does not say how long; it doubles."""
+JITTER = 0.25
+"""A pause is longer by up to this share, so that clients which were refused together do not come back together."""
+VERSION = version("regard-client")
+
+
+class Connecting(TypedDict, total=False):
+    """What else `connect` takes."""
+
+    timeout: float
+    """Seconds without a byte after which an answer is given up (60)."""
+    patience: float
+    """Seconds in which a refused request (429, 503) is sent again (30); 0 for never."""
+    verify: bool | str
+    """Whether certificates are verified, or the path of an authority's certificate."""
+
+
+class Attempts:
+    """The tries of one request: says after a failure how long to wait for the next, or raises."""
+
+    def __init__(self, address: str, patience: float) -> None:
+        self._address, self._until = address, time.monotonic() + patience
+        self._pause, self._broke = FIRST_PAUSE, False
+
+    def after_refusal(self, reply: Reply) -> float:
+        """Return the seconds until the next try. Raises the refusal if it is no use, or too late."""
+        problem = problem_of(reply)
+        pause = (self._pause if problem.retry_after is None else problem.retry_after) * (1 + random.random() * JITTER)  # noqa: S311
+        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+        if reply.status not in AGAIN or time.monotonic() + pause > self._until:
+            raise refused(problem)
+        return pause
+
+    def after_error(self, error: httpx.HTTPError | httpx.InvalidURL) -> float:
+        """Return the seconds until the next try, once if a kept connection was closed. Raises otherwise."""
+        if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError) and not self._broke:
+            self._broke = True
+            return 0.0
+        raise meant(error, self._address) from error
+
+
+def meant(error: httpx.HTTPError | httpx.InvalidURL, address: str) -> RegardError:
+    """Return this package's error for one of httpx."""
+    if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
+        return BadInput("url: must be such as http://127.0.0.1:8000, given another")
+    if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError):
+        return NoService(f"{address}: nothing answers there. Start a service (`regard serve`), or give another url.")
+    if isinstance(error, httpx.TimeoutException):
+        return TimedOut(f"{address}: no answer in time. Ask for less, or give connect(..., timeout=...) more seconds.")
+    return NoService(f"{address}: the connection broke ({type(error).__name__}). Is it an address of a regard service?")
+
+
+def is_foreign(reply: Reply) -> bool:
+    """True if an answer is none of a regard service's: a page that says 404, or success with something else."""
+    return reply.status in (404, 405) and "problem+json" not in reply.headers.get("content-type", "")
+
+
+def foreign(address: str) -> NoService:
+    """Return the error for an address where something else answers."""
+    return NoService(f"{address}: what answers there is no regard service. Give the address that `regard serve` shows.")
+
+
+def incompatible(found: str | None) -> Incompatible:
+    """Return the error for an answer that cannot be read, with the version that the service says it has."""
+    service = f"the service is version {found}" if found else "the service does not say its version"
+    return Incompatible(f"answer: cannot be read: {service}, this client {VERSION}. Use the same version of both.")
+
+
+UNREADABLE = (KeyError, TypeError, ValueError, IndexError, AttributeError)
+
+
+class _Base:
+    def __init__(self, url: str, key: str | None, options: Connecting) -> None:
+        if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+            raise BadInput("url: must be such as http://127.0.0.1:8000, given another")
+        self.address = url.rstrip("/")
+        self.patience = options.get("patience", 30.0)
+        headers = {"User-Agent": f"regard-client/{VERSION}"} | ({"Authorization": f"Bearer {key}"} if key else {})
+        timeout = httpx.Timeout(options.get("timeout", 60.0), connect=10.0)
+        self.given: dict[str, Any] = {"headers": headers, "timeout": timeout, "verify": options.get("verify", True)}
+
+    def request(self, call: Call[Any]) -> dict[str, Any]:
+        return {"method": call.method, "url": self.address + call.path, "params": dict(call.query), "json": call.body}
+
+
+class Transport(_Base):
+    """Sends calls, and waits for their answers."""
+
+    def __init__(self, url: str, key: str | None, options: Connecting) -> None:
+        super().__init__(url, key, options)
+        try:
+            self.http = httpx.Client(**self.given)
+        except (UnicodeEncodeError, ValueError) as error:
+            raise BadInput("key: must be of ASCII characters, given others") from error
+
+    def send(self, call: Call[T]) -> T:
+        """Return the answer to a call. Raises RegardError."""
+        attempts = Attempts(self.address, self.patience)
+        while True:
+            try:
+                found = self.http.request(**self.request(call))
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                time.sleep(attempts.after_error(error))
+                continue
+            reply = reply_of(found)
+            if is_foreign(reply):
+                raise foreign(self.address)
+            if found.is_success:
+                return self._read(call, reply)
+            time.sleep(attempts.after_refusal(reply))
+
+    def _read(self, call: Call[T], reply: Reply) -> T:
+        try:
+            return call.read(reply)
+        except UNREADABLE as error:
+            raise incompatible(self._version()) from error
+
+    def _version(self) -> str | None:
+        try:
+            call = service_version()
+            return call.read(reply_of(self.http.request(**self.request(call))))
+        except (httpx.HTTPError, *UNREADABLE):
+            return None
+
+    @contextmanager
+    def lines(self, call: Call[Any]) -> Iterator[Iterator[str]]:
+        """Yield the lines of a stream. Raises RegardError for one that does not begin."""
+        attempts = Attempts(self.address, self.patience)
+        while True:
+            try:
+                found = self.http.send(self.http.build_request(**self.request(call)), stream=True)
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                time.sleep(attempts.after_error(error))
+                continue
+            try:
+                if found.is_success:
+                    yield found.iter_lines()
+                    return
+                found.read()
+            finally:
+                found.close()
+            time.sleep(attempts.after_refusal(reply_of(found)))
+
+
+class AsyncTransport(_Base):
+    """The same for asyncio and trio."""
+
+    def __init__(self, url: str, key: str | None, options: Connecting) -> None:
+        super().__init__(url, key, options)
+        try:
+            self.http = httpx.AsyncClient(**self.given)
+        except (UnicodeEncodeError, ValueError) as error:
+            raise BadInput("key: must be of ASCII characters, given others") from error
+
+    async def send(self, call: Call[T]) -> T:
+        """Return the answer to a call. Raises RegardError."""
+        attempts = Attempts(self.address, self.patience)
+        while True:
+            try:
+                found = await self.http.request(**self.request(call))
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                await anyio.sleep(attempts.after_error(error))
+                continue
+            reply = reply_of(found)
+            if is_foreign(reply):
+                raise foreign(self.address)
+            if found.is_success:
+                return await self._read(call, reply)
+            await anyio.sleep(attempts.after_refusal(reply))
+
+    async def _read(self, call: Call[T], reply: Reply) -> T:
+        try:
+            return call.read(reply)
+        except UNREADABLE as error:
+            raise incompatible(await self._version()) from error
+
+    async def _version(self) -> str | None:
+        try:
+            call = service_version()
+            return call.read(reply_of(await self.http.request(**self.request(call))))
+        except (httpx.HTTPError, *UNREADABLE):
+            return None
+
+    @asynccontextmanager
+    async def lines(self, call: Call[Any]) -> AsyncIterator[AsyncIterator[str]]:
+        """Yield the lines of a stream. Raises RegardError for one that does not begin."""
+        attempts = Attempts(self.address, self.patience)
+        while True:
+            try:
+                found = await self.http.send(self.http.build_request(**self.request(call)), stream=True)
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                await anyio.sleep(attempts.after_error(error))
+                continue
+            try:
+                if found.is_success:
+                    yield found.aiter_lines()
+                    return
+                await found.aread()
+            finally:
+                await found.aclose()
+            await anyio.sleep(attempts.after_refusal(reply_of(found)))
+
+
+def reply_of(found: httpx.Response) -> Reply:
+    """Return an answer of httpx, whose headers have names in lower case."""
+    headers: Mapping[str, str] = {name.lower(): value for name, value in found.headers.items()}
+    return Reply(found.status_code, found.content, headers)
