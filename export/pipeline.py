@@ -345,6 +345,7 @@ def _open_session(folder: Path, role: Role) -> ort.InferenceSession:
     options = ort.SessionOptions()
     options.enable_cpu_mem_arena = False  # it would hold as much as the largest run took, and round it up
     options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
+    options.add_session_config_entry("session.x64quantprecision", "1")
     if role in GRADIENT_GRAPHS and (folder / WEIGHTS).stat().st_size >= LIGHT_BYTES:
         options.add_session_config_entry("session.disable_prepacking", "1")
         options.add_session_config_entry("optimization.disable_specified_optimizers", "ConstantFolding")

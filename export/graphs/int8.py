@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,7 @@ def quantize(graph: onnx.ModelProto, scales: Scales = "row", ranges: Ranges | No
     products = {node.output[0]: (weight, flipped) for node, weight, flipped in _products(graph)}
     biases = _biases(graph, products) if way.adds_bias else {}
     folded = {add.output[0] for add in biases.values()}
-    given, columns = list(graph.graph.node), dict[tuple[str, bool], tuple[str, str]]()
+    given = list(graph.graph.node)
     del graph.graph.node[:]
     for node in given:
         if node.output[0] in folded:
@@ -42,12 +42,13 @@ def quantize(graph: onnx.ModelProto, scales: Scales = "row", ranges: Ranges | No
         if node.output[0] not in products:
             graph.graph.node.append(node)
             continue
-        if (key := products[node.output[0]]) not in columns:
-            matrix = numpy_helper.to_array(tensors[key[0]])
-            columns[key] = _quantize_columns(b, matrix.T if key[1] else matrix)
+        weight, flipped = products[node.output[0]]
+        matrix = numpy_helper.to_array(tensors[weight])
+        # a copy for each product: onnxruntime cannot convert one that two read for processors without VNNI
+        columns = _quantize_columns(b, matrix.T if flipped else matrix)
         add = biases.get(node.output[0])
         bias = add.input[1] if add else node.input[2] if len(node.input) > GEMM_INPUTS_WITHOUT_BIAS else ""
-        way.product(node.input[0], *columns[key], bias)
+        way.product(node.input[0], columns, bias)
         graph.graph.node[-1].output[0] = (add or node).output[0]
     _remove_unused(graph)
     return graph
@@ -88,6 +89,14 @@ def _biases(graph: onnx.ModelProto, products: Mapping[str, Any]) -> dict[str, on
     }
 
 
+class _Matrix(NamedTuple):
+    """The names of a matrix of int8, and of the scales and zero points of its columns."""
+
+    eight: str
+    steps: str
+    zeros: str
+
+
 class _Way(ABC):
     """Multiplies tensors by matrices in 8 bits. A tensor that several matrices multiply is quantized once."""
 
@@ -109,8 +118,8 @@ class _Way(ABC):
         """Add what quantizes a tensor. Returns the names that the product needs."""
 
     @abstractmethod
-    def product(self, x: str, eight: str, steps: str, bias: str) -> str:
-        """Multiply a tensor by a matrix of integers whose columns have these steps, and add a bias (or "")."""
+    def product(self, x: str, matrix: _Matrix, bias: str) -> str:
+        """Multiply a tensor by a matrix, and add a bias (or "")."""
 
 
 class _ByRow(_Way):
@@ -127,9 +136,11 @@ class _ByRow(_Way):
         largest = b.op("Max", b.reduce("ReduceMax", b.op("Abs", x), -1), self._smallest)
         return b.op("QuantizeLinear", b.op("Div", x, largest), self._step, self._zero), largest
 
-    def product(self, x: str, eight: str, steps: str, bias: str) -> str:
+    def product(self, x: str, matrix: _Matrix, bias: str) -> str:
         b, (given, largest) = self.b, self.quantized(x)
-        product = b.op("MatMulIntegerToFloat", given, eight, self._step, steps, self._zero, domain="com.microsoft")
+        product = b.op(
+            "MatMulIntegerToFloat", given, matrix.eight, self._step, matrix.steps, self._zero, domain="com.microsoft"
+        )
         scaled = b.op("Mul", product, largest)
         return b.op("Add", scaled, bias) if bias else scaled
 
@@ -142,10 +153,11 @@ class _ByInput(_Way):
     def _quantize(self, x: str) -> tuple[str, ...]:
         return tuple(self.b.ops("DynamicQuantizeLinear", 3, x))
 
-    def product(self, x: str, eight: str, steps: str, bias: str) -> str:
+    def product(self, x: str, matrix: _Matrix, bias: str) -> str:
         given, step, zero = self.quantized(x)
-        last = ("", bias) if bias else ()  # the matrix has no zero point
-        return self.b.op("MatMulIntegerToFloat", given, eight, step, steps, zero, *last, domain="com.microsoft")
+        last = ("", bias) if bias else ()  # without zero points of the matrix, which are 0
+        inputs = (given, matrix.eight, step, matrix.steps, zero, *last)
+        return self.b.op("MatMulIntegerToFloat", *inputs, domain="com.microsoft")
 
 
 class _Fixed(_Way):
@@ -154,7 +166,6 @@ class _Fixed(_Way):
     def __init__(self, b: Builder, ranges: Ranges) -> None:
         super().__init__(b)
         self._ranges = ranges
-        self._matrices: dict[str, str] = {}
 
     def _quantize(self, x: str) -> tuple[str, ...]:
         b, (low, high) = self.b, self._ranges[x]
@@ -163,19 +174,19 @@ class _Fixed(_Way):
         constants = b.constant(step, np.float32), b.constant(round(-low / step), np.uint8)
         return (b.op("DequantizeLinear", b.op("QuantizeLinear", x, *constants), *constants),)
 
-    def product(self, x: str, eight: str, steps: str, bias: str) -> str:
+    def product(self, x: str, matrix: _Matrix, bias: str) -> str:
         b = self.b
-        if eight not in self._matrices:
-            self._matrices[eight] = b.op("DequantizeLinear", eight, steps, axis=1)
-        product = b.op("MatMul", *self.quantized(x), self._matrices[eight])
+        # zero points that are named: onnxruntime converts them with the matrix for processors without VNNI
+        product = b.op("MatMul", *self.quantized(x), b.op("DequantizeLinear", *matrix, axis=1))
         return b.op("Add", product, bias) if bias else product
 
 
-def _quantize_columns(b: Builder, matrix: npt.NDArray[Any]) -> tuple[str, str]:
-    """Add a matrix (in, out) as int8 to the graph, and the scale of each column. Returns the names of both."""
+def _quantize_columns(b: Builder, matrix: npt.NDArray[Any]) -> _Matrix:
+    """Add a matrix (in, out) as int8 to the graph, with a scale for each column."""
     largest = np.abs(matrix).max(axis=0)
     scale = np.where(largest > 0, largest / 127, 1).astype(np.float32)
-    return b.constant(np.round(matrix / scale), np.int8), b.constant(scale, np.float32)
+    zeros = b.constant(np.zeros(len(scale)), np.int8)
+    return _Matrix(b.constant(np.round(matrix / scale), np.int8), b.constant(scale, np.float32), zeros)
 
 
 def _remove_unused(graph: onnx.ModelProto) -> None:

@@ -147,6 +147,8 @@ class Session:
         given.add_session_config_entry("session.force_spinning_stop", "1")
         given.add_session_config_entry("session.disable_prepacking", "0" if packed else "1")
         if device == "cpu":
+            # products of 8-bit numbers overflow where a processor has AVX2 and no VNNI, unless this is set
+            given.add_session_config_entry("session.x64quantprecision", "1")
             share_arena()
             given.add_session_config_entry("session.use_env_allocators", "1")
             if not packed:
