@@ -2,6 +2,7 @@
 
 import random
 import time
+import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from importlib.metadata import version
@@ -110,6 +111,7 @@ class Transport(_Base):
             self.http = httpx.Client(**self.given)
         except (UnicodeEncodeError, ValueError) as error:
             raise BadInput("key: must be of ASCII characters, given others") from error
+        weakref.finalize(self, self.http.close)  # nobody closes what a notebook forgot
 
     def send(self, call: Call[T]) -> T:
         """Return the answer to a call. Raises RegardError."""

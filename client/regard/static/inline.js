@@ -1,0 +1,2011 @@
+(() => {
+'use strict'
+const $preact_js = (() => {
+var e,n,_,t,o,r,u,l={},i=[],c=/acit|ex(?:s|g|n|p|$)|rph|grid|ows|mnc|ntw|ine[ch]|zoo|^ord|itera/i;function s(e,n){for(var _ in n)e[_]=n[_];return e}function f(e){var n=e.parentNode;n&&n.removeChild(e)}function a(n,_,t){var o,r,u,l={};for(u in _)"key"==u?o=_[u]:"ref"==u?r=_[u]:l[u]=_[u];if(arguments.length>2&&(l.children=arguments.length>3?e.call(arguments,2):t),"function"==typeof n&&null!=n.defaultProps)for(u in n.defaultProps)void 0===l[u]&&(l[u]=n.defaultProps[u]);return p(n,l,o,r,null)}function p(e,t,o,r,u){var l={type:e,props:t,key:o,ref:r,__k:null,__:null,__b:0,__e:null,__d:void 0,__c:null,__h:null,constructor:void 0,__v:null==u?++_:u};return null!=n.vnode&&n.vnode(l),l}function h(e){return e.children}function d(e,n){this.props=e,this.context=n}function v(e,n){if(null==n)return e.__?v(e.__,e.__.__k.indexOf(e)+1):null;for(var _;n<e.__k.length;n++)if(null!=(_=e.__k[n])&&null!=_.__e)return _.__e;return"function"==typeof e.type?v(e):null}function y(e){var n,_;if(null!=(e=e.__)&&null!=e.__c){for(e.__e=e.__c.base=null,n=0;n<e.__k.length;n++)if(null!=(_=e.__k[n])&&null!=_.__e){e.__e=e.__c.base=_.__e;break}return y(e)}}function m(e){(!e.__d&&(e.__d=!0)&&t.push(e)&&!g.__r++||r!==n.debounceRendering)&&((r=n.debounceRendering)||o)(g)}function g(){for(var e;g.__r=t.length;)e=t.sort(function(e,n){return e.__v.__b-n.__v.__b}),t=[],e.some(function(e){var n,_,t,o,r,u;e.__d&&(r=(o=(n=e).__v).__e,(u=n.__P)&&(_=[],(t=s({},o)).__v=o.__v+1,P(u,o,t,n.__n,void 0!==u.ownerSVGElement,null!=o.__h?[r]:null,_,null==r?v(o):r,o.__h),D(_,o),o.__e!=r&&y(o)))})}function k(e,n,_,t,o,r,u,c,s,f){var a,d,y,m,g,k,x,H=t&&t.__k||i,E=H.length;for(_.__k=[],a=0;a<n.length;a++)if(null!=(m=_.__k[a]=null==(m=n[a])||"boolean"==typeof m?null:"string"==typeof m||"number"==typeof m||"bigint"==typeof m?p(null,m,null,null,m):Array.isArray(m)?p(h,{children:m},null,null,null):m.__b>0?p(m.type,m.props,m.key,null,m.__v):m)){if(m.__=_,m.__b=_.__b+1,null===(y=H[a])||y&&m.key==y.key&&m.type===y.type)H[a]=void 0;else for(d=0;d<E;d++){if((y=H[d])&&m.key==y.key&&m.type===y.type){H[d]=void 0;break}y=null}P(e,m,y=y||l,o,r,u,c,s,f),g=m.__e,(d=m.ref)&&y.ref!=d&&(x||(x=[]),y.ref&&x.push(y.ref,null,m),x.push(d,m.__c||g,m)),null!=g?(null==k&&(k=g),"function"==typeof m.type&&null!=m.__k&&m.__k===y.__k?m.__d=s=b(m,s,e):s=C(e,m,y,H,g,s),f||"option"!==_.type?"function"==typeof _.type&&(_.__d=s):e.value=""):s&&y.__e==s&&s.parentNode!=e&&(s=v(y))}for(_.__e=k,a=E;a--;)null!=H[a]&&("function"==typeof _.type&&null!=H[a].__e&&H[a].__e==_.__d&&(_.__d=v(t,a+1)),U(H[a],H[a]));if(x)for(a=0;a<x.length;a++)T(x[a],x[++a],x[++a])}function b(e,n,_){var t,o;for(t=0;t<e.__k.length;t++)(o=e.__k[t])&&(o.__=e,n="function"==typeof o.type?b(o,n,_):C(_,o,o,e.__k,o.__e,n));return n}function C(e,n,_,t,o,r){var u,l,i;if(void 0!==n.__d)u=n.__d,n.__d=void 0;else if(null==_||o!=r||null==o.parentNode)e:if(null==r||r.parentNode!==e)e.appendChild(o),u=null;else{for(l=r,i=0;(l=l.nextSibling)&&i<t.length;i+=2)if(l==o)break e;e.insertBefore(o,r),u=r}return void 0!==u?u:o.nextSibling}function x(e,n,_){"-"===n[0]?e.setProperty(n,_):e[n]=null==_?"":"number"!=typeof _||c.test(n)?_:_+"px"}function H(e,n,_,t,o){var r;e:if("style"===n)if("string"==typeof _)e.style.cssText=_;else{if("string"==typeof t&&(e.style.cssText=t=""),t)for(n in t)_&&n in _||x(e.style,n,"");if(_)for(n in _)t&&_[n]===t[n]||x(e.style,n,_[n])}else if("o"===n[0]&&"n"===n[1])r=n!==(n=n.replace(/Capture$/,"")),n=n.toLowerCase()in e?n.toLowerCase().slice(2):n.slice(2),e.l||(e.l={}),e.l[n+r]=_,_?t||e.addEventListener(n,r?S:E,r):e.removeEventListener(n,r?S:E,r);else if("dangerouslySetInnerHTML"!==n){if(o)n=n.replace(/xlink[H:h]/,"h").replace(/sName$/,"s");else if("href"!==n&&"list"!==n&&"form"!==n&&"tabIndex"!==n&&"download"!==n&&n in e)try{e[n]=null==_?"":_;break e}catch(e){}"function"==typeof _||(null!=_&&(!1!==_||"a"===n[0]&&"r"===n[1])?e.setAttribute(n,_):e.removeAttribute(n))}}function E(e){this.l[e.type+!1](n.event?n.event(e):e)}function S(e){this.l[e.type+!0](n.event?n.event(e):e)}function P(e,_,t,o,r,u,l,i,c){var f,a,p,v,y,m,g,b,C,x,H,E=_.type;if(void 0!==_.constructor)return null;null!=t.__h&&(c=t.__h,i=_.__e=t.__e,_.__h=null,u=[i]),(f=n.__b)&&f(_);try{e:if("function"==typeof E){if(b=_.props,C=(f=E.contextType)&&o[f.__c],x=f?C?C.props.value:f.__:o,t.__c?g=(a=_.__c=t.__c).__=a.__E:("prototype"in E&&E.prototype.render?_.__c=a=new E(b,x):(_.__c=a=new d(b,x),a.constructor=E,a.render=A),C&&C.sub(a),a.props=b,a.state||(a.state={}),a.context=x,a.__n=o,p=a.__d=!0,a.__h=[]),null==a.__s&&(a.__s=a.state),null!=E.getDerivedStateFromProps&&(a.__s==a.state&&(a.__s=s({},a.__s)),s(a.__s,E.getDerivedStateFromProps(b,a.__s))),v=a.props,y=a.state,p)null==E.getDerivedStateFromProps&&null!=a.componentWillMount&&a.componentWillMount(),null!=a.componentDidMount&&a.__h.push(a.componentDidMount);else{if(null==E.getDerivedStateFromProps&&b!==v&&null!=a.componentWillReceiveProps&&a.componentWillReceiveProps(b,x),!a.__e&&null!=a.shouldComponentUpdate&&!1===a.shouldComponentUpdate(b,a.__s,x)||_.__v===t.__v){a.props=b,a.state=a.__s,_.__v!==t.__v&&(a.__d=!1),a.__v=_,_.__e=t.__e,_.__k=t.__k,_.__k.forEach(function(e){e&&(e.__=_)}),a.__h.length&&l.push(a);break e}null!=a.componentWillUpdate&&a.componentWillUpdate(b,a.__s,x),null!=a.componentDidUpdate&&a.__h.push(function(){a.componentDidUpdate(v,y,m)})}a.context=x,a.props=b,a.state=a.__s,(f=n.__r)&&f(_),a.__d=!1,a.__v=_,a.__P=e,f=a.render(a.props,a.state,a.context),a.state=a.__s,null!=a.getChildContext&&(o=s(s({},o),a.getChildContext())),p||null==a.getSnapshotBeforeUpdate||(m=a.getSnapshotBeforeUpdate(v,y)),H=null!=f&&f.type===h&&null==f.key?f.props.children:f,k(e,Array.isArray(H)?H:[H],_,t,o,r,u,l,i,c),a.base=_.__e,_.__h=null,a.__h.length&&l.push(a),g&&(a.__E=a.__=null),a.__e=!1}else null==u&&_.__v===t.__v?(_.__k=t.__k,_.__e=t.__e):_.__e=w(t.__e,_,t,o,r,u,l,c);(f=n.diffed)&&f(_)}catch(e){_.__v=null,(c||null!=u)&&(_.__e=i,_.__h=!!c,u[u.indexOf(i)]=null),n.__e(e,_,t)}}function D(e,_){n.__c&&n.__c(_,e),e.some(function(_){try{e=_.__h,_.__h=[],e.some(function(e){e.call(_)})}catch(e){n.__e(e,_.__v)}})}function w(n,_,t,o,r,u,i,c){var s,a,p,h=t.props,d=_.props,y=_.type,m=0;if("svg"===y&&(r=!0),null!=u)for(;m<u.length;m++)if((s=u[m])&&(s===n||(y?s.localName==y:3==s.nodeType))){n=s,u[m]=null;break}if(null==n){if(null===y)return document.createTextNode(d);n=r?document.createElementNS("http://www.w3.org/2000/svg",y):document.createElement(y,d.is&&d),u=null,c=!1}if(null===y)h===d||c&&n.data===d||(n.data=d);else{if(u=u&&e.call(n.childNodes),a=(h=t.props||l).dangerouslySetInnerHTML,p=d.dangerouslySetInnerHTML,!c){if(null!=u)for(h={},m=0;m<n.attributes.length;m++)h[n.attributes[m].name]=n.attributes[m].value;(p||a)&&(p&&(a&&p.__html==a.__html||p.__html===n.innerHTML)||(n.innerHTML=p&&p.__html||""))}if(function(e,n,_,t,o){var r;for(r in _)"children"===r||"key"===r||r in n||H(e,r,null,_[r],t);for(r in n)o&&"function"!=typeof n[r]||"children"===r||"key"===r||"value"===r||"checked"===r||_[r]===n[r]||H(e,r,n[r],_[r],t)}(n,d,h,r,c),p)_.__k=[];else if(m=_.props.children,k(n,Array.isArray(m)?m:[m],_,t,o,r&&"foreignObject"!==y,u,i,u?u[0]:t.__k&&v(t,0),c),null!=u)for(m=u.length;m--;)null!=u[m]&&f(u[m]);c||("value"in d&&void 0!==(m=d.value)&&(m!==n.value||"progress"===y&&!m)&&H(n,"value",m,h.value,!1),"checked"in d&&void 0!==(m=d.checked)&&m!==n.checked&&H(n,"checked",m,h.checked,!1))}return n}function T(e,_,t){try{"function"==typeof e?e(_):e.current=_}catch(e){n.__e(e,t)}}function U(e,_,t){var o,r;if(n.unmount&&n.unmount(e),(o=e.ref)&&(o.current&&o.current!==e.__e||T(o,null,_)),null!=(o=e.__c)){if(o.componentWillUnmount)try{o.componentWillUnmount()}catch(e){n.__e(e,_)}o.base=o.__P=null}if(o=e.__k)for(r=0;r<o.length;r++)o[r]&&U(o[r],_,"function"!=typeof e.type);t||null==e.__e||f(e.__e),e.__e=e.__d=void 0}function A(e,n,_){return this.constructor(e,_)}function M(_,t,o){var r,u,i;n.__&&n.__(_,t),u=(r="function"==typeof o)?null:o&&o.__k||t.__k,i=[],P(t,_=(!r&&o||t).__k=a(h,null,[_]),u||l,l,void 0!==t.ownerSVGElement,!r&&o?[o]:u?null:t.firstChild?e.call(t.childNodes):null,i,!r&&o?o:u?u.__e:t.firstChild,r),D(i,_)}function F(e,n){var _={__c:n="__cC"+u++,__:e,Consumer:function(e,n){return e.children(n)},Provider:function(e){var _,t;return this.getChildContext||(_=[],(t={})[n]=this,this.getChildContext=function(){return t},this.shouldComponentUpdate=function(e){this.props.value!==e.value&&_.some(m)},this.sub=function(e){_.push(e);var n=e.componentWillUnmount;e.componentWillUnmount=function(){_.splice(_.indexOf(e),1),n&&n.call(e)}}),e.children}};return _.Provider.__=_.Consumer.contextType=_}e=i.slice,n={__e:function(e,n){for(var _,t,o;n=n.__;)if((_=n.__c)&&!_.__)try{if((t=_.constructor)&&null!=t.getDerivedStateFromError&&(_.setState(t.getDerivedStateFromError(e)),o=_.__d),null!=_.componentDidCatch&&(_.componentDidCatch(e),o=_.__d),o)return _.__E=_}catch(n){e=n}throw e}},_=0,d.prototype.setState=function(e,n){var _;_=null!=this.__s&&this.__s!==this.state?this.__s:this.__s=s({},this.state),"function"==typeof e&&(e=e(s({},_),this.props)),e&&s(_,e),null!=e&&this.__v&&(n&&this.__h.push(n),m(this))},d.prototype.forceUpdate=function(e){this.__v&&(this.__e=!0,e&&this.__h.push(e),m(this))},d.prototype.render=h,t=[],o="function"==typeof Promise?Promise.prototype.then.bind(Promise.resolve()):setTimeout,g.__r=0,u=0;var L,N,W,R=0,I=[],O=n.__b,V=n.__r,q=n.diffed,B=n.__c,$=n.unmount;function j(e,_){n.__h&&n.__h(N,e,R||_),R=0;var t=N.__H||(N.__H={__:[],__h:[]});return e>=t.__.length&&t.__.push({}),t.__[e]}function G(e){return R=1,z(ie,e)}function z(e,n,_){var t=j(L++,2);return t.t=e,t.__c||(t.__=[_?_(n):ie(void 0,n),function(e){var n=t.t(t.__[0],e);t.__[0]!==n&&(t.__=[n,t.__[1]],t.__c.setState({}))}],t.__c=N),t.__}function J(e,_){var t=j(L++,3);!n.__s&&le(t.__H,_)&&(t.__=e,t.__H=_,N.__H.__h.push(t))}function K(e,_){var t=j(L++,4);!n.__s&&le(t.__H,_)&&(t.__=e,t.__H=_,N.__h.push(t))}function Q(e){return R=5,Y(function(){return{current:e}},[])}function X(e,n,_){R=6,K(function(){"function"==typeof e?e(n()):e&&(e.current=n())},null==_?_:_.concat(e))}function Y(e,n){var _=j(L++,7);return le(_.__H,n)&&(_.__=e(),_.__H=n,_.__h=e),_.__}function Z(e,n){return R=8,Y(function(){return e},n)}function ee(e){var n=N.context[e.__c],_=j(L++,9);return _.c=e,n?(null==_.__&&(_.__=!0,n.sub(N)),n.props.value):e.__}function ne(e,_){n.useDebugValue&&n.useDebugValue(_?_(e):e)}function _e(e){var n=j(L++,10),_=G();return n.__=e,N.componentDidCatch||(N.componentDidCatch=function(e){n.__&&n.__(e),_[1](e)}),[_[0],function(){_[1](void 0)}]}function te(){I.forEach(function(e){if(e.__P)try{e.__H.__h.forEach(re),e.__H.__h.forEach(ue),e.__H.__h=[]}catch(_){e.__H.__h=[],n.__e(_,e.__v)}}),I=[]}n.__b=function(e){N=null,O&&O(e)},n.__r=function(e){V&&V(e),L=0;var n=(N=e.__c).__H;n&&(n.__h.forEach(re),n.__h.forEach(ue),n.__h=[])},n.diffed=function(e){q&&q(e);var _=e.__c;_&&_.__H&&_.__H.__h.length&&(1!==I.push(_)&&W===n.requestAnimationFrame||((W=n.requestAnimationFrame)||function(e){var n,_=function(){clearTimeout(t),oe&&cancelAnimationFrame(n),setTimeout(e)},t=setTimeout(_,100);oe&&(n=requestAnimationFrame(_))})(te)),N=void 0},n.__c=function(e,_){_.some(function(e){try{e.__h.forEach(re),e.__h=e.__h.filter(function(e){return!e.__||ue(e)})}catch(t){_.some(function(e){e.__h&&(e.__h=[])}),_=[],n.__e(t,e.__v)}}),B&&B(e,_)},n.unmount=function(e){$&&$(e);var _=e.__c;if(_&&_.__H)try{_.__H.__.forEach(re)}catch(e){n.__e(e,_.__v)}};var oe="function"==typeof requestAnimationFrame;function re(e){var n=N;"function"==typeof e.__c&&e.__c(),N=n}function ue(e){var n=N;e.__c=e.__(),N=n}function le(e,n){return!e||e.length!==n.length||n.some(function(n,_){return n!==e[_]})}function ie(e,n){return"function"==typeof n?n(e):n}var ce=function(e,n,_,t){var o;n[0]=0;for(var r=1;r<n.length;r++){var u=n[r++],l=n[r]?(n[0]|=u?1:2,_[n[r++]]):n[++r];3===u?t[0]=l:4===u?t[1]=Object.assign(t[1]||{},l):5===u?(t[1]=t[1]||{})[n[++r]]=l:6===u?t[1][n[++r]]+=l+"":u?(o=e.apply(l,ce(e,l,_,["",null])),t.push(o),l[0]?n[0]|=2:(n[r-2]=0,n[r]=o)):t.push(l)}return t},se=new Map,fe=function(e){var n=se.get(this);return n||(n=new Map,se.set(this,n)),(n=ce(this,n.get(e)||(n.set(e,n=function(e){for(var n,_,t=1,o="",r="",u=[0],l=function(e){1===t&&(e||(o=o.replace(/^\s*\n\s*|\s*\n\s*$/g,"")))?u.push(0,e,o):3===t&&(e||o)?(u.push(3,e,o),t=2):2===t&&"..."===o&&e?u.push(4,e,0):2===t&&o&&!e?u.push(5,0,!0,o):t>=5&&((o||!e&&5===t)&&(u.push(t,0,o,_),t=6),e&&(u.push(t,e,0,_),t=6)),o=""},i=0;i<e.length;i++){i&&(1===t&&l(),l(i));for(var c=0;c<e[i].length;c++)n=e[i][c],1===t?"<"===n?(l(),u=[u],t=3):o+=n:4===t?"--"===o&&">"===n?(t=1,o=""):o=n+o[0]:r?n===r?r="":o+=n:'"'===n||"'"===n?r=n:">"===n?(l(),t=1):t&&("="===n?(t=5,_=o,o=""):"/"===n&&(t<5||">"===e[i][c+1])?(l(),3===t&&(u=u[0]),t=u,(u=u[0]).push(2,0,t),t=0):" "===n||"\t"===n||"\n"===n||"\r"===n?(l(),t=2):o+=n),3===t&&"!--"===o&&(t=4,u=u[0])}return l(),u}(e)),n),arguments,[])).length>1?n:n[0]}.bind(a);
+return { h: a, html: fe, render: M, Component: d, createContext: F, useState: G, useReducer: z, useEffect: J, useLayoutEffect: K, useRef: Q, useImperativeHandle: X, useMemo: Y, useCallback: Z, useContext: ee, useDebugValue: ne, useErrorBoundary: _e }
+})()
+const $words_js = (() => {
+/** Whether fingers point, which hover over nothing and have no keys. */
+const TOUCH = matchMedia('(hover: none)').matches
+
+/** What each task answers. */
+const TITLES = {
+  'image-classification': 'What is in the image?',
+  'text-classification': 'What kind of text is it?',
+  'feature-extraction': 'Which numbers stand for it?',
+  'fill-mask': 'What is behind the mask?',
+  'text-generation': 'How does the text go on?',
+  'text2text-generation': 'What becomes of the text?',
+  'image-to-text': 'What are the words for the image?',
+}
+
+/** What the second text of a task is. */
+const SECOND = {
+  'text-classification': 'Second text, for a model of pairs',
+  'feature-extraction': 'Second text, to compare',
+}
+
+/** What the numbers of each method are. */
+const METHODS = {
+  raw: 'How much of each token’s value was mixed in: the attention weights of one layer.',
+  rollout: 'The weights followed through the layers (Abnar & Zuidema 2020).',
+  norm: 'How long the vectors are that were mixed in (Kobayashi et al. 2020). Sizes, not shares.',
+  relevance:
+    'The weights times their gradients: what spoke for one class or token (Chefer et al. 2021). No shares either.',
+  libra: 'Each token’s share of a score, for (red) or against (blue) it, by balanced gradients (Mehri et al. 2025).',
+  integrated: 'Each token’s share of a score, along a path from an empty input (Sundararajan et al. 2017).',
+}
+
+/** Methods that explain a score. */
+const EXPLAINS = ['relevance', 'libra', 'integrated']
+
+/** What looks at what, by kind. */
+const KINDS = {
+  cross: { name: 'answer → input', rows: 'From the answer (rows) to the text (columns)' },
+  decoder: { name: 'answer → itself', rows: 'From the answer (rows) to all that was before (columns)' },
+  encoder: { name: 'input → itself', rows: 'From the text (rows) to itself (columns)' },
+}
+
+/** Orders of the thumbnails. */
+const ORDERS = {
+  index: 'layer × head',
+  entropy: 'entropy, the most focused first',
+  distance: 'distance, the most local first',
+  special: 'share on special tokens',
+}
+
+return { TOUCH, TITLES, SECOND, METHODS, EXPLAINS, KINDS, ORDERS }
+})()
+const $values_js = (() => {
+/** Return a number in three digits. */
+const short = (number) => String(Number(Number(number).toPrecision(3)))
+
+/** Return a share as a percentage to be read; one that would be rounded to nothing is “less than” the least. */
+function percent(share, digits = 1) {
+  const rounded = (100 * share).toFixed(digits)
+  return share > 0 && Number(rounded) === 0 ? `<${10 ** -digits}%` : `${rounded}%`
+}
+
+/** Return a share as a length of a style. */
+const lengthOf = (share) => `${(100 * share).toFixed(4)}%`
+
+/** Return the whole numbers below a count. */
+const range = (count) => [...Array(count).keys()]
+
+/** Return a value within bounds. */
+const clamp = (value, low, high) => Math.min(Math.max(value, low), high)
+
+/** Return the label of a token where white space must be seen. */
+const labelOf = ({ text }) => text.replaceAll(' ', '␣').replaceAll('\n', '⏎').replaceAll('\t', '⇥') || '·'
+
+/**
+ * Return a map of the service's JSON with its values as one Float32Array (heads, queries, keys): {...map, values,
+ * heads, queries, keys, signed, size}. A pooled map has the pooled counts, and the true ones as `size`.
+ */
+function unpackMap(map, method) {
+  const [heads, queries, keys] = map.shape
+  const values = typeof map.values === 'string' ? decoded(map) : Float32Array.from(map.values.flat(2))
+  const negative = !['max', 'min'].includes(map.heads) || values.some((value) => value < 0)
+  const signed = map.signed ?? (method === 'raw' && !map.normalized && negative) // weights after a softmax are mixed
+  return { ...map, values, heads, queries, keys, signed, size: map.pool ?? { queries, keys } }
+}
+
+function decoded({ values, dtype, scale = 1, offset = 0 }) {
+  const bytes = Uint8Array.fromBase64?.(values) ?? Uint8Array.from(atob(values), (one) => one.charCodeAt(0))
+  if (dtype !== 'uint8') return new Float32Array(bytes.buffer)
+  return Float32Array.from(bytes, (byte) => byte * scale + offset)
+}
+
+/** Return one head's values, (queries, keys), without a copy. */
+function headOf({ values, queries, keys }, head) {
+  return values.subarray(head * queries * keys, (head + 1) * queries * keys)
+}
+
+/** Return one row of one head, without a copy. */
+function rowOf(map, head, query) {
+  return headOf(map, head).subarray(query * map.keys, (query + 1) * map.keys)
+}
+
+/** Return all heads as one, by their `mean`, `max` or `min`: (queries, keys). */
+function fuse(map, how) {
+  const fused = Float32Array.from(headOf(map, 0))
+  for (let head = 1; head < map.heads; head++) {
+    const own = headOf(map, head)
+    if (how === 'mean') for (let at = 0; at < own.length; at++) fused[at] += own[at]
+    else for (let at = 0; at < own.length; at++) fused[at] = Math[how](fused[at], own[at])
+  }
+  return how === 'mean' ? fused.map((sum) => sum / map.heads) : fused
+}
+
+/** Return the largest of some values, or of their sizes where they are signed; 1 where there is nothing. */
+function largest(values, signed) {
+  let most = 0
+  for (let at = 0; at < values.length; at++) {
+    const size = signed ? Math.abs(values[at]) : values[at]
+    if (size > most && size < Infinity) most = size
+  }
+  return most || 1
+}
+
+/** Return a copy in which the fewest values that hold a share of the sum of all sizes stay; the others are 0. */
+function keepMass(values, share) {
+  const sizes = Float32Array.from(values, Math.abs).sort().reverse()
+  const wanted = share * sizes.reduce((sum, size) => sum + size, 0) * (1 - 1e-6) // single floats do not add up exactly
+  let kept = 0
+  for (let sum = 0; kept < sizes.length && sum < wanted; kept++) sum += sizes[kept]
+  if (!kept) return new Float32Array(values.length)
+  const least = sizes[kept - 1]
+  let equal = kept - sizes.indexOf(least) // how many of those that are as large as the least stay
+  return Float32Array.from(values, (value) => {
+    const size = Math.abs(value)
+    return size > least || (size === least && equal-- > 0) ? value : 0
+  })
+}
+
+/** Return one minus the other. */
+const difference = (one, other) => Float32Array.from(one, (value, at) => value - other[at])
+
+/**
+ * Return values (queries, keys) without some rows and columns, and which are left: {values, queries, keys}. Rows that
+ * are `normalized` sum to one again.
+ */
+function without(values, queries, keys, hiddenQueries, hiddenKeys, normalized) {
+  const left = (count, hidden) => range(count).filter((at) => !hidden.has(at))
+  const [rows, columns] = [left(queries, hiddenQueries), left(keys, hiddenKeys)]
+  const kept = new Float32Array(rows.length * columns.length)
+  rows.forEach((query, row) => {
+    const start = row * columns.length
+    columns.forEach((key, column) => (kept[start + column] = values[query * keys + key]))
+    if (!normalized) return
+    const line = kept.subarray(start, start + columns.length)
+    const sum = line.reduce((total, value) => total + value, 0)
+    if (sum) line.set(line.map((value) => value / sum))
+  })
+  return { values: kept, queries: rows, keys: columns }
+}
+
+/** Return the mean entropy of rows, in nats; negative weights count by their size, as in the service's diagnostics. */
+function entropy(values, queries, keys) {
+  let total = 0
+  for (let query = 0; query < queries; query++) {
+    let [sum, weighted] = [0, 0]
+    for (let at = query * keys; at < (query + 1) * keys; at++) {
+      const size = Math.abs(values[at])
+      sum += size
+      if (size) weighted += size * Math.log(size)
+    }
+    if (sum) total += Math.log(sum) - weighted / sum
+  }
+  return total / (queries || 1)
+}
+
+return { short, percent, lengthOf, range, clamp, labelOf, unpackMap, headOf, rowOf, fuse, largest, keepMass, difference, without, entropy }
+})()
+const $tables_js = (() => {
+// Written by `python -m service.api.page.colours` from service/explanations/colormaps.py: change that.
+
+/** The colour maps by name: 256 colours each, rrggbb, from cold to hot. */
+const COLORMAPS = {
+  viridis:
+    '44015444025645045745055946075a46085c460a5d460b5e470d60470e6147106347116447136548146748166848176948186a481a6c' +
+    '481b6d481c6e481d6f481f70482071482173482374482475482576482677482878482979472a7a472c7a472d7b472e7c472f7d46307e' +
+    '46327e46337f463480453581453781453882443983443a83443b84433d84433e85423f85424086424186414287414487404588404688' +
+    '3f47883f48893e49893e4a893e4c8a3d4d8a3d4e8a3c4f8a3c508b3b518b3b528b3a538b3a548c39558c39568c38588c38598c375a8c' +
+    '375b8d365c8d365d8d355e8d355f8d34608d34618d33628d33638d32648e32658e31668e31678e31688e30698e306a8e2f6b8e2f6c8e' +
+    '2e6d8e2e6e8e2e6f8e2d708e2d718e2c718e2c728e2c738e2b748e2b758e2a768e2a778e2a788e29798e297a8e297b8e287c8e287d8e' +
+    '277e8e277f8e27808e26818e26828e26828e25838e25848e25858e24868e24878e23888e23898e238a8d228b8d228c8d228d8d218e8d' +
+    '218f8d21908d21918c20928c20928c20938c1f948c1f958b1f968b1f978b1f988b1f998a1f9a8a1e9b8a1e9c891e9d891f9e891f9f88' +
+    '1fa0881fa1881fa1871fa28720a38620a48621a58521a68522a78522a88423a98324aa8325ab8225ac8226ad8127ad8128ae8029af7f' +
+    '2ab07f2cb17e2db27d2eb37c2fb47c31b57b32b67a34b67935b77937b87838b9773aba763bbb753dbc743fbc7340bd7242be7144bf70' +
+    '46c06f48c16e4ac16d4cc26c4ec36b50c46a52c56954c56856c66758c7655ac8645cc8635ec96260ca6063cb5f65cb5e67cc5c69cd5b' +
+    '6ccd5a6ece5870cf5773d05675d05477d1537ad1517cd2507fd34e81d34d84d44b86d54989d5488bd6468ed64590d74393d74195d840' +
+    '98d83e9bd93c9dd93ba0da39a2da37a5db36a8db34aadc32addc30b0dd2fb2dd2db5de2bb8de29bade28bddf26c0df25c2df23c5e021' +
+    'c8e020cae11fcde11dd0e11cd2e21bd5e21ad8e219dae319dde318dfe318e2e418e5e419e7e419eae51aece51befe51cf1e51df4e61e' +
+    'f6e620f8e621fbe723fde725',
+  magma:
+    '00000401000501010601010802010902020b02020d03030f03031204041405041606051806051a07061c08071e0907200a08220b0924' +
+    '0c09260d0a290e0b2b100b2d110c2f120d31130d34140e36150e38160f3b180f3d19103f1a10421c10441d11471e114920114b21114e' +
+    '22115024125325125527125829115a2a115c2c115f2d11612f116331116533106734106936106b38106c390f6e3b0f703d0f713f0f72' +
+    '400f74420f75440f764510774710784910784a10794c117a4e117b4f127b51127c52137c54137d56147d57157e59157e5a167e5c167f' +
+    '5d177f5f187f601880621980641a80651a80671b80681c816a1c816b1d816d1d816e1e81701f81721f81732081752181762181782281' +
+    '7922827b23827c23827e24828025828125818326818426818627818827818928818b29818c29818e2a81902a81912b81932b80942c80' +
+    '962c80982d80992d809b2e7f9c2e7f9e2f7fa02f7fa1307ea3307ea5317ea6317da8327daa337dab337cad347cae347bb0357bb2357b' +
+    'b3367ab5367ab73779b83779ba3878bc3978bd3977bf3a77c03a76c23b75c43c75c53c74c73d73c83e73ca3e72cc3f71cd4071cf4070' +
+    'd0416fd2426fd3436ed5446dd6456cd8456cd9466bdb476adc4869de4968df4a68e04c67e24d66e34e65e44f64e55064e75263e85362' +
+    'e95462ea5661eb5760ec5860ed5a5fee5b5eef5d5ef05f5ef1605df2625df2645cf3655cf4675cf4695cf56b5cf66c5cf66e5cf7705c' +
+    'f7725cf8745cf8765cf9785df9795df97b5dfa7d5efa7f5efa815ffb835ffb8560fb8761fc8961fc8a62fc8c63fc8e64fc9065fd9266' +
+    'fd9467fd9668fd9869fd9a6afd9b6bfe9d6cfe9f6dfea16efea36ffea571fea772fea973feaa74feac76feae77feb078feb27afeb47b' +
+    'feb67cfeb77efeb97ffebb81febd82febf84fec185fec287fec488fec68afec88cfeca8dfecc8ffecd90fecf92fed194fed395fed597' +
+    'fed799fed89afdda9cfddc9efddea0fde0a1fde2a3fde3a5fde5a7fde7a9fde9aafdebacfcecaefceeb0fcf0b2fcf2b4fcf4b6fcf6b8' +
+    'fcf7b9fcf9bbfcfbbdfcfdbf',
+  inferno:
+    '00000401000501010601010802010a02020c02020e03021004031204031405041706041907051b08051d09061f0a07220b07240c0826' +
+    '0d08290e092b10092d110a30120a32140b34150b37160b39180c3c190c3e1b0c411c0c431e0c451f0c48210c4a230c4c240c4f260c51' +
+    '280b53290b552b0b572d0b592f0a5b310a5c320a5e340a5f3609613809623909633b09643d09653e0966400a67420a68440a68450a69' +
+    '470b6a490b6a4a0c6b4c0c6b4d0d6c4f0d6c510e6c520e6d540f6d550f6d57106e59106e5a116e5c126e5d126e5f136e61136e62146e' +
+    '64156e65156e67166e69166e6a176e6c186e6d186e6f196e71196e721a6e741a6e751b6e771c6d781c6d7a1d6d7c1d6d7d1e6d7f1e6c' +
+    '801f6c82206c84206b85216b87216b88226a8a226a8c23698d23698f24699025689225689326679526679727669827669a28659b2964' +
+    '9d29649f2a63a02a63a22b62a32c61a52c60a62d60a82e5fa92e5eab2f5ead305dae305cb0315bb1325ab3325ab43359b63458b73557' +
+    'b93556ba3655bc3754bd3853bf3952c03a51c13a50c33b4fc43c4ec63d4dc73e4cc83f4bca404acb4149cc4248ce4347cf4446d04545' +
+    'd24644d34743d44842d54a41d74b3fd84c3ed94d3dda4e3cdb503bdd513ade5238df5337e05536e15635e25734e35933e45a31e55c30' +
+    'e65d2fe75e2ee8602de9612bea632aeb6429eb6628ec6726ed6925ee6a24ef6c23ef6e21f06f20f1711ff1731df2741cf3761bf37819' +
+    'f47918f57b17f57d15f67e14f68013f78212f78410f8850ff8870ef8890cf98b0bf98c0af98e09fa9008fa9207fa9407fb9606fb9706' +
+    'fb9906fb9b06fb9d07fc9f07fca108fca309fca50afca60cfca80dfcaa0ffcac11fcae12fcb014fcb216fcb418fbb61afbb81dfbba1f' +
+    'fbbc21fbbe23fac026fac228fac42afac62df9c72ff9c932f9cb35f8cd37f8cf3af7d13df7d340f6d543f6d746f5d949f5db4cf4dd4f' +
+    'f4df53f4e156f3e35af3e55df2e661f2e865f2ea69f1ec6df1ed71f1ef75f1f179f2f27df2f482f3f586f3f68af4f88ef5f992f6fa96' +
+    'f8fb9af9fc9dfafda1fcffa4',
+  turbo:
+    '30123b32154333184a341b51351e5836215f37246638276d392a733a2d793b2f803c32863d358b3e38913f3b973f3e9c4040a24143a7' +
+    '4146ac4249b1424bb5434eba4451bf4454c34456c74559cb455ccf455ed34661d64664da4666dd4669e0466be3476ee64771e94773eb' +
+    '4776ee4778f0477bf2467df44680f64682f84685fa4687fb458afc458cfd448ffe4391fe4294ff4196ff4099ff3e9bfe3d9efe3ba0fd' +
+    '3aa3fc38a5fb37a8fa35abf833adf731aff52fb2f42eb4f22cb7f02ab9ee28bceb27bee925c0e723c3e422c5e220c7df1fc9dd1ecbda' +
+    '1ccdd81bd0d51ad2d21ad4d019d5cd18d7ca18d9c818dbc518ddc218dec018e0bd19e2bb19e3b91ae4b61ce6b41de7b21fe9af20eaac' +
+    '22ebaa25eca727eea42aefa12cf09e2ff19b32f29835f39438f4913cf58e3ff68a43f78746f8844af8804ef97d52fa7a55fa7659fb73' +
+    '5dfc6f61fc6c65fd6969fd666dfe6271fe5f75fe5c79fe597dff5680ff5384ff5188ff4e8bff4b8fff4992ff4796fe4499fe429cfe40' +
+    '9ffd3fa1fd3da4fc3ca7fc3aa9fb39acfb38affa37b1f936b4f836b7f735b9f635bcf534bef434c1f334c3f134c6f034c8ef34cbed34' +
+    'cdec34d0ea34d2e935d4e735d7e535d9e436dbe236dde037dfdf37e1dd37e3db38e5d938e7d739e9d539ebd339ecd13aeecf3aefcd3a' +
+    'f1cb3af2c93af4c73af5c53af6c33af7c13af8be39f9bc39faba39fbb838fbb637fcb336fcb136fdae35fdac34fea933fea732fea431' +
+    'fea130fe9e2ffe9b2dfe992cfe962bfe932afe9029fd8d27fd8a26fc8725fc8423fb8122fb7e21fa7b1ff9781ef9751df8721cf76f1a' +
+    'f66c19f56918f46617f36315f26014f15d13f05b12ef5811ed5510ec530feb500eea4e0de84b0ce7490ce5470be4450ae2430ae14109' +
+    'df3f08dd3d08dc3b07da3907d83706d63506d43305d23105d02f05ce2d04cc2b04ca2a04c82803c52603c32503c12302be2102bc2002' +
+    'b91e02b71d02b41b01b21a01af1801ac1701a91601a71401a41301a112019e10019b0f01980e01950d01920b018e0a018b0902880802' +
+    '8507028106027e05027a0403',
+  gray:
+    '0000000101010202020303030404040505050606060707070808080909090a0a0a0b0b0b0c0c0c0d0d0d0e0e0e0f0f0f101010111111' +
+    '1212121313131414141515151616161717171818181919191a1a1a1b1b1b1c1c1c1d1d1d1e1e1e1f1f1f202020212121222222232323' +
+    '2424242525252626262727272828282929292a2a2a2b2b2b2c2c2c2d2d2d2e2e2e2f2f2f303030313131323232333333343434353535' +
+    '3636363737373838383939393a3a3a3b3b3b3c3c3c3d3d3d3e3e3e3f3f3f404040414141424242434343444444454545464646474747' +
+    '4848484949494a4a4a4b4b4b4c4c4c4d4d4d4e4e4e4f4f4f505050515151525252535353545454555555565656575757585858595959' +
+    '5a5a5a5b5b5b5c5c5c5d5d5d5e5e5e5f5f5f6060606161616262626363636464646565656666666767676868686969696a6a6a6b6b6b' +
+    '6c6c6c6d6d6d6e6e6e6f6f6f7070707171717272727373737474747575757676767777777878787979797a7a7a7b7b7b7c7c7c7d7d7d' +
+    '7e7e7e7f7f7f8080808181818282828383838484848585858686868787878888888989898a8a8a8b8b8b8c8c8c8d8d8d8e8e8e8f8f8f' +
+    '9090909191919292929393939494949595959696969797979898989999999a9a9a9b9b9b9c9c9c9d9d9d9e9e9e9f9f9fa0a0a0a1a1a1' +
+    'a2a2a2a3a3a3a4a4a4a5a5a5a6a6a6a7a7a7a8a8a8a9a9a9aaaaaaabababacacacadadadaeaeaeafafafb0b0b0b1b1b1b2b2b2b3b3b3' +
+    'b4b4b4b5b5b5b6b6b6b7b7b7b8b8b8b9b9b9babababbbbbbbcbcbcbdbdbdbebebebfbfbfc0c0c0c1c1c1c2c2c2c3c3c3c4c4c4c5c5c5' +
+    'c6c6c6c7c7c7c8c8c8c9c9c9cacacacbcbcbcccccccdcdcdcecececfcfcfd0d0d0d1d1d1d2d2d2d3d3d3d4d4d4d5d5d5d6d6d6d7d7d7' +
+    'd8d8d8d9d9d9dadadadbdbdbdcdcdcdddddddedededfdfdfe0e0e0e1e1e1e2e2e2e3e3e3e4e4e4e5e5e5e6e6e6e7e7e7e8e8e8e9e9e9' +
+    'eaeaeaebebebecececedededeeeeeeefefeff0f0f0f1f1f1f2f2f2f3f3f3f4f4f4f5f5f5f6f6f6f7f7f7f8f8f8f9f9f9fafafafbfbfb' +
+    'fcfcfcfdfdfdfefefeffffff',
+}
+
+/** Colours of signed values: 255, from blue by way of white, level 127, to red. */
+const SIGNED =
+  '05306106326407346708366a09396d0b3b700c3d730d3f760e41790f437c10457f114781124a84134c87144e8a16508d175290185493' +
+  '1956961a58991b5b9c1c5d9f1d5fa21e61a51f63a82165ab2267ad2369ad246bae266caf276eb02870b12a72b22b73b32d75b42e77b5' +
+  '2f79b6317bb7327cb7337eb83580b93682ba3783bb3985bc3a87bd3b89be3d8abf3e8cc03f8ec04190c14292c24493c34795c44a97c5' +
+  '4d99c6509bc7539dc9569fca59a1cb5da3cc60a5cd63a7ce66a9cf69abd06cadd16fafd272b1d375b3d478b5d57cb7d67fb9d782bbd8' +
+  '85bdda88bfdb8bc1dc8ec3dd91c5de94c6df96c7df99c9e09bcae19ecbe1a0cce2a3cee3a5cfe4a8d0e4aad1e5add3e6afd4e6b2d5e7' +
+  'b4d6e8b7d8e8b9d9e9bcdaeabedbebc1ddebc3deecc6dfedc8e0edcbe2eecde3efd0e4f0d2e5f0d4e6f1d5e7f1d7e8f2d9eaf3dbebf3' +
+  'ddecf4deedf4e0eef5e2eff6e4f0f6e6f1f7e7f2f7e9f3f8ebf4f9edf5f9eff6faf1f7faf2f8fbf4f9fbf6fafcf8fbfdfafcfdfbfdfe' +
+  'fdfefefffffffffefdfffcfbfffbf8fff9f6fff8f4fff6f2fef5f0fef4edfef2ebfef1e9feefe7feeee5feede2feebe0feeadefee8dc' +
+  'fee7dafee5d7fee4d5fde3d3fde1d1fde0cefddeccfdddcafddcc8fddac5fcd8c3fcd5c0fcd3bdfbd1bbfbcfb8fbcdb5facbb2fac9b0' +
+  'fac7adf9c4aaf9c2a7f9c0a5f8bea2f8bc9ff7ba9df7b89af7b697f6b394f6b192f6af8ff5ad8cf5ab8af5a987f4a784f4a482f3a27f' +
+  'f19f7df09c7bef9a79ee9777ed9475eb9173ea8f71e98c6fe8896de7876be68469e48166e37e64e27c62e17960e0765edf745cdd715a' +
+  'dc6e58db6b56da6954d96652d76350d6614dd55e4cd35b4bd25849d15548cf5247ce5045cc4d44cb4a43ca4741c84440c7413fc53f3d' +
+  'c43c3cc2393bc13639c03338be3037bd2e35bb2b34ba2832b92531b72230b61f2eb41d2db31a2cb1182bae172aab162aa81529a51429' +
+  'a213289f12289c1128991027960f27930e26900d268d0c258a0b25870a248509248209237f08237c0722790622760521730421700320' +
+  '6d02206a011f67001f'
+
+/** The two colours of signed values over an image: blue below level 127, red from there. */
+const AGAINST_AND_FOR = ['1f77d0', 'e03c28']
+
+return { COLORMAPS, SIGNED, AGAINST_AND_FOR }
+})()
+const $select_js = (({ html }) => {
+
+
+/** One of several in a list. `values` are [value, words]; `words` stand before it. */
+function Select({ words, id, name, values, chosen, choose }) {
+  const option = ([value, shown]) => html`<option key=${value} value=${value}>${shown}</option>`
+  return html`<label>${words} <select
+    id=${id} name=${name} value=${chosen} onChange=${({ target }) => choose(target.value)}>
+    ${values.map(option)}
+  </select></label>`
+}
+
+return { Select }
+})($preact_js)
+const $selection_js = (({ EXPLAINS }) => {
+
+
+/** What is looked at, and how. What the page's address does not name has these values. */
+const DEFAULTS = {
+  model: '', example: '', text: '', pair: '', id: '', // the question
+  kind: '', method: '', layer: '', heads: 'mean', row: '', target: '', align: 'emit', merge: '', // the look
+  view: 'place', order: 'index', own: '', special: '', keep: '1', only: '', // how it is drawn
+  colormap: 'viridis', opacity: '0.6', smooth: '1',
+  compare: '', with: '', covered: '', // with another method, layer, model or input
+  max_new_tokens: '', num_beams: '', temperature: '', top_k: '', top_p: '', seed: '', alternatives: '3',
+}
+const GENERATION = ['max_new_tokens', 'num_beams', 'temperature', 'top_k', 'top_p', 'seed']
+
+/** Return a part of a selection that begins another question: what is true of one is not of the next. */
+const aboutAnother = (part) => ({
+  example: '', text: '', pair: '', id: '', row: '', target: '', only: '', compare: '', with: '', covered: '', ...part,
+})
+
+/** Return the row that is pinned, null without one. */
+const pinnedOf = ({ row }) => (row === '' ? null : Number(row))
+
+/** Return a row to pin, null for none, as a selection holds it. */
+const rowNamed = (row) => (row === null ? '' : String(row))
+
+/** Return the patches that are covered. */
+const coveredOf = ({ covered }) => (covered ? covered.split(',').map(Number) : [])
+
+/** Return the heads that are chosen by number; none where they are fused. */
+const headsOf = ({ heads }) => heads.split(',').map(Number).filter((head) => !Number.isNaN(head))
+
+/** Return the kinds of attention of a model that the page shows; what the answer looks at comes first. */
+const kindsOf = (model) => Object.keys(model.attention.kinds).reverse()
+
+/** Return the kind that is chosen, with its name. */
+function kindOf(model, selection) {
+  const names = kindsOf(model)
+  const name = names.includes(selection.kind) ? selection.kind
+    : names.find((one) => model.attention.kinds[one].key === 'image') ?? names[0]
+  return { name, ...model.attention.kinds[name] }
+}
+
+/** Return the methods of a kind. An embedding is explained by another text only. */
+function methodsOf(model, kind, pair) {
+  if (model.task !== 'feature-extraction' || (pair && !model.inputs.width)) return kind.methods
+  return kind.methods.filter((one) => !EXPLAINS.includes(one))
+}
+
+/** Return the method that is chosen: else the one that measured best on this model, else the first that explains. */
+function methodOf(model, kind, selection) {
+  const methods = methodsOf(model, kind, selection.pair)
+  const best = model.attention.best?.method
+  return [selection.method, best, 'libra', 'rollout', 'raw'].find((one) => methods.includes(one)) ?? methods[0]
+}
+
+/** Return whether a method follows the layers up to one, and whether a layer can be chosen for it. */
+function layersOf(model, method) {
+  const through = method === 'rollout' || method === 'relevance'
+  const fixed = EXPLAINS.includes(method) && (!through || 'cross' in model.attention.kinds)
+  return { through, fixed }
+}
+
+/** Return the layer that is chosen; the last one, if none is. */
+const layerOf = (kind, selection) =>
+  selection.layer === '' ? kind.layers - 1 : Math.min(Number(selection.layer), kind.layers - 1)
+
+/** Return the options of attention that show what is selected. */
+function optionsOf(model, selection) {
+  const kind = kindOf(model, selection)
+  const method = methodOf(model, kind, selection)
+  const explains = EXPLAINS.includes(method)
+  const image = kind.key === 'image'
+  const speaks = image && kind.query !== 'image'
+  const { through, fixed } = layersOf(model, method)
+  const options = { attention: method, kind: kind.name }
+  if (!fixed) options.layers = through ? `0:${layerOf(kind, selection) + 1}` : layerOf(kind, selection)
+  if (method === 'raw') options.heads = image ? selection.heads : 'all' // heads of a text are fused in the page
+  if (method === 'rollout' && ['max', 'min'].includes(selection.heads)) options.heads = selection.heads
+  if (!explains) {
+    if (!image || speaks) options.queries = 'all'
+    else if (selection.row !== '') options.queries = kind.prefix + pinnedOf(selection)
+    if (kind.name === 'cross') options.align = selection.align
+  }
+  if (explains && model.task === 'feature-extraction') options.against = { text: selection.pair }
+  else if (explains && selection.target) options.target = selection.target
+  if (selection.merge && !image) options.merge = 'words'
+  return options
+}
+
+/** Return the options that show every head of every layer, small. */
+function headOptionsOf(model, selection) {
+  const kind = kindOf(model, selection)
+  const options = { attention: 'raw', kind: kind.name, layers: 'all', heads: 'all', diagnostics: true }
+  if (kind.key === 'image' && kind.query === 'image') {
+    if (selection.row !== '' && !EXPLAINS.includes(methodOf(model, kind, selection))) {
+      options.queries = kind.prefix + pinnedOf(selection)
+    }
+  } else {
+    options.queries = 'all'
+    if (kind.key !== 'image') options.pool = 48
+  }
+  return options
+}
+
+/** Return the options of generation that are chosen. */
+function generationOf(selection) {
+  const named = GENERATION.filter((name) => selection[name] !== '')
+  return { seed: 0, ...Object.fromEntries(named.map((name) => [name, Number(selection[name])])) }
+}
+
+return { DEFAULTS, aboutAnother, pinnedOf, rowNamed, coveredOf, headsOf, kindsOf, kindOf, methodsOf, methodOf, layersOf, layerOf, optionsOf, headOptionsOf, generationOf }
+})($words_js)
+const $answer_js = (({ html, useState }, { labelOf, lengthOf, percent, short }) => {
+
+
+
+/** What the model answered; `before` is its answer to the uncovered or other input, whose numbers stand beside. */
+function Answer({ results, before, streaming, pinned, pin, replay, playing }) {
+  const [{ labels, candidates, embedding }] = results
+  if (labels?.some(({ score }) => score !== undefined)) {
+    return html`<ul>${labels.map(({ label, score }) => html`<li>${label}: ${short(score)}</li>`)}</ul>`
+  }
+  if (labels) return html`<${Bars} shares=${chances(labels, 'index')} before=${chances(before?.[0].labels, 'index')} />`
+  if (candidates) {
+    return candidates.map((some, mask) => html`
+      ${candidates.length > 1 && html`<small>Mask ${mask + 1}</small>`}
+      <${Bars} shares=${chances(some, 'token')} before=${chances(before?.[0].candidates?.[mask], 'token')} />`)
+  }
+  if (embedding) return html`<${Embedding} results=${results} />`
+  return html`<${Written} result=${results[0]} before=${before?.[0]} streaming=${streaming}
+    pinned=${pinned} pin=${pin} replay=${replay} playing=${playing} />`
+}
+
+/** Return what may be, as {key, name, share}; keys tell apart what has the same name. */
+const chances = (list, key) => list?.map((one) => ({
+  key: one[key], name: one.label ?? one.text, share: one.probability ?? Math.exp(one.log_probability),
+}))
+
+/** Shares as bars, each with the share that it had `before`, where it had one. */
+function Bars({ shares, before = [] }) {
+  const old = new Map(before.map(({ key, share }) => [key, share]))
+  const bar = ({ key, name, share }) => {
+    const was = old.get(key)
+    return html`<li key=${key}>
+      <span>${name}</span>
+      <div>
+        ${was !== undefined && html`<div class="was" style=${{ width: lengthOf(was) }}></div>`}
+        <div style=${{ width: lengthOf(share) }}></div>
+      </div>
+      <span>${percent(share)}${was !== undefined && html`<small> was ${percent(was)}</small>`}</span>
+    </li>`
+  }
+  return html`<ol class="labels">${shares.map(bar)}</ol>`
+}
+
+function Embedding({ results: [{ embedding }, second] }) {
+  const dot = (one, other) => one.reduce((sum, value, at) => sum + value * other[at], 0)
+  const length = (vector) => Math.sqrt(dot(vector, vector))
+  const cosine = second && dot(embedding, second.embedding) / (length(embedding) * length(second.embedding))
+  return html`
+    ${second && html`<p>Cosine similarity: <strong>${short(cosine)}</strong></p>`}
+    <small>${embedding.length} numbers, a vector of length ${short(length(embedding))}:
+      ${` ${embedding.slice(0, 8).map(short).join(', ')}`}${embedding.length > 8 && ', …'}</small>`
+}
+
+/** A generated text, token by token: each may be pinned, and shows what might have stood in its place. */
+function Written({ result, streaming, pinned, pin, before, replay, playing }) {
+  const { tokens = [], score, finish_reason: reason } = result
+  const shown = tokens[pinned]
+  const token = ({ text, log_probability: log }, at) => html`<button type="button" key=${at}
+    aria-pressed=${at === pinned}
+    aria-label=${text.trim() ? null : labelOf({ text })}
+    title=${log === undefined ? null : percent(Math.exp(log))}
+    onClick=${() => pin(at === pinned ? null : at)}>${text || '·'}</button>`
+  const end = reason === 'stop' ? 'ended by itself' : 'cut at its longest'
+  const play = html` <button type="button" class="plain" id="play" onClick=${replay}>
+    ${playing ? 'Stop' : 'Play its steps'}
+  </button>`
+  return html`
+    <p class="words" aria-live=${streaming ? 'off' : 'polite'}>
+      ${tokens.map(token)}${streaming && html`<span class="cursor" aria-hidden="true">▍</span>`}
+    </p>
+    ${before?.text !== undefined && before.text !== result.text && html`<p class="quiet">It was “${before.text}”.</p>`}
+    ${shown?.alternatives?.length > 0 && html`
+      <small>What might have stood in place of “${shown.text}”</small>
+      <${Bars} shares=${chances(shown.alternatives, 'token')} />`}
+    ${reason && html`<p class="quiet">Score ${short(score)}, ${end}.${replay && tokens.length > 1 && play}</p>`}`
+}
+
+/** Options of generation. */
+function GenerationOptions({ selection, change, limits }) {
+  const [open, setOpen] = useState(false)
+  const number = (name, words, min, max, step = 1) => html`
+    <label>${words} <input
+      type="number" name=${name} min=${min} max=${max} step=${step} value=${selection[name]} placeholder="model’s"
+      onChange=${({ target }) => target.reportValidity() && change({ [name]: target.value })} /></label>`
+  return html`
+    <details class="generation" open=${open} onToggle=${({ target }) => setOpen(target.open)}>
+      <summary>How it is written</summary>
+      <div class="fields">
+        ${number('num_beams', 'Beams', 1, limits.num_beams ?? 8)}
+        ${number('temperature', 'Temperature', 0, 100, 'any')}
+        ${number('top_k', 'Top k', 1, 1000000)}
+        ${number('top_p', 'Top p', 0, 1, 'any')}
+        ${number('max_new_tokens', 'Tokens', 1, limits.max_new_tokens)}
+        ${number('seed', 'Seed', 0, 2 ** 31)}
+        ${number('alternatives', 'Alternatives', 0, 20)}
+      </div>
+    </details>`
+}
+
+return { Answer, GenerationOptions }
+})($preact_js, $values_js)
+const $colours_js = (({ AGAINST_AND_FOR, COLORMAPS, SIGNED }) => {
+
+
+/** Colours of heads or models, told apart from one another and on a light and on a dark ground. */
+const SERIES = [
+  '#3b82f6', '#e07010', '#12935a', '#e0434d', '#9b5de5', '#0f95a5', '#d9469b', '#8a8a12', '#a8693a', '#78828d',
+]
+
+/** The colour of what speaks against an answer. */
+const AGAINST = `#${AGAINST_AND_FOR[0]}`
+
+/** The colour of what speaks for it. */
+const FOR = `#${AGAINST_AND_FOR[1]}`
+
+/** The names of the colour maps. */
+const COLORMAP_NAMES = Object.keys(COLORMAPS)
+
+const bytesOf = (hex) => Uint8ClampedArray.from(hex.match(/../g), (byte) => parseInt(byte, 16))
+
+const once = new Map() // name of a palette: its bytes
+
+/** Return 256 colours, red, green and blue each. Those of signed values are 255; the last stands twice. */
+function paletteOf(name, signed) {
+  const key = signed ? 'signed' : name
+  if (!once.has(key)) {
+    const hex = signed ? SIGNED + SIGNED.slice(-6) : COLORMAPS[name] ?? COLORMAPS.viridis
+    once.set(key, bytesOf(hex))
+  }
+  return once.get(key)
+}
+
+/** Return 256 opaque pixels (red in the lowest byte), by level. */
+function opaque(name, signed) {
+  const palette = paletteOf(name, signed)
+  return Uint32Array.from({ length: 256 }, (_, level) => pixel(palette, 3 * level, 255))
+}
+
+/**
+ * Return 256 pixels over an image, by level: the service draws the same. The hotter, the less of the image is seen; of
+ * signed values there are two colours, and where a value is zero there is none.
+ */
+function translucent(name, signed, opacity) {
+  if (!signed) {
+    const palette = paletteOf(name, false)
+    return Uint32Array.from({ length: 256 }, (_, level) => pixel(palette, 3 * level, opacity * level))
+  }
+  const [against, speaksFor] = AGAINST_AND_FOR.map(bytesOf)
+  return Uint32Array.from({ length: 256 }, (_, level) => {
+    const size = Math.min(Math.abs(level - 127) / 127, 1)
+    return pixel(level < 127 ? against : speaksFor, 0, 255 * opacity * size)
+  })
+}
+
+const pixel = (bytes, at, alpha) =>
+  bytes[at] | (bytes[at + 1] << 8) | (bytes[at + 2] << 16) | (Math.round(alpha) << 24)
+
+/** Return what turns a value into its level, 0 to 255: from `low` to `top` or, signed, from -top (0) to top (254). */
+function levels(low, top, signed) {
+  const [from, scale] = signed ? [-top, 127 / top] : [low, 255 / (top - low)]
+  const most = signed ? 254 : 255
+  if (!Number.isFinite(scale)) return () => (signed ? 127 : 0)
+  return (value) => Math.min(Math.max(Math.floor((value - from) * scale + 0.5), 0), most) || 0 // NaN is cold
+}
+
+return { SERIES, AGAINST, FOR, COLORMAP_NAMES, paletteOf, opaque, translucent, levels }
+})($tables_js)
+const $looks_js = (({ headsOf }, { fuse, headOf, largest, range, rowOf, unpackMap }, { EXPLAINS }) => {
+
+
+
+
+const mean = (rows) => rows[0].map((_, at) => rows.reduce((sum, row) => sum + row[at], 0) / rows.length)
+const headName = (map, head) => (Array.isArray(map.heads) ? `head ${map.heads[head]}` : map.heads)
+
+/** Return the maps of an attention answer, unpacked, each with the `names` of its heads. */
+const mapsOf = (attention) =>
+  attention.maps.map((map) => {
+    const names = range(map.shape[0]).map((head) => headName(map, head))
+    return { ...unpackMap(map, attention.method), names, fused: !Array.isArray(map.heads) }
+  })
+
+/**
+ * Return what is drawn over an image: panels, each with a label and values a row and patch. `words` are what was said
+ * of the image, each a row of its own. Of the rows of patches `row` is seen, the mean of all without one.
+ */
+function imageLook(attention, kind, row = null) {
+  const { tokens: { grid, prefix, target: words = [] }, image, maps: [{ normalized }] } = attention
+  const panels = mapsOf(attention).flatMap((map) => map.names.map((name, head) => {
+    const queries = range(map.queries).map((query) => rowOf(map, head, query).slice(prefix))
+    const rows = kind.query !== 'image' ? queries : row === null ? [mean(queries)] : [queries[row]]
+    const label = map.target?.label !== undefined ? `for “${map.target.label}”` : map.names.length > 1 ? name : ''
+    return { label, rows, signed: map.signed, top: largest(rows.flatMap((row) => [...row]), map.signed) }
+  }))
+  return { panels, words, image, rows: grid.rows, columns: grid.columns, normalized }
+}
+
+/**
+ * Return the maps of a text: `rows` and `columns` as tokens, `series` of values (one a head, or one), the text that the
+ * columns lie in, and whether rows and columns are the same tokens. `text` was asked about, the tokens of `written`
+ * were answered; `merged` says that tokens are words. Where maps have blocks of tokens (`pool`), so have the axes, and
+ * where they have some of the rows, these have numbers.
+ */
+function textLook(attention, kind, { text, written, heads, mask, merged }) {
+  const { method, tokens: axes } = attention
+  const maps = mapsOf(attention)
+  const [{ target, targets, queries, keys, pool }] = maps
+  const asked = blocksOf(axes[kind.query], queries, pool)
+  const generated = kind.query === 'target'
+  const behind = axes.source ? 0 : [...text].length // what the answer continues
+  const given = ({ span }) => span && span[0] < behind && span[1] <= behind
+  const first = generated ? asked.findLastIndex(given) + 1 : 0
+  const own = asked.slice(first)
+  const columns = blocksOf(axes[kind.key], keys, pool)
+  const explains = EXPLAINS.includes(method)
+  const whole = explains && !target && !targets // one row for all of an embedding
+  const emitted = (token, at) => ({ text: token.text, span: null, special: at >= written.length })
+  const some = !target && !whole && queries !== (targets ? own : asked).length
+  const rows = target ? maps.map((map) => ({ text: map.target.label, span: null }))
+    : whole ? [{ text: 'likeness', span: null }] : targets && (merged || some) ? targets.map(emitted)
+    : some ? range(queries).map((row) => ({ text: `#${row}`, span: null })) : own
+  const skip = target || whole || targets || some ? 0 : first * columns.length
+  const values = target || whole ? Float32Array.from(maps.flatMap((map) => [...rowOf(map, 0, 0)])) : null
+  const series = values ? [{ name: method, values }] : seriesOf(maps[0], heads, skip)
+  const apart = method === 'relevance' && kind.name !== 'cross' && !whole
+  if (apart) for (const one of series) takeIdentity(one.values, rows, columns, maps, mask)
+  const answer = own.filter(({ span }) => span).map((token) => token.text).join('')
+  const start = own.find(({ span }) => span)?.span[0] ?? behind
+  const before = axes.source || !generated ? '' : [...text].slice(0, start).join('')
+  return {
+    rows, columns, series, apart, before, explains, signed: maps[0].signed, normalized: maps[0].normalized,
+    text: kind.key === 'source' ? text : before + answer,
+    same: !values && !some && kind.query === kind.key,
+    sure: generated && !merged && !some && !pool ? written.map(({ log_probability }) => Math.exp(log_probability)) : [],
+  }
+}
+
+/** Return tokens; in place of some the blocks that a pooled map has: their texts, from the first to the last. */
+function blocksOf(tokens, count, pool) {
+  if (!pool || tokens.length === count) return tokens
+  const size = Math.ceil(tokens.length / count)
+  const gap = (one, next) => (one?.span && next.span && next.span[0] > one.span[1] ? ' ' : '')
+  return range(count).map((block) => {
+    const part = tokens.slice(block * size, (block + 1) * size)
+    const spans = part.flatMap(({ span }) => (span ? [span] : []))
+    return {
+      text: part.map((token, at) => gap(part[at - 1], token) + token.text).join(''),
+      span: spans.length ? [spans[0][0], spans.at(-1)[1]] : null,
+      special: part.every(({ special }) => special),
+      sequence: part[0].sequence,
+    }
+  })
+}
+
+/** Return the heads that are chosen as series: `mean`, `max` or `min` of all, or some by number. */
+function seriesOf(map, heads, skip) {
+  const chosen = headsOf({ heads })
+  if (map.fused || map.names.length === 1) return [{ name: map.names[0], values: headOf(map, 0).slice(skip) }]
+  if (!chosen.length) return [{ name: `${heads} of heads`, values: fuse(map, heads).slice(skip) }]
+  const there = chosen.filter((head) => head < map.names.length)
+  if (!there.length) return [{ name: 'mean of heads', values: fuse(map, 'mean').slice(skip) }]
+  return there.map((head) => ({ name: `head ${head}`, head, values: headOf(map, head).slice(skip) }))
+}
+
+/** Take the 1 off that each row of relevance starts with: at its class token, its mask, or its own token. */
+function takeIdentity(values, rows, columns, maps, mask) {
+  const masks = range(columns.length).filter((at) => mask && columns[at].text.includes(mask))
+  rows.forEach((_, row) => {
+    const line = values.subarray(row * columns.length, (row + 1) * columns.length)
+    const { target } = maps[row] ?? {}
+    const hottest = line.indexOf(largest(line)) // where nobody says what a mask is
+    const own = !target ? line.findLastIndex((value) => value > 0)
+      : 'mask' in target ? masks[target.mask] ?? hottest : 0
+    if (own >= 0) line[own] = Math.max(0, line[own] - 1)
+  })
+}
+
+return { mapsOf, imageLook, textLook }
+})($selection_js, $values_js, $words_js)
+const $canvas_js = (({ levels }, { useEffect, useLayoutEffect, useRef, useState }, { clamp }) => {
+
+
+
+
+/** Return the size of an element in CSS pixels, {width, height}; zeros before it is laid out. */
+function useSize(ref) {
+  const [size, resize] = useState({ width: 0, height: 0 })
+  useLayoutEffect(() => {
+    const look = () => {
+      const { clientWidth: width, clientHeight: height } = ref.current
+      resize((old) => (old.width === width && old.height === height ? old : { width, height }))
+    }
+    const observer = new ResizeObserver(look)
+    observer.observe(ref.current)
+    look()
+    return () => observer.disconnect()
+  }, [])
+  return size
+}
+
+/** Return how many pixels of the screen a CSS pixel has; the page is zoomed, or moved to another screen. */
+function useDensity() {
+  const [density, change] = useState(devicePixelRatio)
+  useEffect(() => {
+    const query = matchMedia(`(resolution: ${density}dppx)`)
+    const look = () => change(devicePixelRatio)
+    query.addEventListener('change', look)
+    return () => query.removeEventListener('change', look)
+  }, [density])
+  return density
+}
+
+/** Return a list as it was before where it holds the same: whoever made it anew has nothing drawn anew. */
+function useSame(list, same = Object.is) {
+  const before = useRef(list)
+  const old = before.current
+  const equal = old === list || (old?.length === list?.length && old?.constructor === list?.constructor
+    && Boolean(old?.every((one, at) => same(one, list[at]))))
+  if (!equal) before.current = list
+  return before.current
+}
+
+/** Call `draw` in the next frame after a change, however many changes come before it. */
+function useDrawing(draw, changes) {
+  useLayoutEffect(() => {
+    const frame = requestAnimationFrame(draw)
+    return () => cancelAnimationFrame(frame)
+  }, changes)
+}
+
+/** Return a new canvas of so many pixels. */
+const canvasOf = (width, height) => Object.assign(document.createElement('canvas'), { width, height })
+
+/** Return what a data URL holds as a file. */
+function blobOf(address) {
+  const [head, data] = address.split(',')
+  const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0))
+  return new Blob([bytes], { type: /data:([^;]*)/.exec(head)[1] })
+}
+
+/** Give a canvas so many pixels, and return its brush; it is not cleared where it has them. */
+function brushOf(canvas, width, height) {
+  if (canvas.width !== width) canvas.width = width
+  if (canvas.height !== height) canvas.height = height
+  return canvas.getContext('2d')
+}
+
+/** Return values (rows, columns) as a picture, a pixel a value, by a table of 256 pixels. */
+function painted(values, rows, columns, table, low, top, signed) {
+  const image = new ImageData(columns, rows)
+  const pixels = new Uint32Array(image.data.buffer)
+  const level = levels(low, top, signed)
+  for (let at = 0; at < pixels.length; at++) pixels[at] = table[level(values[at])]
+  return image
+}
+
+/** Return values (rows, columns) interpolated linearly between the middles of cells: (height, width). */
+function smoothed(values, rows, columns, height, width) {
+  const places = (length, cells) => Array.from({ length }, (_, at) => {
+    const place = clamp(((at + 0.5) * cells) / length - 0.5, 0, cells - 1)
+    const cell = Math.min(Math.floor(place), Math.max(cells - 2, 0))
+    return [cell, Math.min(cell + 1, cells - 1), place - cell]
+  })
+  const wide = new Float32Array(rows * width)
+  places(width, columns).forEach(([left, right, part], x) => {
+    for (let row = 0; row < rows; row++) {
+      const line = row * columns
+      wide[row * width + x] = values[line + left] + part * (values[line + right] - values[line + left])
+    }
+  })
+  const fine = new Float32Array(height * width)
+  places(height, rows).forEach(([up, down, part], y) => {
+    for (let x = 0; x < width; x++) {
+      const value = wide[up * width + x]
+      fine[y * width + x] = value + part * (wide[down * width + x] - value)
+    }
+  })
+  return fine
+}
+
+/** Return block maxima, of sizes where signed: {values, rows, columns}, at most `most` of each. */
+function pooled(values, rows, columns, most, signed) {
+  if (rows <= most && columns <= most) return { values, rows, columns }
+  const [high, wide] = [Math.min(rows, most), Math.min(columns, most)]
+  const blocks = new Float32Array(high * wide)
+  for (let row = 0; row < rows; row++) {
+    const start = Math.floor((row * high) / rows) * wide
+    for (let column = 0; column < columns; column++) {
+      const at = start + Math.floor((column * wide) / columns)
+      const value = values[row * columns + column]
+      if (signed ? Math.abs(value) > Math.abs(blocks[at]) : value > blocks[at]) blocks[at] = value
+    }
+  }
+  return { values: blocks, rows: high, columns: wide }
+}
+
+return { useSize, useDensity, useSame, useDrawing, canvasOf, blobOf, brushOf, painted, smoothed, pooled }
+})($colours_js, $preact_js, $values_js)
+const $drawing_js = (({ COLORMAP_NAMES }, { html }, { Select }) => {
+
+
+
+
+/**
+ * How it is drawn: colours, threshold, what is left out. Nothing of it but the words is asked of the service, where
+ * there is one (`asks`).
+ */
+function DrawControls({ selection, change, text, pairs, asks = false }) {
+  const box = (name, words) => html`<label class="box">
+    <input type="checkbox" name=${name} checked=${Boolean(selection[name])}
+      onChange=${({ target }) => change({ [name]: target.checked ? '1' : '' })} />
+    ${words}
+  </label>`
+  const slider = (name, words, min) => html`<label>
+    ${words}
+    <input type="range" name=${name} id=${name} min=${min} max="1" step="0.01" value=${selection[name]}
+      onInput=${({ target }) => change({ [name]: target.value })} />
+  </label>`
+  return html`<details class="drawing">
+    <summary>How it is drawn</summary>
+    ${slider('keep', `Only the largest: ${Math.round(100 * selection.keep)} % of the mass`, 0.05)}
+    ${!text && slider('opacity', 'Opacity', 0)}
+    <${Select} words="Colours" name="colormap" values=${COLORMAP_NAMES.map((name) => [name, name])}
+      chosen=${selection.colormap} choose=${(colormap) => change({ colormap })} />
+    ${!text && box('smooth', 'smooth between patches')}
+    ${text && asks && box('merge', 'words instead of tokens')}
+    ${text && box('special', 'hide special tokens')}
+    ${text && pairs && box('only', 'from the first text to the second alone')}
+    ${box('own', 'each map on its own scale')}
+  </details>`
+}
+
+return { DrawControls }
+})($colours_js, $preact_js, $select_js)
+const $tokens_js = (({ useSame }, { AGAINST, FOR }, { html, useLayoutEffect, useMemo, useRef }, { clamp, labelOf, percent, short }) => {
+
+
+
+
+
+const STEPS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1, Home: -Infinity, End: Infinity }
+const DEEPEST = 0.45 // share of colour behind a token at most: its text stays readable in light and dark
+const SURE = 0.5 // a generated token less likely than this is marked
+
+/**
+ * Return the text in pieces, {text, special}, and the piece that each token stands on; tokens that overlap share one.
+ * `characters` are code points: spans count these, JavaScript's strings count UTF-16 units.
+ */
+function cut(characters, tokens) {
+  const pieces = []
+  let [end, last] = [0, null]
+  const add = (text, special = false) => pieces.push({ text, special }) - 1
+  const until = (place) => add(characters.slice(end, (end = place)).join(''))
+  const owners = tokens.map(({ text, span }) => {
+    if (!span) return add(text, true)
+    if (span[0] === span[1]) return null // a part of a character that comes later
+    if (span[0] > end) until(span[0])
+    return span[1] > end ? (last = until(span[1])) : last
+  })
+  until(characters.length)
+  return { pieces, owners }
+}
+
+/** Return how strongly each piece is tinted, -1 to 1 of the strongest, by the weights of the tokens on it. */
+function shares(weights, owners, count, signed) {
+  const sums = new Float32Array(count)
+  owners.forEach((owner, at) => owner !== null && (sums[owner] += weights[at]))
+  const most = sums.reduce((most, sum) => Math.max(most, signed ? Math.abs(sum) : sum), 1e-9)
+  return sums.map((sum) => sum / most)
+}
+
+/** Return in words what a row looks at: its largest three, or one column. `sure` is the row's probability if known. */
+function readout({ rows, columns, values, row, column = null, sure, explains = false }) {
+  const weights = values.subarray(row * columns.length, (row + 1) * columns.length)
+  const where = ({ span, sequence }) =>
+    span ? ` at character ${span[0]}${sequence ? ' of the second text' : ''}` : ''
+  const at = (key) => `“${labelOf(columns[key])}”${where(columns[key])}: ${short(weights[key])}`
+  const best = [...columns.keys()].filter((key) => weights[key] > 0)
+    .sort((one, other) => weights[other] - weights[one]).slice(0, 3)
+  const who = `“${labelOf(rows[row])}”${sure === undefined ? '' : `, probability ${percent(sure)},`}`
+  const verb = explains ? 'owes' : 'looks'
+  const link = explains ? 'to' : 'at'
+  return column === null ? `${who} ${verb} ${explains ? 'most to' : 'most at'} ${best.map(at).join(', ') || 'nothing'}`
+    : `${who} ${verb} ${link} ${at(column)}`
+}
+
+/**
+ * Tokens as buttons, of which one is `current` and one may be `pinned`. Hover or focus previews (`onHover`), a click or
+ * Enter picks (`onPick`), Escape picks null; arrow keys move. `before` is text in front of them.
+ */
+function TokenList({
+  tokens: given, current = null, pinned = null, sure: chances, before, label, chips = false, onHover, onPick,
+}) {
+  const list = useRef()
+  const [tokens, sure] = [useSame(given), useSame(chances)]
+  const marked = useRef({}) // elements, by how they are marked: 2000 buttons need not be compared at each hover
+  const buttons = useMemo(() => tokens.map(({ text, special }, at) => {
+    const names = `${special ? 'special' : ''}${sure?.[at] < SURE ? ' unsure' : ''}`
+    const title = sure?.[at] === undefined ? null : `probability ${percent(sure[at])}`
+    return html`<button type="button" tabindex="-1" data-at=${at} aria-pressed="false" class=${names} title=${title}
+      >${chips ? labelOf({ text }) : text}</button>`
+  }), [tokens, sure, chips])
+  useLayoutEffect(() => {
+    const all = list.current.querySelectorAll('[data-at]')
+    const mark = (name, at, on, off) => {
+      const [old, next] = [marked.current[name], all[at]]
+      if (old !== next) off(old ?? {})
+      if (next) on(next)
+      marked.current[name] = next
+    }
+    mark('current', current, (one) => (one.ariaCurrent = 'true'), (one) => (one.ariaCurrent = null))
+    mark('pinned', pinned, (one) => (one.ariaPressed = 'true'), (one) => (one.ariaPressed = 'false'))
+    mark('stop', current ?? pinned ?? 0, (one) => (one.tabIndex = 0), (one) => (one.tabIndex = -1))
+  }, [buttons, current, pinned])
+
+  const of = (event) => event.target.closest('[data-at]')
+  const hover = (event) => {
+    const at = of(event)?.dataset.at
+    if (at !== undefined && Number(at) !== current) onHover(Number(at))
+  }
+  const key = (event) => {
+    if (event.key === 'Escape') onPick(null)
+    else if (event.key in STEPS) {
+      const next = clamp(Number(of(event)?.dataset.at ?? 0) + STEPS[event.key], 0, tokens.length - 1)
+      list.current.querySelector(`[data-at="${next}"]`)?.focus()
+    } else return
+    event.preventDefault() // nothing scrolls
+  }
+  return html`<div ref=${list} class=${`tokens${chips ? ' chips' : ''}`} role="group" aria-label=${label}
+    onPointerOver=${hover} onfocusin=${hover} onPointerLeave=${() => onHover(null)}
+    onfocusout=${(event) => event.currentTarget.contains(event.relatedTarget) || onHover(null)}
+    onClick=${(event) => of(event) && onPick(Number(of(event).dataset.at))} onKeyDown=${key}>
+    ${before && html`<span class="given">${before}</span>`}${buttons}
+  </div>`
+}
+
+/**
+ * Tokens in place: the rows as buttons, and the text that the columns' spans lie in, tinted by the weights of `row`.
+ * Where rows and columns are the `same` tokens, they are one line of chips that tints itself. Without a `text`, and of
+ * two texts, the columns are chips. `before` is text in front of the rows; `sure` are the rows' probabilities, 0 to 1.
+ */
+function InPlace({
+  rows, columns: keys, values: given, signed = false, row = 0, pinned = null, text = null, sure, same = false,
+  before = '', onHover = () => {}, onPick = () => {},
+}) {
+  const box = useRef()
+  const [columns, values] = [useSame(keys), useSame(given)]
+  const chips = same || text === null || columns.some(({ sequence }) => sequence) // spans of two texts lie in neither
+  const { pieces, owners } = useMemo(
+    () => chips ? { pieces: columns, owners: [...columns.keys()] } : cut([...text], columns), [chips, text, columns])
+  const spans = useMemo(() => pieces.map(({ text: own, special }) =>
+    html`<span class=${special ? 'special' : ''}>${chips ? labelOf({ text: own }) : own}</span>`), [pieces, chips])
+  useLayoutEffect(() => {
+    const tinted = box.current.querySelectorAll(same ? '.tokens > [data-at]' : '.read > span')
+    const weights = values.subarray(row * columns.length, (row + 1) * columns.length)
+    const parts = shares(weights, owners, pieces.length, signed)
+    parts.forEach((part, at) => {
+      const tint = Math.round(100 * DEEPEST * (signed ? part : Math.max(part, 0))) // whole: few change at a hover
+      const style = `--weight: ${Math.abs(tint)}%${signed ? `; --tint: ${tint < 0 ? AGAINST : FOR}` : ''}`
+      if (tinted[at].drawn !== style) tinted[at].style.cssText = tinted[at].drawn = style
+    })
+  }, [spans, values, row, signed, same])
+  return html`<div class="in-place" ref=${box}>
+    <${TokenList} tokens=${rows} current=${row} pinned=${pinned} sure=${sure} before=${before} chips=${same}
+      label="Tokens; arrow keys move over them, Enter pins one" onHover=${onHover} onPick=${onPick} />
+    ${!same && html`<p class=${`read${chips ? ' chips' : ''}`}>${spans}</p>`}
+  </div>`
+}
+
+return { cut, shares, readout, TokenList, InPlace }
+})($canvas_js, $colours_js, $preact_js, $values_js)
+const $matrix_js = (({ brushOf, painted, useDensity, useDrawing, useSame, useSize }, { opaque }, { html, useMemo, useRef }, { clamp, labelOf }) => {
+
+
+
+
+
+const LARGEST = 28 // CSS pixels of a cell's side
+const LABELLED = 12 // cells of at least so many have labels
+const SCROLLED = 8 // if cells would have at least so many, they get labels, and the matrix scrolls
+const FEW = 4 // so few rows would be a thread without labels, whatever their length
+const LONGEST = 14 // characters of a label
+const UPRIGHT = 1 // characters of a column's label that need not be turned
+const [CHARACTER, MARGIN, PADDING] = [7, 10, 4] // CSS pixels of a label's character, beside all of them, and of the box
+const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }
+
+/** Return the side of a cell in CSS pixels, whole pixels of the screen, and whether there is room for labels. */
+function cellOf(width, columns, labels, density, rows = Infinity) {
+  const side = (room) => clamp(Math.floor((room / columns) * density) / density, 1, LARGEST)
+  const beside = side(width - labels)
+  const labelled = beside >= SCROLLED || rows <= FEW
+  return { cell: labelled ? Math.max(beside, LABELLED) : Math.min(side(width), LABELLED - 1), labelled }
+}
+
+/** Return what listens to pointer and keys over a matrix; `reveal` scrolls to the cell that keys lead to. */
+function listenersOf({ canvas, high, wide, hovered, pinned, onHover, onPick, reveal }) {
+  const cellAt = ({ clientX, clientY }) => {
+    const bounds = canvas.current.getBoundingClientRect()
+    return {
+      row: clamp(Math.floor(((clientY - bounds.top) / bounds.height) * high), 0, high - 1),
+      column: clamp(Math.floor(((clientX - bounds.left) / bounds.width) * wide), 0, wide - 1),
+    }
+  }
+  const move = (event) => {
+    const { row, column } = cellAt(event)
+    if (row !== hovered?.row || column !== hovered?.column) onHover({ row, column })
+  }
+  const key = (event) => {
+    const { row = 0, column } = hovered ?? pinned ?? {}
+    if (event.key === 'Escape') onPick(null)
+    else if (event.key === 'Enter') onPick({ row, column: column ?? 0 })
+    else if (event.key in ARROWS) {
+      const [down, across] = ARROWS[event.key]
+      const next = { row: clamp(row + down, 0, high - 1), column: clamp((column ?? 0) + across, 0, wide - 1) }
+      onHover(next)
+      reveal(next)
+    } else return
+    event.preventDefault() // nothing scrolls but to the cell
+  }
+  return {
+    onPointerMove: move,
+    onPointerLeave: () => onHover(null),
+    onClick: (event) => onPick(cellAt(event)),
+    onKeyDown: key,
+  }
+}
+
+/**
+ * The full matrix on one canvas, a pixel a cell at least; it scrolls in its box. `hovered` and `pinned` are
+ * {row, column}; of a row alone the column is null. Arrow keys move, Enter or a click picks, Escape picks null.
+ */
+function Matrix({
+  rows: queries, columns: keys, values: given, signed = false, top, colormap = 'viridis', hovered = null,
+  pinned = null, onHover = () => {}, onPick = () => {}, label,
+}) {
+  const box = useRef()
+  const canvas = useRef()
+  const { width: outer } = useSize(box)
+  const width = outer - 2 * PADDING
+  const density = useDensity()
+  const [rows, columns, values] = [useSame(queries), useSame(keys), useSame(given)]
+  const [high, wide] = [rows.length, columns.length]
+  const [left, right] = useMemo(() => [rows, columns].map((tokens) => tokens.map(labelOf)), [rows, columns])
+  const [margin, above] = useMemo(() => [left, right].map((texts) => {
+    const longest = texts.reduce((most, text) => Math.max(most, [...text].length), 0)
+    return Math.min(longest, LONGEST) * CHARACTER + MARGIN
+  }), [left, right])
+  const upright = above <= UPRIGHT * CHARACTER + MARGIN
+  const { cell, labelled } = cellOf(width, wide, margin, density, high)
+  useDrawing(() => {
+    const image = painted(values, high, wide, opaque(colormap, signed), 0, top, signed)
+    brushOf(canvas.current, wide, high).putImageData(image, 0, 0)
+  }, [values, high, wide, top, colormap, signed])
+
+  const reveal = ({ row, column }) => {
+    const area = box.current
+    const taken = (beside) => 2 * PADDING + (labelled ? beside : 0)
+    const near = (at, from, room) => clamp(from, at + 2 * cell - room, at - cell) // with a neighbour
+    area.scrollLeft = near(column * cell, area.scrollLeft, area.clientWidth - taken(margin))
+    area.scrollTop = near(row * cell, area.scrollTop, area.clientHeight - taken(above))
+  }
+  const listeners = listenersOf({ canvas, high, wide, hovered, pinned, onHover, onPick, reveal })
+  const names = useMemo(() => labelled && html`
+    <div class=${`matrix-columns${upright ? ' upright' : ''}`}>${right.map((text) => html`<span>${text}</span>`)}</div>
+    <div class="matrix-rows">${left.map((text) => html`<span>${text}</span>`)}</div>`, [labelled, upright, left, right])
+  const sizes = { '--cell': `${cell}px`, '--margin': `${margin}px`, '--above': `${above}px` }
+  const marks = [[pinned, 'pinned'], [hovered, 'hovered']].filter(([place]) => place && place.row < high)
+  return html`<div class=${`matrix${labelled ? ' labelled' : ''}`} ref=${box} style=${sizes}>
+    ${names}
+    <div class="matrix-cells" tabindex="0" role="application" aria-label=${label}
+      style=${{ width: `${wide * cell}px`, height: `${high * cell}px` }} ...${listeners}>
+      <canvas ref=${canvas} />
+      ${marks.map(([{ row, column }, name]) => html`
+        <div class=${`mark line ${name}`} style=${{ top: `${row * cell}px`, height: `${cell}px` }} />
+        ${column !== null && column < wide && html`<div class=${`mark ${name}`} style=${{
+          top: `${row * cell}px`, left: `${column * cell}px`, width: `${cell}px`, height: `${cell}px`,
+        }} />`}`)}
+    </div>
+  </div>`
+}
+
+return { cellOf, Matrix }
+})($canvas_js, $colours_js, $preact_js, $values_js)
+const $legend_js = (({ brushOf, painted, useDrawing }, { opaque }, { html, useRef }, { short }) => {
+
+
+
+
+
+const LEVELS = Float32Array.from({ length: 256 }, (_, at) => at / 255)
+const SIGNED_LEVELS = LEVELS.map((share) => 2 * share - 1)
+
+/** The colours from the least value (`low`; of signed ones -top) to `top`, with numbers, and what they speak for. */
+function Legend({ top, signed, colormap, low = 0, explains = false }) {
+  const canvas = useRef()
+  useDrawing(() => {
+    const image = painted(signed ? SIGNED_LEVELS : LEVELS, 1, 256, opaque(colormap, signed), 0, 1, signed)
+    brushOf(canvas.current, 256, 1).putImageData(image, 0, 0)
+  }, [signed, colormap])
+  const least = signed ? -top : low
+  const numbers = [0, 0.25, 0.5, 0.75, 1].map((share) => short(least + share * (top - least)))
+  return html`<div class="legend" role="img" aria-label=${`Colours from ${numbers[0]} to ${numbers[4]}`}>
+    <canvas ref=${canvas} />
+    <div>${numbers.map((number) => html`<span>${number}</span>`)}</div>
+    ${signed && explains && html`<div><span>against it</span><span>for it</span></div>`}
+  </div>`
+}
+
+return { Legend }
+})($canvas_js, $colours_js, $preact_js, $values_js)
+const $picture_js = (({ brushOf, painted, smoothed, useDensity, useDrawing, useSame, useSize }, { translucent }, { html, useMemo, useRef, useState }, { clamp, lengthOf }) => {
+
+
+
+
+
+const FINEST = 448 // pixels of the longer side of heat that is interpolated; the canvas does the rest
+const CRISP = 64 // pixels of the longer side: an image of no more shows each of them
+const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }
+
+/** Return what is shown, in pixels of the image: the grid's box with up to half its size of the image around it. */
+function frameOf({ width, height, box }) {
+  const [wide, high] = [box.right - box.left, box.bottom - box.top]
+  const left = Math.max(box.left - wide / 2, Math.min(box.left, 0))
+  const top = Math.max(box.top - high / 2, Math.min(box.top, 0))
+  const right = Math.min(box.right + wide / 2, Math.max(box.right, width))
+  const bottom = Math.min(box.bottom + high / 2, Math.max(box.bottom, height))
+  return { left, top, width: right - left, height: bottom - top }
+}
+
+/** Return the least value that is drawn: the picture is unchanged there, as in the service's png. */
+const coldest = (cells) => cells.reduce((least, value) => Math.min(least, value), Infinity)
+
+/**
+ * Draw an image, and over it the heat of its cells, on a canvas of any size. The hotter a cell, the less of the image
+ * is seen: the rule of the service's png, whose `smooth` is on. `cells` may be null: the image alone.
+ */
+function drawPicture(canvas, drawn) {
+  const { image, source, cells, rows, columns, low, top, signed, colormap, opacity, smooth } = drawn
+  const frame = frameOf(image)
+  const [scale, down] = [canvas.width / frame.width, canvas.height / frame.height]
+  const brush = canvas.getContext('2d')
+  brush.setTransform(1, 0, 0, 1, 0, 0)
+  brush.clearRect(0, 0, canvas.width, canvas.height)
+  brush.setTransform(scale, 0, 0, down, -frame.left * scale, -frame.top * down)
+  brush.fillStyle = 'white' // as the service does with what is transparent
+  brush.fillRect(0, 0, image.width, image.height)
+  brush.imageSmoothingQuality = 'high'
+  if (source) {
+    brush.imageSmoothingEnabled = Math.max(image.width, image.height) > CRISP
+    brush.drawImage(source, 0, 0, image.width, image.height)
+  }
+  if (!cells) return
+  const { left, top: above, right, bottom } = image.box
+  const [wide, high] = [right - left, bottom - above]
+  const fine = Math.min(scale, FINEST / Math.max(wide, high))
+  const [width, height] = smooth
+    ? [Math.max(columns, Math.round(wide * fine)), Math.max(rows, Math.round(high * fine))] : [columns, rows]
+  const values = smooth ? smoothed(cells, rows, columns, height, width) : cells
+  const heat = new OffscreenCanvas(width, height)
+  const table = translucent(colormap, signed, opacity)
+  heat.getContext('2d').putImageData(painted(values, height, width, table, low, top, signed), 0, 0)
+  brush.imageSmoothingEnabled = smooth
+  brush.drawImage(heat, left, above, wide, high)
+}
+
+/** Return the cells of the rectangle between two, and which are covered when it is added, or taken off if all are. */
+function coveredBy(from, to, columns, covered) {
+  const between = (one, other) =>
+    Array.from({ length: Math.abs(one - other) + 1 }, (_, at) => Math.min(one, other) + at)
+  const [row, column] = [(cell) => Math.floor(cell / columns), (cell) => cell % columns]
+  const within = between(row(from), row(to)).flatMap((down) =>
+    between(column(from), column(to)).map((right) => down * columns + right))
+  const all = within.every((cell) => covered.includes(cell))
+  const rest = covered.filter((cell) => !within.includes(cell))
+  return all ? rest : [...rest, ...within].sort((one, other) => one - other)
+}
+
+/** Return the cells that are covered, with those of a rectangle that is being dragged, and what listens to the grid. */
+function useCells({ rows, columns, query, hovered, covered, covering, onHover, onPick, onCover }) {
+  const [drag, setDrag] = useState(null) // {from, to}: cells between which a rectangle is being covered
+  const covers = drag ? coveredBy(drag.from, drag.to, columns, covered) : covered
+  const cellAt = ({ clientX, clientY, currentTarget }) => {
+    const { left, top: above, width, height } = currentTarget.getBoundingClientRect()
+    const row = clamp(Math.floor(((clientY - above) / height) * rows), 0, rows - 1)
+    return row * columns + clamp(Math.floor(((clientX - left) / width) * columns), 0, columns - 1)
+  }
+  const move = (event) => {
+    const cell = cellAt(event)
+    if (drag && drag.to !== cell) setDrag({ ...drag, to: cell })
+    if (cell !== hovered) onHover(cell)
+  }
+  const press = (event) => {
+    if (!onCover || event.button || !(event.shiftKey || covering)) return
+    event.preventDefault() // no text is selected
+    event.currentTarget.focus()
+    event.currentTarget.setPointerCapture(event.pointerId)
+    setDrag({ from: cellAt(event), to: cellAt(event) })
+  }
+  const release = () => {
+    if (drag) onCover(covers)
+    setDrag(null)
+  }
+  const key = (event) => {
+    const at = hovered ?? query ?? 0
+    if (event.ctrlKey || event.metaKey || event.altKey) return
+    if (event.key === 'Escape') {
+      if (drag) setDrag(null)
+      else onPick(null)
+    } else if (event.key === 'Enter') onPick(at)
+    else if (event.key === 'c' && onCover) onCover(coveredBy(at, at, columns, covered))
+    else if (event.key in ARROWS) {
+      const [down, right] = ARROWS[event.key]
+      const row = clamp(Math.floor(at / columns) + down, 0, rows - 1)
+      onHover(row * columns + clamp((at % columns) + right, 0, columns - 1))
+    } else return
+    event.preventDefault() // nothing scrolls
+  }
+  return [covers, {
+    onPointerMove: move,
+    onPointerLeave: () => onHover(null),
+    onPointerDown: press,
+    onPointerUp: release,
+    onPointerCancel: () => setDrag(null),
+    onKeyDown: key,
+    onClick: (event) => event.shiftKey || covering ? null : onPick(cellAt(event)),
+  }]
+}
+
+/**
+ * A picture under the heat of its grid of cells. It says which cell is hovered (`onHover`), picked (`onPick`: click or
+ * Enter; Escape picks null), and which are covered (`onCover` gets all of them: a rectangle dragged with Shift, or
+ * without it where `covering` is set, as touch needs; `c` covers one). `low` is the value without heat: the least of
+ * the cells, unless several pictures share a scale.
+ */
+function Picture({
+  image, source, cells: given, rows, columns, low, top, signed = false, colormap = 'viridis', opacity = 0.6,
+  smooth = true, query = null, hovered = null, covered = [], covering = false, label, onHover = () => {},
+  onPick = () => {}, onCover,
+}) {
+  const canvas = useRef()
+  const cells = useSame(given)
+  const size = useSize(canvas)
+  const density = useDensity()
+  const frame = frameOf(image)
+  const { box } = image
+  const least = useMemo(() => low ?? (cells ? coldest(cells) : 0), [cells, low])
+  useDrawing(() => {
+    if (!size.width) return
+    brushOf(canvas.current, Math.round(size.width * density), Math.round(size.height * density))
+    const drawn = { image, source, cells, rows, columns, low: least, top, signed, colormap, opacity, smooth }
+    drawPicture(canvas.current, drawn)
+  }, [size, density, source, cells, rows, columns, least, top, signed, colormap, opacity, smooth,
+    image.width, image.height, box.left, box.top, box.right, box.bottom])
+
+  const [hidden, listeners] = useCells({
+    rows, columns, query, hovered, covered, covering, onHover, onPick, onCover,
+  })
+  const mark = (cell, name) => html`<div class=${`mark ${name}`} style=${{
+    left: lengthOf((cell % columns) / columns),
+    top: lengthOf(Math.floor(cell / columns) / rows),
+    width: lengthOf(1 / columns),
+    height: lengthOf(1 / rows),
+  }} />`
+  const ratio = frame.width / frame.height
+  return html`<div class="picture" style=${{ aspectRatio: String(ratio), maxWidth: `calc(75vh * ${ratio})` }}>
+    <canvas ref=${canvas} />
+    <div class=${`cells${covering ? ' covering' : ''}`} tabindex="0" role="application" aria-label=${label}
+      aria-keyshortcuts=${onCover ? 'Enter Escape c' : 'Enter Escape'}
+      style=${{
+        left: lengthOf((box.left - frame.left) / frame.width),
+        top: lengthOf((box.top - frame.top) / frame.height),
+        width: lengthOf((box.right - box.left) / frame.width),
+        height: lengthOf((box.bottom - box.top) / frame.height),
+      }}
+      ...${listeners}>
+      ${hidden.map((cell) => mark(cell, 'covered'))}
+      ${query !== null && mark(query, 'query')}
+      ${hovered !== null && mark(hovered, 'hovered')}
+    </div>
+  </div>`
+}
+
+return { frameOf, coldest, drawPicture, Picture }
+})($canvas_js, $colours_js, $preact_js, $values_js)
+const $heads_js = (({ brushOf, painted, pooled, useDrawing }, { opaque }, { html, useMemo, useRef, useState }, { clamp, entropy, headOf, largest, range, rowOf, short }) => {
+
+
+
+
+
+const SIDE = 96 // pixels of a thumbnail's longer side at most: of more rows, the maximum of each block is shown
+
+/** Return a figure of every layer and head: the service's or, of entropies, of the maps; null where it is unknown. */
+function figuresOf(name, maps, figures) {
+  const layerOf = (map, at) => map.layer ?? at
+  if (figures?.[name]) return maps.map((map, at) => figures[name][layerOf(map, at)])
+  if (name !== 'entropy') return null
+  const own = (map, head) => entropy(headOf(map, head), map.queries, map.keys)
+  return maps.map((map) => range(map.heads).map((head) => own(map, head)))
+}
+
+/** Return what a thumbnail shows: the cells seen from a row (of all rows the mean, where it is null), or the matrix. */
+function shownOf(map, head, grid, prefix, query) {
+  if (!grid) return pooled(headOf(map, head), map.queries, map.keys, SIDE, map.signed)
+  if (query !== null) return { values: rowOf(map, head, Math.min(query, map.queries - 1)).subarray(prefix), ...grid }
+  const values = new Float32Array(map.keys - prefix)
+  for (let row = 0; row < map.queries; row++) {
+    rowOf(map, head, row).subarray(prefix).forEach((value, at) => (values[at] += value / map.queries))
+  }
+  return { values, ...grid }
+}
+
+/** Return which thumbnail a key leads to, of `count` in rows of `across`; undefined if it leads to none. */
+function nextOf(key, at, across, count) {
+  const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -across, ArrowDown: across, Home: -at, End: count }
+  if (!(key in steps)) return undefined
+  const next = at + steps[key]
+  const beyond = Math.abs(steps[key]) === across && (next < 0 || next >= count) // no row above or below
+  return beyond ? at : clamp(next, 0, count - 1)
+}
+
+/**
+ * Every head of every layer as a thumbnail: `maps` of one kind, a layer each. In the order 'index' it is a table of
+ * layers and heads, else a list from the least to the largest of a figure (`figures`: the service's diagnostics of this
+ * kind). Of an image (`grid`), a thumbnail is the row `query` without the `prefix`; of texts it is the matrix. `own`
+ * draws each on its own scale. Arrow keys move, Enter or a click chooses.
+ */
+function HeadGrid({
+  maps, order = 'index', figures = null, chosen, onChoose, grid = null, prefix = 0, query = 0, colormap = 'viridis',
+  own = false,
+}) {
+  const box = useRef()
+  const [focused, setFocused] = useState(null)
+  const figure = order === 'index' ? 'entropy' : order
+  const numbers = useMemo(() => figuresOf(figure, maps, figures), [figure, maps, figures])
+  const heads = useMemo(() => {
+    const all = maps.flatMap((map, at) => range(map.heads).map((head) => ({
+      map, head, layer: map.layer ?? at, number: numbers?.[at][head] ?? null,
+    })))
+    return order === 'index' ? all : all.sort((one, other) => one.number - other.number)
+  }, [maps, order, numbers])
+
+  useDrawing(() => {
+    const shown = heads.map(({ map, head }) => ({ ...shownOf(map, head, grid, prefix, query), signed: map.signed }))
+    const tops = shown.map(({ values, signed }) => largest(values, signed))
+    const top = Math.max(...tops)
+    box.current.querySelectorAll('canvas').forEach((canvas, at) => {
+      const { values, rows, columns, signed } = shown[at]
+      const image = painted(values, rows, columns, opaque(colormap, signed), 0, own ? tops[at] : top, signed)
+      brushOf(canvas, columns, rows).putImageData(image, 0, 0)
+    })
+  }, [heads, grid?.rows, grid?.columns, prefix, query, colormap, own])
+
+  const [{ queries, keys }] = maps
+  const ratio = grid ? grid.columns / grid.rows : clamp(keys / queries, 0.5, 2)
+  const place = heads.findIndex(({ layer, head }) => layer === chosen?.layer && head === chosen?.head)
+  const stop = clamp(focused ?? Math.max(place, 0), 0, heads.length - 1)
+  const thumbnail = ({ layer, head, number }, at) => {
+    const name = `Layer ${layer}, head ${head}${number === null ? '' : `, ${figure} ${short(number)}`}`
+    return html`<button type="button" class="thumbnail" aria-label=${name} title=${name}
+      aria-pressed=${String(at === place)} tabindex=${at === stop ? 0 : -1} onFocus=${() => setFocused(at)}
+      onClick=${() => onChoose({ layer, head })}>
+      <canvas style=${{ aspectRatio: String(ratio) }} />
+      ${order !== 'index' && html`<small>L${layer} H${head}${number !== null && `, ${short(number)}`}</small>`}
+    </button>`
+  }
+  const key = (event) => {
+    const buttons = [...box.current.querySelectorAll('button')]
+    const top = ({ offsetTop }) => offsetTop
+    const across = order === 'index' ? heads[0].map.heads : buttons.filter((one) => top(one) === top(buttons[0])).length
+    const next = nextOf(event.key, stop, across, heads.length)
+    if (next === undefined) return
+    event.preventDefault() // nothing scrolls
+    buttons[next].focus()
+  }
+
+  const most = Math.max(...maps.map((map) => map.heads))
+  let at = 0
+  return html`<div class="heads" ref=${box} role="group" aria-label="Every head of every layer" onKeyDown=${key}>
+    ${order === 'index' ? html`<table style=${{ maxWidth: `${9.4 * most + 1.6}rem` }}>
+      <thead><tr><td />${range(most).map((head) => html`
+        <th scope="col" key=${head}><span class="hidden-words">head </span>${head}</th>`)}</tr></thead>
+      <tbody>${maps.map((map, layer) => html`<tr key=${layer}>
+        <th scope="row"><span class="hidden-words">layer </span>${map.layer ?? layer}</th>
+        ${range(map.heads).map((head) => html`<td key=${head}>${thumbnail(heads[at], at++)}</td>`)}
+      </tr>`)}</tbody>
+    </table>` : html`<ol>${heads.map((one, place) => html`
+      <li key=${`${one.layer} ${one.head}`}>${thumbnail(one, place)}</li>`)}</ol>`}
+  </div>`
+}
+
+return { HeadGrid }
+})($canvas_js, $colours_js, $preact_js, $values_js)
+const $lines_js = (({ useSame }, { AGAINST, FOR }, { html, useLayoutEffect, useMemo, useRef }, { labelOf, largest }, { TokenList }) => {
+
+
+
+
+
+
+const [PITCH, WIDEST] = [24, 60] // CSS pixels from token to token; the shorter side's are further apart
+const MOST = 4000 // lines that are drawn at once
+const MOST_OF_ROW = 300
+const FAINTEST = 0.01 // of the row's largest weight
+const BINS = 4096
+const DEEPEST = 0.6 // opacity of a block behind a label
+
+/**
+ * Return the largest weights, at most `most` of those above `least` (a share of the `top`), and how many these are:
+ * {lines: [{row, column, series, value}], count}. `only` is one row, or null for all. Of very many, their sizes are
+ * told apart in 4096 steps.
+ */
+function strongest(series, rows, columns, least, top, most, only = null) {
+  const [start, end] = only === null ? [0, rows * columns] : [only * columns, (only + 1) * columns]
+  const counts = new Uint32Array(BINS + 1)
+  const [threshold, scale] = [least * top, BINS / top]
+  for (const { values } of series) {
+    for (let at = start; at < end; at++) {
+      const size = Math.abs(values[at])
+      if (size > threshold) counts[Math.min(size * scale, BINS) | 0]++
+    }
+  }
+  let [edge, left] = [BINS, most] // the lowest step of which some are taken, and how many
+  while (edge > 0 && counts[edge] <= left) left -= counts[edge--]
+  const lines = []
+  series.forEach(({ values }, which) => {
+    for (let at = start; at < end; at++) {
+      const size = Math.abs(values[at])
+      if (!(size > threshold)) continue
+      const step = Math.min(size * scale, BINS) | 0
+      if (step < edge || (step === edge && left-- <= 0)) continue
+      lines.push({ row: Math.floor(at / columns), column: at % columns, series: which, value: values[at] })
+    }
+  })
+  return { lines, count: counts.reduce((sum, count) => sum + count, 0) }
+}
+
+/** Return a colour as text, with its opacity; series' colours are #rrggbb. */
+const faded = (colour, share) => `${colour}${Math.round(255 * Math.min(share, 1)).toString(16).padStart(2, '0')}`
+
+/**
+ * Lines from rows (left) to columns (right), one for each weight above `least`, a share of the largest; the stronger,
+ * the less transparent. `series`: [{name, colour, values, signed}], such as heads. The hovered or pinned row's lines
+ * stand alone, and the columns' labels then hold a block for each series. At most 4000 lines are drawn, the largest.
+ */
+function Lines({
+  rows, columns: keys, series: given, pinned = null, hovered = null, onHover, onPick, least = 0.1,
+}) {
+  const list = useRef()
+  const columns = useSame(keys)
+  const series = useSame(given, (one, other) =>
+    one.values === other.values && one.colour === other.colour && one.signed === other.signed)
+  const active = hovered ?? pinned
+  const [high, wide] = [rows.length, columns.length]
+  const top = useMemo(() => Math.max(...series.map(({ values }) => largest(values, true)), 0), [series])
+  const height = Math.max(high, wide) * PITCH
+  const [down, across] = [high, wide].map((count) => Math.min(height / count, WIDEST))
+  const path = ({ row, column, series: which, value }, of) => {
+    const [from, to] = [(row + 0.5) * down, (column + 0.5) * across]
+    return html`<path d=${`M0 ${from}C50 ${from} 50 ${to} 100 ${to}`} stroke=${colourOf(series, which, value)}
+      stroke-opacity=${Math.min(Math.abs(value) / of, 1).toFixed(2)} stroke-dasharray=${dashed(series, value)} />`
+  }
+  const [all, count] = useMemo(() => {
+    const found = strongest(series, high, wide, least, top, MOST)
+    return [html`<g>${found.lines.map((line) => path(line, top))}</g>`, found.count]
+  }, [series, high, wide, least, top])
+  const row = active !== null && active < high ? active : null
+  const [own, blocks] = useMemo(() => {
+    if (row === null) return [null, new Map()]
+    const weights = series.map(({ values }) => values.subarray(row * wide, (row + 1) * wide))
+    const most = Math.max(...weights.map((own) => largest(own, true)))
+    const { lines } = strongest(series, high, wide, FAINTEST, most, MOST_OF_ROW, row)
+    const part = 100 / series.length
+    return [lines.map((line) => path(line, most)), new Map(lines.map(({ column }) => {
+      const stops = weights.map((own, which) => {
+        const colour = faded(colourOf(series, which, own[column]), (DEEPEST * Math.abs(own[column])) / most)
+        return `${colour} ${which * part}% ${(which + 1) * part}%`
+      })
+      return [column, `linear-gradient(to right, ${stops})`]
+    }))]
+  }, [series, high, wide, row])
+  useLayoutEffect(() => {
+    const labels = list.current.children
+    blocks.forEach((block, column) => (labels[column].style.backgroundImage = block))
+    return () => blocks.forEach((_, column) => labels[column]?.style.removeProperty('background-image'))
+  }, [blocks, columns])
+
+  const labels = useMemo(() => columns.map((token) =>
+    html`<li class=${token.special ? 'special' : ''}>${labelOf(token)}</li>`), [columns])
+  return html`<div class="lines">
+    <div class="lines-scroll" style=${{ '--rows': `${down}px`, '--columns': `${across}px` }}>
+      <${TokenList} tokens=${rows} current=${active} pinned=${pinned} chips
+        label="Tokens that look; arrow keys move over them, Enter pins one" onHover=${onHover} onPick=${onPick} />
+      <svg viewBox=${`0 0 100 ${height}`} height=${height} preserveAspectRatio="none" aria-hidden="true">
+        <g visibility=${own ? 'hidden' : 'visible'}>${all}</g><g>${own}</g>
+      </svg>
+      <ol ref=${list} aria-label="Tokens that are looked at">${labels}</ol>
+    </div>
+    ${count > MOST && html`<small>The ${MOST} largest of ${count} lines are drawn.</small>`}
+  </div>`
+}
+
+/** Return the colour of a weight: the series', or by its sign where there is one series. */
+function colourOf(series, which, value) {
+  const { colour, signed } = series[which]
+  return signed && series.length === 1 ? (value < 0 ? AGAINST : FOR) : colour
+}
+
+const dashed = (series, value) => (value < 0 && series.length > 1 ? '4 3' : null)
+
+return { strongest, Lines }
+})($canvas_js, $colours_js, $preact_js, $values_js, $tokens_js)
+const $image_view_js = (({ Legend }, { Picture, coldest }, { html, useMemo, useState }, { pinnedOf, rowNamed }, { difference, keepMass, largest, percent, short }, { TOUCH }) => {
+
+
+
+
+
+
+
+/** Return the panels of a look at one word or place, each with the `cells` that are drawn: all but the smallest. */
+function panelsOf(look, source, word, keep, title) {
+  const { panels, image, rows, columns } = look
+  return panels.map(({ rows: lines, ...panel }) => {
+    const values = lines[Math.min(word, lines.length - 1)]
+    const label = [title, panel.label].filter(Boolean).join(', ')
+    return { ...panel, image, rows, columns, source, values, cells: keepMass(values, keep), label }
+  })
+}
+
+/** Return the panel of what is more (red) or less (blue) in another look; none where its patches are others. */
+function differenceOf(one, other) {
+  const edges = Object.keys(one.image.box)
+  if (edges.some((edge) => one.image.box[edge] !== other.image.box[edge])) return []
+  if (one.values.length !== other.values.length) return []
+  const values = difference(other.values, one.values)
+  const drawn = { values, cells: values, signed: true, top: largest(values, true) }
+  return [{ ...one, ...drawn, label: 'difference', apart: true, first: false }]
+}
+
+/** Return the panels of a look, of the one that it is compared with, and of their difference, where it has one. */
+function allPanels(look, source, other, word, keep) {
+  const here = panelsOf(look, source, word, keep, other?.here).map((panel) => ({ ...panel, first: true }))
+  if (!other) return here
+  const there = panelsOf(other.look, other.source, word, keep, other.there)
+    .map((panel) => ({ ...panel, apart: !other.comparable }))
+  const pair = other.comparable && here.length + there.length === 2
+  return [...here, ...there, ...(pair ? differenceOf(here[0], there[0]) : [])]
+}
+
+/** Return in words where a row of the picture is seen from, and how much of its attention is on patches. */
+function seenFrom({ words, normalized, columns }, word, query, prefix, values) {
+  const from = words.length ? `“${words[Math.min(word, words.length - 1)].text.trim()}”`
+    : query !== null ? `the patch in ${placeOf(query, columns)}` : prefix ? 'the class token' : 'all patches, mean'
+  const sum = values.reduce((total, value) => total + value, 0)
+  return `Seen from ${from}${normalized ? `; ${percent(sum)} of its attention is on patches` : ''}.`
+}
+
+const placeOf = (cell, columns) => `row ${Math.floor(cell / columns)}, column ${cell % columns}`
+
+/**
+ * What was looked at in an image: one picture, or several on one scale. `other` is the look that it is compared
+ * with; `word` is the one of a caption that is chosen; `covered` are patches that `cover` hides from the model. A patch
+ * can be seen from unless the look is `fixed`.
+ */
+function ImageView({
+  look, other, source, selection, change, word, covered = [], cover, prefix, explains, fixed = false,
+}) {
+  const [hovered, setHovered] = useState(null)
+  const [covering, setCovering] = useState(false) // without the Shift key, as a finger needs it
+  const [own, keep] = [Boolean(selection.own), Number(selection.keep)]
+  const panels = useMemo(
+    () => allPanels(look, source, other, word ?? 0, keep),
+    [look, source, other?.look, other?.source, other?.here, other?.there, other?.comparable, word, keep],
+  )
+  const scaled = panels.filter(({ apart }) => !apart)
+  const top = Math.max(...scaled.map((panel) => panel.top))
+  const low = Math.min(...scaled.map(({ cells }) => coldest(cells)))
+  const canPick = !fixed && !look.words.length && !explains // else the row is a word's, or the answer's
+  const query = canPick ? pinnedOf(selection) : null
+  const pick = (cell) => canPick && change({ row: rowNamed(cell === query ? null : cell) })
+  const shared = {
+    query, hovered, covering, onHover: setHovered, onPick: pick, onCover: cover,
+    colormap: selection.colormap, opacity: Number(selection.opacity), smooth: Boolean(selection.smooth),
+  }
+  const picture = (panel, at) => {
+    const alone = own || panel.apart
+    const scale = alone ? { top: panel.top, low: undefined } : { top, low }
+    return html`<figure key=${at}>
+      <${Picture} ...${panel} ...${shared} ...${scale}
+        covered=${panel.first ? covered : []} label=${panel.label || 'What it looked at'} />
+      ${panel.label && html`<figcaption>${panel.label}${alone && `, up to ${short(panel.top)}`}</figcaption>`}
+    </figure>`
+  }
+  const [first] = panels
+  const scale = own ? { top: first.top, low: coldest(first.cells) } : { top, low }
+  const click = canPick ? ' Click it to see from there.' : ''
+  const mouse = `Point at a patch to see its value.${click}${cover ? ' Drag with Shift to cover some.' : ''}`
+  const hint = TOUCH ? 'Touch a patch to see its value.' : mouse
+  const alike = panels.filter(({ rows, columns }) => rows === look.rows && columns === look.columns)
+  const numbers = alike.map(({ values }) => short(values[hovered] ?? NaN)).join(' · ')
+  const lines = [
+    hovered === null ? hint : `In ${placeOf(hovered, look.columns)}: ${numbers}`,
+    explains ? '' : seenFrom(look, word ?? 0, query, prefix, first.values),
+  ]
+  return html`
+    <div class=${panels.length > 1 ? 'pictures several' : 'pictures'} id="picture">${panels.map(picture)}</div>
+    <${Legend} ...${scale} signed=${first.signed} colormap=${selection.colormap} explains=${explains} />
+    <output class="readout">${lines.join('\n')}</output>
+    <div class="row">
+      ${query !== null && html`<button type="button" id="back" onClick=${() => pick(null)}>
+        ${prefix ? 'Back to the class token' : 'Back to all patches'}
+      </button>`}
+      ${source && cover && html`<button type="button" id="cover" aria-pressed=${covering}
+        onClick=${() => setCovering(!covering)}>Cover patches</button>`}
+      ${covered.length > 0 && html`<button type="button" id="uncover" onClick=${() => cover([])}>Uncover</button>`}
+    </div>`
+}
+
+return { ImageView }
+})($legend_js, $picture_js, $preact_js, $selection_js, $values_js, $words_js)
+const $every_head_js = (({ HeadGrid }, { html }, { Select }, { ORDERS }) => {
+
+
+
+
+
+/**
+ * Every head of every layer, small, in an order that is chosen. `maps` are of one `kind`; they may not be there yet.
+ * `query` is the row that an image is seen from. What it contains stands above the thumbnails.
+ */
+function EveryHead({ maps, figures, kind, query, selection, change, chosen, choose, children }) {
+  const has = ([name]) => name === 'index' || name === 'entropy' || figures?.[name]
+  return html`
+    <h2>Every head</h2>
+    <p class="quiet">The raw attention of each. A click shows one large.</p>
+    <${Select} words="Order" id="order" values=${Object.entries(ORDERS).filter(has)} chosen=${selection.order}
+      choose=${(order) => change({ order })} />
+    ${children}
+    ${maps && html`<${HeadGrid}
+      maps=${maps}
+      order=${selection.order}
+      figures=${figures}
+      chosen=${chosen}
+      onChoose=${choose}
+      grid=${kind.key === 'image' ? kind.grid : null}
+      prefix=${kind.prefix}
+      query=${query}
+      colormap=${selection.colormap}
+      own />`}`
+}
+
+return { EveryHead }
+})($heads_js, $preact_js, $select_js, $words_js)
+const $text_view_js = (({ SERIES }, { Legend }, { Lines }, { Matrix }, { html, useEffect, useMemo, useState }, { pinnedOf, rowNamed }, { InPlace, readout }, { difference, keepMass, largest, range, without }, { KINDS, TOUCH }) => {
+
+
+
+
+
+
+
+
+
+
+const VIEWS = { place: 'in place', lines: 'lines', matrix: 'matrix' }
+const LEAST = 0.04 // share of the largest weight: a line is drawn above it
+
+/** Return a look without the tokens that are hidden: special ones, or all but those of one text to the other. */
+function shownLook(look, special, only, keep) {
+  const paired = look.columns.some(({ sequence }) => sequence)
+  const hidden = (tokens, text) => new Set([...tokens.keys()].filter((at) => {
+    const { special: isSpecial, sequence } = tokens[at]
+    return (special && isSpecial) || (only && paired && (sequence ?? 0) !== text)
+  }))
+  const [high, wide] = [look.rows.length, look.columns.length]
+  const [queries, keys] = [hidden(look.rows, 0), hidden(look.columns, 1)]
+  if (queries.size === high || keys.size === wide) return { ...look, kept: range(high) }
+  const left = look.series.map(({ values }) => without(values, high, wide, queries, keys, look.normalized))
+  const [{ queries: rows, keys: columns }] = left
+  return {
+    ...look,
+    kept: rows, // of all rows, by number
+    rows: rows.map((at) => look.rows[at]),
+    columns: columns.map((at) => look.columns[at]),
+    series: look.series.map((one, at) => ({ ...one, values: keepOfRows(left[at].values, columns.length, keep) })),
+    sure: look.sure.length ? rows.map((at) => look.sure[at]) : [],
+    same: look.same && queries.size === keys.size && !only,
+  }
+}
+
+/** Return values with the largest of each row alone, as far as they hold a share of its mass. */
+function keepOfRows(values, columns, share) {
+  if (share === 1) return values
+  const kept = values.slice()
+  for (let at = 0; at < kept.length; at += columns) kept.set(keepMass(kept.subarray(at, at + columns), share), at)
+  return kept
+}
+
+/** Return a look as the selection shows it (none without one), the same one as long as that is the same. */
+const useShown = (look, { special, only, keep }) =>
+  useMemo(() => look && shownLook(look, special, only, Number(keep)), [look, special, only, keep])
+
+/**
+ * Return what stands side by side: the look, the one that it is compared with, and their difference, where they have
+ * one. Each has the `top` of its scale: of those of one unit the largest of all, unless each has its `own`.
+ */
+function panelsOf(look, compared, { here, there, comparable } = {}, own) {
+  const panels = [{ look, label: here }]
+  if (compared) panels.push({ look: compared, label: there, apart: !comparable })
+  const alike = ({ rows, columns }) => rows.length === look.rows.length && columns.length === look.columns.length
+  if (compared && comparable && alike(compared)) {
+    const values = difference(compared.series[0].values, look.series[0].values)
+    const changed = { ...look, signed: true, series: [{ name: 'difference', values }] }
+    panels.push({ look: changed, label: 'difference', apart: true })
+  }
+  const tops = panels.map(({ look: { series, signed } }) =>
+    Math.max(...series.map(({ values }) => largest(values, signed))))
+  const shared = Math.max(...tops.filter((_, at) => !panels[at].apart))
+  return panels.map((panel, at) => ({ ...panel, top: own || panel.apart ? tops[at] : shared }))
+}
+
+/** What was looked at in a text: in place, by lines, as a matrix; of several heads, and beside another look. */
+function TextView({ look: whole, other, selection, change, kind, playing, edit }) {
+  const { view, own, colormap } = selection
+  const [hovered, setHovered] = useState(null)
+  const [hoveredColumn, setHoveredColumn] = useState(null)
+  const look = useShown(whole, selection)
+  const compared = useShown(other?.look, selection)
+  const panels = useMemo(
+    () => panelsOf(look, compared, other, own),
+    [look, compared, other?.here, other?.there, other?.comparable, own],
+  )
+  useEffect(() => {
+    setHovered(null)
+    setHoveredColumn(null)
+  }, [look, view])
+
+  const last = look.rows.length - 1
+  const shownRow = (at) => (at === null || !look.kept.includes(at) ? null : look.kept.indexOf(at))
+  const pinned = shownRow(pinnedOf(selection))
+  const row = Math.min(shownRow(playing) ?? hovered ?? pinned ?? 0, last)
+  const column = hoveredColumn < look.columns.length ? hoveredColumn : null
+  const pin = (at) => change({ row: rowNamed(at === pinned || at === null ? null : look.kept[at]) })
+  const shared = { view, hovered, pinned, column, colormap, hover: setHovered, point: setHoveredColumn, pin }
+  const panel = ({ look: one, label, top }, at) => html`<figure key=${at}>
+    ${label && html`<figcaption>${label}</figcaption>`}
+    <${Drawn} ...${shared} look=${one} row=${Math.min(row, one.rows.length - 1)} top=${top} />
+  </figure>`
+  const token = look.rows[pinned]
+  const editable = edit && kind.query === 'source' && token?.span && !token.special && !token.sequence
+  return html`
+    <${Tabs} view=${view} change=${change} explains=${look.explains} />
+    <div class=${panels.length > 1 ? 'several' : ''} id="looks" onKeyDown=${({ key }) => key === 'Escape' && pin(null)}>
+      ${panels.map(panel)}
+    </div>
+    <output class="readout">
+      ${readout({ ...look, values: look.series[0].values, row, column, sure: look.sure[row] })}
+    </output>
+    ${editable && html`<${Edit} token=${token} edit=${edit} />`}
+    ${view === 'matrix' && html`
+      <p class="quiet">
+        ${KINDS[kind.name].rows}${look.apart && '; the 1 that each row’s own entry starts with is taken off'}
+      </p>
+      <${Legend} top=${panels[0].top} signed=${look.signed} colormap=${colormap}
+        explains=${look.explains} />`}
+    ${view === 'lines' && look.series.length > 1 && html`<${Swatches} series=${look.series} />`}`
+}
+
+function Tabs({ view, change, explains }) {
+  const tab = ([name, words]) => html`<button type="button" key=${name} id=${`view-${name}`}
+    aria-pressed=${view === name} onClick=${() => change({ view: name })}>${words}</button>`
+  const meaning = explains ? 'What each token contributed to the marked one.' : 'What the marked token looks at.'
+  return html`<div class="tabs" role="group" aria-label="View">
+    ${Object.entries(VIEWS).map(tab)}
+    <small>${meaning} ${TOUCH ? 'Touch one to pin it.' : 'Point at one, or click to pin it; Escape unpins.'}</small>
+  </div>`
+}
+
+const colourOf = ({ head }, at) => SERIES[(head ?? at) % SERIES.length]
+
+/** The colours of several heads. */
+function Swatches({ series }) {
+  const swatch = (one, at) => html`<span style=${{ color: colourOf(one, at) }}>■</span> ${one.name} `
+  return html`<p class="quiet">${series.map(swatch)}</p>`
+}
+
+/** One look in the view that is chosen. `hover` is given the row under the pointer, `point` the column. */
+function Drawn({ view, look, row, hovered, pinned, column, top, colormap, hover, point, pin }) {
+  const { rows, columns, series, signed, explains } = look
+  if (view === 'lines') {
+    const coloured = series.map((one, at) => ({ ...one, signed, colour: colourOf(one, at) }))
+    return html`<${Lines} rows=${rows} columns=${columns} series=${coloured} pinned=${pinned} hovered=${hovered}
+      onHover=${hover} onPick=${pin} least=${LEAST} />`
+  }
+  const matrix = ({ name, values }) => html`<${Matrix} key=${name}
+    rows=${rows} columns=${columns} values=${values} signed=${signed} top=${top} colormap=${colormap}
+    hovered=${hovered === null ? null : { row: hovered, column }}
+    pinned=${pinned === null ? null : { row: pinned }}
+    onHover=${(cell) => (hover(cell?.row ?? null), point(cell?.column ?? null))}
+    onPick=${(cell) => pin(cell?.row ?? null)}
+    label=${explains ? 'Matrix of shares' : 'Matrix of attention'} />`
+  const inPlace = ({ name, values }) => html`<${InPlace} key=${name}
+    rows=${rows} columns=${columns} values=${values} signed=${signed} row=${row} pinned=${pinned}
+    text=${look.text} before=${look.before} sure=${look.sure} same=${look.same} onHover=${hover} onPick=${pin} />`
+  const draw = view === 'matrix' ? matrix : inPlace
+  return series.map((one) => html`${series.length > 1 && html`<small>${one.name}</small>`}${draw(one)}`)
+}
+
+/** Mask or change the pinned token, and see what becomes of the answer. */
+function Edit({ token, edit }) {
+  const [words, setWords] = useState('')
+  const send = (event) => {
+    event.preventDefault()
+    edit(token, words)
+  }
+  return html`<form class="row" onSubmit=${send}>
+    <span>Instead of “${token.text.trim()}”</span>
+    <input type="text" name="instead" aria-label="Instead of the pinned token"
+      value=${words} onInput=${({ target }) => setWords(target.value)} />
+    <button>Change it and compare</button>
+    ${edit.mask && html`<button type="button" id="mask" onClick=${() => edit(token, edit.mask)}>Mask it</button>`}
+    <button type="button" id="remove" onClick=${() => edit(token, '')}>Leave it out</button>
+  </form>`
+}
+
+return { TextView }
+})($colours_js, $legend_js, $lines_js, $matrix_js, $preact_js, $selection_js, $tokens_js, $values_js, $words_js)
+const $inline_js = (({ Answer }, { blobOf }, { DrawControls }, { EveryHead }, { ImageView }, { imageLook, mapsOf, textLook }, { html, render, useEffect, useMemo, useState }, { Select }, { DEFAULTS, pinnedOf }, { TextView }, { EXPLAINS, KINDS, METHODS, TITLES }) => {
+
+
+
+
+
+
+
+
+
+
+
+
+const NARROW = 6 // heads of a layer that fit beside the picture
+
+/** Return a kind of attention by its name: what its rows and columns are, and of an image the grid and its prefix. */
+function kindNamed(name, { grid = null, prefix = 0 }) {
+  const input = grid ? 'image' : 'source'
+  const [query, key] = { encoder: [input, input], cross: ['target', input], decoder: ['target', 'target_input'] }[name]
+  return { name, query, key, prefix, grid }
+}
+
+/** Return the maps of an answer in groups that are looked at alone: those of several targets stand together. */
+function groupsOf({ maps, tokens }) {
+  const named = new Map()
+  for (const map of maps) named.set(map.name, [...(named.get(map.name) ?? []), map])
+  const order = Object.keys(KINDS) // what the answer looks at comes first
+  const groups = [...named.values()].map((some) => ({ maps: some, kind: kindNamed(some[0].kind, tokens) }))
+  groups.sort((one, other) => order.indexOf(one.kind.name) - order.indexOf(other.kind.name))
+  const kinds = new Set(groups.map(({ kind }) => kind.name))
+  return groups.map(({ maps: some, kind }) => {
+    const alone = groups.filter((one) => one.kind.name === kind.name).length === 1
+    const layer = alone ? '' : `layer ${some[0].layer ?? some[0].name}`
+    return { maps: some, kind, words: [kinds.size > 1 && KINDS[kind.name].name, layer].filter(Boolean).join(', ') }
+  })
+}
+
+/** Return the row of an image's maps that is seen; null for the mean of all. */
+function rowSeen({ maps: [map], kind }, patch) {
+  const every = kind.query === 'image' && map.shape[1] > 1 && map.shape[1] === kind.prefix + cellsOf(kind)
+  if (!every) return { every, row: kind.query === 'image' && map.shape[1] === 1 ? 0 : null }
+  return { every, row: patch === null ? (kind.prefix ? 0 : null) : kind.prefix + patch }
+}
+
+const cellsOf = ({ grid }) => grid.rows * grid.columns
+
+/** Return whether tokens are words, which an answer does not say: its tokens are not those that were written. */
+function areMerged({ tokens: { target = [] } }, written) {
+  const spoken = target.filter(({ span }) => span).slice(-written.length)
+  return spoken.some(({ text }, at) => text !== written[at]?.text) || spoken.length < written.length
+}
+
+/** Return what is drawn of a group of maps; `heads` are those that are chosen of a text. */
+function lookOf({ text, result }, attention, group, patch, heads) {
+  const part = { ...attention, maps: group.maps }
+  if (group.kind.key === 'image') return imageLook(part, group.kind, rowSeen(group, patch).row)
+  const written = result.tokens ?? []
+  return textLook(part, group.kind, { text: text ?? '', written, heads, merged: areMerged(attention, written) })
+}
+
+/** Return the picture that was sent, upright, once it is decoded; null where there is none. */
+function useBitmap(address) {
+  const [bitmap, show] = useState(null)
+  useEffect(() => {
+    if (address) createImageBitmap(blobOf(address)).then(show, () => {}) // without it, the heat is drawn alone
+  }, [address])
+  return bitmap
+}
+
+/** Return a head of the maps of every head, as a group of its own, and the number of the head. */
+function headOf(every, { layer, head }) {
+  const map = every.maps.find((one) => one.layer === layer)
+  return { group: { ...every, maps: [map] }, head }
+}
+
+function Inline({ seen }) {
+  const [selection, set] = useState(DEFAULTS)
+  const change = (part) => set((old) => ({ ...old, ...part }))
+  const { result = {}, heads } = seen
+  const attention = seen.attention ?? heads
+  const groups = useMemo(() => (attention ? groupsOf(attention) : []), [])
+  const first = groups.filter(({ kind }) => kind.name === groups[0].kind.name).length - 1 // the last layer of its kind
+  const [place, choose] = useState(first)
+  const [chosen, pick] = useState(null) // {layer, head}: one that is shown large
+  const answered = result.labels || result.candidates || result.text !== undefined
+  const every = useMemo(() => everyOf(heads, groups[place]?.kind), [place])
+  const many = every && Math.max(...every.unpacked.map((map) => map.heads)) > NARROW
+  const parts = { seen, attention, groups, place, every, chosen, pick, selection, change }
+  const names = ['inline', many && 'many', (answered || (every && !many)) && 'beside'].filter(Boolean).join(' ')
+  return html`
+    <header><h1>${seen.model}</h1><small>${TITLES[seen.task] ?? seen.task} ${seen.about}</small></header>
+    <main class=${names}>
+      ${answered && html`<section id="answer" aria-label="Answer">
+        <h2>Answer</h2>
+        <${Answer} results=${[result]} pinned=${pinnedOf(selection)}
+          pin=${(row) => change({ row: row === null ? '' : String(row) })} />
+      </section>`}
+      ${groups.length > 0 && html`<${Looked} ...${parts}
+        choose=${(at) => (choose(at), pick(null), change({ row: '' }))} />`}
+      ${!groups.length && html`<${Sent} ...${seen} />`}
+      ${every && html`<section id="heads" aria-label="Every head">
+        <${EveryHead} maps=${every.unpacked} figures=${every.figures} kind=${every.kind}
+          query=${every.kind.query === 'image' ? rowSeen(every, pinnedOf(selection)).row : pinnedOf(selection) ?? 0}
+          selection=${selection} change=${change} chosen=${chosen}
+          choose=${(one) => pick(one.layer === chosen?.layer && one.head === chosen?.head ? null : one)} />
+      </section>`}
+    </main>`
+}
+
+/** Return the maps of every head of a kind, also unpacked, with figures of them; null without any. */
+function everyOf(heads, kind) {
+  const maps = heads?.maps.filter((map) => map.kind === kind?.name) ?? []
+  if (maps.length * (maps[0]?.shape[0] ?? 0) < 2) return null
+  const figures = heads.diagnostics?.find((one) => one.kind === kind.name) ?? null
+  return { maps, kind, figures, unpacked: mapsOf({ ...heads, maps }) }
+}
+
+/** What the model looked at: by its method, or by one head that is chosen. */
+function Looked({ seen, attention, groups, place, choose, every, chosen, pick, selection, change }) {
+  const bitmap = useBitmap(seen.picture)
+  const one = chosen && headOf(every, chosen)
+  const group = one?.group ?? groups[place]
+  const { method } = one ? { method: 'raw' } : attention
+  const pinned = pinnedOf(selection)
+  const { every: all, row } = rowSeen(group, pinned)
+  const look = useMemo(() => {
+    const found = lookOf(seen, one ? seen.heads : attention, group, pinned, one ? String(one.head) : 'mean')
+    return one && found.panels ? { ...found, panels: [{ ...found.panels[one.head], label: '' }] } : found
+  }, [place, chosen, group.kind.key === 'image' ? row : null])
+  const shared = { look, selection, change }
+  const image = group.kind.key === 'image'
+  const words = one ? `raw, layer ${chosen.layer}, head ${chosen.head}` : method
+  return html`<section id="look" aria-label="What it looked at">
+    <div class="row">
+      <h2>What it looked at</h2><small>${words}</small>
+      ${one && html`<button type="button" id="method" onClick=${() => pick(null)}>Back to ${attention.method}</button>`}
+      ${!one && groups.length > 1 && html`<${Select} words="Map" id="map" chosen=${String(place)}
+        values=${groups.map((other, at) => [String(at), other.words])} choose=${(at) => choose(Number(at))} />`}
+    </div>
+    ${image
+      ? html`<${ImageView} ...${shared} source=${bitmap} word=${look.words.length ? pinned : null} fixed=${!all}
+          prefix=${group.kind.prefix} explains=${EXPLAINS.includes(method)} />`
+      : html`<${TextView} ...${shared} kind=${group.kind} />`}
+    <p class="meaning">${METHODS[method]}</p>
+    <${DrawControls} selection=${selection} change=${change} text=${!image} pairs=${group.kind.name === 'encoder'} />
+  </section>`
+}
+
+/** What was sent, where no attention is shown. */
+function Sent({ picture, text }) {
+  if (!picture && !text) return null
+  return html`<section id="sent" aria-label="What was sent">
+    <h2>Input</h2>
+    ${picture ? html`<img src=${picture} alt="What was sent" />` : html`<p class="words">${text}</p>`}
+  </section>`
+}
+
+const seen = JSON.parse(document.getElementById('seen').textContent)
+render(html`<${Inline} seen=${seen} />`, document.getElementById('app'))
+
+return {  }
+})($answer_js, $canvas_js, $drawing_js, $every_head_js, $image_view_js, $looks_js, $preact_js, $select_js, $selection_js, $text_view_js, $words_js)
+})()

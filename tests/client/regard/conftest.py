@@ -1,0 +1,94 @@
+"""What tests of the client share: addresses of services, and a server that answers what a test tells it."""
+
+import socket
+import threading
+from contextlib import contextmanager
+
+import pytest
+import regard
+
+from tests.conftest import ROOT
+
+SEVEN = ROOT / "tests/data/digits/seven.png"
+
+
+@pytest.fixture(scope="session")
+def address(client):
+    """The address of a service of digits and dates, with the settings nobody changed."""
+    return str(client.base_url).rstrip("/")
+
+
+@pytest.fixture(scope="session")
+def service(address):
+    """The client's view of it."""
+    with regard.connect(address) as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def digits(service):
+    return service["digits"]
+
+
+@pytest.fixture(scope="session")
+def dates(service):
+    return service["dates"]
+
+
+@contextmanager
+def told(*answers):
+    """Run a server that gives each connection the next answer, whole bytes, and the last one from then on.
+
+    It gives its address, and a list of what was sent to it.
+    """
+    listener = socket.create_server(("127.0.0.1", 0))
+    asked, ended = [], threading.Event()
+
+    def run():
+        left = list(answers)
+        while not ended.is_set():
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection:
+                asked.append(read(connection))
+                connection.sendall(left.pop(0) if len(left) > 1 else left[0])
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", asked
+    finally:
+        ended.set()
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join(5)
+
+
+def read(connection):
+    """Return a request, head and body."""
+    found = b""
+    while b"\r\n\r\n" not in found:
+        if not (part := connection.recv(65536)):
+            return found
+        found += part
+    head, _, body = found.partition(b"\r\n\r\n")
+    sizes = [line.split(b":")[1] for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")]
+    while sizes and len(body) < int(sizes[0]):
+        body += connection.recv(65536)
+    return head + b"\r\n\r\n" + body
+
+
+def answer(status, content=b"{}", kind="application/json", **headers):
+    """Return the bytes of an HTTP answer, after which the connection closes."""
+    given = {"content-type": kind, "content-length": len(content), "connection": "close"}
+    given |= {name.replace("_", "-"): value for name, value in headers.items()}
+    head = "".join(f"{name}: {value}\r\n" for name, value in given.items())
+    return f"HTTP/1.1 {status} X\r\n{head}\r\n".encode() + content
+
+
+def problem(status, detail="queue: is full", **headers):
+    """Return a refusal as the service sends it."""
+    content = f'{{"type": "about:blank", "title": "Refused", "status": {status}, "detail": "{detail}"}}'.encode()
+    return answer(status, content, "application/problem+json", **headers)

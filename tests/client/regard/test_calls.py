@@ -1,0 +1,144 @@
+import json
+
+import numpy as np
+import pytest
+import regard
+from regard import calls
+from regard.calls import BODY_BYTES, Events, Reply, batches, problem_of
+from regard.inputs import Encoded
+from regard.models import read_description
+from regard.results import Asked, Classification
+
+TEXTS = {
+    "name": "dates", "version": "1", "task": "text2text-generation", "endpoints": ["generate", "attention"],
+    "inputs": {"max_tokens": 96}, "labels": [], "limits": {"inputs": 3}, "ready": True,
+    "attention": {"methods": ["raw"], "best": None, "kinds": {}},
+}  # fmt: skip
+MODEL = read_description(TEXTS)
+
+
+def answered(call):
+    return call.read(Reply(200, b""))
+
+
+def test_a_batch_is_sent_in_as_few_requests_as_its_limits_allow():
+    assert [[one.text for one in some] for some in batches(MODEL, "abcdefg"[0:0].split())] == []
+    found = [[one.text for one in some] for some in batches(MODEL, (letter for letter in list("abcdefg")))]
+    assert found == [["a", "b", "c"], ["d", "e", "f"], ["g"]]
+    long = "x" * (BODY_BYTES // 2 + 1)
+    assert [len(some) for some in batches(MODEL, [long, long, "y", "z"])] == [1, 3]
+
+
+@pytest.mark.parametrize("given", ["one text", b"bytes"])
+def test_one_input_is_no_batch(given):
+    with pytest.raises(regard.BadInput, match="inputs: must be a list"):
+        list(batches(MODEL, given))
+
+
+def test_attention_is_always_exact_and_has_its_method():
+    for given, wanted in (
+        ("rollout", {"method": "rollout"}),
+        ({"method": "raw", "layers": [0]}, {"method": "raw", "layers": [0]}),
+    ):
+        call = calls.predictions(
+            Classification, "classify", MODEL, [Encoded(text="a")], {"attention": given, "top_k": 2}
+        )
+        assert call.body == {"inputs": ["a"], "top_k": 2, "attention": {"encoding": "base64", **wanted}}
+    assert "attention" not in calls.predictions(Classification, "classify", MODEL, [], {"attention": None}).body
+
+
+def result(**options):
+    asked = Asked(MODEL, Encoded(text="3/23"), options, "abc", 0, None)
+    return Classification(attention=None, json={}, asked=asked, labels=[])
+
+
+def test_options_of_a_query_are_words():
+    options = {
+        "method": "libra",
+        "layers": [0, 2],
+        "hard": True,
+        "against": {"text": "a b"},
+        "target": "7",
+        "kind": None,
+    }
+    assert calls.stored_attention(result(), options).query == {
+        "encoding": "base64", "method": "libra", "layers": "0,2", "hard": "true", "against": '{"text": "a b"}',
+        "target": "7", "model": "dates",
+    }  # fmt: skip
+
+
+def test_an_input_that_is_forgotten_is_sent_again_with_its_options():
+    call = calls.attention_again(result(num_beams=2, top_k=5), {"method": "raw"})
+    assert call.path == "/v1/models/dates/attention"
+    wanted = {"method": "raw", "encoding": "base64"}
+    assert call.body == {"inputs": ["3/23"], "num_beams": 2, "top_k": 5, "attention": wanted}
+    assert result(temperature=0.7).asked.is_repeatable is False
+    assert result(temperature=0.7, seed=1).asked.is_repeatable
+    assert result().asked.is_repeatable
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a?b", "a%2fb", "a\\b", None, 3])
+def test_a_name_is_no_other_path(name):
+    with pytest.raises(regard.BadInput, match="model: must be a name"):
+        calls.get_model(name)
+
+
+def test_a_refusal_without_a_problem_document_is_a_problem_too():
+    for content in (b"<html>Bad gateway</html>", b"[]", b'{"title": 3}', b"\xff"):
+        found = problem_of(Reply(502, content, {"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT", "x-request-id": "r"}))
+        assert (found.status, found.retry_after, found.request_id) == (502, None, "r")
+    assert problem_of(Reply(429, b"", {"retry-after": "2"})).retry_after == 2
+
+
+def fed(*lines):
+    events = Events(MODEL, Encoded(text="x"), {"attention": "raw", "seed": 1}, None)
+    return events, [token for line in lines if (token := events.take(line))]
+
+
+TOKEN = 'data: {"index": 0, "token": 5, "text": "2", "later": 1}'
+DONE = json.dumps({"id": "i", "results": [{"text": "2", "tokens": [], "score": -1, "finish_reason": "stop"}]})
+
+
+def test_events_are_read_line_by_line():
+    events, found = fed(
+        ": a comment", "event: token", TOKEN, "", "event: later", "data: {}", "", "event: done", f"data:{DONE}", ""
+    )
+    assert [token.text for token in found] == ["2"]
+    assert events.end().text == "2"
+    assert events.end().asked.options == {"seed": 1}
+    assert events.end().id == "i"
+
+
+def test_a_stream_that_ends_early_holds_what_came():
+    events, _ = fed("event: token", TOKEN, "")
+    with pytest.raises(regard.StreamBroken) as caught:
+        events.end()
+    assert caught.value.text == "2"
+
+
+def test_an_error_in_a_stream_is_a_refusal():
+    data = '{"type": "about:blank", "title": "Gateway Timeout", "status": 504, "detail": "answer: at most 30 seconds"}'
+    with pytest.raises(regard.TooSlow, match="answer: at most 30 seconds"):
+        fed("event: error", f"data: {data}", "")
+
+
+def test_what_an_event_does_not_hold_is_no_token():
+    for broken in ("data: {}", "data: not json", "data: []"):
+        with pytest.raises((KeyError, ValueError, TypeError)):
+            fed("event: token", broken, "")
+
+
+def test_rows_of_a_stream_are_maps():
+    row = {
+        "name": "m",
+        "kind": "cross",
+        "layer": 2,
+        "heads": "mean",
+        "normalized": True,
+        "shape": [1, 1, 2],
+        "values": [[[0.5, 0.5]]],
+    }
+    _, (token,) = fed(
+        "event: token", f"data: {json.dumps({'index': 0, 'token': 5, 'text': 'a', 'attention': [row]})}", ""
+    )
+    np.testing.assert_array_equal(token.maps[0].values, [[[0.5, 0.5]]])

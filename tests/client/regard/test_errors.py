@@ -1,0 +1,38 @@
+import re
+
+import pytest
+import regard
+from regard import errors
+from regard.errors import Problem, refused
+
+STATUSES = {400: "InputRefused", 401: "KeyRefused", 403: "KeyRefused", 404: "NotFound", 406: "InputRefused",
+            408: "TooSlow", 413: "InputRefused", 415: "InputRefused", 422: "InputRefused", 429: "Busy",
+            500: "ServiceFailed", 502: "ServiceFailed", 503: "NotReady", 504: "TooSlow"}  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "name"), STATUSES.items())
+def test_a_status_has_its_class_in_one_tree(status, name):
+    error = refused(Problem(status, "Title", "queue: at most 8, given 9"))
+    assert type(error).__name__ == name
+    assert isinstance(error, regard.Refused)
+    assert isinstance(error, regard.RegardError)
+    assert error.status == status
+    assert str(error).startswith("queue: at most 8, given 9 [")
+    assert len(str(error)) > 40 or name == "InputRefused", "it says what to do next; of an input the detail says it"
+
+
+def test_the_faults_of_options_are_said_once():
+    given = ({"loc": "top_k", "msg": "at least 1"}, {"loc": "priority", "msg": "must be batch"})
+    said = str(refused(Problem(422, "Unprocessable Entity", "top_k: at least 1", given)))
+    assert said == "top_k: at least 1 (top_k: at least 1; priority: must be batch) [422 Unprocessable Entity]"
+    alone = str(refused(Problem(422, "Unprocessable Entity", "top_k: at least 1", given[:1])))
+    assert alone == "top_k: at least 1 [422 Unprocessable Entity]"
+
+
+def test_the_tree_in_the_documentation_is_the_tree():
+    drawn = re.findall(r"[├└]── (\w+)", errors.__doc__)
+    defined = [
+        name for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, regard.RegardError)
+    ]
+    assert sorted(drawn) == sorted(set(defined) - {"RegardError"})
+    assert all(hasattr(regard, name) for name in defined)

@@ -1,0 +1,104 @@
+import base64
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+from regard import BadInput
+from regard.inputs import encode, encode_picture, encode_text
+
+from tests.client.regard.conftest import SEVEN
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
+
+
+def pixels(encoded):
+    return np.asarray(Image.open(io.BytesIO(encoded.picture)))
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+def test_files_that_the_service_reads_are_sent_as_they_are(kind, tmp_path):
+    path = tmp_path / "picture"
+    Image.fromarray(PIXELS).save(path, kind)
+    for given in (path, str(path), path.read_bytes(), bytearray(path.read_bytes())):
+        found = encode_picture(given)
+        assert found.picture == path.read_bytes()
+        assert found.media_type == f"image/{kind.lower()}"
+        assert base64.b64decode(found.json) == path.read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["BMP", "TIFF", "GIF"])
+def test_other_files_are_sent_as_png(kind, tmp_path):
+    path = tmp_path / "picture"
+    Image.fromarray(PIXELS[..., 0]).save(path, kind)
+    sent = Image.open(io.BytesIO(encode_picture(path).picture)).convert("L")
+    np.testing.assert_array_equal(np.asarray(sent), PIXELS[..., 0])
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr", "I;16", "F"])
+def test_images_of_every_mode_are_sent(mode):
+    image = Image.fromarray(PIXELS).convert(mode) if mode not in ("I;16", "F") else Image.new(mode, (7, 5))
+    assert encode_picture(image).picture
+
+
+def test_an_image_is_sent_upright():
+    image = Image.fromarray(PIXELS)
+    exif = image.getexif()
+    exif[0x0112] = 6
+    file = io.BytesIO()
+    image.save(file, "TIFF", exif=exif)
+    np.testing.assert_array_equal(pixels(encode_picture(Image.open(file))), np.rot90(PIXELS, -1))
+
+
+@pytest.mark.parametrize(
+    ("array", "wanted"),
+    [
+        (PIXELS, PIXELS),
+        (PIXELS[..., :1], PIXELS[..., 0]),
+        (PIXELS[..., 0], PIXELS[..., 0]),
+        (PIXELS / 255, PIXELS),
+        ((PIXELS / 255).astype(np.float16), PIXELS),
+        (PIXELS[..., 0] > 99, (PIXELS[..., 0] > 99) * 255),
+        (np.dstack([PIXELS, PIXELS[..., 0]]), np.dstack([PIXELS, PIXELS[..., 0]])),
+    ],
+)
+def test_arrays_are_bytes_or_floats_from_0_to_1(array, wanted):
+    np.testing.assert_allclose(pixels(encode_picture(array)), wanted, atol=0 if array.dtype != np.float16 else 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("no/such/file.png", "a str is a path here"),
+        (b"not a picture", "must be an image that Pillow reads"),
+        (b"", "must be an image that Pillow reads"),
+        ("", "cannot be read"),
+        ("a\0b", "cannot be read"),
+        (7, "given int"),
+        (None, "given NoneType"),
+        (np.zeros((0, 3)), "given (0, 3)"),
+        (np.zeros((2, 2, 5)), "given (2, 2, 5)"),
+        (np.zeros(3), "given (3,)"),
+        (np.full((2, 2), 255.0), "floats must be from 0 to 1"),
+        (np.full((2, 2), np.nan), "floats must be from 0 to 1"),
+        (np.zeros((2, 2), np.int64), "uint8 or floats, given int64"),
+        (SEVEN.read_bytes()[:40], "picture: "),
+    ],
+)
+def test_what_is_no_picture_is_refused_before_it_is_sent(given, said):
+    with pytest.raises(BadInput) as caught:
+        encode(given, image=True)
+    assert said in str(caught.value)
+
+
+def test_texts_and_pairs_are_sent_as_the_service_reads_them():
+    assert encode("3/23/21", image=False).json == "3/23/21"
+    assert encode(("a", "b"), image=False).json == {"text": "a", "text_pair": "b"}
+    assert encode_text("naïve").size == 6
+    assert encode_text(("ab", "c")).size == 3
+
+
+@pytest.mark.parametrize("given", [b"bytes", 3, ("a", "b", "c"), ("a", 1), ["a"], None, (), "\ud800"])
+def test_what_is_no_text_is_refused_before_it_is_sent(given):
+    with pytest.raises(BadInput, match="text: must be"):
+        encode(given, image=False)

@@ -1,0 +1,164 @@
+import json
+import time
+
+import pytest
+import regard
+from regard import transport
+
+from tests.client.regard.conftest import SEVEN, answer, problem, told
+from tests.conftest import served
+from tests.samples.api_keys import line
+
+MODELS = json.dumps({"models": []}).encode()
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Pauses that no service named are short."""
+    monkeypatch.setattr(transport, "FIRST_PAUSE", 0.02)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_refusal_is_retried_when_the_service_says(status):
+    with told(problem(status, retry_after="0.3"), problem(status, retry_after="0"), answer(200, MODELS)) as (
+        url,
+        asked,
+    ):
+        began = time.monotonic()
+        regard.connect(url)
+        assert time.monotonic() - began >= 0.3
+        assert len(asked) == 3
+
+
+def test_a_refusal_without_a_time_is_retried_after_a_pause(quick):
+    with told(answer(503, b"busy", "text/html"), answer(200, MODELS)) as (url, asked):
+        regard.connect(url)
+        assert len(asked) == 2
+
+
+@pytest.mark.parametrize(("status", "kind"), [(429, regard.Busy), (503, regard.NotReady)])
+def test_patience_ends(status, kind):
+    with told(problem(status, retry_after="5")) as (url, asked):
+        began = time.monotonic()
+        with pytest.raises(kind) as caught:
+            regard.connect(url, patience=1)
+        assert time.monotonic() - began < 4, "it does not wait for what comes too late"
+        assert caught.value.problem.retry_after == 5
+        assert len(asked) == 1
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 413, 422, 500, 504])
+def test_other_refusals_are_not_sent_again(status):
+    with told(problem(status, retry_after="0")) as (url, asked), pytest.raises(regard.Refused) as caught:
+        regard.connect(url)
+    assert caught.value.problem.status == status
+    assert len(asked) == 1
+
+
+def test_a_connection_that_closes_is_tried_once_more():
+    with told(b"", answer(200, MODELS)) as (url, asked):
+        regard.connect(url)
+        assert len(asked) == 2
+    with told(b"") as (url, asked), pytest.raises(regard.NoService, match="the connection broke"):
+        regard.connect(url)
+    assert len(asked) == 2
+
+
+def test_nothing_answers_there():
+    with pytest.raises(regard.NoService, match=r"nothing answers there. Start a service \(`regard serve`\)"):
+        regard.connect("http://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://x", "", None, 3, "http://[", "http://a b"])
+def test_an_address_is_an_address(url):
+    with pytest.raises(regard.RegardError, match="url: must be such as|nothing answers"):
+        regard.connect(url)
+
+
+def test_something_else_answers_there():
+    with (
+        told(answer(404, b"<html>nginx</html>", "text/html")) as (url, _),
+        pytest.raises(regard.NoService, match="no regard service"),
+    ):
+        regard.connect(url)
+
+
+def test_no_answer_in_time(monkeypatch):
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(regard.TimedOut, match="timeout=..."):
+        regard.connect(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=0.2)
+
+
+@pytest.mark.parametrize("content", [b'{"models": [{"name": "later"}]}', b'{"data": []}', b"[]", b"not json"])
+def test_a_service_that_is_older_or_newer_is_named(content):
+    version = answer(200, b'{"name": "regard", "version": "9.9"}')
+    with told(answer(200, content), version) as (url, _), pytest.raises(regard.Incompatible) as caught:
+        regard.connect(url)
+    assert f"the service is version 9.9, this client {transport.VERSION}" in str(caught.value)
+    with told(answer(200, content), answer(500)) as (url, _), pytest.raises(regard.Incompatible, match="does not say"):
+        regard.connect(url)
+
+
+def test_a_key_is_sent_and_comes_from_the_environment_too(monkeypatch):
+    with told(answer(200, MODELS)) as (url, asked):
+        regard.connect(url, "given")
+        monkeypatch.setenv("REGARD_KEY", "known")
+        regard.connect(url)
+        regard.connect(url, "given")
+    keys = [
+        head.split(b"authorization: Bearer ")[1].split(b"\r\n")[0]
+        for head in map(bytes.lower, asked)
+        for head in [head.replace(b"authorization: bearer", b"authorization: Bearer")]
+    ]
+    assert keys == [b"given", b"known", b"given"]
+
+
+def test_a_key_that_no_header_holds_is_refused():
+    with pytest.raises(regard.BadInput, match="key: must be of ASCII"):
+        regard.connect("http://127.0.0.1:1", "schlüssel")
+
+
+def test_a_service_with_keys(artifacts, tmp_path):
+    keys = tmp_path / "keys.txt"
+    keys.write_text(line("right") + line("one", name="one"))
+    with served(artifacts, api_keys=keys, key_in_flight=1) as client:
+        url = str(client.base_url)
+        for key in (None, "wrong"):
+            with pytest.raises(regard.KeyRefused, match="REGARD_KEY"):
+                regard.connect(url, key)
+        with regard.connect(url, "right") as service:
+            first = service["digits"].classify(SEVEN)
+            assert first.labels[0].label == "7"
+            assert first.look("raw").maps
+        with regard.connect(url, "one") as service:
+            other = service["digits"].classify(SEVEN)
+            stolen = type(other)(attention=None, json={}, asked=first.asked, labels=[])
+            assert service["digits"].look(stolen, "raw").maps, "what another key sent is not there: it is sent again"
+
+
+def test_more_at_once_than_a_key_may_is_busy_and_then_answered(artifacts, tmp_path):
+    from concurrent.futures import ThreadPoolExecutor
+
+    keys = tmp_path / "keys.txt"
+    keys.write_text(line("k"))
+    with served(artifacts, api_keys=keys, key_in_flight=1) as client, ThreadPoolExecutor(6) as several:
+        url = str(client.base_url)
+        patient, hasty = regard.connect(url, "k", patience=60), regard.connect(url, "k", patience=0)
+
+        def ask(service):
+            return lambda _: regard.Model(service._transport, described).classify(SEVEN).labels[0].label
+
+        described = patient["digits"].description
+        assert list(several.map(ask(patient), range(12))) == ["7"] * 12
+        with pytest.raises(regard.Busy, match="patience"):
+            list(several.map(ask(hasty), range(60)))
+
+
+def test_a_service_that_stops_is_not_ready(artifacts):
+    with served(artifacts, drain_seconds=2) as client, regard.connect(str(client.base_url), patience=0) as service:
+        client.process.terminate()
+        until = time.monotonic() + 10
+        with pytest.raises((regard.NotReady, regard.NoService)):
+            while time.monotonic() < until:
+                service["digits"].classify(SEVEN)
