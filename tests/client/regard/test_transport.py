@@ -1,4 +1,5 @@
 import json
+import socket
 import time
 
 import pytest
@@ -71,7 +72,7 @@ def test_nothing_answers_there():
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://x", "", None, 3, "http://[", "http://a b"])
 def test_an_address_is_an_address(url):
-    with pytest.raises(regard.RegardError, match="url: must be such as|nothing answers"):
+    with pytest.raises(regard.RegardError, match=r"url: must be such as|nothing answers"):
         regard.connect(url)
 
 
@@ -84,9 +85,7 @@ def test_something_else_answers_there():
 
 
 def test_no_answer_in_time(monkeypatch):
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(regard.TimedOut, match="timeout=..."):
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(regard.TimedOut, match=r"timeout=\.\.\."):
         regard.connect(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=0.2)
 
 
@@ -157,8 +156,11 @@ def test_more_at_once_than_a_key_may_is_busy_and_then_answered(artifacts, tmp_pa
 
 def test_a_service_that_stops_is_not_ready(artifacts):
     with served(artifacts, drain_seconds=2) as client, regard.connect(str(client.base_url), patience=0) as service:
-        client.process.terminate()
-        until = time.monotonic() + 10
-        with pytest.raises((regard.NotReady, regard.NoService)):
-            while time.monotonic() < until:
+
+        def ask_until(deadline):
+            while time.monotonic() < deadline:
                 service["digits"].classify(SEVEN)
+
+        client.process.terminate()
+        with pytest.raises((regard.NotReady, regard.NoService)):
+            ask_until(time.monotonic() + 10)
