@@ -1,6 +1,5 @@
 """The same service for `async` and `await`, by asyncio or trio."""
 
-import os
 from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -17,10 +16,10 @@ from regard.models import Description
 from regard.options import ClassifyOptions, EmbedOptions, GenerateOptions
 from regard.results import Classification, Embedding, Filled, Generation, Look, R, Result, StreamedToken
 from regard.service import (
-    KEY_VARIABLE,
     KINDS,
     asked_attention,
     is_forgotten,
+    known,
     opened,
     streamed,
     with_method,
@@ -34,10 +33,8 @@ class AsyncService:
     It takes what `regard.connect` takes, and asks nothing before the first call.
     """
 
-    def __init__(
-        self, url: str = "http://127.0.0.1:8000", key: str | None = None, **options: Unpack[Connecting]
-    ) -> None:
-        self._transport = AsyncTransport(url, key or os.environ.get(KEY_VARIABLE), options)
+    def __init__(self, url: str | None = None, key: str | None = None, **options: Unpack[Connecting]) -> None:
+        self._transport = AsyncTransport(*known(url, key), options)
 
     @property
     def url(self) -> str:

@@ -13,12 +13,9 @@ from regard.child import command
 from regard.errors import BadInput, RegardError
 from regard.models import Description
 from regard.results import Result
-from regard.service import KEY_VARIABLE, Service, connect
+from regard.service import KEY_VARIABLE, URL, URL_VARIABLE, Service, connect
 from regard.showing import described, save
 from regard.terminal import can_show, drawn
-
-URL_VARIABLE = "REGARD_URL"
-URL = "http://127.0.0.1:8000"
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -99,9 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     page.set_defaults(run=_page)
 
     for one in (models, look, page):
-        one.add_argument(
-            "--url", default=os.environ.get(URL_VARIABLE, URL), help=f"the service's address ({URL_VARIABLE}, {URL})"
-        )
+        one.add_argument("--url", help=f"the service's address ({URL_VARIABLE}, or {URL})")
         one.add_argument("--key", help=f"an API key ({KEY_VARIABLE})")
     return parser
 

@@ -29,6 +29,8 @@ from regard.results import (
 from regard.transport import UNREADABLE, Connecting, Transport, incompatible
 
 KEY_VARIABLE = "REGARD_KEY"
+URL_VARIABLE = "REGARD_URL"
+URL = "http://127.0.0.1:8000"
 
 KINDS: dict[str, type[Result]] = {
     "classify": Classification,
@@ -39,11 +41,12 @@ KINDS: dict[str, type[Result]] = {
 """What each endpoint answers."""
 
 
-def connect(url: str = "http://127.0.0.1:8000", key: str | None = None, **options: Unpack[Connecting]) -> "Service":
+def connect(url: str | None = None, key: str | None = None, **options: Unpack[Connecting]) -> "Service":
     """Return a service that answers at an address, after a look at its models.
 
-    `key` is an API key, or else that of the environment's REGARD_KEY. Raises NoService if nothing answers there, and
-    KeyRefused without a key where one is needed.
+    `url` is its address, or else that of the environment's REGARD_URL, or else http://127.0.0.1:8000. `key` is an API
+    key, or else that of REGARD_KEY. Raises NoService if nothing answers there, and KeyRefused without a key where
+    one is needed.
     """
     service = Service(url, key, **options)
     try:
@@ -60,8 +63,8 @@ class Service:
     It may be used by several threads at once. `close` it, or use it as a context manager, to close its connections.
     """
 
-    def __init__(self, url: str, key: str | None = None, **options: Unpack[Connecting]) -> None:
-        self._transport = Transport(url, key or os.environ.get(KEY_VARIABLE), options)
+    def __init__(self, url: str | None = None, key: str | None = None, **options: Unpack[Connecting]) -> None:
+        self._transport = Transport(*known(url, key), options)
 
     @property
     def url(self) -> str:
@@ -241,6 +244,12 @@ class Model:
 
     def __repr__(self) -> str:
         return f"<regard model {self.name}: {self.description.task}>"
+
+
+def known(url: str | None, key: str | None) -> tuple[str, str | None]:
+    """Return an address and a key: those that are given, or those of the environment."""
+    address = os.environ.get(URL_VARIABLE) or URL if url is None else url
+    return address, key or os.environ.get(KEY_VARIABLE)
 
 
 def streamed(model: Description, given: object, options: Json, client: Model | None) -> tuple[Call[Any], calls.Events]:

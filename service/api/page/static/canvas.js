@@ -51,6 +51,13 @@ export function useDrawing(draw, changes) {
 /** Return a new canvas of so many pixels. */
 export const canvasOf = (width, height) => Object.assign(document.createElement('canvas'), { width, height })
 
+/** Return what a data URL holds as a file. */
+export function blobOf(address) {
+  const [head, data] = address.split(',')
+  const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0))
+  return new Blob([bytes], { type: /data:([^;]*)/.exec(head)[1] })
+}
+
 /** Give a canvas so many pixels, and return its brush; it is not cleared where it has them. */
 export function brushOf(canvas, width, height) {
   if (canvas.width !== width) canvas.width = width

@@ -1,5 +1,5 @@
-import { Select } from './controls.js'
 import { html } from './preact.js'
+import { Select } from './select.js'
 import { kindOf, layerOf, methodOf, methodsOf } from './selection.js'
 import { range } from './values.js'
 

@@ -1,19 +1,9 @@
-import { COLORMAP_NAMES } from './colours.js'
 import { html } from './preact.js'
 import { headsOf, kindOf, kindsOf, layerOf, layersOf, methodOf, methodsOf } from './selection.js'
 import { range, short } from './values.js'
 import { EXPLAINS, KINDS, METHODS } from './words.js'
 
 const FUSED = ['mean', 'max', 'min']
-
-/** One of several in a list. `values` are [value, words]; `words` stand before it. */
-export function Select({ words, id, name, values, chosen, choose }) {
-  const option = ([value, shown]) => html`<option key=${value} value=${value}>${shown}</option>`
-  return html`<label>${words} <select
-    id=${id} name=${name} value=${chosen} onChange=${({ target }) => choose(target.value)}>
-    ${values.map(option)}
-  </select></label>`
-}
 
 /** One of several, or `many`, as buttons that arrow keys move over. `values` are [value, words] or words. */
 function Choice({ legend, name, values, chosen, choose, many = false }) {
@@ -104,30 +94,4 @@ function Heads({ method, count, chosen, change }) {
     <${Choice} many legend=${some ? 'Heads (a double click: one alone)' : 'Heads'} name="heads"
       values=${[...FUSED, ...range(count)]} chosen=${chosen} choose=${pick} />
   </div>`
-}
-
-/** How it is drawn: colours, threshold, what is left out. Nothing of it but the words is asked of the service. */
-export function DrawControls({ selection, change, text, pairs }) {
-  const box = (name, words) => html`<label class="box">
-    <input type="checkbox" name=${name} checked=${Boolean(selection[name])}
-      onChange=${({ target }) => change({ [name]: target.checked ? '1' : '' })} />
-    ${words}
-  </label>`
-  const slider = (name, words, min) => html`<label>
-    ${words}
-    <input type="range" name=${name} id=${name} min=${min} max="1" step="0.01" value=${selection[name]}
-      onInput=${({ target }) => change({ [name]: target.value })} />
-  </label>`
-  return html`<details class="drawing">
-    <summary>How it is drawn</summary>
-    ${slider('keep', `Only the largest: ${Math.round(100 * selection.keep)} % of the mass`, 0.05)}
-    ${!text && slider('opacity', 'Opacity', 0)}
-    <${Select} words="Colours" name="colormap" values=${COLORMAP_NAMES.map((name) => [name, name])}
-      chosen=${selection.colormap} choose=${(colormap) => change({ colormap })} />
-    ${!text && box('smooth', 'smooth between patches')}
-    ${text && box('merge', 'words instead of tokens')}
-    ${text && box('special', 'hide special tokens')}
-    ${text && pairs && box('only', 'from the first text to the second alone')}
-    ${box('own', 'each map on its own scale')}
-  </details>`
 }

@@ -1,5 +1,5 @@
-import { Select } from './controls.js'
 import { html, useState } from './preact.js'
+import { Select } from './select.js'
 
 const SAID = 4000 // milliseconds
 

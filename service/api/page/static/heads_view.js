@@ -1,14 +1,13 @@
 import { useAsked } from './asked.js'
-import { Select } from './controls.js'
 import { Curves } from './curves.js'
-import { HeadGrid } from './heads.js'
+import { EveryHead } from './every_head.js'
 import { useForgotten } from './look.js'
 import { mapsOf } from './looks.js'
 import { html, useState } from './preact.js'
 import { attentionOf } from './question.js'
 import { headOptionsOf, kindOf, layerOf, methodOf, optionsOf, pinnedOf } from './selection.js'
 import { queryOf } from './service.js'
-import { EXPLAINS, ORDERS } from './words.js'
+import { EXPLAINS } from './words.js'
 
 /** Every head of every layer, small; one that is clicked is shown large. */
 export function Heads({ answer, model, selection, change, input, main, stale }) {
@@ -24,27 +23,15 @@ export function Heads({ answer, model, selection, change, input, main, stale }) 
   useForgotten(found, input, main.asked)
   if (kind.layers * kind.heads < 2) return null
   const { maps, figures, kind: shown } = found.value ?? {}
-  const has = ([name]) => name === 'index' || name === 'entropy' || figures?.[name]
   const raw = methodOf(model, kind, selection) === 'raw'
   const chosen = raw ? { layer: layerOf(kind, selection), head: Number(selection.heads) } : { layer: null, head: null }
   const image = shown?.key === 'image'
   return html`<section id="heads" aria-label="Every head" class=${found.busy || stale ? 'stale' : ''}>
-    <h2>Every head</h2>
-    <p class="quiet">The raw attention of each. A click shows one large.</p>
-    <${Select} words="Order" id="order" values=${Object.entries(ORDERS).filter(has)} chosen=${selection.order}
-      choose=${(order) => change({ order })} />
-    ${found.refusal && !stale && html`<p class="quiet">${found.refusal.message}</p>`}
-    ${maps && html`<${HeadGrid}
-      maps=${maps}
-      order=${selection.order}
-      figures=${figures}
-      chosen=${chosen}
-      onChoose=${({ layer, head }) => change({ method: 'raw', layer: String(layer), heads: String(head) })}
-      grid=${image ? shown.grid : null}
-      prefix=${shown.prefix}
+    <${EveryHead} maps=${maps} figures=${figures} kind=${shown} selection=${selection} change=${change} chosen=${chosen}
       query=${image && shown.query !== 'image' ? pinnedOf(selection) ?? 0 : 0}
-      colormap=${selection.colormap}
-      own />`}
+      choose=${({ layer, head }) => change({ method: 'raw', layer: String(layer), heads: String(head) })}>
+      ${found.refusal && !stale && html`<p class="quiet">${found.refusal.message}</p>`}
+    <//>
   </section>`
 }
 

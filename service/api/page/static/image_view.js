@@ -47,9 +47,12 @@ const placeOf = (cell, columns) => `row ${Math.floor(cell / columns)}, column ${
 
 /**
  * What was looked at in an image: one picture, or several on one scale. `other` is the look that it is compared
- * with; `word` is the one of a caption that is chosen; `covered` are patches that `cover` hides from the model.
+ * with; `word` is the one of a caption that is chosen; `covered` are patches that `cover` hides from the model. A patch
+ * can be seen from unless the look is `fixed`.
  */
-export function ImageView({ look, other, source, selection, change, word, covered, cover, prefix, explains }) {
+export function ImageView({
+  look, other, source, selection, change, word, covered = [], cover, prefix, explains, fixed = false,
+}) {
   const [hovered, setHovered] = useState(null)
   const [covering, setCovering] = useState(false) // without the Shift key, as a finger needs it
   const [own, keep] = [Boolean(selection.own), Number(selection.keep)]
@@ -60,7 +63,7 @@ export function ImageView({ look, other, source, selection, change, word, covere
   const scaled = panels.filter(({ apart }) => !apart)
   const top = Math.max(...scaled.map((panel) => panel.top))
   const low = Math.min(...scaled.map(({ cells }) => coldest(cells)))
-  const canPick = !look.words.length && !explains // else the row is a word's, or the answer's
+  const canPick = !fixed && !look.words.length && !explains // else the row is a word's, or the answer's
   const query = canPick ? pinnedOf(selection) : null
   const pick = (cell) => canPick && change({ row: rowNamed(cell === query ? null : cell) })
   const shared = {
@@ -79,7 +82,7 @@ export function ImageView({ look, other, source, selection, change, word, covere
   const [first] = panels
   const scale = own ? { top: first.top, low: coldest(first.cells) } : { top, low }
   const click = canPick ? ' Click it to see from there.' : ''
-  const mouse = `Point at a patch to see its value.${click} Drag with Shift to cover some.`
+  const mouse = `Point at a patch to see its value.${click}${cover ? ' Drag with Shift to cover some.' : ''}`
   const hint = TOUCH ? 'Touch a patch to see its value.' : mouse
   const alike = panels.filter(({ rows, columns }) => rows === look.rows && columns === look.columns)
   const numbers = alike.map(({ values }) => short(values[hovered] ?? NaN)).join(' · ')
@@ -95,7 +98,7 @@ export function ImageView({ look, other, source, selection, change, word, covere
       ${query !== null && html`<button type="button" id="back" onClick=${() => pick(null)}>
         ${prefix ? 'Back to the class token' : 'Back to all patches'}
       </button>`}
-      ${source && html`<button type="button" id="cover" aria-pressed=${covering}
+      ${source && cover && html`<button type="button" id="cover" aria-pressed=${covering}
         onClick=${() => setCovering(!covering)}>Cover patches</button>`}
       ${covered.length > 0 && html`<button type="button" id="uncover" onClick=${() => cover([])}>Uncover</button>`}
     </div>`

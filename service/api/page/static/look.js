@@ -60,7 +60,7 @@ function drawnOf({ attention, answer, model, kind, options }, heads) {
   if (kind.key === 'image') return imageLook(attention, kind)
   const text = answer.input.text ?? ''
   const written = answer.results?.[0].tokens ?? []
-  return textLook(attention, model, kind, { text, written, heads, merged: Boolean(options.merge) })
+  return textLook(attention, kind, { text, written, heads, mask: model.inputs.mask, merged: Boolean(options.merge) })
 }
 
 /** Look at what the selection compares with: by another method or layer, of another model or input (`edited`). */

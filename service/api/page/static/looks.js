@@ -14,13 +14,13 @@ export const mapsOf = (attention) =>
 
 /**
  * Return what is drawn over an image: panels, each with a label and values a row and patch. `words` are what was said
- * of the image, each a row of its own.
+ * of the image, each a row of its own. Of the rows of patches `row` is seen, the mean of all without one.
  */
-export function imageLook(attention, kind) {
+export function imageLook(attention, kind, row = null) {
   const { tokens: { grid, prefix, target: words = [] }, image, maps: [{ normalized }] } = attention
   const panels = mapsOf(attention).flatMap((map) => map.names.map((name, head) => {
     const queries = range(map.queries).map((query) => rowOf(map, head, query).slice(prefix))
-    const rows = kind.query === 'image' ? [mean(queries)] : queries // all patches look, where there is no class token
+    const rows = kind.query !== 'image' ? queries : row === null ? [mean(queries)] : [queries[row]]
     const label = map.target?.label !== undefined ? `for “${map.target.label}”` : map.names.length > 1 ? name : ''
     return { label, rows, signed: map.signed, top: largest(rows.flatMap((row) => [...row]), map.signed) }
   }))
@@ -30,37 +30,58 @@ export function imageLook(attention, kind) {
 /**
  * Return the maps of a text: `rows` and `columns` as tokens, `series` of values (one a head, or one), the text that the
  * columns lie in, and whether rows and columns are the same tokens. `text` was asked about, the tokens of `written`
- * were answered; `merged` says that tokens are words.
+ * were answered; `merged` says that tokens are words. Where maps have blocks of tokens (`pool`), so have the axes, and
+ * where they have some of the rows, these have numbers.
  */
-export function textLook(attention, model, kind, { text, written, heads, merged }) {
+export function textLook(attention, kind, { text, written, heads, mask, merged }) {
   const { method, tokens: axes } = attention
   const maps = mapsOf(attention)
-  const [{ target, targets }] = maps
+  const [{ target, targets, queries, keys, pool }] = maps
+  const asked = blocksOf(axes[kind.query], queries, pool)
   const generated = kind.query === 'target'
   const behind = axes.source ? 0 : [...text].length // what the answer continues
   const given = ({ span }) => span && span[0] < behind && span[1] <= behind
-  const first = generated ? axes.target.findLastIndex(given) + 1 : 0
-  const own = axes[kind.query].slice(first)
-  const columns = axes[kind.key]
+  const first = generated ? asked.findLastIndex(given) + 1 : 0
+  const own = asked.slice(first)
+  const columns = blocksOf(axes[kind.key], keys, pool)
   const explains = EXPLAINS.includes(method)
   const whole = explains && !target && !targets // one row for all of an embedding
   const emitted = (token, at) => ({ text: token.text, span: null, special: at >= written.length })
+  const some = !target && !whole && queries !== (targets ? own : asked).length
   const rows = target ? maps.map((map) => ({ text: map.target.label, span: null }))
-    : whole ? [{ text: 'likeness', span: null }] : merged && targets ? targets.map(emitted) : own
-  const skip = target || whole || targets ? 0 : first * columns.length
+    : whole ? [{ text: 'likeness', span: null }] : targets && (merged || some) ? targets.map(emitted)
+    : some ? range(queries).map((row) => ({ text: `#${row}`, span: null })) : own
+  const skip = target || whole || targets || some ? 0 : first * columns.length
   const values = target || whole ? Float32Array.from(maps.flatMap((map) => [...rowOf(map, 0, 0)])) : null
   const series = values ? [{ name: method, values }] : seriesOf(maps[0], heads, skip)
   const apart = method === 'relevance' && kind.name !== 'cross' && !whole
-  if (apart) for (const one of series) takeIdentity(one.values, rows, columns, maps, model)
+  if (apart) for (const one of series) takeIdentity(one.values, rows, columns, maps, mask)
   const answer = own.filter(({ span }) => span).map((token) => token.text).join('')
   const start = own.find(({ span }) => span)?.span[0] ?? behind
   const before = axes.source || !generated ? '' : [...text].slice(0, start).join('')
   return {
     rows, columns, series, apart, before, explains, signed: maps[0].signed, normalized: maps[0].normalized,
     text: kind.key === 'source' ? text : before + answer,
-    same: !values && kind.query === kind.key,
-    sure: generated && !merged ? written.map(({ log_probability }) => Math.exp(log_probability)) : [],
+    same: !values && !some && kind.query === kind.key,
+    sure: generated && !merged && !some && !pool ? written.map(({ log_probability }) => Math.exp(log_probability)) : [],
   }
+}
+
+/** Return tokens; in place of some the blocks that a pooled map has: their texts, from the first to the last. */
+function blocksOf(tokens, count, pool) {
+  if (!pool || tokens.length === count) return tokens
+  const size = Math.ceil(tokens.length / count)
+  const gap = (one, next) => (one?.span && next.span && next.span[0] > one.span[1] ? ' ' : '')
+  return range(count).map((block) => {
+    const part = tokens.slice(block * size, (block + 1) * size)
+    const spans = part.flatMap(({ span }) => (span ? [span] : []))
+    return {
+      text: part.map((token, at) => gap(part[at - 1], token) + token.text).join(''),
+      span: spans.length ? [spans[0][0], spans.at(-1)[1]] : null,
+      special: part.every(({ special }) => special),
+      sequence: part[0].sequence,
+    }
+  })
 }
 
 /** Return the heads that are chosen as series: `mean`, `max` or `min` of all, or some by number. */
@@ -74,12 +95,14 @@ function seriesOf(map, heads, skip) {
 }
 
 /** Take the 1 off that each row of relevance starts with: at its class token, its mask, or its own token. */
-function takeIdentity(values, rows, columns, maps, model) {
-  const masks = range(columns.length).filter((at) => model.inputs.mask && columns[at].text.includes(model.inputs.mask))
+function takeIdentity(values, rows, columns, maps, mask) {
+  const masks = range(columns.length).filter((at) => mask && columns[at].text.includes(mask))
   rows.forEach((_, row) => {
     const line = values.subarray(row * columns.length, (row + 1) * columns.length)
     const { target } = maps[row] ?? {}
-    const own = !target ? line.findLastIndex((value) => value > 0) : 'mask' in target ? masks[target.mask] : 0
+    const hottest = line.indexOf(largest(line)) // where nobody says what a mask is
+    const own = !target ? line.findLastIndex((value) => value > 0)
+      : 'mask' in target ? masks[target.mask] ?? hottest : 0
     if (own >= 0) line[own] = Math.max(0, line[own] - 1)
   })
 }

@@ -1,6 +1,7 @@
 import { Answer, GenerationOptions } from './answer.js'
 import { Compare } from './compare.js'
-import { DrawControls, LookControls } from './controls.js'
+import { LookControls } from './controls.js'
+import { DrawControls } from './drawing.js'
 import { ImageView } from './image_view.js'
 import { Examples, TextInput } from './inputs.js'
 import { useDrawn } from './look.js'
@@ -95,6 +96,6 @@ export function Controls({ models, model, selection, change, answer }) {
   return html`<section id="controls" aria-label="Controls">
     <${LookControls} ...${shared} labels=${answer?.results?.[0].labels} />
     <${Compare} ...${shared} models=${models} />
-    <${DrawControls} ...${shared} text=${kind.key !== 'image'} pairs=${kind.name === 'encoder'} />
+    <${DrawControls} ...${shared} text=${kind.key !== 'image'} pairs=${kind.name === 'encoder'} asks />
   </section>`
 }

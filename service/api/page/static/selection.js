@@ -1,8 +1,7 @@
-import { COLORMAP_NAMES } from './colours.js'
 import { EXPLAINS } from './words.js'
 
-/** What is looked at, and how. What is not named in the page's address has these values. */
-const DEFAULTS = {
+/** What is looked at, and how. What the page's address does not name has these values. */
+export const DEFAULTS = {
   model: '', example: '', text: '', pair: '', id: '', // the question
   kind: '', method: '', layer: '', heads: 'mean', row: '', target: '', align: 'emit', merge: '', // the look
   view: 'place', order: 'index', own: '', special: '', keep: '1', only: '', // how it is drawn
@@ -10,36 +9,7 @@ const DEFAULTS = {
   compare: '', with: '', covered: '', // with another method, layer, model or input
   max_new_tokens: '', num_beams: '', temperature: '', top_k: '', top_p: '', seed: '', alternatives: '3',
 }
-const QUESTION = ['model', 'example', 'text', 'pair', 'id']
-const STEPS = [...QUESTION, 'method', 'compare', 'with', 'covered'] // a change of them is a step of the history
 const GENERATION = ['max_new_tokens', 'num_beams', 'temperature', 'top_k', 'top_p', 'seed']
-
-const FORMS = { // an address may be anybody's
-  row: /^\d*$/, layer: /^\d*$/, heads: /^(mean|max|min|\d+(,\d+)*)$/, covered: /^(\d+(,\d+)*)?$/,
-  compare: /^(|input|layer:\d+|(method|model):.+)$/, view: /^(place|lines|matrix)$/, align: /^(emit|input)$/,
-  order: /^(index|entropy|distance|special)$/, keep: /^(1|0?\.\d+)$/, opacity: /^(1|0|0?\.\d+)$/,
-  colormap: new RegExp(`^(${COLORMAP_NAMES.join('|')})$`),
-}
-
-/** Return the selection that the page's address names. */
-export function readAddress() {
-  const given = new URLSearchParams(location.hash.slice(1))
-  const fits = (name) => given.has(name) && (FORMS[name]?.test(given.get(name)) ?? true)
-  const entries = Object.entries(DEFAULTS).map(([name, value]) => [name, fits(name) ? given.get(name) : value])
-  return Object.fromEntries(entries)
-}
-
-/** Write a selection into the page's address: a new step of the history where the question or the method is another. */
-export function writeAddress(selection) {
-  const before = readAddress()
-  const chosen = Object.entries(selection).filter(([name, value]) => value !== DEFAULTS[name])
-  const hash = `#${new URLSearchParams(chosen)}`
-  if (hash === (location.hash || '#')) return
-  const other = Object.keys(DEFAULTS).filter((name) => before[name] !== selection[name])
-  const named = other.length === 1 && other[0] === 'id' && selection.id !== 'new' // an answer was given its id
-  const step = before.model && before.id !== 'new' && !named && STEPS.some((name) => other.includes(name))
-  history[step ? 'pushState' : 'replaceState'](null, '', hash)
-}
 
 /** Return a part of a selection that begins another question: what is true of one is not of the next. */
 export const aboutAnother = (part) => ({

@@ -1,8 +1,8 @@
+import { readAddress, writeAddress } from './address.js'
 import { useAsked } from './asked.js'
 import { coveredImage } from './image_file.js'
 import { useEffect, useLayoutEffect, useRef, useState } from './preact.js'
 import { modelsOf } from './question.js'
-import { readAddress, writeAddress } from './selection.js'
 
 const WARMING = 1000 // milliseconds between two looks at models that are warming up
 const STEP = 500 // milliseconds of a step that is played

@@ -1,0 +1,32 @@
+import { COLORMAP_NAMES } from './colours.js'
+import { DEFAULTS } from './selection.js'
+
+const QUESTION = ['model', 'example', 'text', 'pair', 'id']
+const STEPS = [...QUESTION, 'method', 'compare', 'with', 'covered'] // a change of them is a step of the history
+
+const FORMS = { // an address may be anybody's
+  row: /^\d*$/, layer: /^\d*$/, heads: /^(mean|max|min|\d+(,\d+)*)$/, covered: /^(\d+(,\d+)*)?$/,
+  compare: /^(|input|layer:\d+|(method|model):.+)$/, view: /^(place|lines|matrix)$/, align: /^(emit|input)$/,
+  order: /^(index|entropy|distance|special)$/, keep: /^(1|0?\.\d+)$/, opacity: /^(1|0|0?\.\d+)$/,
+  colormap: new RegExp(`^(${COLORMAP_NAMES.join('|')})$`),
+}
+
+/** Return the selection that the page's address names. */
+export function readAddress() {
+  const given = new URLSearchParams(location.hash.slice(1))
+  const fits = (name) => given.has(name) && (FORMS[name]?.test(given.get(name)) ?? true)
+  const entries = Object.entries(DEFAULTS).map(([name, value]) => [name, fits(name) ? given.get(name) : value])
+  return Object.fromEntries(entries)
+}
+
+/** Write a selection into the page's address: a new step of the history where the question or the method is another. */
+export function writeAddress(selection) {
+  const before = readAddress()
+  const chosen = Object.entries(selection).filter(([name, value]) => value !== DEFAULTS[name])
+  const hash = `#${new URLSearchParams(chosen)}`
+  if (hash === (location.hash || '#')) return
+  const other = Object.keys(DEFAULTS).filter((name) => before[name] !== selection[name])
+  const named = other.length === 1 && other[0] === 'id' && selection.id !== 'new' // an answer was given its id
+  const step = before.model && before.id !== 'new' && !named && STEPS.some((name) => other.includes(name))
+  history[step ? 'pushState' : 'replaceState'](null, '', hash)
+}

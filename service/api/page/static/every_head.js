@@ -1,0 +1,29 @@
+import { HeadGrid } from './heads.js'
+import { html } from './preact.js'
+import { Select } from './select.js'
+import { ORDERS } from './words.js'
+
+/**
+ * Every head of every layer, small, in an order that is chosen. `maps` are of one `kind`; they may not be there yet.
+ * `query` is the row that an image is seen from. What it contains stands above the thumbnails.
+ */
+export function EveryHead({ maps, figures, kind, query, selection, change, chosen, choose, children }) {
+  const has = ([name]) => name === 'index' || name === 'entropy' || figures?.[name]
+  return html`
+    <h2>Every head</h2>
+    <p class="quiet">The raw attention of each. A click shows one large.</p>
+    <${Select} words="Order" id="order" values=${Object.entries(ORDERS).filter(has)} chosen=${selection.order}
+      choose=${(order) => change({ order })} />
+    ${children}
+    ${maps && html`<${HeadGrid}
+      maps=${maps}
+      order=${selection.order}
+      figures=${figures}
+      chosen=${chosen}
+      onChoose=${choose}
+      grid=${kind.key === 'image' ? kind.grid : null}
+      prefix=${kind.prefix}
+      query=${query}
+      colormap=${selection.colormap}
+      own />`}`
+}
