@@ -121,6 +121,12 @@ def minilm(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def language_models(tmp_path_factory):
+    """A folder with the artifacts of the language models of dates, masked and causal."""
+    return once(tmp_path_factory, "languages", export("dates-clm", "dates-mlm"))
+
+
+@pytest.fixture(scope="session")
 def captions(tmp_path_factory):
     """A folder with the artifact of the captions with soft attention."""
     return once(tmp_path_factory, "captions-soft", export("captions-soft"))

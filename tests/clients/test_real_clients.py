@@ -6,16 +6,14 @@ from benchmarks.peers import Unusable
 from tests.clients.conformance import outcomes, running_service
 from tests.clients.environments import CLIENTS, prepared
 from tests.clients.examples import examples
-from tests.conftest import export, once
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")
-def service(artifacts, minilm, tmp_path_factory):
-    others = once(tmp_path_factory, "dates-models", export("dates-clm", "dates-mlm"))
+def service(artifacts, minilm, language_models, tmp_path_factory):
     folder = tmp_path_factory.mktemp("every")
-    for one in (*artifacts.iterdir(), *minilm.iterdir(), *others.iterdir()):
+    for one in (*artifacts.iterdir(), *minilm.iterdir(), *language_models.iterdir()):
         (folder / one.name).symlink_to(one)
     with running_service(folder) as service:
         yield service

@@ -20,7 +20,7 @@ from service.inputs.image_preprocessing import decode_image
 from service.repository.registry import load
 from service.settings import Settings
 from service.store import open_store
-from tests.conftest import ROOT, export, once, served
+from tests.conftest import ROOT, served
 
 SEVEN = (ROOT / "tests/data/digits/seven.png").read_bytes()
 IMAGES = [path.read_bytes() for path in sorted((ROOT / "tests/data/digits").iterdir())[:4]]
@@ -31,10 +31,9 @@ EXACT = 1e-5
 
 
 @pytest.fixture(scope="module")
-def languages(tmp_path_factory):
+def languages(language_models):
     """A client of a masked and a causal language model."""
-    folder = once(tmp_path_factory, "languages", export("dates-clm", "dates-mlm"))
-    with served(folder) as client:
+    with served(language_models) as client:
         yield client
 
 

@@ -15,7 +15,7 @@ from service.app import create_admin, create_app
 from service.repository.registry import load
 from service.settings import Settings
 from service.store import open_store
-from tests.conftest import export, once, served
+from tests.conftest import served
 from tests.samples.api_keys import EVERY_SCOPE, bearer, line
 from tests.samples.changed_artifacts import newer
 from tests.samples.http_requests import CLASSIFY, DIGIT_FILES, GENERATE, JSON, PNG, SEVEN, WRITTEN_DATES
@@ -455,7 +455,7 @@ def test_of_several_workers_none_loads_one_model_alone(artifacts):
 
 
 @pytest.fixture(scope="module")
-def languages(tmp_path_factory):
+def languages(language_models):
     """A client of a service with the language models of dates."""
-    with served(once(tmp_path_factory, "languages", export("dates-clm", "dates-mlm"))) as client:
+    with served(language_models) as client:
         yield client

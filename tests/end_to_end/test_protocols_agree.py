@@ -9,7 +9,7 @@ import pytest
 
 from service.api.protocols import ROUTERS, manner_of
 from service.http.api_keys import is_open
-from tests.conftest import export, once, served
+from tests.conftest import served
 from tests.samples.api_keys import bearer, line
 from tests.samples.http_requests import DIGIT_FILES, PNG
 
@@ -18,11 +18,10 @@ TEXTS = ["april 17, 1986", "the 23rd of March 2021"]
 
 
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory, artifacts, minilm):
+def everything(tmp_path_factory, artifacts, minilm, language_models):
     """A client of a service with a model of each task."""
     folder = tmp_path_factory.mktemp("everything")
-    languages = once(tmp_path_factory, "languages", export("dates-clm", "dates-mlm"))
-    for source in (artifacts, minilm, languages):
+    for source in (artifacts, minilm, language_models):
         for model in source.iterdir():
             (folder / model.name).symlink_to(model)
     with served(folder) as client:

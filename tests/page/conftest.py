@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, export, once, served
+from tests.conftest import ROOT, once, served
 from tests.samples.browser import chromium, require
 
 FAILED_LOAD = "Failed to load resource"
@@ -50,11 +50,10 @@ def classifier(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def models(needed, tmp_path_factory, captions, minilm, classifier):
+def models(needed, tmp_path_factory, captions, minilm, language_models, classifier):
     """A folder with a model of every task that the page shows, and with `digits` once more under another name."""
     folder = tmp_path_factory.mktemp("page")
-    lines = once(tmp_path_factory, "lines-of-dates", export("dates-mlm", "dates-clm"))
-    for source in (ROOT / "model/artifacts", captions, minilm, lines, classifier):
+    for source in (ROOT / "model/artifacts", captions, minilm, language_models, classifier):
         for one in source.iterdir():
             (folder / one.name).symlink_to(one)
     twin = shutil.copytree(ROOT / "model/artifacts/digits", folder / "digits-twin") / "1/manifest.json"

@@ -24,7 +24,7 @@ from service.options import parse
 from service.repository.registry import load
 from service.settings import Settings
 from service.store import open_store
-from tests.conftest import export, once, served
+from tests.conftest import served
 from tests.samples.api_keys import bearer, line
 from tests.samples.http_requests import check_documented
 
@@ -44,13 +44,12 @@ WRITTEN_1970 = 1_000_000
 
 
 @pytest.fixture(scope="module")
-def folder(artifacts, minilm, tmp_path_factory):
+def folder(artifacts, minilm, language_models, dino, tmp_path_factory):
     """A folder with a model of each task that is served here, one of another, and one of images."""
-    continuing = once(tmp_path_factory, "dates-clm", export("dates-clm"))
-    dino = once(tmp_path_factory, "dino", export("digits-dino"))
     whole = tmp_path_factory.mktemp("openai")
-    for source in (artifacts, minilm, continuing, dino):
+    for source in (artifacts, minilm, dino):
         shutil.copytree(source, whole, dirs_exist_ok=True)
+    shutil.copytree(language_models / "dates-clm", whole / "dates-clm")
     os.utime(whole / "dates" / "1" / "manifest.json", (WRITTEN_1970, WRITTEN_1970))
     return whole
 

@@ -1,0 +1,285 @@
+"""The client against a running service: its answers are those of the HTTP interface."""
+
+import io
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import regard
+from PIL import Image
+
+from tests.client.regard.conftest import SEVEN, answer, problem, told
+from tests.conftest import served
+
+DATE = "3/23/21"
+
+
+@pytest.fixture(scope="module")
+def others(tmp_path_factory, minilm, language_models):
+    """A service of models that embed, fill masks and continue texts."""
+    folder = tmp_path_factory.mktemp("others")
+    for source in (minilm, language_models):
+        for one in source.iterdir():
+            (folder / one.name).symlink_to(one)
+    with served(folder) as client, regard.connect(str(client.base_url)) as service:
+        service.client = client
+        yield service
+
+
+@pytest.fixture
+def asked(service):
+    """The requests that are sent from here on, as `METHOD path`."""
+    sent = []
+    hook = lambda request: sent.append(f"{request.method} {request.url.path}")  # noqa: E731
+    service._transport.http.event_hooks["request"].append(hook)
+    yield sent
+    service._transport.http.event_hooks["request"].remove(hook)
+
+
+def opened():
+    """The picture, read from its file, which is closed."""
+    return Image.open(io.BytesIO(SEVEN.read_bytes()))
+
+
+def test_models_are_described_and_named(service):
+    assert {one.name for one in service.models()} == {"dates", "digits"}
+    assert service["digits"].description.endpoints[0] == "classify"
+    assert service.model("dates").name == "dates"
+    assert "127.0.0.1" in repr(service)
+    assert repr(service["digits"]) == "<regard model digits: image-classification>"
+
+
+def test_a_model_that_is_not_there(service):
+    with pytest.raises(regard.NotFound, match="digits") as caught:
+        service["digts"]
+    assert caught.value.status == 404
+    assert "service.models()" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", "a?b", "a#b", 3])
+def test_a_name_that_would_be_another_path_is_not_sent(service, asked, name):
+    with pytest.raises(regard.BadInput, match="model: must be a name"):
+        service[name]
+    assert asked == []
+
+
+def test_a_picture_is_classified_as_over_http(client, digits):
+    wanted = client.post("/v1/models/digits/classify", files={"image": SEVEN.read_bytes()}).json()["results"][0]
+    for given in (SEVEN, str(SEVEN), SEVEN.read_bytes(), opened(), np.asarray(opened())):
+        found = digits.classify(given, top_k=3)
+        assert [(one.label, one.index, one.probability) for one in found.labels] == [
+            (one["label"], one["index"], one["probability"]) for one in wanted["labels"][:3]
+        ]
+    assert digits(SEVEN).labels[0].label == "7"
+    assert found.attention is None
+    assert found.id
+
+
+def test_a_batch_is_answered_in_its_order_by_as_few_requests_as_limits_allow(digits, asked):
+    turned = [np.asarray(opened().rotate(90 * turn)) for turn in range(4)]
+    alone = [digits.classify(one).labels[0] for one in turned]
+    assert len({(one.label, one.probability) for one in alone}) > 1
+    most = digits.description.max_inputs
+    asked.clear()
+    found = digits.classify_batch(turned * (most // 4) + turned)
+    assert asked == ["POST /v1/models/digits/classify"] * 2
+    assert [one.labels[0].label for one in found] == [one.label for one in alone] * (most // 4 + 1)
+    probabilities = [one.labels[0].probability for one in found]
+    np.testing.assert_allclose(probabilities, [one.probability for one in alone] * (most // 4 + 1), atol=1e-5)
+    of_last = found[-1].look("raw")
+    np.testing.assert_allclose(of_last.maps[0].values, found[3].look("raw").maps[0].values, atol=1e-6)
+    assert not np.allclose(of_last.maps[0].values, found[0].look("raw").maps[0].values, atol=1e-3)
+
+
+def test_one_input_is_no_batch(digits, asked):
+    with pytest.raises(regard.BadInput, match="inputs: must be a list"):
+        digits.classify_batch(str(SEVEN))
+    assert asked == []
+
+
+def test_a_text_is_generated_as_over_http(client, dates):
+    wanted = client.post("/v1/models/dates/generate", json={"inputs": [DATE]}).json()["results"][0]
+    found = dates.generate(DATE)
+    assert found.text == wanted["text"] == "2021-03-23"
+    assert "".join(token.text for token in found.tokens) == found.text
+    np.testing.assert_allclose(
+        [one.log_probability for one in found.tokens], [one["log_probability"] for one in wanted["tokens"]], atol=1e-5
+    )
+    assert found.finish_reason == "stop"
+    assert [one.text for one in dates.generate_batch([DATE, "march 3 1999"])] == ["2021-03-23", "1999-03-03"]
+    assert len(dates.generate(DATE, alternatives=2).tokens[0].alternatives) == 2
+    assert dates.generate(DATE, num_beams=3).score is not None
+
+
+def test_attention_comes_with_an_answer_or_alone_or_later_and_is_the_same(service, dates, asked):
+    beside = dates.generate(DATE, attention={"method": "raw", "kind": "cross"})
+    asked.clear()
+    later = beside.look("raw", kind="cross")
+    assert asked == ["GET /v1/attention/" + beside.id], "the input is not sent again"
+    alone = dates.attention(DATE, method="raw", kind="cross")
+    for other in (later, alone.attention):
+        np.testing.assert_allclose(other.maps[0].values, beside.attention.maps[0].values, atol=1e-6)
+    np.testing.assert_allclose(beside.attention.maps[0].values.sum(2), 1, atol=1e-5)
+    assert "".join(token.text for token in later.tokens["source"]).startswith(DATE)
+    (first,) = dates.attention_batch([DATE], method="raw", kind="cross")
+    np.testing.assert_allclose(first.attention.maps[0].values, alone.attention.maps[0].values, atol=1e-6)
+
+
+def test_a_look_without_a_method_is_by_the_one_that_measured_best(digits, dates):
+    for model, given in ((digits, SEVEN), (dates, DATE)):
+        assert model(given).look().method == model.description.best
+        assert model.attention(given).attention.method == model.description.best
+
+
+def test_maps_heat_picture_and_curves_of_an_answer(digits):
+    found = digits.classify(SEVEN)
+    sent = opened()
+    maps = found.maps(layers="all", heads="all")
+    kind = digits.description.kinds["encoder"]
+    assert [one.values.shape[0] for one in maps] == [kind["heads"]] * kind["layers"]
+    assert found.heat("relevance", target=1).shape == (sent.height, sent.width)
+    assert not np.allclose(found.heat("relevance", target=1), found.heat("relevance", target=7))
+    image = found.image("rollout", width=300, colormap="magma")
+    assert image.width == 300
+    curves = found.curves("relevance")
+    assert {(one.method, one.name) for one in curves.curves} == {
+        (method, name) for method in ("relevance", "random") for name in ("deletion", "insertion")
+    }
+    assert all(len(one.values) == len(curves.fractions) for one in curves.curves)
+
+
+def test_an_input_that_the_service_does_not_keep_is_sent_again(artifacts):
+    with served(artifacts, keep_count=0) as client, regard.connect(str(client.base_url)) as service:
+        found = service["dates"].generate(DATE, num_beams=2)
+        assert found.look("raw").maps
+        assert found.image("raw").width
+        labels = service["digits"].classify(SEVEN, top_k=1)
+        assert labels.heat("rollout").shape
+        seeded = service["dates"].generate(DATE, temperature=2.0, seed=1)
+        assert (
+            "".join(token.text for token in seeded.look("raw", kind="cross").tokens["target"][:10]) == seeded.text[:10]
+        )
+        drawn = service["dates"].generate(DATE, temperature=2.0)
+        with pytest.raises(regard.NotFound, match="id:"):
+            drawn.look("raw")
+
+
+def test_tokens_come_one_by_one(dates):
+    whole = dates.generate(DATE)
+    with dates.stream(DATE) as stream:
+        with pytest.raises(regard.StreamBroken):
+            stream.result  # noqa: B018 # it is not there yet
+        found = list(stream)
+    assert [token.text for token in found] == [token.text for token in whole.tokens]
+    assert stream.result.text == whole.text
+    assert stream.result.look("raw").maps
+
+
+def test_rows_of_attention_come_with_the_tokens(dates):
+    options = {"method": "raw", "kind": "cross", "steps": True}
+    stream = dates.stream(DATE, attention=options)
+    rows = [token.maps[0].values for token in stream]
+    after = dates.attention(DATE, method="raw", kind="cross").attention.maps[0].values
+    np.testing.assert_allclose(np.concatenate(rows, axis=1)[:, : len(rows)], after[:, : len(rows)], atol=1e-5)
+
+
+def test_a_stream_can_be_left_early(service, dates):
+    with dates.stream(DATE) as stream:
+        assert next(stream).text == "2"
+    assert list(stream) == []
+    assert dates.generate(DATE).text == "2021-03-23", "the connection is not left half read"
+
+
+def test_a_stream_that_breaks_holds_what_came(artifacts, dates):
+    with served(artifacts) as client, regard.connect(str(client.base_url)) as service:
+        stream = service["dates"].stream(DATE, max_new_tokens=10)
+        first = next(stream)
+        client.process.kill()
+        with pytest.raises(regard.StreamBroken) as caught:
+            # what was sent before the end may still come
+            list(stream) and stream.result
+    assert caught.value.text.startswith(first.text)
+
+
+def test_a_stream_that_ends_without_its_last_event_is_broken(dates):
+    token = b'event: token\ndata: {"index": 0, "token": 5, "text": "2"}\n\n'
+    for content in (token, token + b"event: done\ndata: {"):
+        with told(answer(200, content, "text/event-stream")) as (url, _):
+            stream = regard.Model(regard.Service(url)._transport, dates.description).stream(DATE)
+            with pytest.raises(regard.StreamBroken) as caught:
+                list(stream)
+            assert caught.value.text == "2"
+
+
+def test_a_stream_is_asked_for_again_until_it_begins(dates):
+    done = b'event: error\ndata: {"status": 503, "title": "x", "detail": "device: lost"}\n\n'
+    with told(problem(429, retry_after="0"), answer(200, done, "text/event-stream")) as (url, asked):
+        stream = regard.Model(regard.Service(url)._transport, dates.description).stream(DATE)
+        with pytest.raises(regard.NotReady, match="device: lost"):
+            list(stream)
+    assert len(asked) == 2
+
+
+def test_embeddings_masks_and_texts_that_go_on(others):
+    minilm = others["minilm"]
+    one, other, far = (minilm.embed(text).vector for text in ("A cat sits.", "A kitten sits down.", "Stocks fell."))
+    assert one @ other > one @ far
+    np.testing.assert_allclose(minilm.embed_batch(["A cat sits."])[0].vector, one, atol=1e-5)
+    alike = minilm.embed("A cat sits.").look("libra", against={"text": "A kitten sits down."})
+    assert alike.maps[0].signed
+    both = minilm.embed("A cat sits.").look("libra", against={"text": "A kitten sits."}, sides="both")
+    assert both.against.maps[0].values.shape[2] == len(both.against.tokens["source"])
+    masks = others["dates-mlm"].description.json["inputs"]["mask"]
+    filled = others["dates-mlm"].fill_mask(f"2021-0{masks}-23", top_k=2)
+    assert [len(mask) for mask in filled.candidates] == [2]
+    assert filled.candidates[0][0].probability > filled.candidates[0][1].probability
+    assert len(others["dates-mlm"].fill_mask_batch([f"2021-0{masks}-23"] * 3)) == 3
+    assert others["dates-clm"].generate("3/23/21 = ", max_new_tokens=4).tokens
+
+
+def test_a_task_that_the_model_has_not(dates, digits):
+    with pytest.raises(regard.NotFound):
+        dates.classify(DATE)
+    with pytest.raises(regard.NotFound):
+        digits.generate(SEVEN)
+
+
+def test_a_wrong_option_is_named(digits, asked):
+    with pytest.raises(regard.InputRefused, match="top_k") as caught:
+        digits.classify(SEVEN, top_k=-1)
+    assert caught.value.status == 422
+    with pytest.raises(regard.InputRefused, match="method"):
+        digits.classify(SEVEN, attention="rolout")
+    with pytest.raises(regard.InputRefused, match="colormap"):
+        digits.classify(SEVEN).image("raw", colormap="jet")
+
+
+def test_a_picture_that_is_none_is_not_sent(digits, asked, tmp_path):
+    (tmp_path / "a.png").write_text("no picture")
+    for given, said in (
+        (b"GIF89a", "picture: "),
+        (tmp_path / "a.png", "picture: "),
+        (tmp_path / "none.png", "picture: "),
+    ):
+        with pytest.raises(regard.BadInput, match=said):
+            digits.classify(given)
+    assert asked == []
+
+
+def test_threads_share_a_service(digits, dates):
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(
+            threads.map(lambda turn: (dates if turn % 2 else digits)(DATE if turn % 2 else SEVEN), range(24))
+        )
+    assert {one.text for one in answers[1::2]} == {"2021-03-23"}
+    assert {one.labels[0].label for one in answers[::2]} == {"7"}
+
+
+def test_connections_are_closed(address):
+    before = threading.active_count()
+    with regard.connect(address) as service:
+        assert service.models()
+    with pytest.raises(RuntimeError, match="closed"):
+        service.models()
+    assert threading.active_count() <= before
