@@ -1,0 +1,89 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import regard
+from regard.inputs import Encoded
+from regard.results import Asked, fields_of, read_result
+
+from tests.client.regard.test_models import described
+
+MAP = {"name": "l", "kind": "encoder", "layer": 0, "heads": "mean", "normalized": True, "shape": [1, 1, 1]}
+ATTENTION = {"method": "raw", "tokens": {"source": []}, "maps": [{**MAP, "values": [[[1]]]}]}
+LABELS = {"labels": [{"label": "a", "index": 0, "probability": 0.75}]}
+
+
+def read(kind, json, client=None, **options):
+    return read_result(kind, json, Asked(described(), Encoded(text="x"), options, "an-id", 0, client))
+
+
+def test_each_answer_has_its_own_fields():
+    assert read(regard.Classification, LABELS).labels == [regard.Label("a", 0, 0.75)]
+    vector = read(regard.Embedding, {"embedding": [0.5, 1]}).vector
+    np.testing.assert_array_equal(vector, np.float32([0.5, 1]))
+    assert vector.dtype == np.float32
+    mask = {"token": 4, "text": "b", "probability": 0.5}
+    assert read(regard.Filled, {"candidates": [[mask], []]}).candidates == [[regard.Candidate(4, "b", 0.5)], []]
+    token = {"index": 0, "token": 4, "text": "b", "log_probability": -0.5}
+    written = read(regard.Generation, {"text": "b", "tokens": [token], "finish_reason": "length"})
+    assert (written.text, written.score, written.finish_reason) == ("b", None, "length")
+    assert written.tokens == [regard.GeneratedToken(0, 4, "b", -0.5)]
+    assert fields_of(regard.Look, {}) == {}
+
+
+@pytest.mark.parametrize("kind", [regard.Classification, regard.Embedding, regard.Filled, regard.Generation])
+def test_an_answer_of_another_shape_is_an_error(kind):
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        read(kind, {"else": 1})
+
+
+def test_attention_that_came_with_an_answer_is_read_once():
+    found = read(regard.Classification, {**LABELS, "attention": ATTENTION})
+    assert found.attention.method == "raw"
+    assert found.json == LABELS
+    assert found.id == "an-id"
+    assert "json" not in repr(found)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.labels = []
+
+
+def test_what_an_answer_cannot_ask_says_who_can():
+    found = read(regard.Classification, LABELS)
+    with pytest.raises(regard.BadInput, match=r"await model.look\(result"):
+        found.look()
+    with pytest.raises(regard.BadInput, match=r"await model.image\(result"):
+        found.image()
+
+
+@pytest.mark.parametrize(
+    ("options", "repeatable"),
+    [({}, True), ({"temperature": 0}, True), ({"temperature": 1.0}, False), ({"temperature": 1.0, "seed": 3}, True)],
+)
+def test_what_was_drawn_at_random_is_not_the_same_again(options, repeatable):
+    assert read(regard.Look, {}, **options).asked.is_repeatable is repeatable
+
+
+class Service:
+    """Notes what an answer asks, and answers attention without curves."""
+
+    def __init__(self):
+        self.asked = []
+
+    def look(self, result, method, **options):
+        self.asked.append((method, options))
+        return regard.attention.read_attention(ATTENTION)
+
+
+def test_shorter_ways_ask_for_what_they_need():
+    service = Service()
+    found = read(regard.Classification, LABELS, service)
+    assert found.maps(layers="all")[0].values.shape == (1, 1, 1)
+    with pytest.raises(regard.BadInput, match="curves: this service answered none"):
+        found.curves("libra", target=3)
+    with pytest.raises(regard.BadInput, match="heat: must be of an image"):
+        found.heat("rollout", head=1, layers=[0])
+    assert service.asked == [
+        ("raw", {"layers": "all"}),
+        ("libra", {"target": 3, "evaluate": ["deletion", "insertion"]}),
+        ("rollout", {"layers": [0]}),
+    ]
