@@ -89,6 +89,8 @@ UNREADABLE = (KeyError, TypeError, ValueError, IndexError, AttributeError)
 
 
 class _Base:
+    http: httpx.Client | httpx.AsyncClient
+
     def __init__(self, url: str, key: str | None, options: Connecting) -> None:
         if not isinstance(url, str) or not url.startswith(("http://", "https://")):
             raise BadInput("url: must be such as http://127.0.0.1:8000, given another")
@@ -99,11 +101,15 @@ class _Base:
         self.given: dict[str, Any] = {"headers": headers, "timeout": timeout, "verify": options.get("verify", True)}
 
     def request(self, call: Call[Any]) -> dict[str, Any]:
+        if self.http.is_closed:
+            raise BadInput("service: was closed; regard.connect(...) opens it again")
         return {"method": call.method, "url": self.address + call.path, "params": dict(call.query), "json": call.body}
 
 
 class Transport(_Base):
     """Sends calls, and waits for their answers."""
+
+    http: httpx.Client
 
     def __init__(self, url: str, key: str | None, options: Connecting) -> None:
         super().__init__(url, key, options)
@@ -164,6 +170,8 @@ class Transport(_Base):
 
 class AsyncTransport(_Base):
     """The same for asyncio and trio."""
+
+    http: httpx.AsyncClient
 
     def __init__(self, url: str, key: str | None, options: Connecting) -> None:
         super().__init__(url, key, options)

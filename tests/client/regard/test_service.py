@@ -280,6 +280,6 @@ def test_connections_are_closed(address):
     before = threading.active_count()
     with regard.connect(address) as service:
         assert service.models()
-    with pytest.raises(RuntimeError, match="closed"):
+    with pytest.raises(regard.BadInput, match="service: was closed"):
         service.models()
     assert threading.active_count() <= before

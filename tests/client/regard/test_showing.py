@@ -1,0 +1,115 @@
+"""What a notebook and a file show of real answers; tests/page shows it in a browser."""
+
+import base64
+import io
+import json
+import re
+
+import numpy as np
+import regard
+from PIL import Image
+from regard import showing
+
+from tests.client.regard.conftest import SEVEN
+from tests.client.regard.test_inline import data_of
+from tests.conftest import served
+
+DATE = "3/23/21"
+
+
+def shown(result):
+    return result._repr_mimebundle_()
+
+
+def picture(content):
+    with Image.open(io.BytesIO(content)) as image:
+        image.load()
+        return image
+
+
+def test_a_classified_picture_is_shown_with_what_the_model_looked_at(digits):
+    found = shown(digits.classify(SEVEN))
+    assert found["text/plain"].startswith("digits: 7 9")
+    drawn = picture(base64.b64decode(found["image/png"]))
+    with Image.open(SEVEN) as sent:
+        assert drawn.width >= sent.width
+    assert len(drawn.convert("RGB").getcolors(1 << 16)) > 16, "heat lies over it"
+    assert '<iframe sandbox="allow-scripts"' in found["text/html"]
+
+
+def test_what_is_shown_is_what_was_sent_and_answered(digits, dates, tmp_path):
+    found = digits.classify(SEVEN)
+    found.save(tmp_path / "seven.html")
+    seen = data_of((tmp_path / "seven.html").read_text())
+    assert base64.b64decode(seen["picture"].partition(",")[2]) == SEVEN.read_bytes()
+    assert [one["label"] for one in seen["result"]["labels"]] == [one.label for one in found.labels]
+    assert seen["attention"]["method"] == digits.description.best
+    kind = digits.description.kinds["encoder"]
+    assert [one["shape"][0] for one in seen["heads"]["maps"]] == [kind["heads"]] * kind["layers"]
+    dates.generate(DATE).save(tmp_path / "date.html")
+    seen = data_of((tmp_path / "date.html").read_text())
+    assert (seen["text"], seen["result"]["text"], seen["picture"]) == (DATE, "2021-03-23", None)
+    assert {one["kind"] for one in seen["heads"]["maps"]} == {"encoder", "decoder", "cross"}
+
+
+def test_attention_that_was_asked_for_is_what_is_shown(digits):
+    found = digits.classify(SEVEN, attention="norm")
+    assert showing.asked_for(found)["attention"] == found.attention.json
+    assert digits.attention(SEVEN, method="raw").attention.method == "raw"
+    assert shown(digits.attention(SEVEN, method="raw"))["text/plain"] == "digits: raw attention"
+
+
+def test_every_kind_of_answer_has_words(dates):
+    assert showing.described(dates.generate(DATE)) == "dates: 2021-03-23"
+
+
+def test_an_answer_is_shown_when_the_service_is_gone(artifacts):
+    with served(artifacts) as client, regard.connect(str(client.base_url), patience=0) as service:
+        found = service["digits"].classify(SEVEN)
+    shown_after = shown(found)
+    assert shown_after["text/plain"].startswith("digits: 7")
+    sent = picture(base64.b64decode(shown_after["image/png"]))
+    with Image.open(SEVEN) as image:
+        np.testing.assert_array_equal(np.asarray(sent), np.asarray(image.convert("RGB")))
+    inner = re.search(r'srcdoc="(.*?)"', shown_after["text/html"], re.DOTALL)[1]
+    assert "&quot;attention&quot;:null" in inner
+
+
+def test_a_large_picture_is_kept_small_and_upright(monkeypatch):
+    noise = np.random.default_rng(0).integers(0, 256, (400, 1500, 3), dtype=np.uint8)
+    file, exif = io.BytesIO(), Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(noise).save(file, "JPEG", exif=exif, quality=95)
+    monkeypatch.setattr(showing, "PICTURE_BYTES", len(file.getvalue()) - 1)
+    address = showing._small(file.getvalue(), "image/jpeg")
+    small = picture(base64.b64decode(address.removeprefix("data:image/jpeg;base64,")))
+    assert max(small.size) == showing.PICTURE_SIDE
+    assert small.getexif()[0x0112] == 6
+    monkeypatch.setattr(showing, "PICTURE_BYTES", len(file.getvalue()))
+    assert base64.b64decode(showing._small(file.getvalue(), "image/jpeg").partition(",")[2]) == file.getvalue()
+
+
+def test_maps_of_too_many_heads_are_left_out(digits, monkeypatch):
+    found = digits.classify(SEVEN)
+    monkeypatch.setattr(showing, "HEADS_VALUES", 10)
+    assert showing.asked_for(found)["heads"] is None
+    assert showing.asked_for(found)["attention"]
+
+
+def test_what_json_cannot_hold_is_shown_in_words(digits):
+    found = digits.classify(SEVEN)
+    broken = regard.Classification(
+        attention=None, json={"labels": [{"probability": float("nan")}]}, asked=found.asked, labels=found.labels
+    )
+    assert shown(broken)["text/html"].startswith("<pre>digits: 7")
+
+
+def test_nothing_of_a_key_is_in_a_saved_file(artifacts, tmp_path):
+    from tests.samples.api_keys import line
+
+    keys = tmp_path / "keys.txt"
+    keys.write_text(line("a-secret-key"))
+    with served(artifacts, api_keys=keys) as client, regard.connect(str(client.base_url), "a-secret-key") as service:
+        found = service["digits"].classify(SEVEN)
+        assert "a-secret-key" not in json.dumps(shown(found))
+        assert "a-secret-key" not in repr(found) + repr(service) + repr(found.asked)
