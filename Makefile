@@ -4,6 +4,8 @@ EXTRA ?= $(shell nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
 PIP_ARGS ?=
 PYTHON ?= python3
 BIN := .venv/bin
+# the service and its client, which are installed together
+PROJECTS := pyproject.toml client/pyproject.toml
 INSTALL = PIP_ARGS='$(PIP_ARGS)' $(BIN)/python -m deploy.install
 SERVED := digits dates
 BUNDLED := $(patsubst model/bundled/%/model.safetensors,%,$(wildcard model/bundled/*/model.safetensors))
@@ -221,19 +223,19 @@ screenshots: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(call MANIFEST,captions-soft) ## 
 	@$(PYTHON) -m venv --without-pip .venv && $(PYTHON) -m pip --python $@ install --quiet $(PIP_ARGS) pip 2>/dev/null \
 	  || $(PYTHON) -m venv --clear .venv # its own way to pip takes twice as long
 
-.venv/.service-%: pyproject.toml | .venv/bin/python
+.venv/.service-%: $(PROJECTS) | .venv/bin/python
 	@$(INSTALL) $* && touch $@
 
-.venv/.export-%: pyproject.toml | .venv/bin/python
+.venv/.export-%: $(PROJECTS) | .venv/bin/python
 	@$(INSTALL) $* export && touch $@
 
-.venv/.dev-%: pyproject.toml | .venv/bin/python
+.venv/.dev-%: $(PROJECTS) | .venv/bin/python
 	@$(INSTALL) $* export train dev && touch $@
 
-.venv/.bench-%: pyproject.toml | .venv/bin/python
+.venv/.bench-%: $(PROJECTS) | .venv/bin/python
 	@$(INSTALL) $* export train dev bench && touch $@
 
-.venv/.quality-%: pyproject.toml | .venv/bin/python
+.venv/.quality-%: $(PROJECTS) | .venv/bin/python
 	@$(INSTALL) $* export train dev quality && touch $@
 
 # in an environment of its own: it needs nothing of ours, and its dependencies must not change those that are tested
@@ -243,4 +245,4 @@ screenshots: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(call MANIFEST,captions-soft) ## 
 	@touch $@
 
 clean: ## remove .venv, artifacts and caches
-	rm -rf .venv .venv-uv .venv-audit .venv-clients .containers artifacts .mypy_cache .ruff_cache .pytest_cache *.egg-info
+	rm -rf .venv .venv-uv .venv-audit .venv-clients .containers artifacts .mypy_cache .ruff_cache .pytest_cache *.egg-info client/*.egg-info

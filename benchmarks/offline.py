@@ -23,6 +23,8 @@ from benchmarks.peers import ROOT, log
 
 EXTRAS = ("export", "dev")
 PEERS = ("ctranslate2",)
+BUILDER = "setuptools>=77"
+"""It installs this repository there, editable."""
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "any")
 RUN = """#!/bin/sh
 # Make an environment of what was packed, beside the packages that this Python has; run the tests and measure.
@@ -32,6 +34,7 @@ mkdir -p results code
 tar -xf code.tar -C code
 ${PYTHON:-python3} -m venv --system-site-packages env
 env/bin/python -m pip install --quiet --no-index --no-deps wheels/*.whl
+env/bin/python -m pip install --quiet --no-index --no-deps --no-build-isolation --editable code --editable code/client
 cd code
 ../env/bin/python -m pytest -m gpu "$@" > ../results/gpu-test.txt 2>&1 || echo "tests failed: results/gpu-test.txt"
 ../env/bin/python -m benchmarks.gpu > ../results/bench-gpu.md 2> ../results/bench-gpu.log
@@ -47,7 +50,7 @@ def of_extras(lines, *extras):
 
 def needed(without):
     """Return the packages that the tests and benchmarks need, in any depth, at the versions that are installed here."""
-    found, todo = {}, of_extras(requires("regard"), *EXTRAS)
+    found, todo = {}, of_extras(requires("regard-service"), *EXTRAS)
     while todo:
         name = canonicalize_name(todo.pop().name)
         if name in found or name in without or name == "onnxruntime":
@@ -77,9 +80,10 @@ def main():
         if subprocess.run([*download, "--no-deps", package]).returncode:
             log(f"{package} has no wheel for that Python, and is not packed")
     with_cuda = [] if "torch" not in arguments.without else ["--no-deps"]
-    gpu = [str(one).partition(";")[0] for one in of_extras(requires("regard"), "gpu") if "extra" in str(one.marker)]
+    of_gpu = of_extras(requires("regard-service"), "gpu")
+    gpu = [str(one).partition(";")[0] for one in of_gpu if "extra" in str(one.marker)]
     subprocess.run([*download, *with_cuda, *gpu], check=True)
-    subprocess.run([*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", wheels, ROOT], check=True)
+    subprocess.run([*download, "--no-deps", BUILDER], check=True)
     subprocess.run(["git", "archive", "--output", (arguments.to / "code.tar").resolve(), "HEAD"], cwd=ROOT, check=True)
     (arguments.to / "run.sh").write_text(RUN)
     size = sum(file.stat().st_size for file in arguments.to.rglob("*") if file.is_file())

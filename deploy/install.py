@@ -1,4 +1,6 @@
-"""Install the project with extras into the environment that runs this: `.venv/bin/python -m deploy.install cpu export`.
+"""Install the project with extras, and its client: `.venv/bin/python -m deploy.install cpu export`.
+
+It installs into the environment that runs it, editable: what runs is the checkout.
 
 uv installs in seconds what takes pip half a minute. If there is none, pip installs it into a folder beside the
 environment. uv reads no configuration of pip, so it is given pip's indexes; if it fails all the same, pip installs.
@@ -10,6 +12,7 @@ Arguments for pip (`PIP_ARGS`) are understood by pip alone, so then pip installs
 
 import contextlib
 import importlib.metadata
+import json
 import os
 import re
 import shlex
@@ -21,6 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 UV_FOLDER = ROOT / ".venv-uv"
+FORMER_NAME = "regard"
 PIP = [sys.executable, "-m", "pip"]
 UV_OPTIONS = {
     "index-url": "--default-index",
@@ -40,11 +44,21 @@ def install(extras: list[str]) -> int:
     torch = missing_torch(extras)
     if torch and (status := install_torch(torch, uv, pip_arguments, has_gpu="gpu" in extras)):
         return status
-    project = ["--editable", f".[{','.join(extras)}]"]
+    projects = ["--editable", f".[{','.join(extras)}]", "--editable", "./client"]
     print(f"installing what {' '.join(extras)} needs", flush=True)  # noqa: T201 # for a person
-    if uv and run([*uv, "--quiet", *project], quiet=True) == 0:
-        return 0
-    return run([*PIP, "install", "--quiet", *pip_arguments, *project])
+    status = run([*uv, "--quiet", *projects], quiet=True) if uv else 1
+    if status:
+        status = run([*PIP, "install", "--quiet", *pip_arguments, *projects])
+    if not status and is_installed_by_its_former_name():
+        run([*PIP, "uninstall", "--quiet", "--yes", FORMER_NAME])
+    return status
+
+
+def is_installed_by_its_former_name() -> bool:
+    """Return whether the project is installed as it was once called too. Another project's package is not editable."""
+    found = importlib.metadata.distributions(name=FORMER_NAME)
+    origins = (json.loads(one.read_text("direct_url.json") or "{}") for one in found)
+    return any(origin.get("dir_info", {}).get("editable") for origin in origins)
 
 
 def find_uv() -> list[str] | None:

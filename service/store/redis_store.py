@@ -93,7 +93,7 @@ class RedisStore:
             from redis.backoff import NoBackoff
         except ImportError as error:
             raise ImportError(
-                "REGARD_REDIS_URL: keeping requests in Redis needs its client: pip install regard[redis]"
+                "REGARD_REDIS_URL: keeping requests in Redis needs its client: pip install --editable '.[redis]'"
             ) from error
 
         self._count = count

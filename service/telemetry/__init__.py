@@ -15,6 +15,6 @@ def open_tracer(settings: Settings) -> Tracer:
         from service.telemetry.otel_tracer import OtelTracer
     except ImportError as error:
         raise ImportError(
-            "REGARD_OTLP_ENDPOINT: sending traces needs its client: pip install regard[tracing]"
+            "REGARD_OTLP_ENDPOINT: sending traces needs its client: pip install --editable '.[tracing]'"
         ) from error
     return OtelTracer(settings.otlp_endpoint, settings.trace_ratio)

@@ -11,6 +11,8 @@ from deploy import install
 
 UV = ["/found/uv", "pip", "install", "--python", sys.executable, "--index-strategy", "unsafe-best-match"]
 
+PROJECTS = "--editable .[cpu] --editable ./client"
+
 
 class Commands:
     """Stands for all programs: notes what is run, and fails what is said to fail."""
@@ -33,32 +35,68 @@ def commands(monkeypatch):
     monkeypatch.setattr(install.shutil, "which", lambda name, path=None: "/found/uv")
     monkeypatch.setattr(install, "pip_setting", lambda name: None)
     monkeypatch.setattr(install, "missing_torch", lambda extras: "torch==2.13.0" if "export" in extras else None)
+    monkeypatch.setattr(importlib.metadata, "distributions", lambda name: iter(()))
     monkeypatch.delenv("PIP_ARGS", raising=False)
     return commands
 
 
 def test_the_service_is_installed_by_uv_and_without_torch(commands):
     assert install.install(["cpu"]) == 0
-    assert commands.run == ["uv --quiet --editable .[cpu]"]
+    assert commands.run == [f"uv --quiet {PROJECTS}"]
 
 
 def test_pip_installs_where_uv_fails(commands):
     commands.failing = ["--index-strategy"]
     assert install.install(["cpu"]) == 0
-    assert commands.run[-1] == "pip install --quiet --editable .[cpu]"
+    assert commands.run[-1] == f"pip install --quiet {PROJECTS}"
 
 
 def test_pip_installs_where_uv_cannot_be_had(commands, monkeypatch):
     monkeypatch.setattr(install.shutil, "which", lambda name, path=None: None)
     commands.failing = ["uv>="]
     assert install.install(["cpu"]) == 0
-    assert commands.run[-1] == "pip install --quiet --editable .[cpu]"
+    assert commands.run[-1] == f"pip install --quiet {PROJECTS}"
 
 
 def test_arguments_for_pip_go_to_pip_alone(commands, monkeypatch):
     monkeypatch.setenv("PIP_ARGS", "--index-url 'https://own.example/a b'")
     assert install.install(["cpu"]) == 0
-    assert commands.run == ["pip install --quiet --index-url https://own.example/a b --editable .[cpu]"]
+    assert commands.run == [f"pip install --quiet --index-url https://own.example/a b {PROJECTS}"]
+
+
+class Distribution:
+    """Stands for one that is installed, with the file that says from where."""
+
+    def __init__(self, origin):
+        self.origin = origin
+
+    def read_text(self, name):
+        return self.origin if name == "direct_url.json" else None
+
+
+@pytest.mark.parametrize(
+    ("origins", "goes"),
+    [
+        ([None, '{"url": "file:///checkout", "dir_info": {"editable": true}}'], True),
+        (['{"url": "file:///checkout", "dir_info": {}}'], False),
+        ([None], False),
+        ([], False),
+    ],
+    ids=["ours, beside its egg-info", "a copy", "of an index", "none"],
+)
+def test_what_the_project_installed_by_its_former_name_goes_and_nobody_elses(commands, monkeypatch, origins, goes):
+    found = {"regard": [Distribution(origin) for origin in origins]}
+    monkeypatch.setattr(importlib.metadata, "distributions", lambda name: iter(found[name]))
+    assert install.install(["cpu"]) == 0
+    assert ("pip uninstall --quiet --yes regard" in commands.run) == goes
+
+
+def test_the_former_name_stays_if_nothing_takes_its_place(commands, monkeypatch):
+    ours = Distribution('{"dir_info": {"editable": true}}')
+    monkeypatch.setattr(importlib.metadata, "distributions", lambda name: iter([ours]))
+    commands.failing = ["--editable"]
+    assert install.install(["cpu"]) == 1
+    assert not any("uninstall" in command for command in commands.run)
 
 
 TRIES = ["pip install torch==2.13.0+cpu", "uv --torch-backend cpu torch==2.13.0", "pip install torch==2.13.0"]

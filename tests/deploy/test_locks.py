@@ -101,6 +101,17 @@ def test_a_serving_lock_has_no_torch(lock):
 
 
 @pytest.mark.parametrize("lock", EXTRAS_OF)
+def test_a_lock_has_nothing_that_only_the_client_needs(lock):
+    """An image runs the service or the exporter; who asks them installs the client where that runs."""
+    named = {name for image in IMAGES for name in pins(lock, image)}
+    client = tomllib.loads((ROOT / "client/pyproject.toml").read_text())["project"]
+    required = {canonicalize_name(Requirement(line).name) for line in client["dependencies"]}
+    of_project = {canonicalize_name(Requirement(line).name) for line in PROJECT["dependencies"]}
+    assert named & (required - of_project) == set()
+    assert required - of_project == {"httpx"}
+
+
+@pytest.mark.parametrize("lock", EXTRAS_OF)
 def test_a_lock_has_one_onnxruntime(lock):
     expected = "onnxruntime-gpu" if lock == "gpu" else "onnxruntime"
     assert [name for name in pins(lock) if name.startswith("onnxruntime")] == [expected]

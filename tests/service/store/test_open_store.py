@@ -51,7 +51,7 @@ def test_without_the_extra_keeping_in_memory_works_and_in_redis_names_the_extra(
     """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=os.environ)
     assert done.returncode == 1
-    assert "needs its client: pip install regard[redis]" in done.stderr.splitlines()[-1]
+    assert "needs its client: pip install --editable '.[redis]'" in done.stderr.splitlines()[-1]
     assert "s3cret" not in done.stderr.splitlines()[-1]
 
 

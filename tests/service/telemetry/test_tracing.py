@@ -13,7 +13,7 @@ def test_an_endpoint_without_the_extra_is_refused_with_what_to_install(artifacts
     said, _ = process.communicate(timeout=30)
     assert process.returncode == 2
     assert "REGARD_OTLP_ENDPOINT" in said
-    assert "pip install regard[tracing]" in said
+    assert "pip install --editable '.[tracing]'" in said
     assert "Traceback" not in said
 
 
