@@ -115,13 +115,20 @@ def attention_again(result: Result, options: Json) -> Call[Attention]:
 
 def stored_picture(result: Result, options: Json) -> Call[bytes]:
     """Ask for the attention of a request that was answered, as a picture (PNG)."""
-    query = _query({**options, "format": "png", "model": result.asked.model.name})
+    query = _query({**_drawn(result.asked.model, options), "model": result.asked.model.name})
     return Call("GET", f"/v1/attention/{_part('id', result.asked.id)}", lambda reply: reply.content, query=query)
 
 
 def picture_again(result: Result, options: Json) -> Call[bytes]:
     """Ask for the attention of an answer's input, which is sent again, as a picture (PNG)."""
-    return _again(result, {**options, "format": "png"})
+    return _again(result, _drawn(result.asked.model, options))
+
+
+def _drawn(model: Description, options: Json) -> Json:
+    """Return options of a picture, which shows one kind: of several that have the method the last, such as `cross`."""
+    kinds = [name for name, kind in model.kinds.items() if options.get("method") in kind["methods"]]
+    usual = {"kind": kinds[-1]} if len(kinds) > 1 else {}
+    return {**usual, **options, "format": "png"}
 
 
 def _again(result: Result, attention: Json) -> Call[bytes]:

@@ -67,6 +67,17 @@ def test_options_of_a_query_are_words():
     }  # fmt: skip
 
 
+def test_a_picture_shows_one_kind():
+    kinds = {"encoder": {"methods": ["raw"]}, "cross": {"methods": ["raw", "libra"]}}
+    model = read_description({**TEXTS, "attention": {**TEXTS["attention"], "kinds": kinds}})
+    asked = Asked(model, Encoded(text="3/23"), {}, "abc", 0, None)
+    found = Classification(attention=None, json={}, asked=asked, labels=[])
+    assert calls.stored_picture(found, {"method": "raw"}).query["kind"] == "cross"
+    assert calls.picture_again(found, {"method": "raw"}).body["attention"]["kind"] == "cross"
+    assert calls.stored_picture(found, {"method": "raw", "kind": "encoder"}).query["kind"] == "encoder"
+    assert "kind" not in calls.stored_picture(found, {"method": "libra"}).query
+
+
 def test_an_input_that_is_forgotten_is_sent_again_with_its_options():
     call = calls.attention_again(result(num_beams=2, top_k=5), {"method": "raw"})
     assert call.path == "/v1/models/dates/attention"
