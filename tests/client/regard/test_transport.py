@@ -5,6 +5,7 @@ import time
 import pytest
 import regard
 from regard import transport
+from regard.child import environment_of_service
 
 from tests.client.regard.conftest import SEVEN, answer, problem, told
 from tests.conftest import served
@@ -111,6 +112,24 @@ def test_a_key_is_sent_and_comes_from_the_environment_too(monkeypatch):
         for head in [head.replace(b"authorization: bearer", b"authorization: Bearer")]
     ]
     assert keys == [b"given", b"known", b"given"]
+
+
+def test_an_address_comes_from_the_environment_too(monkeypatch):
+    with told(answer(200, MODELS)) as (url, asked):
+        monkeypatch.setenv("REGARD_URL", url)
+        assert regard.connect().url == url
+        with pytest.raises(regard.NoService):
+            regard.connect("http://127.0.0.1:1")
+    assert len(asked) == 1
+    assert regard.AsyncService().url == url
+    monkeypatch.delenv("REGARD_URL")
+    assert regard.AsyncService().url == "http://127.0.0.1:8000"
+
+
+def test_a_service_that_is_started_gets_nothing_that_is_the_clients(monkeypatch):
+    for name in ("REGARD_URL", "REGARD_KEY", "REGARD_DEVICE"):
+        monkeypatch.setenv(name, "x")
+    assert [name for name in environment_of_service() if name.startswith("REGARD_")] == ["REGARD_DEVICE"]
 
 
 def test_a_key_that_no_header_holds_is_refused():
