@@ -18,7 +18,6 @@ from regard.results import Classification, Embedding, Filled, Generation, Look, 
 from regard.service import (
     KINDS,
     asked_attention,
-    for_picture,
     is_forgotten,
     known,
     opened,
@@ -185,7 +184,7 @@ class AsyncModel:
         self, result: Result, method: Method | None = None, **options: Unpack[PictureOptions]
     ) -> Image.Image:
         """Return what the model looked at as the service draws it."""
-        asked = for_picture(self.description, method, options)
+        asked = with_method(self.description, method, options)
         stored, again = calls.stored_picture(result, asked), calls.picture_again(result, asked)
         return opened(await self._kept(result, stored, again))
 

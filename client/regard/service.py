@@ -218,7 +218,7 @@ class Model:
 
     def png(self, result: Result, method: Method | None = None, **options: Unpack[PictureOptions]) -> bytes:
         """Return the same as the bytes of a PNG file."""
-        asked = for_picture(self.description, method, options)
+        asked = with_method(self.description, method, options)
         return self._kept(result, calls.stored_picture(result, asked), calls.picture_again(result, asked))
 
     def _kept(self, result: Result, stored: Call[T], again: Call[T]) -> T:
@@ -262,12 +262,6 @@ def streamed(model: Description, given: object, options: Json, client: Model | N
 def with_method(model: Description, method: Method | None, options: Json) -> Json:
     """Return options of attention with a method: where none is given, the model's usual one."""
     return {"method": method or model.usual_method, **options}
-
-
-def for_picture(model: Description, method: Method | None, options: Json) -> Json:
-    """Return options of attention for a picture, which shows one kind: without one, what the answer read."""
-    kind = {"kind": "cross"} if "cross" in model.kinds else {}
-    return {**kind, **with_method(model, method, options)}
 
 
 def asked_attention(model: Description, options: Json) -> Json:
