@@ -6,9 +6,12 @@ import pytest
 
 from tests.conftest import ROOT
 
-CHECKED_PACKAGES = ("contract", "export", "model", "service", "train")
+CHECKED_PACKAGES = ("client", "contract", "export", "model", "service", "train")
 
 TESTED_ELSEWHERE = {
+    "client/regard/__init__.py": "tests/client/regard/test_errors.py",
+    "client/regard/__main__.py": "tests/client/regard/test_command.py",
+    "client/regard/options.py": "tests/client/regard/test_service.py",
     "export/__init__.py": "tests/end_to_end/test_nothing_leaves_the_machine.py",
     "export/__main__.py": "tests/export/test_install_missing.py",
     "export/checkpoints/families/__init__.py": "tests/export/checkpoints/test_families.py",

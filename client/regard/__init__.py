@@ -9,6 +9,7 @@ seen.labels[0].label, seen.heat("relevance")
 
 from regard.asynchronous import AsyncModel, AsyncService, AsyncStream
 from regard.attention import (
+    Array,
     AskedAttention,
     Attention,
     AttentionOptions,
@@ -54,10 +55,10 @@ from regard.results import (
 from regard.service import Model, Service, Stream, connect
 
 __all__ = [
-    "AskedAttention", "AsyncModel", "AsyncService", "AsyncStream", "Attention", "AttentionOptions", "BadInput", "Busy",
-    "Candidate", "Classification", "CommandFailed", "Curve", "Description", "Diagnosis", "Embedding", "Evaluation",
-    "Filled", "GeneratedToken", "Generation", "Incompatible", "InputRefused", "KeyRefused", "Label", "Look", "Map",
-    "Model", "NoService", "NotFound", "NotInstalled", "NotReady", "Problem", "Refused", "RegardError", "Result",
-    "Service", "ServiceFailed", "Started", "Stream", "StreamBroken", "StreamedToken", "TimedOut", "Token", "TooSlow",
-    "connect", "export", "start",
+    "Array", "AskedAttention", "AsyncModel", "AsyncService", "AsyncStream", "Attention", "AttentionOptions",
+    "BadInput", "Busy", "Candidate", "Classification", "CommandFailed", "Curve", "Description", "Diagnosis",
+    "Embedding", "Evaluation", "Filled", "GeneratedToken", "Generation", "Incompatible", "InputRefused", "KeyRefused",
+    "Label", "Look", "Map", "Model", "NoService", "NotFound", "NotInstalled", "NotReady", "Problem", "Refused",
+    "RegardError", "Result", "Service", "ServiceFailed", "Started", "Stream", "StreamBroken", "StreamedToken",
+    "TimedOut", "Token", "TooSlow", "connect", "export", "start",
 ]  # fmt: skip

@@ -88,7 +88,8 @@ def start(artifacts: str | os.PathLike[str] = "artifacts", **settings: object) -
         raise BadInput("artifacts: must be a folder of exported models, given none; `regard export NAME` makes one")
     port = _free_port()
     given = {f"REGARD_{name.upper()}": str(value) for name, value in settings.items()}
-    environment = {**environment_of_service(), "REGARD_LOG_FORMAT": "console", **given}
+    # nothing routes to it that would have to be told that it stops
+    environment = {**environment_of_service(), "REGARD_LOG_FORMAT": "console", "REGARD_DRAIN_SECONDS": "0", **given}
     environment |= {"REGARD_ARTIFACTS": str(folder), "REGARD_HOST": "127.0.0.1", "REGARD_PORT": str(port)}
     with tempfile.TemporaryFile() as log:
         # a session of its own: an interrupt of the notebook's cell is none of the service's

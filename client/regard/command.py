@@ -3,7 +3,7 @@
 import argparse
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -39,13 +39,12 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(required=True, metavar="VERB")
 
     def verb(name: str, words: str, example: str) -> argparse.ArgumentParser:
-        shape = argparse.RawDescriptionHelpFormatter
         return verbs.add_parser(
             name,
             help=words,
-            description=words[0].upper() + words[1:] + ".",
+            description=f"{words[0].upper()}{words[1:]}.",
             epilog=f"example:\n  {example}",
-            formatter_class=shape,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
 
     serve = verb(
@@ -64,19 +63,21 @@ def _parser() -> argparse.ArgumentParser:
         "turn a checkpoint into an artifact, as `python -m export` does",
         "regard export path/to/checkpoint --to artifacts",
     )
-    export.add_argument(
-        "words", nargs="*", metavar="...", help="what `python -m export` takes; its own --help lists it"
-    )
+    export.add_argument("words", nargs="*", metavar="...", help="what `python -m export` takes")
     export.set_defaults(run=lambda asked: _run("export", ["--help"]))
 
+    _add_questions(verb)
+    return parser
+
+
+def _add_questions(verb: Callable[[str, str, str], argparse.ArgumentParser]) -> None:
+    """Add the verbs that ask a service."""
     models = verb("models", "list the models of a service", "regard models --url http://127.0.0.1:8000")
     models.set_defaults(run=_models)
 
     look = verb(
         "look", "ask a model, and show what it looked at", "regard look picture.png --model digits --method rollout"
     )
-    look.add_argument("input", metavar="FILE|TEXT", help="a picture's file, or a text")
-    look.add_argument("--model", help="a model of the service; without it, the first that takes such an input")
     look.add_argument("--method", choices=get_args(Method), help="how it is computed; without it, what measured best")
     look.add_argument(
         "--target", help="the class, or the place of the token, that is explained; without it, the answer"
@@ -89,15 +90,15 @@ def _parser() -> argparse.ArgumentParser:
         "write an answer as a page in one file, with every head",
         'regard page "3/23/21" --model dates --to look.html',
     )
-    page.add_argument("input", metavar="FILE|TEXT", help="a picture's file, or a text")
-    page.add_argument("--model", help="a model of the service; without it, the first that takes such an input")
     page.add_argument("--to", type=Path, default=Path("look.html"), help="the file to write (look.html)")
     page.set_defaults(run=_page)
 
+    for one in (look, page):
+        one.add_argument("input", metavar="FILE|TEXT", help="a picture's file, or a text")
+        one.add_argument("--model", help="a model of the service; without it, the first that takes such an input")
     for one in (models, look, page):
         one.add_argument("--url", help=f"the service's address ({URL_VARIABLE}, or {URL})")
         one.add_argument("--key", help=f"an API key ({KEY_VARIABLE})")
-    return parser
 
 
 def _run(module: str, words: Sequence[str], environment: dict[str, str] | None = None) -> int:

@@ -1,11 +1,14 @@
 """What tests of the client share: addresses of services, and a server that answers what a test tells it."""
 
+import json
+import re
 import socket
 import threading
 from contextlib import contextmanager
 
 import pytest
 import regard
+from regard.models import read_description
 
 from tests.conftest import ROOT
 
@@ -92,3 +95,18 @@ def problem(status, detail="queue: is full", **headers):
     """Return a refusal as the service sends it."""
     content = f'{{"type": "about:blank", "title": "Refused", "status": {status}, "detail": "{detail}"}}'.encode()
     return answer(status, content, "application/problem+json", **headers)
+
+
+def described(task="image-classification", methods=("raw", "rollout"), best=None, **changed):
+    """Return a made description of a model."""
+    known = {
+        "name": "m", "version": "1", "task": task, "about": "", "endpoints": ["classify", "attention"], "ready": True,
+        "labels": ["a", "b"], "inputs": {"height": 8, "width": 8}, "limits": {"inputs": 4},
+        "attention": {"methods": list(methods), "best": best, "kinds": {"encoder": {"layers": 2, "heads": 2}}},
+    }  # fmt: skip
+    return read_description(known | changed)
+
+
+def data_of(page):
+    """Return what the page's script reads, by an HTML parser's rule: up to the first </script."""
+    return json.loads(re.search(r'<script type="application/json" id="seen">(.*?)</script', page, re.DOTALL)[1])

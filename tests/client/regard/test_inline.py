@@ -1,19 +1,15 @@
 import base64
 import html
-import json
 import re
 
 import pytest
 from regard import inline
 from regard.inline import document, frame
 
+from tests.client.regard.conftest import data_of
+
 SEEN = {"model": "m", "task": "t", "about": "", "result": {}, "attention": None, "heads": None}
 HOSTILE = "</script><script>alert(1)</script><!-- <b>&amp;"
-
-
-def data_of(page):
-    """Return what the page's script reads, by an HTML parser's rule: up to the first </script."""
-    return json.loads(re.search(r'<script type="application/json" id="seen">(.*?)</script', page, re.DOTALL)[1])
 
 
 def test_a_document_holds_what_it_shows_whatever_that_is():

@@ -1,14 +1,7 @@
 import pytest
 from regard.models import read_description
 
-
-def described(task="image-classification", methods=("raw", "rollout"), best=None, **changed):
-    known = {
-        "name": "m", "version": "1", "task": task, "about": "", "endpoints": ["classify", "attention"], "ready": True,
-        "labels": ["a", "b"], "inputs": {"height": 8, "width": 8}, "limits": {"inputs": 4},
-        "attention": {"methods": list(methods), "best": best, "kinds": {"encoder": {"layers": 2, "heads": 2}}},
-    }  # fmt: skip
-    return read_description(known | changed)
+from tests.client.regard.conftest import described
 
 
 def best(method, measure="deletion, lower is better", **values):

@@ -1,0 +1,130 @@
+"""Every method of the client, typed: `python client/examples/every_method.py`, with a service of digits and dates."""
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import regard
+from PIL import Image
+
+PICTURE = Path(__file__).parents[2] / "tests" / "data" / "digits" / "seven.png"
+DATE = "3/23/21"
+
+
+def pictures(digits: regard.Model) -> None:
+    """Classify a picture, and see what the model looked at."""
+    answer: regard.Classification = digits.classify(PICTURE, top_k=3, attention="rollout")
+    best: regard.Label = answer.labels[0]
+    print(best.label, best.index, f"{best.probability:.3f}", answer.id)
+
+    attention: regard.Attention | None = answer.attention
+    print(attention.method if attention else "no attention", digits.description.usual_method)
+
+    heat: regard.Array = answer.heat("relevance", target=1, smooth=False, outside=0.0)
+    print("heat", heat.shape, f"{np.nanmax(heat):.3f}")
+    for one in answer.maps("raw", layers="all", heads="all"):
+        print(one.name, one.layer, one.values.shape)
+    drawn: Image.Image = answer.image("rollout", width=256, colormap="magma", opacity=0.5)
+    print("picture", drawn.size, len(digits.png(answer, "raw")), digits.image(answer).size)
+    evaluation: regard.Evaluation = answer.curves("relevance")
+    print(evaluation.measure, [(one.method, one.name, round(one.area, 2)) for one in evaluation.curves])
+    look: regard.Attention = answer.look("raw", diagnostics=True)
+    print("entropy", look.diagnostics[0].heads["entropy"].shape, look.grid, look.heat(head=0).shape)
+    again: regard.Attention = digits.look(answer, "norm")
+    print(again.method, len(again.json["maps"]))
+
+    with tempfile.TemporaryDirectory() as folder:
+        answer.save(Path(folder) / "seven.html")
+
+    with Image.open(PICTURE) as opened:
+        turned = opened.convert("RGB").rotate(90, fillcolor="white")
+    for found in digits.classify_batch([PICTURE, PICTURE.read_bytes(), turned, np.asarray(turned)]):
+        print(found.labels[0].label, end=" ")
+    print(digits(PICTURE).asked.is_repeatable)
+    alone: regard.Look = digits.attention(PICTURE, method="raw", layers=[0], heads="mean")
+    print(
+        len(alone.attention.maps) if alone.attention else 0,
+        len(digits.attention_batch([PICTURE, PICTURE], method="raw")),
+    )
+
+
+def texts(dates: regard.Model) -> None:
+    """Write a text at once, in a batch, and token by token."""
+    answer: regard.Generation = dates.generate(DATE, num_beams=2, alternatives=1)
+    token: regard.GeneratedToken = answer.tokens[0]
+    print(answer.text, answer.finish_reason, answer.score, token.text, f"{token.log_probability:.3f}")
+    print([one.text for one in dates.generate_batch([DATE, "march 3 1999"], temperature=0.5, seed=1)])
+    with dates.stream(DATE, attention={"method": "raw", "kind": "cross", "steps": True}) as stream:
+        for one in stream:
+            step: regard.StreamedToken = one
+            print(step.text, step.maps[0].values.shape)
+    print(stream.result.text)
+    print(next(dates.stream(DATE)).text)
+    stream.close()
+    bertviz = answer.bertviz() if "torch" in sys.modules else answer.look("raw").tokens
+    print(sorted(bertviz))
+
+
+def others(model: regard.Model, text: str) -> None:
+    """Call what only models of other tasks have."""
+    embedding: regard.Embedding = model.embed(text, truncate=True)
+    print(embedding.vector.shape, len(model.embed_batch([text, text])))
+    filled: regard.Filled = model.fill_mask(text, top_k=2)
+    print(filled.candidates[0][0].text, len(model.fill_mask_batch([text])))
+
+
+async def beside_one_another(url: str) -> None:
+    """The same with asyncio."""
+    async with regard.AsyncService(url) as service:
+        names = [one.name for one in await service.models()]
+        digits, dates = await service.model("digits"), await service.model("dates")
+        print(names, service.url, digits.name, digits.description.task)
+        answers = await asyncio.gather(digits.classify(PICTURE), dates.generate(DATE), digits(PICTURE))
+        print([answer.id != "" for answer in answers])
+        print((await digits.look(answers[0], "rollout")).heat().shape, (await digits.image(answers[0])).size)
+        print(len(await digits.classify_batch([PICTURE])), len(await dates.generate_batch([DATE])))
+        print((await digits.attention(PICTURE)).id != "", len(await digits.attention_batch([PICTURE])))
+        stream = dates.stream(DATE)
+        print((await anext(stream)).text)
+        await stream.close()
+        async with dates.stream(DATE) as stream:
+            print([token.text async for token in stream], stream.result.text)
+        wrong = (dates.embed(DATE), dates.embed_batch([DATE]), dates.fill_mask(DATE), dates.fill_mask_batch([DATE]))
+        for call in wrong:
+            try:
+                await call
+            except regard.NotFound as error:
+                print(error.problem.title)
+
+
+def errors(service: regard.Service) -> None:
+    """Each error says what to do next; a refusal holds the problem document."""
+    try:
+        service["digts"]
+    except regard.NotFound as error:
+        print(error.status, error.problem.detail, error.problem.request_id is not None)
+    try:
+        service.model("digits").classify(PICTURE, top_k=-1)
+    except regard.InputRefused as error:
+        print(error.problem.errors)
+    try:
+        others(service["digits"], DATE)
+    except regard.RegardError as error:
+        print(type(error).__name__)
+
+
+def main() -> None:
+    """Ask the service of REGARD_URL, or at http://127.0.0.1:8000."""
+    with regard.connect(timeout=30, patience=10) as service:
+        print([one.name for one in service.models()], service.url, service["digits"].name)
+        pictures(service["digits"])
+        texts(service["dates"])
+        errors(service)
+        asyncio.run(beside_one_another(service.url))
+    service.close()
+
+
+if __name__ == "__main__":
+    main()

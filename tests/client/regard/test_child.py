@@ -1,0 +1,122 @@
+"""The service and the exporter as the client starts them."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import regard
+import torch
+import transformers
+from PIL import Image
+from regard import child
+
+from tests.client.regard.conftest import SEVEN
+from tests.conftest import ROOT
+from tests.samples.checkpoints import sharpened
+
+
+@pytest.fixture(autouse=True)
+def packages(monkeypatch):
+    """The service's packages are installed editable, for whichever folder a process starts in."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "client")]))
+
+
+def is_running(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.fixture(scope="module")
+def vit():
+    """A small ViT with an image processor."""
+    torch.manual_seed(0)
+    config = transformers.ViTConfig(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, image_size=16, patch_size=4,
+        num_labels=3, attn_implementation="eager",
+    )  # fmt: skip
+    size = {"height": 16, "width": 16}
+    return sharpened(transformers.ViTForImageClassification(config)), transformers.ViTImageProcessor(size=size)
+
+
+def test_a_model_of_transformers_is_exported_served_and_asked(vit, tmp_path):
+    model, processor = vit
+    said = []
+    artifact = regard.export(model, processor, to=tmp_path, name="mine", say=said.append)
+    assert artifact == tmp_path / "mine" / "1"
+    assert json.loads((artifact / "manifest.json").read_text())["name"] == "mine"
+    assert any(line.split()[:1] == ["verify"] for line in said), "progress is said as it comes"
+    with regard.start(tmp_path) as service:
+        found = service["mine"].classify(
+            SEVEN, attention={"method": "raw", "layers": "all", "heads": "all", "queries": "all"}
+        )
+        process = service.process
+        assert is_running(process.pid)
+    assert not is_running(process.pid)
+    with Image.open(SEVEN) as picture:
+        inputs = processor(images=picture.convert("RGB"), return_tensors="pt")
+    with torch.no_grad():
+        wanted = model(**inputs, output_attentions=True)
+    probabilities = wanted.logits[0].softmax(0)
+    np.testing.assert_allclose(
+        [one.probability for one in sorted(found.labels, key=lambda one: one.index)], probabilities, atol=2e-3
+    )
+    for one, layer in zip(found.attention.maps, wanted.attentions, strict=True):
+        np.testing.assert_allclose(one.values, layer[0].numpy(), atol=2e-2)
+
+
+def test_what_the_exporter_refuses_is_an_error_with_its_words(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "other"}')
+    with pytest.raises(regard.CommandFailed, match="export: failed:") as caught:
+        regard.export(tmp_path, to=tmp_path / "artifacts", say=lambda line: None)
+    assert "model_type" in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+    with pytest.raises(regard.BadInput, match="save_pretrained"):
+        regard.export("digits", object())
+
+
+def test_the_service_that_does_not_start_says_why(tmp_path, artifacts):
+    with pytest.raises(regard.BadInput, match="artifacts: must be a folder"):
+        regard.start(tmp_path / "none")
+    with pytest.raises(regard.CommandFailed, match="REGARD_DEVICE") as caught:
+        regard.start(artifacts, device="abacus")
+    assert "Traceback" not in str(caught.value)
+
+
+def test_settings_are_the_services(artifacts):
+    with regard.start(artifacts, keep_count=0) as service:
+        drawn = service["dates"].generate("3/23/21", temperature=2.0)
+        with pytest.raises(regard.NotFound, match="id:"):
+            drawn.look("raw")
+
+
+def test_the_service_ends_with_the_process_that_started_it(artifacts):
+    script = f"import regard; service = regard.start({str(artifacts)!r}); print(service.process.pid, service.url)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    process, url = done.stdout.split()
+    assert not is_running(int(process))
+    with pytest.raises(regard.NoService):
+        regard.connect(url)
+
+
+def test_without_the_service_it_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setattr(child, "DISTRIBUTION", "regard-that-nobody-has")
+    with pytest.raises(regard.NotInstalled, match="make serve"):
+        regard.start(tmp_path)
+    with pytest.raises(regard.NotInstalled, match="make serve"):
+        regard.export("digits", to=tmp_path)
+
+
+def test_a_service_that_is_never_ready_is_stopped(artifacts, monkeypatch):
+    monkeypatch.setattr(child, "READY_SECONDS", 0.2)
+    began = time.monotonic()
+    with pytest.raises(regard.CommandFailed, match="was not ready"):
+        regard.start(artifacts)
+    assert time.monotonic() - began < child.STOP_SECONDS

@@ -1,0 +1,175 @@
+"""The command `regard`, as it is typed."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import httpx
+import pytest
+import regard
+from PIL import Image
+from regard import child, command
+
+from tests.client.regard.conftest import SEVEN
+from tests.conftest import ROOT
+
+VERBS = ("serve", "export", "models", "look", "page")
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "client")]))
+
+
+def run(capsys, *words):
+    """Return the exit status, what was printed, and what was printed as an error."""
+    try:
+        status = command.main(words)
+    except SystemExit as end:
+        status = end.code
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_with_an_example(capfd, verb):
+    done = subprocess.run([sys.executable, "-m", "regard", verb, "--help"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert f"regard {verb}" in done.stdout
+    assert "example:" in done.stdout.lower()
+
+
+def test_the_verbs_are_listed(capsys):
+    status, said, _ = run(capsys, "--help")
+    assert status == 0
+    assert all(f"\n    {verb} " in said for verb in VERBS)
+    assert run(capsys)[0] == 2
+    assert run(capsys, "lok")[0] == 2
+
+
+def test_models_are_listed_with_what_they_can(capsys, address):
+    status, said, _ = run(capsys, "models", "--url", address)
+    assert status == 0
+    assert "digits  classify" in said
+    assert "dates   generate" in said
+    assert "best: " in said
+
+
+def test_a_picture_is_looked_at(capsys, address, tmp_path):
+    file = tmp_path / "seen.png"
+    status, said, _ = run(
+        capsys, "look", str(SEVEN), "--model", "digits", "--method", "rollout", "--url", address, "--to", str(file)
+    )
+    assert status == 0
+    assert said.startswith("digits: 7 9")
+    assert f"wrote {file}" in said
+    with Image.open(file) as drawn:
+        assert drawn.width > 64
+    status, said, _ = run(
+        capsys,
+        "look",
+        str(SEVEN),
+        "--target",
+        "1",
+        "--method",
+        "relevance",
+        "--url",
+        address,
+        "--to",
+        str(tmp_path / "one.png"),
+    )
+    assert status == 0, "without a model, it is the first that takes pictures"
+    assert (tmp_path / "one.png").read_bytes() != file.read_bytes()
+
+
+def test_a_text_is_looked_at(capsys, address, tmp_path, monkeypatch):
+    monkeypatch.setenv("REGARD_URL", address)
+    monkeypatch.chdir(tmp_path)
+    status, said, _ = run(capsys, "look", "3/23/21")
+    assert (status, said) == (0, "dates: 2021-03-23\nwrote regard.png\n")
+    assert (tmp_path / "regard.png").exists()
+    assert run(capsys, "look", "3/23/21", "--to", "a.html")[0] == 0
+    status, said, _ = run(capsys, "page", "3/23/21", "--model", "dates")
+    assert (status, said) == (0, "dates: 2021-03-23\nwrote look.html\n")
+    for name in ("a.html", "look.html"):
+        assert "2021-03-23" in (tmp_path / name).read_text()
+
+
+def test_in_a_terminal_that_can_the_picture_is_shown(capsys, address, tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "can_show", lambda: True)
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    _, said, _ = run(capsys, "look", str(SEVEN), "--url", address, "--to", str(tmp_path / "a.png"))
+    assert "▀" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["models", "--url", "http://127.0.0.1:1"], "nothing answers there"),
+        (["look", "3/23/21", "--model", "digts"], "digits"),
+        (["look", str(SEVEN), "--to", "a.gif"], "--to: must end in .png or .html"),
+        (["look", str(SEVEN), "--to", "none/a.png"], "--to: must be in a folder that exists"),
+        (["page", str(SEVEN), "--to", "a.png"], "--to: must end in .html"),
+        (["look", "none.png", "--model", "digits"], "picture: "),
+        (["look", str(SEVEN), "--target", "zebra", "--method", "relevance"], "target"),
+    ],
+)
+def test_an_error_is_one_line_without_a_trace(capsys, address, tmp_path, monkeypatch, words, said):
+    monkeypatch.setenv("REGARD_URL", address)
+    monkeypatch.chdir(tmp_path)
+    status, out, error = run(capsys, *words)
+    assert (status, out) == (1, "")
+    assert said in error
+    assert "Traceback" not in error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_model_of_a_kind_is_found():
+    class Described:
+        takes_images = False
+
+    with pytest.raises(regard.BadInput, match="no model that takes pictures"):
+        command._first([Described()], image=True)
+
+
+def test_serve_runs_the_service_and_ends_with_it(artifacts):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    words = [sys.executable, "-m", "regard", "serve", "--artifacts", str(artifacts), "--port", str(port)]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        for _ in range(300):
+            try:
+                if httpx.get(f"http://127.0.0.1:{port}/health/ready").status_code == 200:
+                    break
+            except httpx.TransportError:
+                assert process.poll() is None
+            time.sleep(0.1)
+        assert {one.name for one in regard.connect(f"http://127.0.0.1:{port}").models()} == {"digits", "dates"}
+    finally:
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal interrupts what runs in it
+        status = process.wait(30)
+    assert status in (0, 130)
+
+
+def test_export_is_the_exporters_own_command(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "regard", "export", "digts", "--to", str(tmp_path)], capture_output=True, text=True
+    )
+    own = subprocess.run(
+        [sys.executable, "-m", "export", "digts", "--to", str(tmp_path)], capture_output=True, text=True, cwd=ROOT
+    )
+    assert (done.returncode, done.stderr) == (own.returncode, own.stderr)
+    assert done.returncode != 0
+
+
+@pytest.mark.parametrize("words", [["serve"], ["export", "digits"]])
+def test_without_the_service_it_says_what_to_install(capsys, monkeypatch, words):
+    monkeypatch.setattr(child, "DISTRIBUTION", "regard-that-nobody-has")
+    status, _, error = run(capsys, *words)
+    assert status == 1
+    assert "which has the client alone" in error
