@@ -121,6 +121,18 @@ def minilm(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def classifier(tmp_path_factory):
+    """A folder with the checkpoint and the artifact of a small BERT that classifies texts and pairs of them."""
+
+    def make(folder):
+        command = [sys.executable, "-m", "tests.samples.checkpoints", folder, "bert"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+    return once(tmp_path_factory, "classifier", make)
+
+
+@pytest.fixture(scope="session")
 def language_models(tmp_path_factory):
     """A folder with the artifacts of the language models of dates, masked and causal."""
     return once(tmp_path_factory, "languages", export("dates-clm", "dates-mlm"))

@@ -2,14 +2,12 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, once, served
+from tests.conftest import ROOT, served
 from tests.samples.browser import chromium, require
 
 FAILED_LOAD = "Failed to load resource"
@@ -38,22 +36,10 @@ def needed():
 
 
 @pytest.fixture(scope="session")
-def classifier(tmp_path_factory):
-    """A folder with a small BERT that classifies texts and pairs of them."""
-
-    def make(folder):
-        command = [sys.executable, "-m", "tests.samples.checkpoints", folder, "bert"]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-
-    return once(tmp_path_factory, "classifier", make) / "artifacts"
-
-
-@pytest.fixture(scope="session")
 def models(needed, tmp_path_factory, captions, minilm, language_models, classifier):
     """A folder with a model of every task that the page shows, and with `digits` once more under another name."""
     folder = tmp_path_factory.mktemp("page")
-    for source in (ROOT / "model/artifacts", captions, minilm, language_models, classifier):
+    for source in (ROOT / "model/artifacts", captions, minilm, language_models, classifier / "artifacts"):
         for one in source.iterdir():
             (folder / one.name).symlink_to(one)
     twin = shutil.copytree(ROOT / "model/artifacts/digits", folder / "digits-twin") / "1/manifest.json"
