@@ -25,6 +25,7 @@ from model.vocabularies import WORD_SPECIALS as SPECIALS
 from service.arrays import log_softmax
 from service.generation.token_selection import Beams
 from tests.conftest import once, served
+from tests.samples.documented import Documented
 
 SIDE, MOST = 16, 4
 CONFIG = CaptionerConfig(
@@ -365,8 +366,13 @@ def test_a_model_says_what_it_takes_and_shows(client):
 def test_the_document_knows_images_to_generate_from_and_its_examples_are_answered(client):
     asked = client.get("/openapi.json").json()["paths"]["/v1/models/{model}/generate"]["post"]
     content = asked["requestBody"]["content"]
-    assert {"image/png", "multipart/form-data", "application/json"} == content.keys() - {"image/jpeg", "image/webp"}
-    assert {"num_beams", "attention", "steps"} <= {parameter["name"] for parameter in asked["parameters"]}
+    assert {"image/png", "multipart/form-data", "application/json"} == content.keys() - {
+        "image/jpeg",
+        "image/webp",
+        "application/octet-stream",
+    }
+    documented = Documented(client)
+    assert {"num_beams", "attention", "steps"} <= {documented.resolved(one)["name"] for one in asked["parameters"]}
     example = content["application/json"]["examples"]["an image"]["value"]
     answer = client.post(f"{TINY}/generate", json=example)
     assert result(answer)["attention"]["tokens"]["grid"] == {"rows": 4, "columns": 4}

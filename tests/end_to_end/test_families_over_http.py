@@ -14,10 +14,9 @@ import transformers
 from PIL import Image
 from tokenizers import Tokenizer
 
-from service.api.openapi_schema import Embedded, Filled
 from tests.conftest import served
 from tests.samples.checkpoints import CASES, WORDS, reference
-from tests.samples.http_requests import check_documented
+from tests.samples.documented import Documented
 
 transformers.logging.set_verbosity_error()
 TOLERANCE = 1e-4
@@ -52,15 +51,17 @@ def tokens(families, name, text, pair=None):
     return tokenizer, tokenizer.encode(text, pair)
 
 
-@pytest.mark.parametrize(
-    ("task", "endpoint", "model"), [("feature-extraction", "embed", Embedded), ("fill-mask", "fill-mask", Filled)]
-)
-def test_answers_have_the_fields_that_the_openapi_document_names(client, task, endpoint, model):
-    for name in of_task(task):
-        mask = client.get(f"/v1/models/{name}").json()["inputs"].get("mask")
-        if task == "fill-mask" or "max_tokens" in client.get(f"/v1/models/{name}").json()["inputs"]:
-            body = {"inputs": f"the cat {mask or 'sat'}", "attention": {"method": "raw"}}
-            check_documented(model, client.post(f"/v1/models/{name}/{endpoint}", json=body))
+def test_answers_have_the_fields_that_the_openapi_document_names(client):
+    documented = Documented(client)
+    for name, endpoint in (
+        *((name, "classify") for name in of_task("text-classification")),
+        *((name, "embed") for name in of_task("feature-extraction")),
+        *((name, "fill-mask") for name in of_task("fill-mask")),
+    ):
+        model = documented.check(client.get(f"/v1/models/{name}")).json()
+        if "max_tokens" in model["inputs"]:
+            body = {"inputs": f"the cat {model['inputs'].get('mask', 'sat')}", "attention": {"method": "raw"}}
+            documented.check(client.post(f"/v1/models/{name}/{endpoint}", json=body))
 
 
 # Images

@@ -234,9 +234,8 @@ def _conform(replica: Replica, examples: int, seed: int, result: Fuzzed) -> None
             for parameter in operation.get("parameters", []):
                 if parameter["name"] == "model" and parameter["in"] == "path":
                     parameter["schema"] = MODELS
-            body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
-            if "model" in body.get("properties", {}):  # OpenAI's
-                body["properties"]["model"] = MODELS
+    for name in ("OpenAIEmbeddingsRequest", "OpenAICompletionsRequest"):
+        schema["components"]["schemas"][name]["properties"]["model"] = MODELS
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "openapi.json").write_text(json.dumps(schema))
         found = Path(folder) / "found.json"

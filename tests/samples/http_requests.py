@@ -9,9 +9,3 @@ SEVEN = (ROOT / "tests/data/digits/seven.png").read_bytes()
 WRITTEN_DATES = ["the twenty-third of March 2021", "3/23/21", "Tue 23 Mar 2021", "23.III.2021", "MARCH 23RD,  2021"]
 EVERY_MAP = {"method": "raw", "layers": "all", "heads": "all", "queries": "all", "digits": 9}
 """Options of attention."""
-
-
-def check_documented(model, answer):
-    """Hold an answer against its class in the OpenAPI document: no field is missing, of another type or not named."""
-    document = answer.json()
-    assert model.model_validate(document).model_dump(exclude_unset=True) == document

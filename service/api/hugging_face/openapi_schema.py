@@ -12,20 +12,22 @@ from service.api.hugging_face.parameters import (
     TextClassificationParameters,
     TextEmbeddingParameters,
 )
+from service.api.openapi.components import COMPONENTS, JSON, Json, Part, any_of
+from service.api.openapi.components import refusals as described_refusals
+from service.api.openapi.requests import BINARY, TextPair
+from service.options import Options
 
-Json = dict[str, Any]
 
-
-class Fault(BaseModel):
+class HuggingFaceError(Part):
     """Why a request is refused, or has failed."""
 
     error: str = Field(description="subject, limit, given")
     error_type: Literal["validation", "overloaded", "unhealthy", "generation", "backend"]
 
 
-def refusals(*statuses: int) -> dict[int | str, Json]:
-    """Return the refusals of some statuses."""
-    said = {
+_REFUSALS = described_refusals(
+    HuggingFaceError,
+    {
         400: "the body cannot be read",
         404: "no such model, or its task does not serve this endpoint",
         413: "larger than a limit",
@@ -34,13 +36,23 @@ def refusals(*statuses: int) -> dict[int | str, Json]:
         429: "the queue is full; see Retry-After",
         503: "warming up or stopping; see Retry-After",
         504: "the deadline passed",
-    }
-    return {status: {"model": Fault, "description": said[status]} for status in statuses or said}
+    },
+)
 
 
-def answered(description: str) -> dict[int | str, Json]:
+def refusals(*statuses: int) -> dict[int | str, Json]:
+    """Return the refusals of some statuses, by default of all."""
+    return {status: _REFUSALS[status] for status in statuses or _REFUSALS}
+
+
+def answered(description: str, schema: Json) -> dict[int | str, Json]:
     """Return the description of an answer in JSON."""
-    return {200: {"description": description, "content": {"application/json": {"schema": {}}}}}
+    return {200: {"description": description, "content": {JSON: {"schema": schema}}}}
+
+
+def list_of(items: Json) -> Json:
+    """Return the schema of a list."""
+    return {"type": "array", "items": items}
 
 
 def document(name: str, inputs: Json, **more: Json) -> Json:
@@ -50,50 +62,155 @@ def document(name: str, inputs: Json, **more: Json) -> Json:
 
 TEXT: Json = {"type": "string"}
 TEXT_OR_TEXTS: Json = {"anyOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1}]}
-_PAIR: Json = {
-    "type": "object",
-    "properties": {"text": TEXT, "text_pair": TEXT},
-    "required": ["text", "text_pair"],
-    "additionalProperties": False,
+LIST_OF_VECTORS: Json = list_of(list_of({"type": "number"}))
+
+
+class ScoredLabel(Part):
+    """A class and its score."""
+
+    label: str
+    score: float
+
+
+class FilledMask(Part):
+    """A token that a mask may stand for, with the whole text that it makes."""
+
+    score: float
+    token: int
+    token_str: str
+    sequence: str
+
+
+class WrittenToken(Part):
+    """A generated token."""
+
+    id: int
+    text: str
+    logprob: float
+    special: bool
+
+
+class WrittenDetails(Part):
+    """Why a text ended, and its tokens."""
+
+    finish_reason: Literal["eos_token", "length"]
+    generated_tokens: int
+    seed: int | None
+    prefill: list[Any] | None = None
+    tokens: list[WrittenToken] | None = None
+    input_length: int | None = Field(None, description="of a stream")
+
+
+class WrittenText(Part):
+    """A generated text, under the names that clients of each task read."""
+
+    generated_text: str
+    translation_text: str | None = None
+    summary_text: str | None = None
+    details: WrittenDetails | None = None
+
+
+class WrittenEvent(Part):
+    """The data of one event of a stream; the last one has the text."""
+
+    index: int
+    token: WrittenToken
+    generated_text: str | None
+    details: WrittenDetails | None
+
+
+class Similarity(Options):
+    """Texts to compare with one."""
+
+    source_sentence: str
+    sentences: list[str]
+
+
+class Pooling(Part):
+    """How the vectors of tokens become that of a text."""
+
+    pooling: Literal["cls", "mean"]
+
+
+class LabelNames(Part):
+    """The labels of a classifier."""
+
+    id2label: dict[str, str]
+    label2id: dict[str, int]
+
+
+class ModelType(Part):
+    """What a model is."""
+
+    embedding: Pooling | None = None
+    classifier: LabelNames | None = None
+
+
+class ModelInfo(Part):
+    """What a model is, and the limits of requests to it."""
+
+    model_id: str
+    model_sha: str
+    model_dtype: str
+    model_pipeline_tag: str
+    max_concurrent_requests: int
+    max_batch_tokens: int
+    max_batch_requests: int | None
+    max_client_batch_size: int
+    auto_truncate: bool
+    tokenization_workers: int
+    version: str
+    max_input_length: int | None = Field(None, description="of a text, in tokens")
+    model_type: ModelType | None = None
+
+
+class TokenizedToken(Part):
+    """A token of a text, and the characters that it is of; null for special tokens."""
+
+    id: int
+    text: str
+    special: bool
+    start: int | None
+    stop: int | None
+
+
+LABELS = list_of(COMPONENTS.schema(ScoredLabel))
+_ANSWERS: tuple[type[BaseModel], ...] = (ScoredLabel, FilledMask, WrittenText)
+_LISTED = [*any_of(*_ANSWERS)["anyOf"], {"type": "number"}]
+_ONE: Json = {"anyOf": [TEXT, COMPONENTS.schema(TextPair)]}
+_INPUTS: Json = {
+    "anyOf": [*_ONE["anyOf"], {"type": "array", "items": _ONE, "minItems": 1}, COMPONENTS.schema(Similarity)]
 }
-_COMPARED: Json = {
-    "type": "object",
-    "properties": {"source_sentence": TEXT, "sentences": {"type": "array", "items": TEXT}},
-    "required": ["source_sentence", "sentences"],
-    "additionalProperties": False,
-}
-_ONE: Json = {"anyOf": [TEXT, _PAIR]}
-_INPUTS: Json = {"anyOf": [*_ONE["anyOf"], {"type": "array", "items": _ONE, "minItems": 1}, _COMPARED]}
-_BINARY: Json = {"schema": {"type": "string", "format": "binary"}}
-_KINDS = (
-    TextClassificationParameters,
-    ImageClassificationParameters,
-    TextEmbeddingParameters,
-    EmbeddingParameters,
-    FillMaskParameters,
-    GenerationParameters,
-)
 _PARAMETERS: Json = {
-    "anyOf": [
-        kind.model_json_schema()
-        for kind in (
-            TextClassificationParameters,
-            ImageClassificationParameters,
-            TextEmbeddingParameters,
-            EmbeddingParameters,
-            FillMaskParameters,
-            GenerationParameters,
-        )
-    ],
+    **any_of(
+        TextClassificationParameters,
+        ImageClassificationParameters,
+        TextEmbeddingParameters,
+        EmbeddingParameters,
+        FillMaskParameters,
+        GenerationParameters,
+    ),
     "description": "of the model's task; they may stand beside inputs too",
 }
 _OPTIONS: Json = {"type": "object", "description": "such as wait_for_model, of older clients; without effect"}
 _STREAM: Json = {"type": "boolean", "description": "of a model that generates: its tokens come as events"}
+_ASKED = COMPONENTS.named(
+    "schemas",
+    "PipelineRequest",
+    document("inputs", _INPUTS, parameters=_PARAMETERS, options=_OPTIONS, stream=_STREAM),
+)
 PIPELINE: Json = {
     "responses": {
         200: {
-            "description": "as the pipeline of the model's task answers",
-            "content": {"application/json": {"schema": {"type": "array"}}, "text/event-stream": {}},
+            "description": "as the pipeline of the model's task answers: of several inputs or masks, a list for each",
+            "content": {
+                JSON: {
+                    "schema": list_of(
+                        {"anyOf": [*_LISTED, list_of({"anyOf": [*_LISTED, list_of({"anyOf": _LISTED})]})]}
+                    )
+                },
+                "text/event-stream": {"schema": any_of(WrittenEvent, HuggingFaceError)},
+            },
         },
         **refusals(),
     },
@@ -101,13 +218,11 @@ PIPELINE: Json = {
         "requestBody": {
             "required": True,
             "content": {
-                "image/png": _BINARY,
-                "image/jpeg": _BINARY,
-                "image/webp": _BINARY,
-                "application/octet-stream": _BINARY,
-                "application/json": {
-                    "schema": document("inputs", _INPUTS, parameters=_PARAMETERS, options=_OPTIONS, stream=_STREAM)
-                },
+                JSON: {"schema": _ASKED},
+                "image/png": {"schema": BINARY},
+                "image/jpeg": {"schema": BINARY},
+                "image/webp": {"schema": BINARY},
+                "application/octet-stream": {"schema": BINARY},
             },
         }
     },

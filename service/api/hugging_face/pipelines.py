@@ -68,7 +68,7 @@ def error(
     return Response(orjson.dumps(body), int(status), dict(headers or {}), "application/json")
 
 
-@router.post("/v1/models/{model}", **PIPELINE)
+@router.post("/v1/models/{model}", operation_id="hugging_face_pipeline", **PIPELINE)
 async def pipeline(model: str, request: Request, state: StateDep) -> Response:
     """Answer inputs as the pipeline of the model's task does; text generation with `stream` sends tokens as events."""
     served = find(state, model)

@@ -1,21 +1,23 @@
 """The OpenAPI description of the Open Inference Protocol."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
 
 from service.api.open_inference.infer_request import JSON_LENGTH, MOST_ID_BYTES, MOST_OUTPUTS
+from service.api.openapi.components import COMPONENTS, Json, Part, in_json, refusals
 
-Json = dict[str, Any]
+Parameters = dict[str, str | float | bool]
 
 
-class OpenInferenceError(BaseModel):
+class OpenInferenceError(Part):
     """An error of the Open Inference Protocol."""
 
     error: str = Field(description="subject, limit, given")
 
 
-class TensorMetadata(BaseModel):
+class TensorMetadata(Part):
     """An input or output of a model."""
 
     name: str
@@ -23,7 +25,7 @@ class TensorMetadata(BaseModel):
     shape: list[int] = Field(description="-1 is a size that varies; the first is the number of inputs")
 
 
-class ServerMetadata(BaseModel):
+class ServerMetadata(Part):
     """The server, and the extensions of the protocol that it has."""
 
     name: str
@@ -31,7 +33,7 @@ class ServerMetadata(BaseModel):
     extensions: list[str]
 
 
-class ModelMetadata(BaseModel):
+class ModelMetadata(Part):
     """What a model takes and answers."""
 
     name: str
@@ -42,18 +44,17 @@ class ModelMetadata(BaseModel):
     attention: list[TensorMetadata] = Field(description="outputs that are computed only when a request names them")
 
 
-class ResponseOutput(BaseModel):
+class ResponseOutput(Part):
     """An output: its elements are in `data`, in one flat list, or in the binary data."""
 
-    model_config = ConfigDict(extra="allow")
     name: str
     datatype: Literal["FP32", "BYTES"]
     shape: list[int]
-    parameters: Json | None = None
-    data: list[Any] | None = None
+    parameters: Parameters | None = None
+    data: list[float | str] | None = None
 
 
-class InferenceResponse(BaseModel):
+class InferenceResponse(Part):
     """An answer. With binary data it is the JSON of an octet-stream, as long as a header says."""
 
     model_name: str
@@ -62,8 +63,94 @@ class InferenceResponse(BaseModel):
     outputs: list[ResponseOutput]
 
 
-def _errors(*statuses: int) -> dict[int | str, Json]:
-    said = {
+class ModelNames(Part):
+    """The names of the models."""
+
+    models: list[str]
+
+
+class Alive(Part):
+    """The server answers, or can run its models."""
+
+    live: bool | None = None
+    ready: bool | None = None
+    name: str | None = Field(None, description="of the model")
+
+
+class TritonTensor(Part):
+    """An input or output in Triton's form."""
+
+    name: str
+    data_type: Literal["TYPE_FP32", "TYPE_STRING"]
+    dims: list[int]
+    optional: bool | None = None
+
+
+class TritonConfig(Part):
+    """The configuration of a model, in Triton's form."""
+
+    name: str
+    platform: str
+    backend: str
+    version_policy: dict[str, dict[str, int]]
+    max_batch_size: int
+    input: list[TritonTensor]
+    output: list[TritonTensor]
+    dynamic_batching: dict[str, Any]
+
+
+class RepositoryEntry(Part):
+    """A version of a model, and its state."""
+
+    name: str
+    version: str
+    state: Literal["READY", "LOADING", "UNAVAILABLE"]
+    reason: str
+
+
+class _Sent(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class RequestInput(_Sent):
+    """An input: its elements are in `data`, or in the binary data."""
+
+    name: Literal["image", "text", "text_pair"]
+    shape: list[Annotated[int, Field(ge=0)]] = Field(description="[n] or [n, 1]")
+    datatype: Literal["BYTES"]
+    parameters: Parameters | None = Field(None, description="binary_data_size, in place of data")
+    data: list[Any] = Field([], description="strings; an image is one of base64")
+
+
+class RequestOutput(_Sent):
+    """An output that is asked for."""
+
+    name: str
+    parameters: Parameters | None = Field(None, description="binary_data, classification")
+
+
+class InferenceRequest(_Sent):
+    """What infer takes."""
+
+    id: str = Field("", max_length=MOST_ID_BYTES)
+    parameters: Parameters | None = Field(
+        None, description="options of predictions and of attention, as in a query string"
+    )
+    inputs: list[RequestInput]
+    model_name: str = Field("", description="not used; the path names the model")
+    model_version: str = Field("", description="not used")
+    outputs: list[RequestOutput] = Field([], max_length=MOST_OUTPUTS)
+
+
+class RepositoryQuestion(_Sent):
+    """Which versions are asked for."""
+
+    ready: bool = Field(False, description="only what is served")
+
+
+_ERRORS = refusals(
+    OpenInferenceError,
+    {
         400: "the request cannot be read, or not be answered",
         404: "no such model or version",
         409: "not while something else goes on",
@@ -72,55 +159,18 @@ def _errors(*statuses: int) -> dict[int | str, Json]:
         429: "the queue is full; see Retry-After",
         503: "warming up or stopping; see Retry-After",
         504: "the deadline passed",
-    }
-    return {status: {"model": OpenInferenceError, "description": said[status]} for status in statuses}
-
-
-_OBJECT = {"content": {"application/json": {"schema": {"type": "object"}}}}
-_PARAMETERS = {"type": ["object", "null"], "additionalProperties": {"type": ["string", "number", "boolean"]}}
-_REQUEST = {
-    "type": "object",
-    "properties": {
-        "id": {"type": "string", "maxLength": MOST_ID_BYTES},
-        "parameters": {**_PARAMETERS, "description": "options of predictions and of attention, as in a query string"},
-        "inputs": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "name": {"enum": ["image", "text", "text_pair"]},
-                    "shape": {
-                        "type": "array",
-                        "items": {"type": "integer", "minimum": 0},
-                        "description": "[n] or [n, 1]",
-                    },
-                    "datatype": {"const": "BYTES"},
-                    "parameters": {**_PARAMETERS, "description": "binary_data_size, in place of data"},
-                    "data": {"type": "array", "description": "strings; an image is one of base64"},
-                },
-                "required": ["name", "shape", "datatype"],
-                "additionalProperties": False,
-            },
-        },
-        "model_name": {"type": "string", "description": "not used; the path names the model"},
-        "model_version": {"type": "string", "description": "not used"},
-        "outputs": {
-            "type": "array",
-            "maxItems": MOST_OUTPUTS,
-            "items": {
-                "type": "object",
-                "properties": {
-                    "name": {"type": "string"},
-                    "parameters": {**_PARAMETERS, "description": "binary_data, classification"},
-                },
-                "required": ["name"],
-                "additionalProperties": False,
-            },
-        },
     },
-    "required": ["inputs"],
-    "additionalProperties": False,
-}
+)
+
+
+def _errors(*statuses: int) -> dict[int | str, Json]:
+    return {status: _ERRORS[status] for status in statuses}
+
+
+def _answered(description: str, kind: type[BaseModel], *statuses: int) -> dict[int | str, Json]:
+    return {200: {"description": description, "content": in_json(kind)}, **_errors(*statuses)}
+
+
 _LENGTH = {
     "name": JSON_LENGTH,
     "in": "header",
@@ -129,48 +179,33 @@ _LENGTH = {
     "description": "how many bytes of JSON are before the binary data; 0 if the body is one element of one input",
 }
 
-SERVER: dict[int | str, Json] = {200: {"model": ServerMetadata}}
-HEALTH: dict[int | str, Json] = {200: {"description": "yes", **_OBJECT}, **_errors(404, 503)}
-MODELS: dict[int | str, Json] = {200: {"description": "the names of the models", **_OBJECT}}
-METADATA: dict[int | str, Json] = {200: {"model": ModelMetadata}, **_errors(404)}
-CONFIG: dict[int | str, Json] = {200: {"description": "the configuration, in Triton's form", **_OBJECT}, **_errors(404)}
+SERVER = _answered("the server", ServerMetadata)
+HEALTH = _answered("yes", Alive, 404, 503)
+MODELS = _answered("the names of the models", ModelNames)
+METADATA = _answered("the model", ModelMetadata, 404)
+CONFIG = _answered("the configuration, in Triton's form", TritonConfig, 404)
+_BINARY: Json = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 INFER: Json = {
     "responses": {
-        200: {"model": InferenceResponse, "content": {"application/octet-stream": {}}},
+        200: {"description": "the outputs", "content": {**in_json(InferenceResponse), **_BINARY}},
         **_errors(400, 404, 413, 415, 429, 503, 504),
     },
     "openapi_extra": {
         "parameters": [_LENGTH],
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {"schema": _REQUEST},
-                "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
-            },
-        },
+        "requestBody": {"required": True, "content": {**in_json(InferenceRequest), **_BINARY}},
     },
 }
 INDEX: Json = {
     "responses": {
         200: {
             "description": "each version of each model, and its state",
-            "content": {"application/json": {"schema": {"type": "array", "items": {"type": "object"}}}},
+            "content": {"application/json": {"schema": {"type": "array", "items": COMPONENTS.schema(RepositoryEntry)}}},
         },
         **_errors(400, 413),
     },
-    "openapi_extra": {
-        "requestBody": {
-            "required": False,
-            "content": {
-                "application/json": {
-                    "schema": {
-                        "type": "object",
-                        "properties": {"ready": {"type": "boolean", "description": "only what is served"}},
-                        "additionalProperties": False,
-                    }
-                }
-            },
-        }
-    },
+    "openapi_extra": {"requestBody": {"required": False, "content": in_json(RepositoryQuestion)}},
 }
-LOAD: Json = {"responses": {200: {"description": "done; the body is empty"}, **_errors(400, 404, 409, 413)}}
+LOAD: Json = {
+    "responses": {200: {"description": "done; the body is empty"}, **_errors(400, 404, 409, 413)},
+    "response_class": Response,  # it has no body
+}

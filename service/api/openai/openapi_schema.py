@@ -1,17 +1,16 @@
 """The OpenAPI description of OpenAI's endpoints."""
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import ConfigDict, Field
 
 from service.api.openai.fields import CompletionsOptions, EmbeddingsOptions
-from service.api.openapi_schema import Attention
-from service.options import AttentionOptions, Options
+from service.api.openapi.attention import Attention, Map
+from service.api.openapi.components import Json, Part, in_json, refusals
+from service.options import AttentionOptions
 
-Json = dict[str, Any]
 
-
-class OpenAIFault(BaseModel):
+class OpenAIFault(Part):
     """What is wrong, and in which field of the request."""
 
     message: str = Field(description="subject, limit, given")
@@ -20,20 +19,20 @@ class OpenAIFault(BaseModel):
     code: Literal["model_not_found", "invalid_api_key", "rate_limit_exceeded"] | None
 
 
-class OpenAIError(BaseModel):
+class OpenAIError(Part):
     """An error, also as the last event of a stream that fails."""
 
     error: OpenAIFault
 
 
-class OpenAIUsage(BaseModel):
+class OpenAIUsage(Part):
     """Tokens of a request and its answer; special ones that the tokenizer adds to a text are counted."""
 
     prompt_tokens: int
     total_tokens: int
 
 
-class OpenAIEmbedding(BaseModel):
+class OpenAIEmbedding(Part):
     """The vector of one text."""
 
     object: Literal["embedding"]
@@ -42,7 +41,7 @@ class OpenAIEmbedding(BaseModel):
     attention: Attention | None = Field(None, description="if the request asks for it")
 
 
-class OpenAIEmbeddings(BaseModel):
+class OpenAIEmbeddings(Part):
     """Answer of `/v1/embeddings`."""
 
     object: Literal["list"]
@@ -52,7 +51,7 @@ class OpenAIEmbeddings(BaseModel):
     usage: OpenAIUsage
 
 
-class OpenAILogprobs(BaseModel):
+class OpenAILogprobs(Part):
     """The tokens of a completion; together, their texts are that of the completion."""
 
     tokens: list[str]
@@ -61,14 +60,17 @@ class OpenAILogprobs(BaseModel):
     text_offset: list[int] = Field(description="of the completion's text")
 
 
-class OpenAIChoice(BaseModel):
+class OpenAIChoice(Part):
     """The completion of one prompt, or a part of it."""
 
     index: int
     text: str
     logprobs: OpenAILogprobs | None
     finish_reason: Literal["stop", "length"] | None
-    attention: Attention | None = Field(None, description="if the request asks for it; of a stream in the last choice")
+    attention: Attention | list[Map] | None = Field(
+        None,
+        description="if the request asks for it; of a stream in the last choice, or with `steps` a row of each token",
+    )
 
 
 class OpenAICompletionUsage(OpenAIUsage):
@@ -77,8 +79,10 @@ class OpenAICompletionUsage(OpenAIUsage):
     completion_tokens: int
 
 
-class OpenAICompletions(BaseModel):
-    """Answer of `/v1/completions`, or a chunk of it."""
+class OpenAICompletions(Part):
+    """Answer of `/v1/completions`, or a chunk of it. Where usage comes in a last chunk, the others have null."""
+
+    model_config = ConfigDict(json_schema_extra=None)
 
     id: str = Field(description="cmpl- and the id by which GET /v1/attention/{id} answers what the model looked at")
     object: Literal["text_completion"]
@@ -88,9 +92,9 @@ class OpenAICompletions(BaseModel):
     usage: OpenAICompletionUsage | None = None
 
 
-_REFUSALS: dict[int | str, Json] = {
-    status: {"model": OpenAIError, "description": what}
-    for status, what in {
+_REFUSALS = refusals(
+    OpenAIError,
+    {
         400: "the body cannot be read, or asks for what is not served; param names the field",
         404: "no such model, or it does not serve this endpoint",
         413: "larger than a limit",
@@ -98,30 +102,38 @@ _REFUSALS: dict[int | str, Json] = {
         429: "the queue is full; see Retry-After",
         503: "warming up or stopping; see Retry-After",
         504: "the deadline passed",
-    }.items()
-}
+    },
+)
 
 
-def _document(options: type[Options], subject: str) -> Json:
-    text = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
-    properties = {
-        "model": {"type": "string"},
-        subject: text,
-        **options.model_json_schema()["properties"],
-        "attention": AttentionOptions.model_json_schema() | {"description": "also answer what the model looked at"},
-    }
-    schema = {"type": "object", "properties": properties, "required": ["model", subject], "additionalProperties": False}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+class OpenAIEmbeddingsRequest(EmbeddingsOptions):
+    """What `/v1/embeddings` takes."""
+
+    model: str
+    input: str | list[str]
+    attention: AttentionOptions = Field(AttentionOptions(), description="also answer what the model looked at")
+
+
+class OpenAICompletionsRequest(CompletionsOptions):
+    """What `/v1/completions` takes."""
+
+    model: str
+    prompt: str | list[str]
+    attention: AttentionOptions = Field(AttentionOptions(), description="also answer what the model looked at")
 
 
 EMBEDDINGS: Json = {
-    "responses": {200: {"model": OpenAIEmbeddings}, **_REFUSALS},
-    "openapi_extra": _document(EmbeddingsOptions, "input"),
+    "responses": {200: {"description": "a vector for each text", "content": in_json(OpenAIEmbeddings)}, **_REFUSALS},
+    "openapi_extra": {"requestBody": {"required": True, "content": in_json(OpenAIEmbeddingsRequest)}},
 }
+_COMPLETIONS = in_json(OpenAICompletions)
 COMPLETIONS: Json = {
     "responses": {
-        200: {"model": OpenAICompletions, "content": {"application/json": {}, "text/event-stream": {}}},
+        200: {
+            "description": "a completion of each prompt; of a stream, the data of its events",
+            "content": {**_COMPLETIONS, "text/event-stream": _COMPLETIONS["application/json"]},
+        },
         **_REFUSALS,
     },
-    "openapi_extra": _document(CompletionsOptions, "prompt"),
+    "openapi_extra": {"requestBody": {"required": True, "content": in_json(OpenAICompletionsRequest)}},
 }

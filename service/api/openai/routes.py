@@ -38,13 +38,13 @@ MANNERS = {
 """How errors are written, by path."""
 
 
-@router.post("/v1/embeddings", tags=["OpenAI"], **openapi_schema.EMBEDDINGS)
+@router.post("/v1/embeddings", tags=["OpenAI"], operation_id="openai_embeddings", **openapi_schema.EMBEDDINGS)
 async def embeddings(request: Request, state: StateDep) -> Response:
     """Return a vector for every text; similar texts have similar vectors."""
     return await answer_in_time(request, _embed(request, state), state.settings.request_seconds)
 
 
-@router.post("/v1/completions", tags=["OpenAI"], **openapi_schema.COMPLETIONS)
+@router.post("/v1/completions", tags=["OpenAI"], operation_id="openai_completions", **openapi_schema.COMPLETIONS)
 async def completions(request: Request, state: StateDep) -> Response:
     """Continue every prompt, or turn it into another text; with `stream`, send the text as it comes."""
     return await answer_in_time(request, _complete(request, state), state.settings.request_seconds)

@@ -17,7 +17,7 @@ from service.answering.generations import StreamedToken
 from service.api.openai.documents import Chunks, Completion, Completions
 from service.api.openai.errors import Errors
 from service.api.openai.fields import UNSERVED, CompletionsOptions, EmbeddingsOptions
-from service.api.openai.openapi_schema import OpenAICompletions, OpenAIEmbeddings, OpenAIError
+from service.api.openai.openapi_schema import OpenAIError
 from service.app import create_app
 from service.errors import Broken, Unacceptable
 from service.options import parse
@@ -26,7 +26,7 @@ from service.settings import Settings
 from service.store import open_store
 from tests.conftest import served
 from tests.samples.api_keys import bearer, line
-from tests.samples.http_requests import check_documented
+from tests.samples.documented import Documented
 
 EMBEDDINGS, COMPLETIONS, CHAT = "/v1/embeddings", "/v1/completions", "/v1/chat/completions"
 TEXTS = ["hello", "a longer text, of more tokens than the other"]
@@ -433,21 +433,20 @@ def test_when_a_model_was_made_is_read_as_it_is_loaded(copied):
 
 
 def test_openapi_describes_both_endpoints(client):
-    paths = client.get("/openapi.json").json()["paths"]
-    assert not paths.keys() & {CHAT}
-    for path, options, text, answer, body in (
-        (EMBEDDINGS, EmbeddingsOptions, "input", OpenAIEmbeddings, EMBED),
-        (COMPLETIONS, CompletionsOptions, "prompt", OpenAICompletions, COMPLETE),
+    documented = Documented(client)
+    assert not documented.document["paths"].keys() & {CHAT}
+    for path, options, text, body in (
+        (EMBEDDINGS, EmbeddingsOptions, "input", EMBED),
+        (COMPLETIONS, CompletionsOptions, "prompt", COMPLETE),
     ):
-        operation = paths[path]["post"]
+        operation = documented.operation("POST", path)
         assert operation["tags"] == ["OpenAI"]
-        schema = operation["requestBody"]["content"]["application/json"]["schema"]
+        schema = documented.resolved(operation["requestBody"]["content"]["application/json"]["schema"])
         assert schema["properties"].keys() == {"model", text, "attention", *options.model_fields}
-        assert schema["required"] == ["model", text]
+        assert set(schema["required"]) == {"model", text}
         assert schema["additionalProperties"] is False
-        check_documented(answer, client.post(path, json={**body, "attention": {}}))
-    described = paths[COMPLETIONS]["post"]["requestBody"]["content"]["application/json"]["schema"]["properties"]
-    assert "the model's own" in described["max_tokens"]["description"]
+        documented.check(client.post(path, json={**body, "attention": {}}))
+    assert "the model's own" in schema["properties"]["max_tokens"]["description"]
 
 
 def test_the_log_names_the_model_that_a_document_asks_for(folder):

@@ -1,0 +1,235 @@
+"""What an answer says of attention: its maps, what their axes stand for, and figures about them."""
+
+from typing import Literal
+
+from pydantic import Field
+from typing_extensions import TypeAliasType
+
+from contract import manifest
+from service.api.openapi.components import Part
+from service.explanations.evaluation import MeasureName
+
+Method = TypeAliasType("Method", manifest.Method)
+Kind = TypeAliasType("Kind", manifest.KindName)
+"""A type of this form is a component of its name."""
+
+
+class Token(Part):
+    """A token, or a word, of an axis that is a text."""
+
+    text: str
+    span: tuple[int, int] | None = Field(description="characters of the text that was sent; null for special tokens")
+    special: bool
+    sequence: int | None = Field(None, description="0 or 1: the text of a pair that it is in")
+
+
+class Grid(Part):
+    """The patches of an image."""
+
+    rows: int
+    columns: int
+
+
+class Axes(Part):
+    """What the rows and columns of maps stand for: tokens, or the patches of an image behind `prefix` other tokens."""
+
+    source: list[Token] | None = Field(None, description="of the text that was sent")
+    target: list[Token] | None = Field(None, description="that each row of a generated text emitted")
+    target_input: list[Token] | None = Field(None, description="that each row of a generated text was fed")
+    grid: Grid | None = None
+    prefix: int | None = Field(None, description="tokens before the first patch, such as a class token")
+
+
+class Box(Part):
+    """A rectangle, in pixels of the image as it was sent, upright."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+class SentImage(Part):
+    """The image as it was sent, and the rectangle of it that the grid covers."""
+
+    width: int
+    height: int
+    orientation: int = Field(description="that EXIF states, 1 to 8; width, height and box are of the upright image")
+    box: Box
+
+
+class ExplainedClass(Part):
+    """The class or token whose score a map explains, or what it is explained against."""
+
+    index: int | None = Field(None, description="of a class")
+    mask: int | None = Field(None, description="of fill-mask: which mask of the text")
+    token: int | None = Field(None, description="of fill-mask and generated texts")
+    label: str | None = Field(None, description="the class, or the text of a token that fills a mask")
+    text: str | None = Field(None, description="of a generated token")
+
+
+class Conserved(Part):
+    """Of libra: how shares add up."""
+
+    tokens: float = Field(description="their sum over all tokens")
+    biases: float = Field(description="their sum over the biases behind the layer")
+    score: float = Field(description="the score, which both make")
+    precision: str | None = Field(None, description="that the score is computed in, where predictions have another")
+
+
+class Completeness(Part):
+    """Of integrated: how shares add up."""
+
+    tokens: float = Field(description="their sum over all tokens")
+    score: float
+    baseline: float = Field(description="the score of the baseline")
+    error: float = Field(description="of the sum: tokens - (score - baseline)")
+
+
+class Share(Part):
+    """What some columns of a row make up."""
+
+    sum: float
+    share: float = Field(description="of the sum of all absolute values")
+
+
+class Parts(Part):
+    """What the parts of a generated token's row make up."""
+
+    source: Share
+    prefix: Share = Field(description="the tokens generated before it")
+    start: Share | None = Field(None, description="the token that generation starts with")
+
+
+class ExplainedToken(Part):
+    """A generated token that a row explains, and figures of the row."""
+
+    position: int
+    token: int
+    text: str
+    against: ExplainedClass | None = None
+    conserved: Conserved | None = None
+    completeness: Completeness | None = None
+    parts: Parts | None = None
+
+
+class Pooled(Part):
+    """The numbers of rows and columns of a map whose values are those of blocks of them."""
+
+    queries: int
+    keys: int
+
+
+class Map(Part):
+    """The attention map of one module, or of several layers combined."""
+
+    name: str = Field(description="path of the module that made it")
+    kind: Kind
+    layer: int | None = Field(description="null where layers are joined")
+    layers: list[int] | None = Field(None, description="those that are joined")
+    heads: Literal["mean", "max", "min", "sum"] | list[int]
+    queries: None = Field(None, description="where one row stands for the whole answer")
+    normalized: bool = Field(description="true if each row sums to one")
+    signed: bool | None = Field(None, description="true of libra and integrated: values are shares of a score")
+    target: ExplainedClass | None = Field(None, description="the class or mask that is explained")
+    targets: list[ExplainedToken] | None = Field(None, description="the generated token that each row explains")
+    against: ExplainedClass | None = Field(None, description="what the target is explained against")
+    conserved: Conserved | None = None
+    completeness: Completeness | None = None
+    steps: int | None = Field(None, description="of integrated: points of the path")
+    baseline: str | None = Field(None, description="of integrated: where the path begins")
+    aligned: list[list[int]] | None = Field(
+        None, description="of cross with `hard`: by head, the column that each row looks at most"
+    )
+    shape: tuple[int, int, int] = Field(description="heads, queries, keys")
+    pool: Pooled | None = None
+    dtype: Literal["float32", "uint8"] | None = Field(None, description="of values in base64")
+    scale: float | None = Field(None, description="of uint8: a value is byte x scale + offset")
+    offset: float | None = Field(None, description="of uint8 where a value is negative; 0 where it is absent")
+    values: list[list[list[float]]] | str = Field(description="lists, or base64 of an array of that shape and dtype")
+
+
+class Diagnostics(Part):
+    """Figures of the layers and heads of one kind, each a list for each layer of a number for each head."""
+
+    kind: Kind
+    max_entropy: float = Field(description="that of a row which looks at all columns alike, in nats")
+    entropy: list[list[float]] = Field(description="of a row, in nats, the mean of all rows")
+    special: list[list[float]] = Field(description="the mass on special tokens")
+    distance: list[list[float]] | None = Field(None, description="of images: to the patches that are looked at")
+
+
+class RandomCurve(Part):
+    """The curve of a random order."""
+
+    seed: int
+    probabilities: list[float]
+    area: float
+
+
+class Curve(Part):
+    """How the score changes as parts are taken away, or put back, in the order of a map; beside a random order's."""
+
+    name: Literal["deletion", "insertion"]
+    probabilities: list[float] = Field(description="the measure at each of the fractions")
+    area: float = Field(description="under the curve: its mean height")
+    random: RandomCurve
+
+
+class MethodCurve(Part):
+    """The curve of a method in a comparison."""
+
+    probabilities: list[float]
+    area: float
+
+
+class Compared(Part):
+    """The curves of a method, or of the random order, in a comparison."""
+
+    method: str = Field(description="or random")
+    seed: int | None = Field(None, description="of the random order")
+    deletion: MethodCurve
+    insertion: MethodCurve
+
+
+class Evaluation(Part):
+    """Curves of deletion and insertion, of one map (`curves`) or of all methods (`compare`)."""
+
+    target: int | None = Field(description="the class or token whose score is measured; null of embeddings")
+    mask: int | None = Field(None, description="of fill-mask: which mask of the text")
+    position: int | None = Field(None, description="of the token in a generated text")
+    measure: MeasureName
+    fractions: list[float] = Field(description="of the parts that are taken away or put back")
+    curves: list[Curve] | None = None
+    compare: list[Compared] | None = None
+
+
+class Best(Part):
+    """By which measure the method is the best."""
+
+    measure: str
+    values: dict[Method, float] = Field(description="of each method that was measured")
+
+
+class OtherAttention(Part):
+    """The other input of an embedding: its kind and, where both sides are asked for, its attention."""
+
+    kind: Literal["text", "image", "id"] = Field(description="how the request names it")
+    method: Method | None = None
+    maps: list[Map] | None = None
+    tokens: Axes | None = None
+    image: SentImage | None = None
+    best: Best | None = None
+
+
+class Attention(Part):
+    """The attention maps of one input."""
+
+    method: Method
+    maps: list[Map]
+    tokens: Axes
+    image: SentImage | None = None
+    diagnostics: list[Diagnostics] | None = Field(None, description="entropy and other figures, where asked for")
+    best: Best | None = Field(None, description="where the best method was asked for")
+    against: OtherAttention | None = Field(None, description="the other input of an embedding")
+    evaluation: Evaluation | None = Field(None, description="where asked for")

@@ -1,0 +1,165 @@
+"""Components of the OpenAPI document: what its operations refer to by name, so that each is defined once.
+
+Generators make a class of every component, and name it as the component is named.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+
+from service.options import Options
+
+Json = dict[str, Any]
+NULL: Json = {"type": "null"}
+PLACE = "#/components/{section}/{name}"
+JSON = "application/json"
+
+
+def _never_null(schema: Json) -> None:
+    """Say of fields with a default that they may be absent, and not that they may be null."""
+    for name, described in schema.get("properties", {}).items():
+        if "default" in described:
+            schema["properties"][name] = without_null(described)
+
+
+def without_null(schema: Json) -> Json:
+    """Return the schema of a value without its default, and without null, if the value may be something else."""
+    rest = {name: value for name, value in schema.items() if name != "default"}
+    others = [one for one in rest.get("anyOf", []) if one != NULL]
+    if not others:
+        return rest
+    del rest["anyOf"]
+    return {**others[0], **rest} if len(others) == 1 else {"anyOf": others, **rest}
+
+
+class Part(BaseModel):
+    """Base of what answers hold. A field whose default is None may be absent; if it is there, it is not null."""
+
+    model_config = ConfigDict(json_schema_extra=_never_null)
+
+
+class _Schemas(GenerateJsonSchema):
+    """Schemas without titles of fields, which only repeat their names."""
+
+    def field_title_should_be_set(self, schema: object) -> bool:
+        """Return False."""
+        return False
+
+
+class Components:
+    """The components that endpoints have referred to while they were described."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, type[BaseModel]] = {}
+        self._sections: dict[str, dict[str, Json]] = {"schemas": {}, "parameters": {}, "responses": {}}
+
+    def schema(self, kind: type[BaseModel]) -> Json:
+        """Return a reference to the schema of a class. Raises ValueError if another class has its name."""
+        if self._kinds.setdefault(kind.__name__, kind) is not kind:
+            raise ValueError(f"components: {kind.__name__} must be one class, given another")
+        return reference("schemas", kind.__name__)
+
+    def named(self, section: str, name: str, described: Json) -> Json:
+        """Return a reference to a component of that name. Raises ValueError if another one has it."""
+        if self._sections[section].setdefault(name, described) != described:
+            raise ValueError(f"components: {name} must be described once, given another")
+        return reference(section, name)
+
+    def options(self, *kinds: type[Options]) -> Json:
+        """Return the schema of each option of some kinds, by name."""
+        found: Json = {}
+        for kind in kinds:
+            found |= self._options(TypeAdapter(kind).json_schema(schema_generator=_Schemas)).get("properties", {})
+        return found
+
+    def used_by(self, paths: Json) -> dict[str, Json]:
+        """Return the components that some paths refer to, and those that these refer to, by section."""
+        known = {**self._sections, "schemas": {**self._definitions(), **self._sections["schemas"]}}
+        found: dict[str, Json] = {}
+        waiting = list(_references(paths))
+        while waiting:
+            section, name = waiting.pop()
+            if name in found.get(section, {}):
+                continue
+            found.setdefault(section, {})[name] = described = known[section][name]
+            waiting += _references(described)
+        return {section: dict(sorted(ones.items())) for section, ones in sorted(found.items())}
+
+    def _definitions(self) -> dict[str, Json]:
+        """Return the schemas of all classes, and of those that they hold, by name."""
+        of_options = [kind for kind in self._kinds.values() if issubclass(kind, Options)]
+        others = [kind for kind in self._kinds.values() if not issubclass(kind, Options)]
+        found = {name: self._options(schema) for name, schema in _definitions(of_options).items()}
+        return _definitions(others) | found
+
+    def _options(self, schema: Json) -> Json:
+        """Return the schema of options, with the words that each may have as components of their own.
+
+        They have no defaults: a generated client would send each, as if it had been asked for.
+        """
+        properties = {}
+        for name, described in schema.get("properties", {}).items():
+            default = described.pop("default", None)
+            if default and not isinstance(default, dict | list):
+                described["description"] = f"{described.get('description', '')} (default: {default})".lstrip()
+            for one in (described, *described.get("anyOf", [])):
+                if "enum" in one:
+                    title = "".join(part.capitalize() for part in name.split("_"))
+                    values = {"type": one.pop("type"), "enum": one.pop("enum")}
+                    one |= self.named("schemas", f"{title}Option", values)
+            properties[name] = described
+        return {**schema, "properties": properties} if properties else schema
+
+
+COMPONENTS = Components()
+"""Those of this service."""
+
+
+def reference(section: str, name: str) -> Json:
+    """Return a reference to a component."""
+    return {"$ref": PLACE.format(section=section, name=name)}
+
+
+def in_json(kind: type[BaseModel]) -> Json:
+    """Return the content of a body in JSON that a class describes."""
+    return {JSON: {"schema": COMPONENTS.schema(kind)}}
+
+
+def any_of(*kinds: type[BaseModel]) -> Json:
+    """Return the schema of a value that one of some classes describes."""
+    return {"anyOf": [COMPONENTS.schema(kind) for kind in kinds]}
+
+
+def refusals(kind: type[BaseModel], said: Mapping[int, str], media_type: str = JSON) -> dict[int | str, Json]:
+    """Return the refusals of a protocol, each a component: by status, what is said of it."""
+    content = {media_type: {"schema": COMPONENTS.schema(kind)}}
+    return {
+        status: COMPONENTS.named(
+            "responses", f"{kind.__name__}{status}", {"description": description, "content": content}
+        )
+        for status, description in said.items()
+    }
+
+
+def _definitions(kinds: Iterable[type[BaseModel]]) -> dict[str, Json]:
+    wanted: list[Any] = [(kind, "validation", TypeAdapter(kind)) for kind in kinds]
+    template = PLACE.format(section="schemas", name="{model}")
+    _, found = TypeAdapter.json_schemas(wanted, ref_template=template, schema_generator=_Schemas)
+    definitions: dict[str, Json] = found.get("$defs", {})
+    return definitions
+
+
+def _references(value: object) -> Iterable[tuple[str, str]]:
+    """Yield the section and name of all components that a part of the document refers to."""
+    if isinstance(value, dict):
+        for name, one in value.items():
+            if name == "$ref" and (place := re.fullmatch(r"#/components/(\w+)/(\w+)", one)):
+                yield place[1], place[2]
+            else:
+                yield from _references(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _references(one)

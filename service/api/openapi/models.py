@@ -1,0 +1,143 @@
+"""What is said of the service and its models."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from contract.manifest import Scales, Task
+from service.api.openapi.attention import Best, Grid, Kind, Method
+from service.api.openapi.components import Part
+
+
+class Live(Part):
+    """The process answers."""
+
+    live: Literal[True]
+
+
+class Ready(Part):
+    """Every session has run once."""
+
+    ready: Literal[True]
+
+
+class Reloaded(Part):
+    """What became of one model."""
+
+    model: str
+    version: str
+    outcome: Literal["loaded", "replaced", "unchanged", "removed", "refused"]
+    reason: str | None = Field(None, description="of one that is refused")
+
+
+class Reload(Part):
+    """What became of each model."""
+
+    models: list[Reloaded]
+
+
+class Example(Part):
+    """An input to try a model on: texts, or where its picture is found."""
+
+    text: str | None = None
+    text_pair: str | None = Field(None, description="of feature-extraction, a text to compare with the first")
+    image: str | None = Field(None, description="the path of the picture")
+    type: str | None = Field(None, description="the media type of the picture")
+
+
+class ImageSize(Part):
+    """The size that a model scales images to."""
+
+    height: int
+    width: int
+    channels: int
+
+
+class TextSize(Part):
+    """What a model takes of a text."""
+
+    max_tokens: int
+    mask: str | None = Field(None, description="of fill-mask: how a mask is written")
+
+
+class BestMethod(Best):
+    """The method that explained the model best, by one measure of its task."""
+
+    method: Method
+
+
+class AttentionKind(Part):
+    """One kind of attention of a model."""
+
+    layers: int = Field(description="maps, one for each attention of a layer")
+    heads: int
+    query: str = Field(description="what rows stand for")
+    key: str = Field(description="what columns stand for")
+    prefix: int = Field(description="tokens before the first patch or word, such as a class token")
+    grid: Grid | None = Field(description="of the patches of an image")
+    normalized: bool = Field(description="true if rows sum to one")
+    abreast: int = Field(description="parallel attentions in a layer, whose maps add up")
+    methods: list[Method]
+    maps: list[str] = Field(description="for each layer, the path of the module that makes the map")
+
+
+class ModelAttention(Part):
+    """What can be asked of a model's attention, and how exact it is."""
+
+    methods: list[Method]
+    best: BestMethod | None = Field(description="null where it was not measured")
+    baselines: list[str] = Field(description="of integrated")
+    kinds: dict[Kind, AttentionKind]
+    fidelity: dict[str, str | float | list[list[int]]] = Field(
+        description="worst differences measured at export, by what was compared, and the shapes tried"
+    )
+
+
+class Limits(Part):
+    """The limits of one request."""
+
+    inputs: int
+    answer_bytes: int
+    image_bytes: int | None = None
+    image_pixels: int | None = None
+    max_new_tokens: int | None = None
+    num_beams: int | None = None
+
+
+class ModelEntry(Part):
+    """A model as OpenAI's protocol lists it."""
+
+    id: str
+    object: Literal["model"]
+    created: int = Field(description="seconds since 1970")
+    owned_by: str
+
+
+class Model(ModelEntry):
+    """What one model takes, answers and shows."""
+
+    name: str
+    version: str
+    family: str
+    task: Task
+    about: str | None = Field(description="a sentence for newcomers")
+    order: int = Field(description="by which models are listed")
+    examples: list[Example]
+    state: Literal["ready", "warming up"]
+    ready: bool
+    provider: str = Field(description="what onnxruntime runs it on")
+    precision: str
+    scales: Scales | None = Field(description="of int8, what a scale is of")
+    endpoints: list[str] = Field(description="the ends of the paths that serve it, such as classify")
+    inputs: ImageSize | TextSize
+    labels: list[str] | int = Field(description="their number where there are more than 100")
+    attention: ModelAttention
+    limits: Limits
+
+
+class Models(Part):
+    """The models that are loaded, with all that is known of them (`models`), and as OpenAI lists them (`data`)."""
+
+    object: Literal["list"]
+    data: list[ModelEntry]
+    models: list[Model]

@@ -1,0 +1,143 @@
+"""What the predictions take: documents in JSON, forms, and options in the query."""
+
+from typing import Annotated, Any, get_args
+
+from pydantic import Field, WithJsonSchema
+
+from contract.manifest import Method
+from service.api.openapi.components import COMPONENTS, Json, without_null
+from service.options import (
+    AttentionOptions,
+    ClassifyOptions,
+    ClassifyTextOptions,
+    FillMaskOptions,
+    GenerateOptions,
+    Options,
+    RequestOptions,
+    TextOptions,
+)
+
+BINARY: Json = {"type": "string", "format": "binary"}
+Base64 = Annotated[str, WithJsonSchema({"type": "string", "format": "byte"})]
+
+
+class TextPair(Options):
+    """Two texts that are read together."""
+
+    text: str
+    text_pair: str
+
+
+class _Images(Options):
+    images: list[Base64] = Field(description="encoded, in base64")
+    attention: AttentionOptions = Field(AttentionOptions(), description="also answer what the model looked at")
+
+
+class _Texts(Options):
+    inputs: str | list[str]
+    attention: AttentionOptions = Field(AttentionOptions(), description="also answer what the model looked at")
+
+
+class _TextsOrPairs(Options):
+    inputs: str | TextPair | list[str | TextPair]
+    attention: AttentionOptions = Field(AttentionOptions(), description="also answer what the model looked at")
+
+
+class ClassifyImages(ClassifyOptions, _Images):
+    """Images to classify."""
+
+
+class ClassifyTexts(ClassifyTextOptions, _TextsOrPairs):
+    """Texts to classify."""
+
+
+class EmbedImages(RequestOptions, _Images):
+    """Images to embed."""
+
+
+class EmbedTexts(TextOptions, _Texts):
+    """Texts to embed."""
+
+
+class FillMasks(FillMaskOptions, _Texts):
+    """Texts with masks to fill."""
+
+
+class GenerateFromImages(GenerateOptions, _Images):
+    """Images to generate texts from."""
+
+
+class GenerateFromTexts(GenerateOptions, _Texts):
+    """Texts to generate others from, or to continue."""
+
+
+class AttendImages(GenerateOptions, _Images):
+    """Images to attend to. All options but `priority` are of models that generate."""
+
+
+class AttendTexts(GenerateOptions, TextOptions, _TextsOrPairs):
+    """Texts to attend to. `truncate` and pairs are of models that predict, the other options of those that generate."""
+
+
+METHOD: Json = {"enum": [*get_args(Method), "best"], "type": "string"}
+"""The method by which attention is asked for in a form or a query."""
+
+
+def _flat(*kinds: type[Options]) -> Json:
+    """Return the schemas of options as a form or a query has them: one value each, and never null."""
+    return {name: _scalar(schema) for name, schema in COMPONENTS.options(*kinds).items()}
+
+
+def _scalar(schema: Json) -> Json:
+    if schema.get("type") == "object":
+        return {"type": "string", "description": schema["description"]}
+    given = without_null(schema)
+    words = [one for one in given.get("anyOf", []) if one.get("type") != "array"]
+    return {**given, "anyOf": words} if words else given
+
+
+def query(*kinds: type[Options]) -> list[Json]:
+    """Return the options of an image in a raw body or form as parameters of the query."""
+    method = COMPONENTS.named("schemas", "MethodOption", METHOD)
+    method |= {"description": "ask for attention too, by this method"}
+    found = [parameter("attention", method)]
+    for kind in kinds:
+        of_all = kind in (RequestOptions, AttentionOptions)
+        shared = {} if of_all else RequestOptions.model_fields
+        prefix = "" if of_all else f"{kind.__name__.removesuffix('Options').lower()}_"
+        found += [
+            parameter(name, schema, f"{prefix}{name}") for name, schema in _flat(kind).items() if name not in shared
+        ]
+    return found
+
+
+def parameter(name: str, schema: Json, component: str | None = None) -> Json:
+    """Return a parameter of the query, which is a component, by default of its own name."""
+    described: Json = {"name": name, "in": "query", "required": False, "schema": dict(schema)}
+    if "description" in schema:
+        described["description"] = described["schema"].pop("description")
+    return COMPONENTS.named("parameters", component or name, described)
+
+
+def form(name: str, *kinds: type[Options]) -> Json:
+    """Return a form of that name: images, options of attention, and those of some kinds."""
+    fields: Json = {
+        "image": {"type": "array", "items": BINARY},
+        "attention": COMPONENTS.named("schemas", "MethodOption", METHOD),
+        **_flat(RequestOptions, AttentionOptions),
+    }
+    images = COMPONENTS.named("schemas", "ImageForm", {"type": "object", "properties": fields, "required": ["image"]})
+    own = {field: schema for field, schema in _flat(*kinds).items() if field not in fields}
+    if not own:
+        return images
+    return COMPONENTS.named("schemas", name, {"allOf": [images, {"type": "object", "properties": own}]})
+
+
+def images_or(documents: Json, sent: Json) -> dict[str, Any]:
+    """Return the bodies of an endpoint that takes an image as it is, a form, or a document in JSON."""
+    raw = ("image/png", "image/jpeg", "image/webp", "application/octet-stream")
+    return {
+        "application/json": {"schema": documents},
+        "multipart/form-data": {"schema": sent},
+        **{media_type: {"schema": BINARY} for media_type in raw},
+    }

@@ -1,0 +1,98 @@
+"""The OpenAPI document: what generators make clients of."""
+
+import json
+import re
+
+import pytest
+
+from service.app import create_app
+from service.options import AttentionOptions
+from service.settings import Settings
+
+PREDICTIONS = ("classify", "embed", "fill_mask", "generate", "attention")
+
+
+@pytest.fixture(scope="module")
+def document():
+    return create_app(Settings(), {}, None).openapi()
+
+
+@pytest.fixture(scope="module")
+def operations(document):
+    return {one["operationId"]: one for path in document["paths"].values() for one in path.values()}
+
+
+def every(value, name):
+    """Yield all members of a name in a document."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            if key == name:
+                yield one
+            yield from every(one, name)
+    elif isinstance(value, list):
+        for one in value:
+            yield from every(one, name)
+
+
+def test_every_operation_has_a_name_of_its_own_that_says_what_it_does(document, operations):
+    assert len(operations) == sum(map(len, document["paths"].values()))
+    assert not [name for name in operations if not re.fullmatch("[a-z]+(_[a-z]+)*", name)]
+    ours = "live ready metrics list_models get_model get_example stored_attention"
+    assert {*PREDICTIONS, *ours.split()} <= operations.keys()
+    others = [name for name in operations if name not in (*PREDICTIONS, *ours.split())]
+    assert all(name.startswith(("open_inference_", "openai_", "hugging_face_", "tei_")) for name in others)
+
+
+def test_every_reference_leads_somewhere_and_every_component_is_used(document):
+    used = {tuple(one.removeprefix("#/components/").split("/")) for one in every(document, "$ref")}
+    assert used == {(section, name) for section, ones in document["components"].items() for name in ones}
+
+
+def test_components_have_plain_names_of_their_own(document):
+    schemas = document["components"]["schemas"]
+    assert not [name for name in schemas if not re.fullmatch("[A-Z][A-Za-z]+", name)]
+    titles = [schema["title"] for schema in schemas.values() if "title" in schema]
+    assert len(set(titles)) == len(titles)
+    assert "service" not in json.dumps(list(schemas))
+
+
+def test_problems_are_documented_under_their_own_type_alone(document, operations):
+    for name in PREDICTIONS:
+        refused = {status: one for status, one in operations[name]["responses"].items() if status != "200"}
+        assert refused.keys() == {"400", "404", "406", "413", "415", "422", "429", "503", "504"}
+        assert {one["$ref"] for one in refused.values()} == {f"#/components/responses/Problem{one}" for one in refused}
+    for name, response in document["components"]["responses"].items():
+        kind = "application/problem+json" if name.startswith("Problem") else "application/json"
+        assert response["content"].keys() == {kind}
+    assert "HTTPValidationError" not in json.dumps(document)
+
+
+def test_every_answer_in_json_has_a_type(operations):
+    for name, operation in operations.items():
+        found = operation["responses"].get("200", {}).get("content", {})
+        assert all(one.get("schema") for one in found.values()), name
+        assert "'type': 'object'" not in str(found), name
+
+
+def test_options_have_no_defaults_that_a_generated_client_would_send(document):
+    asked = [schema for name, schema in document["components"]["schemas"].items() if "Option" in name]
+    assert not list(every([asked, document["paths"], document["components"]["parameters"]], "default"))
+    options = document["components"]["schemas"]["AttentionOptions"]["properties"]
+    assert options.keys() == AttentionOptions.model_fields.keys()
+    assert options["digits"]["description"].endswith("(default: 5)")
+
+
+def test_options_are_defined_once_and_one_value_each_in_a_query(document, operations):
+    parameters = document["components"]["parameters"]
+    for name in ("classify", "embed", "generate", "attention", "stored_attention"):
+        assert not [one for one in operations[name]["parameters"] if "$ref" not in one and one["in"] == "query"]
+    for name, parameter in parameters.items():
+        kinds = set(every(parameter["schema"], "type"))
+        assert not kinds & {"array", "object", "null"}, name
+    assert len(json.dumps(document, separators=(",", ":"))) < 150_000
+
+
+def test_a_port_documents_its_own_endpoints_alone():
+    keyed = create_app(Settings(), {}, None)
+    assert "Reload" not in keyed.openapi()["components"]["schemas"]
+    assert keyed.openapi() is keyed.openapi()
