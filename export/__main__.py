@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from export.progress import waiting
+
 ROOT = Path(__file__).parents[1]
 NEEDED = ("torch", "onnx", "onnxscript", "safetensors", "huggingface_hub", "sentencepiece", "onnxruntime")
 """Modules of the extra `export`, and of the runtime that verifies."""
@@ -19,7 +21,9 @@ def main() -> int:
     if not all(map(importlib.util.find_spec, NEEDED)) and (status := install_missing()):
         return status
     importlib.invalidate_caches()
-    return int(importlib.import_module("export.command").main())
+    with waiting("loading PyTorch"):
+        command = importlib.import_module("export.command")
+    return int(command.main())
 
 
 def install_missing() -> int:

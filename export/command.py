@@ -27,7 +27,7 @@ from export.examples import with_given, with_texts, with_texts_of_task
 from export.graphs.torch_export import DEFAULT_OPSET, SUPPORTED_OPSETS
 from export.pipeline import export
 from export.plan import OPTIONAL_METHODS, Precision, Source
-from export.progress import received_signals, say
+from export.progress import received_signals, say, waiting
 from model.weights import WeightsError
 
 
@@ -247,7 +247,8 @@ def _source(name: str, arguments: argparse.Namespace) -> Source:
     kind = str(checkpoint.config["model_type"])
     options = ExportOptions(target, arguments.task, arguments.image_size, tuple(arguments.ignore))
     try:
-        source = FAMILIES[kind].source(checkpoint, options)
+        with waiting(f"{target}: reading {len(checkpoint.tensors)} tensors"):
+            source = FAMILIES[kind].source(checkpoint, options)
     except (MemoryError, RuntimeError, OverflowError) as error:  # sizes that no machine has
         raise CheckpointError(f"config.json: the model cannot be built: {str(error).splitlines()[0][:200]}") from error
     say(f"{target}: {kind} for {source.task}, {len(checkpoint.tensors)} tensors read", start)

@@ -32,7 +32,7 @@ from export.graphs.top_k import with_top_k, without_top_k
 from export.graphs.torch_export import DEFAULT_OPSET, trace
 from export.pack import WEIGHTS, GraphWriter, write_manifest
 from export.plan import HALF_DTYPES, Plan, Precision, Source
-from export.progress import peak_bytes, return_large_blocks, return_memory, say, timed_step
+from export.progress import peak_bytes, return_large_blocks, return_memory, say, timed_step, waiting
 from export.tasks.generation import TARGET_TOKENIZER
 from export.traced import Traced
 
@@ -175,13 +175,15 @@ def write_graphs(
         if own not in bases:
             name = f"base in {own}" if bases else "base"
             base = _trace_graph(source.base, source, own, opset, name, source.scales or "row", calibration)
-            graphs.store(base)
-            # a message of protobuf frees nothing of what it held before it ends itself
-            bases[own] = onnx.ModelProto.FromString(base.SerializeToString())
-            del base
-            return_memory()
+            with waiting(f"  write     {name}"):
+                graphs.store(base)
+                # a message of protobuf frees nothing of what it held before it ends itself
+                bases[own] = onnx.ModelProto.FromString(base.SerializeToString())
+                del base
+                return_memory()
         graph = _make_graph(plan, bases[own], source, own, opset)
-        graphs.write(plan.role, with_casts_for_missing_kernels(graph) if precision == "bf16" else graph)
+        with waiting(f"  write     {plan.role}"):
+            graphs.write(plan.role, with_casts_for_missing_kernels(graph) if precision == "bf16" else graph)
 
 
 def _make_graph(plan: Plan, base: onnx.ModelProto, source: Source, precision: Precision, opset: int) -> onnx.ModelProto:
@@ -190,18 +192,18 @@ def _make_graph(plan: Plan, base: onnx.ModelProto, source: Source, precision: Pr
         graph = _trace_graph(plan, source, precision, opset, plan.role)
         return _fuse_if_half_precision(graph, plan, precision, opset)
     if plan.role == "decode":
-        step = without_top_k(plan)
-        graph = _trace_graph(step, source, precision, opset, plan.role)
-        graph = _fuse_if_half_precision(graph, step, precision, opset)
+        bare = without_top_k(plan)
+        graph = _trace_graph(bare, source, precision, opset, plan.role)
+        graph = _fuse_if_half_precision(graph, bare, precision, opset)
         return with_top_k(graph, plan, source.generation.suppressed if source.generation else ())
-    with timed_step(f"  make      {plan.role}") as details:
+    with timed_step(f"  make      {plan.role}") as step:
         if plan.role == "predict":
             graph = extract(base, plan)
         elif plan.role == "attention":
             graph = attention_graph(base, plan, source.traced, source.image)
         else:
             graph = _gradient_graph(base, plan, source)
-        details.append(f"{len(graph.graph.node):>5} nodes")
+        step.details.append(f"{len(graph.graph.node):>5} nodes")
     return _fuse_if_half_precision(graph, plan, precision, opset) if plan.role == "predict" else graph
 
 
@@ -225,16 +227,16 @@ def _trace_graph(
 ) -> onnx.ModelProto:
     """Trace the definition of a plan in its precision. Of 8 bits, with these scales, fixed on inputs of the plan."""
     lowered = in_half_precision(plan, precision)
-    with timed_step(f"  trace     {name}") as details:
+    with timed_step(f"  trace     {name}") as step:
         graph = clean(trace(lowered, source.traced_at, opset), lowered)
-        details.append(f"{len(graph.graph.node):>5} nodes, {plan.attentions} attentions")
+        step.details.append(f"{len(graph.graph.node):>5} nodes, {plan.attentions} attentions")
     if precision == "int8":
-        with timed_step(f"  quantize  {name}") as details:
+        with timed_step(f"  quantize  {name}") as step:
             names = [port.name for port in plan.inputs]
             given = [{name: one.numpy() for name, one in zip(names, tensors, strict=True)} for tensors in calibration]
             graph = fuse_step(graph, lowered) if plan.role == "decode" else graph
             graph = quantize(graph, scales, measure_ranges(graph, given) if scales == "fixed" else None)
-            details.append(f"scales: {scales}" + (f", of {len(given)} inputs" if given else ""))
+            step.details.append(f"scales: {scales}" + (f", of {len(given)} inputs" if given else ""))
     return graph
 
 
@@ -242,10 +244,10 @@ def _fuse_if_half_precision(graph: onnx.ModelProto, plan: Plan, precision: Preci
     """Fuse attention in a graph of half floats that returns no maps; there are no flash kernels for fp32."""
     if precision not in HALF_DTYPES or opset < FUSION_OPSET:
         return graph
-    with timed_step(f"  fuse      {plan.role}") as details:
+    with timed_step(f"  fuse      {plan.role}") as step:
         graph = fuse_attention(graph, plan)
         count = sum(node.op_type == "Attention" for node in graph.graph.node)
-        details.append(f"{len(graph.graph.node):>5} nodes, {count} of {plan.attentions} attentions")
+        step.details.append(f"{len(graph.graph.node):>5} nodes, {count} of {plan.attentions} attentions")
     return graph
 
 
@@ -270,7 +272,7 @@ def _verify(source: Source, folder: Path, precision: Precision) -> dict[str, flo
             source,
             lambda role: _open_session(runnable, role),
             precision,
-            lambda name: timed_step(f"  verify    {name}"),
+            _verify_step,
         )
     if precision == "bf16":
         say(f"            {BF16_NOT_VERIFIED}")
@@ -280,6 +282,13 @@ def _verify(source: Source, folder: Path, precision: Precision) -> dict[str, flo
         if what != FACTOR:
             say(f"            {what:<36} differs by at most {difference:.1e}")
     return worst
+
+
+@contextlib.contextmanager
+def _verify_step(name: str) -> Iterator[Callable[[str], object]]:
+    """Time what is verified of a role; yield what shows which of its shapes it is at."""
+    with timed_step(f"  verify    {name}") as step:
+        yield step.doing
 
 
 @contextlib.contextmanager
@@ -298,9 +307,9 @@ def _runnable_on_cpu(folder: Path, precision: Precision) -> Iterator[Path]:
 def _check_int8_losses(source: Source, folder: Path, samples: Inputs, *, force: bool) -> dict[str, float]:
     """Return the losses of an artifact in 8 bits, for its manifest. Raises ExportError if one is over its bound."""
     inputs = samples or draw_samples(source)
-    with timed_step("  compare") as details:
+    with timed_step("  compare") as step:
         losses = measure_losses(source, lambda role: _open_session(folder, role), inputs)
-        details.append(f"{len(inputs)} inputs {'given' if samples else 'drawn at random'}, with full precision")
+        step.details.append(f"{len(inputs)} inputs {'given' if samples else 'drawn at random'}, with full precision")
     for what, value in losses.items():
         say(f"            {what:<36} {value:.2e}, at most {MAX_LOSSES[what]:g}")
     if not force:

@@ -1,12 +1,21 @@
-"""What an export prints: every step and its seconds, and the largest memory. Steps give memory back to the system."""
+"""What an export prints: every step and its seconds, and the largest memory. Steps give memory back to the system.
+
+While a step runs, a thread shows what it does and for how long: on a terminal in a line that it rewrites each second,
+elsewhere in a line of its own whenever the step was silent for a while.
+"""
 
 import contextlib
 import ctypes
 import gc
+import os
 import resource
+import shutil
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TextIO
 
 LARGE_BLOCK_BYTES = 4 << 20
 """Blocks of the heap of this size go back to the system when they are freed."""
@@ -15,30 +24,101 @@ TOP_BYTES = 32 << 20
 tensors would ask the system for the same pages again and again."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
+TICK_SECONDS = 1.0
+"""A line on a terminal is rewritten this often."""
+SILENT_SECONDS = 15.0
+"""Elsewhere, a line tells that a step goes on this often."""
+ERASE = "\r\x1b[K"
+"""Begins the line of a terminal anew."""
+
 received_signals: list[int] = []
 """Numbers of the signals received. A library may swallow an interrupt; it is then raised at the end of the step."""
 
 
+_write_lock = threading.Lock()
+
+
+@dataclass
+class Step:
+    """A step that runs: its name, what it has found, what it is doing, since when, and where that is shown."""
+
+    line: str
+    details: list[str] = field(default_factory=list)
+    activity: str = ""
+    start: float = field(default_factory=time.perf_counter)
+    output: TextIO = field(default_factory=lambda: sys.stdout)
+    """As it was at the start: what torch prints while it traces goes elsewhere."""
+
+    def doing(self, what: str) -> None:
+        """Say what is being done, such as which shape of how many is verified."""
+        self.activity = what
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since its start."""
+        return time.perf_counter() - self.start
+
+
 @contextlib.contextmanager
-def timed_step(line: str) -> Iterator[list[str]]:
-    """Print a line when a step begins, and at its end the details that were appended to the list, and its seconds."""
-    start = time.perf_counter()
-    print(f"{line:<20}", end=" ", flush=True)
-    details: list[str] = []
+def timed_step(line: str) -> Iterator[Step]:
+    """Show a step while it runs, and print a line at its end: the details that were appended to it, and its seconds."""
+    with _shown(Step(line)) as step:
+        yield step
+    _write(f"{line:<20} {' '.join(step.details):<46}{step.seconds:>6.1f} s\n")
+    _trim_heap()
+
+
+@contextlib.contextmanager
+def waiting(line: str) -> Iterator[Step]:
+    """Show a step while it runs, but print nothing at its end."""
+    with _shown(Step(line)) as step:
+        yield step
+
+
+@contextlib.contextmanager
+def _shown(step: Step) -> Iterator[Step]:
+    """Show a step while it runs; if it fails, its name stays. Raises KeyboardInterrupt if a signal was swallowed."""
+    on_terminal, ended = step.output.isatty() and os.environ.get("TERM") != "dumb", threading.Event()
+    ticker = threading.Thread(target=_tick, args=(step, ended, on_terminal), name="progress", daemon=True)
+    if on_terminal:
+        _write(_on_one_line(step.line), step.output)
+    ticker.start()
+    left = f"{step.line}\n"
     try:
-        yield details
+        yield step
         if received_signals:
             raise KeyboardInterrupt
-    except BaseException:
-        print(flush=True)
-        raise
-    print(f"{' '.join(details):<46}{time.perf_counter() - start:>6.1f} s", flush=True)
-    _trim_heap()
+        left = ""
+    finally:
+        ended.set()
+        ticker.join()
+        _write((ERASE if on_terminal else "") + left, step.output)
+
+
+def _tick(step: Step, ended: threading.Event, on_terminal: bool) -> None:
+    """Show what a step is doing, until it has ended."""
+    while not ended.wait(TICK_SECONDS if on_terminal else SILENT_SECONDS):
+        said = f"{step.line:<20} {step.activity:<46}{step.seconds:>4.0f} s"
+        with contextlib.suppress(OSError, ValueError):  # nobody reads any more
+            _write(_on_one_line(said) if on_terminal else f"{said} so far\n", step.output)
+
+
+def _on_one_line(text: str) -> str:
+    """Return what writes a text over the line of a terminal; a line that wraps could not be rewritten."""
+    return ERASE + text[: shutil.get_terminal_size().columns - 1]
+
+
+def _write(text: str, output: TextIO | None = None) -> None:
+    """Write whole, whichever thread writes."""
+    output = output or sys.stdout
+    with _write_lock:
+        output.write(text)
+        output.flush()
 
 
 def say(line: str, since: float | None = None) -> None:
     """Print a line and, if a start is given, the seconds since it."""
-    print(line if since is None else f"{line:<67}{time.perf_counter() - since:>6.1f} s", flush=True)
+    _write(f"{line}\n" if since is None else f"{line:<67}{time.perf_counter() - since:>6.1f} s\n")
 
 
 def return_large_blocks() -> None:

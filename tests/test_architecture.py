@@ -68,7 +68,7 @@ MAY_KNOW = {
     "export.bundled": "checkpoints errors plan presentation tasks",
     "export.pipeline": "checks errors graphs pack plan progress tasks traced",
     "export.command": "bundled checkpoints errors examples graphs pipeline plan progress",
-    "export.__main__": "",
+    "export.__main__": "progress",
 }
 """Rooms, and modules beside them: each may import these of its package, and nothing else of it."""
 KNOW_ONNXRUNTIME = {"service/runtime/io_binding.py", "service/runtime/session.py"}

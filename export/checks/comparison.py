@@ -1,6 +1,6 @@
 """Compare what a graph returns with what it should: differences within a tolerance, rows alone and in a batch."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
@@ -57,6 +57,14 @@ class Ledger:
     factor: float = 1.0
     """Multiplies every limit: of a definition that single floats compute less exactly than others."""
     worst: dict[str, float] = field(default_factory=dict)
+    doing: Callable[[str], object] = str
+    """Is told what is being compared, to show it to whoever waits."""
+
+    def each(self, shapes: Sequence[Sizes]) -> Iterator[Sizes]:
+        """Yield each of the sizes, and tell which of them is being compared."""
+        for number, sizes in enumerate(shapes, 1):
+            self.doing(f"shape {number} of {len(shapes)}: {format_sizes(sizes)}")
+            yield sizes
 
     def in_precision(self, precision: Precision) -> "Ledger":
         """Return the same ledger with the limits of a precision."""

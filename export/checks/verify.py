@@ -2,7 +2,7 @@
 
 import contextlib
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TypeAlias, cast
 
@@ -38,7 +38,8 @@ from export.errors import ExportError, MethodError
 from export.plan import Plan, Precision, Sizes, Source, format_sizes
 from export.traced import Traced
 
-Step: TypeAlias = Callable[[str], contextlib.AbstractContextManager[object]]
+Step: TypeAlias = Callable[[str], contextlib.AbstractContextManager[Callable[[str], object]]]
+"""What a role is verified within. It is given the role's name, and yields what is told which shape is compared."""
 
 ERROR_MARGIN = 4
 """A graph may differ by this multiple of the error that its definition has in single floats."""
@@ -54,12 +55,18 @@ LEAST_SIZES = 3
 """Graphs are verified at no fewer sizes than this."""
 
 
+@contextlib.contextmanager
+def unseen(name: str) -> Iterator[Callable[[str], object]]:
+    """Verify a role without telling anybody."""
+    yield str
+
+
 def verify(
-    source: Source, open_session: OpenSession, precision: Precision = "fp32", step: Step = contextlib.nullcontext
+    source: Source, open_session: OpenSession, precision: Precision = "fp32", step: Step = unseen
 ) -> dict[str, float]:
     """Return the worst differences found, or raise ExportError. The sessions run the files that will be packed.
 
-    What is verified of each role happens within a `step`, which is given its name.
+    What is verified of each role happens within a `step`.
 
     Where single floats cannot compute a definition within the limits, as with scores in the hundreds, the limits are
     those of its own error in single floats, and `FACTOR` is among what is returned.
@@ -67,7 +74,10 @@ def verify(
     try:
         return _verify(source, open_session, Ledger(precision), step)
     except ExportError as error:
-        factor = _single_float_error(source) * ERROR_MARGIN if precision == "fp32" else 1.0
+        factor = 1.0
+        if precision == "fp32":
+            with step("its own error"):
+                factor = _single_float_error(source) * ERROR_MARGIN
         if factor > MAX_FACTOR and not isinstance(error, MethodError):
             raise ExportError(f"{error}; the model is too sharp for single floats, whatever computes it") from error
         if not 1 < factor <= MAX_FACTOR:
@@ -92,9 +102,7 @@ def _single_float_error(source: Source) -> float:
     return worst
 
 
-def _verify(
-    source: Source, open_session: OpenSession, ledger: Ledger, step: Step = contextlib.nullcontext
-) -> dict[str, float]:
+def _verify(source: Source, open_session: OpenSession, ledger: Ledger, step: Step = unseen) -> dict[str, float]:
     """Compare every graph, and return the worst differences. Raises ExportError if one is over its limit."""
     given = source.verified_at
     if len(given) < LEAST_SIZES or given[-1]["batch"] < 2:
@@ -106,10 +114,10 @@ def _verify(
     for role in ("encode", "decode"):
         for plan in source.plans:
             if plan.role == role:
-                with step(role):
+                with step(role) as ledger.doing:
                     verify_traced_graph(source, plan, open_session(plan.role), ledger)
     if source.generation:
-        with step("cached"):
+        with step("cached") as ledger.doing:
             compare_cached_with_uncached(source, source.generation, open_session, ledger)
     return ledger.worst
 
@@ -123,13 +131,13 @@ def _verify_derived_graphs(
     """
     plans: dict[Role, Plan] = {plan.role: plan for plan in source.plans if plan.module is source.traced}
     graphs = _DerivedGraphs(source, exact, plans, ledger)
-    with step("predict"):
+    with step("predict") as ledger.doing:
         graphs.verify_predictions(open_session("predict"))
-    with step("attention"):
+    with step("attention") as ledger.doing:
         graphs.verify_maps(open_session("attention"))
     for role in plans:
         if role in GRADIENT_GRAPHS:
-            with step(role):
+            with step(role) as ledger.doing:
                 graphs.verify_explanations(role, open_session(role))
 
 
@@ -157,7 +165,7 @@ class _DerivedGraphs:
             with torch.no_grad():
                 wanted = self.exact.observe(*tensors).answer
             compare_outputs(plan, session, tensors, [wanted], source.verified_longest, self.ledger)
-        for sizes in source.verified_at:
+        for sizes in self.ledger.each(source.verified_at):
             for seed in INPUT_SEEDS:
                 inputs = [tensor.numpy() for tensor in plan.example(sizes, seed)]
                 (self.predicted[format_sizes(sizes), seed],) = run(plan, session, inputs)
@@ -166,7 +174,7 @@ class _DerivedGraphs:
     def verify_maps(self, session: ort.InferenceSession) -> None:
         """Compare predictions, and the attention graph in every case, on random inputs that it must tell apart."""
         plan = self.plans["attention"]
-        for sizes in self.source.verified_at:
+        for sizes in self.ledger.each(self.source.verified_at):
             one, other = (
                 self._compare_maps(session, sizes, seed, cases)
                 for seed, cases in zip(INPUT_SEEDS, (CASES, CASES[:1]), strict=True)
@@ -182,7 +190,7 @@ class _DerivedGraphs:
         """Compare a graph that explains a score, on random inputs that it must tell apart."""
         plan, sizes = self.plans[role], self.source.verified_at[-1]
         explaining = plan.without_ports((), {self.source.base.outputs[0].name})
-        for each in self.source.verified_at:
+        for each in self.ledger.each(self.source.verified_at):
             one, other = (self._compare_explanation(role, session, each, seed) for seed in INPUT_SEEDS)
             require_difference(explaining, one, other, each)
         answer, axes = self.answers[format_sizes(sizes), INPUT_SEEDS[0]], with_image_axis(self.source, sizes)

@@ -26,7 +26,7 @@ def verify_traced_graph(source: Source, plan: Plan, session: ort.InferenceSessio
     """Compare an encode or decode graph with the module that it was traced from, in float64."""
     count: Controls = {COUNT: torch.tensor([TOP_K])} if plan.role == "decode" else {}
     traced = plan.without_ports((), {LIKELIEST, TOKENS})  # these are compared with the logits instead
-    for sizes in source.verified_at:
+    for sizes in ledger.each(source.verified_at):
         answers = []
         for seed in INPUT_SEEDS:
             tensors = plan.example(sizes, seed, count)
@@ -81,6 +81,7 @@ def compare_cached_with_uncached(
     del session  # before the next, which holds a copy of the weights too
     session = open_session("decode")
     for index in range(max(first - 1, 0), target.shape[1]):
+        ledger.doing(f"token {index + 1} of {target.shape[1]}")
         state |= {"token": target[:, index], "position": np.full(sizes["batch"], index), COUNT: np.array([1])}
         got = run(decode, session, [state[port.name] for port in decode.inputs])
         present = {port.name: array for port, array in zip(decode.outputs, got, strict=True)}

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import os
+import pty
 import subprocess
 import sys
 
@@ -18,13 +19,15 @@ class Commands:
     """Stands for all programs: notes what is run, and fails what is said to fail."""
 
     def __init__(self):
-        self.run, self.failing = [], []
+        self.run, self.failing, self.silenced = [], [], []
 
     def __call__(self, command, **options):
         line = " ".join(command)
         if line == "/found/uv --version":
             return subprocess.CompletedProcess(command, 0, "uv 0.13.9")
         self.run.append(line.replace(" ".join(UV), "uv").replace(" ".join(install.PIP), "pip"))
+        if options["stderr"] == subprocess.DEVNULL:
+            self.silenced.append(self.run[-1])
         return subprocess.CompletedProcess(command, int(any(part in line for part in self.failing)))
 
 
@@ -43,6 +46,37 @@ def commands(monkeypatch):
 def test_the_service_is_installed_by_uv_and_without_torch(commands):
     assert install.install(["cpu"]) == 0
     assert commands.run == [f"uv --quiet {PROJECTS}"]
+
+
+@pytest.fixture
+def terminal():
+    """Something that writes to a terminal."""
+    end, side = pty.openpty()
+    with os.fdopen(side, "w") as file:
+        yield file
+    os.close(end)
+
+
+def test_on_a_terminal_the_progress_of_uv_is_seen(commands, terminal, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", terminal)
+    assert install.install(["cpu"]) == 0
+    assert commands.run == [f"uv {PROJECTS}"]
+    assert commands.silenced == [], "uv shows it where errors go"
+
+
+def test_on_a_terminal_the_progress_of_pip_is_seen(commands, terminal, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(install.shutil, "which", lambda name, path=None: None)
+    commands.failing = ["uv>="]
+    assert install.install(["cpu"]) == 0
+    assert commands.run == [f"pip install --target {install.UV_FOLDER} uv>=0.13", f"pip install {PROJECTS}"]
+    assert commands.silenced == commands.run[:1], "that uv cannot be had is no error"
+
+
+def test_without_a_terminal_a_line_says_what_is_installed(commands, capsys):
+    assert install.install(["cpu"]) == 0
+    assert capsys.readouterr().out == "installing what cpu needs\n"
+    assert commands.silenced == commands.run
 
 
 def test_pip_installs_where_uv_fails(commands):

@@ -33,7 +33,7 @@ class Counted:
 
 
 def test_one_session_is_open_at_a_time(source, folder):
-    opens, held, steps = opened(folder), [], []
+    opens, held, steps, told = opened(folder), [], [], []
 
     def counting(role):
         assert not [one for one in held if one()], f"{role}: another session is held"
@@ -44,11 +44,14 @@ def test_one_session_is_open_at_a_time(source, folder):
     @contextlib.contextmanager
     def step(name):
         steps.append(name)
-        yield
+        yield lambda what: told.append(f"{name}: {what}")
 
     verify(source, counting, step=step)
     assert len(held) >= len(source.plans)
-    assert {plan.role for plan in source.plans} <= set(steps)
+    roles = {plan.role for plan in source.plans}
+    assert roles <= set(steps)
+    last = f"shape {len(source.verified_at)} of {len(source.verified_at)}: "
+    assert roles == {what.partition(":")[0] for what in told if last in what}, "who waits sees each shape of each graph"
 
 
 def test_a_definition_computes_in_float64_and_gets_its_single_floats_back():
