@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from contract.manifest import MAX_ABOUT_CHARACTERS, MAX_ORDER, NAME, GradientMethod, Method, Task
+from contract.names import nearest
 from export.bundled import SOURCES
 from export.checkpoints.checkpoint import Checkpoint, open_checkpoint
 from export.checkpoints.families import FAMILIES
@@ -238,6 +239,8 @@ def _source(name: str, arguments: argparse.Namespace) -> Source:
             raise CheckpointError("--task, --image-size, --revision and --ignore are for checkpoints")
         source = SOURCES[name]()
         return dataclasses.replace(source, name=arguments.name or source.name)
+    if "/" not in name and not Path(name).exists() and (near := nearest(name, SOURCES)):
+        raise CheckpointError(f"NAME: is no bundled model and no folder; did you mean {near}?")
     start = time.perf_counter()
     check = functools.partial(_check_model, task=arguments.task, ignored=arguments.ignore)
     checkpoint = open_checkpoint(name, arguments.revision, check)

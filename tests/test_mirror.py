@@ -55,7 +55,6 @@ TESTED_ELSEWHERE = {
     "export/traced.py": "tests/end_to_end/test_fidelity.py",
     "service/__init__.py": "tests/test_architecture.py",
     "service/__main__.py": "tests/service/process/test_start.py",
-    "service/answering/call.py": "tests/end_to_end/test_http_interface.py",
     "service/answering/modalities.py": "tests/end_to_end/test_http_interface.py",
     "service/answering/predictions.py": "tests/end_to_end/test_http_interface.py",
     "service/api/native.py": "tests/end_to_end/test_http_interface.py",

@@ -1,12 +1,13 @@
 """A request that was read, whatever its protocol: what it asks of which model, and what it is answered with."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from contract.names import BUNDLED, listed, nearest
 from service.answering.modalities import Modality, PendingInput, modality_of
 from service.errors import NotFound, NotReady
 from service.explanations.answer import AttentionAnswer
@@ -83,8 +84,21 @@ def find(state: State, name: str) -> ServedModel:
     if not state.models:
         raise NotFound("model: none is loaded")
     if name not in state.models:
-        raise NotFound(f"model: must be one of {', '.join(state.models)}, given another")
+        raise NotFound(f"model: must be one of {listed(state.models)}, given another{_meant(name, state.models)}")
     return state.models[name]
+
+
+def _meant(name: str, served: Collection[str]) -> str:
+    """Return which model may have been meant by a name, and how it is made if it is bundled but not served.
+
+    Only names that the service knows are said, and nothing of the given one.
+    """
+    near = nearest(name, [*served, *BUNDLED])
+    if near is None:
+        return ""
+    if near in served:
+        return f"; did you mean {near}?"
+    return f"; {near} is bundled, but not served here: make artifacts/{near}/1/manifest.json, then start or reload"
 
 
 def find_ready(state: State, name: str, endpoint: str, kind: type[S]) -> S:

@@ -20,6 +20,7 @@ from contract.artifact import (
     find_versions,
     read_artifact,
 )
+from contract.names import listed
 from service.batching.admission import Backlog
 from service.child_processes import COPIES_PREFIX
 from service.errors import Conflict, DeviceFull, Unacceptable
@@ -197,7 +198,7 @@ class Registry(Mapping[str, ServedModel]):
         """Stop serving a model; it answers its last requests. Raises Conflict as `load` does, and Unacceptable."""
         async with self._alone():
             if name not in self._served:
-                raise Unacceptable(f"model: must be one of {', '.join(self._served) or 'none'}, given another")
+                raise Unacceptable(f"model: must be one of {listed(self._served) or 'none'}, given another")
             served = self._remove(name)
             self._retire(served)
             log.info("unload", model=name, version=served.manifest.version)

@@ -68,6 +68,7 @@ CASES = {
         "alternatives: Input should be less than or equal to 20, given 21",
     ),
     "unknown model": ("/v1/models/secret-words/classify", {"content": SEVEN, "headers": PNG}, 404, "model: must be one of"),
+    "a mistyped model": ("/v1/models/digts/classify", {"content": SEVEN, "headers": PNG}, 404, "given another; did you mean digits?"),
     "a path as model": ("/v1/models/..%2f..%2fetc/classify", {"content": SEVEN, "headers": PNG}, 404, ""),
     "another task": ("/v1/models/dates/classify", {"content": SEVEN, "headers": PNG}, 404, "serves generate, attention"),
     "unknown option": (CLASSIFY + "?secret_words=1", {"content": SEVEN, "headers": PNG}, 422, "options: unknown option"),

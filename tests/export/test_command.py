@@ -32,6 +32,12 @@ def test_the_command_refuses_names_it_does_not_know(tmp_path):
     assert not (tmp_path / "artifacts").exists()
 
 
+def test_the_command_names_the_bundled_model_that_was_meant_and_asks_no_hub(tmp_path):
+    done = command("digts", "--to", str(tmp_path / "artifacts"))
+    assert done.returncode == 2
+    assert done.stderr == "digts: not exported: NAME: is no bundled model and no folder; did you mean digits?\n"
+
+
 @pytest.mark.parametrize("version", ["../../escaped", "a/b", "", " ", "-1"])
 def test_the_command_refuses_versions_that_are_no_names(tmp_path, version):
     done = command("digits", f"--version={version}", "--to", str(tmp_path / "artifacts"))

@@ -1,0 +1,34 @@
+"""Names of models: those that come with the repository, and what is said of a name that is none."""
+
+import difflib
+from collections.abc import Collection
+
+BUNDLED = (
+    "digits", "digits-dino", "dates", "dates-mlm", "dates-clm", "dates-bilinear", "dates-recurrent",
+    "dates-convolutional", "captions-soft", "captions-hard", "digits-plain", "digits-dot", "digits-additive",
+    "digits-bilinear", "digits-hard", "digits-re-attention", "digits-parallel", "digits-layer-scale", "digits-macaron",
+    "digits-branchformer", "digits-e-branchformer", "digits-axial", "digits-sinusoidal", "digits-no-positions",
+    "minilm",
+)  # fmt: skip
+"""What the exporter makes of the repository alone (`export/bundled.py`)."""
+
+MOST_LISTED = 8
+"""More names than this are counted rather than listed."""
+MAX_CHARACTERS = 128
+"""No name is longer, so that nothing longer is compared with names."""
+LEAST_LIKENESS = 0.75
+"""Of a name that may have been meant: twice the characters in common, by the characters of both."""
+
+
+def listed(names: Collection[str]) -> str:
+    """Return names as a list for people: the first of them, and how many more there are."""
+    first = list(names)[:MOST_LISTED]
+    more = len(names) - len(first)
+    return ", ".join(first) + (f" and {more} more" if more else "")
+
+
+def nearest(given: str, names: Collection[str]) -> str | None:
+    """Return the one of the names that is most like a given one, or None if none is like it."""
+    if len(given) > MAX_CHARACTERS:
+        return None
+    return next(iter(difflib.get_close_matches(given, names, n=1, cutoff=LEAST_LIKENESS)), None)
