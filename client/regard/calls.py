@@ -76,7 +76,7 @@ def predictions(
         found, kept = reply.json, {name: value for name, value in options.items() if name != "attention"}
         entries = zip(found["results"], given, strict=True)
         return [
-            read_result(kind, entry, Asked(model, one, kept, found["id"], index, client))
+            read_result(kind, entry, Asked(model, one, kept, found["id"], index, client, len(given) > 1))
             for index, (entry, one) in enumerate(entries)
         ]
 
@@ -114,7 +114,12 @@ def attention_again(result: Result, options: Json) -> Call[Attention]:
 
 
 def stored_picture(result: Result, options: Json) -> Call[bytes]:
-    """Ask for the attention of a request that was answered, as a picture (PNG)."""
+    """Ask for the attention of a request that was answered, as a picture (PNG).
+
+    A picture of a batch would show all its inputs, so the one is sent again.
+    """
+    if result.asked.is_of_batch and result.asked.is_repeatable:
+        return picture_again(result, options)
     query = _query({**_drawn(result.asked.model, options), "model": result.asked.model.name})
     return Call("GET", f"/v1/attention/{_part('id', result.asked.id)}", lambda reply: reply.content, query=query)
 

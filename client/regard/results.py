@@ -47,6 +47,8 @@ class Asked:
     """The place of the input in the request."""
     client: Model | None
     """Who asks again; None of an asynchronous client, whose models have `look`."""
+    is_of_batch: bool = False
+    """True if the request had other inputs, too."""
 
     @property
     def is_repeatable(self) -> bool:

@@ -255,6 +255,17 @@ def test_a_wrong_option_is_named(digits, asked):
         digits.classify(SEVEN).image("raw", colormap="jet")
 
 
+def test_a_picture_shows_one_input_of_a_batch_and_a_kind_that_has_the_method(digits, dates, asked):
+    alone = digits.classify(SEVEN).image("rollout")
+    _, second = digits.classify_batch([SEVEN, SEVEN])
+    del asked[:]
+    assert second.image("rollout") == alone
+    assert asked == ["POST /v1/models/digits/attention"]
+    written = dates.generate(DATE)
+    assert written.image("rollout") == written.image("rollout", kind="decoder")
+    assert written.image("raw") == written.image("raw", kind="cross")
+
+
 def test_a_picture_that_is_none_is_not_sent(digits, asked, tmp_path):
     (tmp_path / "a.png").write_text("no picture")
     for given, said in (
