@@ -24,7 +24,7 @@ LOCKED_PYTHONS := 3.11 3.12 3.13 3.14
   bench-attention bench-clients bench-peers bench-stations bench-generation bench-runtimes bench-maps bench-shapes \
   bench-scale bench-page bench-gpu page-test soak soak-load soak-fuzz soak-drain soak-kill soak-reload soak-overload \
   soak-leak soak-early soak-faults soak-atheris soak-attacks soak-memory audit sbom container-smoke demo-cluster lock \
-  lock-check vendor picture screenshots clean
+  lock-check vendor picture screenshots notebooks clean
 .DELETE_ON_ERROR:
 
 help: ## list the commands
@@ -217,6 +217,10 @@ picture: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(call MANIFEST,captions-soft) $(call 
 
 screenshots: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(call MANIFEST,captions-soft) ## take the pictures of the page for README and docs (needs chromium)
 	@$(BIN)/python -m docs.screenshots $(ARGS)
+
+NOTEBOOK_MODELS := captions-soft dates-mlm minilm
+notebooks: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(foreach name,$(NOTEBOOK_MODELS),$(call MANIFEST,$(name))) ## run the notebooks of docs/ anew, and keep what they show (ARGS="NAME ..." for some of them)
+	@$(BIN)/python -m docs.notebooks $(ARGS)
 
 .venv/bin/python:
 	@echo "creating .venv"
