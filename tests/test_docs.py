@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import regard
+from regard.command import main as regard_command
+from regard.service import KEY_VARIABLE, URL_VARIABLE
 
 from docs import limits, settings
 from model.catalogue import BUNDLED, build
@@ -25,13 +27,29 @@ CURLS = [
 ]
 
 
+PYTHON = (ROOT / "docs/python.md").read_text()
+SHOWN = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
+"""What a line of a paper prints, by the paper."""
+
+
 @pytest.fixture(scope="module")
-def client(artifacts, minilm, captions, tmp_path_factory):
+def client(artifacts, minilm, captions, language_models, tmp_path_factory):
     folder = tmp_path_factory.mktemp("all")
-    for one in (*artifacts.iterdir(), *minilm.iterdir(), *captions.iterdir()):
-        (folder / one.name).symlink_to(one)
+    for models in (artifacts, minilm, captions, language_models):
+        for one in models.iterdir():
+            (folder / one.name).symlink_to(one)
     with served(folder) as client:
         yield client
+
+
+@pytest.fixture
+def checkout(client, artifacts, tmp_path, monkeypatch):
+    """A folder like a checkout, in which a reader of the papers stands, who has a service."""
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    (tmp_path / "artifacts").symlink_to(artifacts)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REGARD_URL", str(client.base_url).rstrip("/"))
+    return tmp_path
 
 
 def send(client, command):
@@ -81,6 +99,25 @@ def test_an_npz_is_read_as_the_paper_says(client, tmp_path, monkeypatch):
     exec(reading, names)
     (shown,) = send(client, command.replace("format=png", "format=json")).json()["results"][0]["attention"]["maps"]
     assert names["values"] == pytest.approx(np.array(shown["values"]), abs=1e-5)
+
+
+def test_the_guide_to_the_client_does_what_it_says(client, checkout, capsys):
+    names = {}
+    for program in re.findall(r"```python\n(.*?)```", PYTHON, re.DOTALL):
+        exec(program.replace("http://127.0.0.1:8000", str(client.base_url).rstrip("/")), names)
+        said = capsys.readouterr().out.splitlines()
+        shown = SHOWN.findall(program)
+        assert [line for line in said if line in shown] == shown
+    names["service"].close()
+    assert "<!doctype html>" in (checkout / "seven.html").read_text()
+
+
+def test_the_commands_of_the_guide_to_the_client_run(checkout, capsys):
+    (block,) = re.findall(r"```sh\n(regard .*?)```", PYTHON, re.DOTALL)
+    for line in block.splitlines():
+        assert regard_command(shlex.split(line)[1:]) == 0, line
+    assert "digits: 7" in capsys.readouterr().out
+    assert all((checkout / name).stat().st_size for name in ("seven.png", "date.html", "look.html"))
 
 
 def test_the_readmes_answer_is_the_beginning_of_the_answer(client):
@@ -141,7 +178,7 @@ def test_every_setting_that_is_named_exists():
     folders = (ROOT / name for name in ("docs", "k8s", "deploy"))
     files = [file for folder in folders for file in folder.rglob("*") if file.is_file() and file.suffix != ".png"]
     files += [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "docker-compose.yml", "Dockerfile", "Makefile")]
-    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | {"REGARD_URL", "REGARD_KEY"}
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | {KEY_VARIABLE, URL_VARIABLE}
     found = {
         (setting, file.name)
         for file in files
