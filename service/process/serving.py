@@ -1,39 +1,28 @@
 """From settings to an exit status: artifacts are tried and loaded, ports bound, requests served."""
 
 import contextlib
-import json
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import structlog
 
 from contract.artifact import ArtifactError, NoRoomError, find_artifacts
-from service.explanations.query import methods_of
 from service.http.api_keys import Keys
 from service.inputs.sandbox.decoder_process import ForkServer
 from service.process.early_stop import end_if_asked
 from service.process.sockets import PORTS, bind, cannot_bind
+from service.process.welcome import welcome
 from service.process.workers import Worker
-from service.repository.predictor import Predictor
 from service.repository.registry import load
-from service.repository.served_model import ServedModel
 from service.repository.trial_load import Trial
 from service.runtime.memory import return_large_blocks
 from service.settings import Settings, SettingsError
 from service.store import open_store
 from service.telemetry import open_tracer
-from service.telemetry.logs import OUTPUT
 from service.telemetry.metric_files import allocate_all
 
 log = structlog.get_logger()
-
-EXAMPLE_TEXTS = {
-    "text2text-generation": "the twenty-third of March 2021",
-    "text-generation": "Once upon a time",
-    "fill-mask": "The cat sat on the {mask}.",
-}
-"""A text to try, by task. Other tasks use a plain sentence."""
 
 
 def load_and_serve(settings: Settings, worker: Worker | None, fork_server: ForkServer | None) -> tuple[int, bool]:
@@ -48,7 +37,7 @@ def load_and_serve(settings: Settings, worker: Worker | None, fork_server: ForkS
     if worker:
         structlog.contextvars.bind_contextvars(worker=worker.number)
     else:
-        log.info("settings", **settings.model_dump(mode="json"))
+        log.info("settings", **settings.model_dump(mode="json", exclude_defaults=True))
     return_large_blocks()
     trial = None
     try:
@@ -87,7 +76,7 @@ def load_and_serve(settings: Settings, worker: Worker | None, fork_server: ForkS
             if worker:
                 worker.tell_ready()
             if worker is None or worker.number == 0:
-                _welcome(settings, url, models)
+                welcome(settings, listening["port"], models)
 
         tell_reload, tell_alive = (worker.tell_reload, worker.tell_alive) if worker else (None, None)
         stopped = serve(settings, models, store, listening, when_ready, fork_server, tell_reload, tracer, tell_alive)
@@ -118,25 +107,3 @@ def _report_faults(faults: Sequence[Exception]) -> int:
     if isinstance(faults[0], ArtifactError):
         return 3
     return 4
-
-
-def _welcome(settings: Settings, url: str, models: Mapping[str, ServedModel]) -> None:
-    """Print pages to open and commands to try, if the log is for people."""
-    if settings.log_format != "console":
-        return
-    lines = [f"open  {url}/", f"      {url}/docs"]
-    lines += [f"try   {_curl_command(served, f'{url}/v1/models/{name}')}" for name, served in models.items()]
-    OUTPUT.write("\n".join(["", *lines, "", ""]))
-
-
-def _curl_command(served: ServedModel, url: str) -> str:
-    """Return a curl command that the model answers, with files of the repository."""
-    endpoint = f"{url}/{served.endpoints[0]}"
-    if served.manifest.image:
-        few = "top_k=1&" if served.endpoints[0] == "classify" else ""
-        method = "rollout" if "rollout" in methods_of(served.manifest) else "raw"
-        query = f"{few}attention={method}&digits=2"
-        return f"curl -H 'Content-Type: image/png' --data-binary @tests/data/digits/seven.png '{endpoint}?{query}'"
-    text = EXAMPLE_TEXTS.get(served.manifest.task, "The cat sat on the mat.")
-    body = json.dumps({"inputs": text.format(mask=served.mask) if isinstance(served, Predictor) else text})
-    return f"curl -H 'Content-Type: application/json' -d '{body}' {endpoint}"

@@ -78,7 +78,7 @@ def supervise(settings: Settings) -> int:
     Sockets that are bound here and never listen reserve the ports, so that a free port that was chosen here is the same
     for all workers.
     """
-    log.info("settings", **settings.model_dump(mode="json"))
+    log.info("settings", **settings.model_dump(mode="json", exclude_defaults=True))
     with contextlib.ExitStack() as stack:
         try:
             folder = stack.enter_context(private_folder())

@@ -1,0 +1,68 @@
+"""What the start of the service says to whoever started it: the models, the device, the address, a command to try."""
+
+import json
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+import structlog
+
+from contract.names import listed
+from service.explanations.query import methods_of
+from service.repository.predictor import Predictor
+from service.repository.served_model import ServedModel
+from service.runtime.providers import PROVIDERS
+from service.settings import Settings
+from service.telemetry.logs import OUTPUT
+
+log = structlog.get_logger()
+
+PICTURE = "tests/data/digits/seven.png"
+"""Of the repository; elsewhere there is none to send."""
+EXAMPLE_TEXTS = {
+    "text2text-generation": "the twenty-third of March 2021",
+    "text-generation": "Once upon a time",
+    "fill-mask": "The cat sat on the {mask}.",
+}
+"""A text to try, by task. Other tasks use a plain sentence."""
+EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 # these are compared, not bound
+KEY = '-H "Authorization: Bearer $REGARD_KEY" '
+"""The shell puts the key of whoever asks in its place."""
+
+
+def welcome(settings: Settings, listening: socket.socket, models: Mapping[str, ServedModel]) -> None:
+    """Say the four things: as an event of the log, or as lines if the log is for people."""
+    served = sorted(models.values(), key=lambda one: (one.manifest.order, one.manifest.name))
+    names = [one.manifest.name for one in served]
+    device = ", ".join(name for name, provider in PROVIDERS.items() if provider in {one.provider for one in served})
+    url = address(*listening.getsockname()[:2])
+    command = command_to_try(url, served, needs_key=settings.api_keys is not None)
+    if settings.log_format == "console":
+        lines = [f"models   {listed(names)}", f"device   {device}", f"address  {url}/", f"try      {command}"]
+        OUTPUT.write("\n".join(["", *lines, "", ""]))
+    else:
+        log.info("serving", models=names, device=device, url=url, command=command)
+
+
+def address(host: str, port: int) -> str:
+    """Return the URL at which a client on this machine reaches a socket."""
+    host = EVERY_ADDRESS.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def command_to_try(url: str, served: list[ServedModel], *, needs_key: bool) -> str:
+    """Return a command that runs here: of the first model for which there is an input, or else the list of models."""
+    key = KEY if needs_key else ""
+    has_picture = Path(PICTURE).is_file()
+    for one in served:
+        endpoint = f"{url}/v1/models/{one.manifest.name}/{one.endpoints[0]}"
+        if not one.manifest.image:
+            text = EXAMPLE_TEXTS.get(one.manifest.task, "The cat sat on the mat.")
+            body = json.dumps({"inputs": text.format(mask=one.mask) if isinstance(one, Predictor) else text})
+            return f"curl {key}-H 'Content-Type: application/json' -d '{body}' {endpoint}"
+        if has_picture:
+            few = "top_k=1&" if one.endpoints[0] == "classify" else ""
+            method = "rollout" if "rollout" in methods_of(one.manifest) else "raw"
+            query = f"{few}attention={method}&digits=2"
+            return f"curl {key}-H 'Content-Type: image/png' --data-binary @{PICTURE} '{endpoint}?{query}'"
+    return f"curl {key}{url}/v1/models"
