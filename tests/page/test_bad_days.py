@@ -1,7 +1,11 @@
 """What the page says when the service refuses, is away or has forgotten, and that it goes on afterwards."""
 
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -65,7 +69,7 @@ def locked(tmp_path_factory):
         yield str(client.base_url).rstrip("/")
 
 
-def test_a_key_is_asked_for_once_and_kept_for_the_tab(visit, locked):
+def test_a_key_is_asked_for_once_and_kept_for_the_tab(visit, locked, tmp_path):
     seen = visit(base=locked, refusals=True)
     page = seen.page
     page.goto(f"{locked}/")
@@ -81,6 +85,13 @@ def test_a_key_is_asked_for_once_and_kept_for_the_tab(visit, locked):
     assert seen.shades("#picture canvas")[0] > 50
     assert "sesame" not in page.content() + page.url
     assert "$REGARD_KEY" in page.locator("#request pre").inner_text()
+    page.click("#code-Python")
+    program = page.locator("#request pre").inner_text()
+    assert "# REGARD_KEY holds the key" in program
+    told = {**os.environ, "REGARD_KEY": "sesame"}
+    name = re.search(r'model\.classify\("([^"]+)"', program)[1]
+    shutil.copy(ROOT / "tests/data/digits/seven.png", tmp_path / name)
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=told, check=True)
     page.reload()
     seen.settle()
     assert page.locator("dialog#ask-key[open]").count() == 0

@@ -7,6 +7,7 @@ import base64
 import io
 import json
 import re
+import shutil
 import subprocess
 import sys
 import urllib.parse
@@ -519,10 +520,9 @@ def test_the_request_is_shown_as_code_that_runs(go, tmp_path):
     answer, look = (json.loads(line) for line in asked.stdout.splitlines())
     assert answer["results"][0]["text"] == "2021-03-23"
     assert look["results"][0]["attention"]["method"] == "raw"
-    page.click("#code-Python")
-    (tmp_path / "asked.py").write_text(text_of(page, "#request pre"))
-    ran = subprocess.run([sys.executable, tmp_path / "asked.py"], capture_output=True, text=True, check=True)
-    assert "'method': 'raw'" in ran.stdout
+    answered, *maps = lines_of_python(page, tmp_path)
+    assert "'text': '2021-03-23'" in answered
+    assert maps == ["decoder.blocks.1.cross (4, 11, 27)"]
     page.click("#code-JavaScript")
     program = text_of(page, "#request pre")
     sent = page.evaluate(
@@ -534,6 +534,37 @@ def test_the_request_is_shown_as_code_that_runs(go, tmp_path):
         program,
     )
     assert "fetch(" in sent
+
+
+@pytest.mark.parametrize(
+    ("selection", "answer", "looks"),
+    [
+        ({"model": "digits", "example": "1", "method": "libra", "target": "7"}, "'label': ", ["encoder (1, 1, 50)"]),
+        ({"model": "captions-soft", "max_new_tokens": "2"}, "'text': ", ["decoder.attention (1, 2, 64)"]),
+        ({"model": "bert", "text": "a cat sat", "pair": "the dog", "method": "raw"}, "'label': ", None),
+        ({"model": "minilm", "text": 'a "cat"', "pair": "two\ndogs", "method": "libra"}, "'embedding': ", None),
+        ({"model": "dates-mlm", "example": "0"}, "'candidates': ", None),
+    ],
+)
+def test_the_request_as_python_runs_for_every_task(go, tmp_path, selection, answer, looks):
+    page = go(**selection)
+    answered, *maps = lines_of_python(page, tmp_path)
+    assert answer in answered
+    assert maps
+    assert looks is None or maps == looks
+
+
+def lines_of_python(page, folder):
+    """Return what the program prints that the page offers, beside a file of the name that it reads."""
+    page.click("#code-Python")
+    program = text_of(page, "#request pre")
+    for name in re.findall(r'model\.\w+\("([^"]+\.(?:png|jpg|webp))"', program):
+        shutil.copy(SEVEN, folder / name)
+    (folder / "asked.py").write_text(program)
+    command = [sys.executable, "asked.py"]
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert ran.returncode == 0, f"{program}\n{ran.stderr}"
+    return ran.stdout.splitlines()
 
 
 def test_what_is_asked_is_said_and_the_old_answer_is_dimmed_at_once(go):

@@ -1,17 +1,22 @@
-import { addressOf, hasKey } from './service.js'
+import { addressOf, hasKey, queryOf } from './service.js'
 
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'` // for a shell
 
-/** Return what was sent as a program in each language: the question, and the look at it by its id. */
-export function programs({ path, init }, look, name) {
+/**
+ * Return what was sent as a program in each language: the question, and the look at it by its id. `options` are those
+ * of the look, `name` that of a picture's file.
+ */
+export function programs({ path, init }, options, name) {
   const question = {
+    path,
     key: hasKey(),
     file: typeof init.body === 'string' ? null : name || 'input',
     body: init.body,
     type: init.headers['Content-Type'],
     address: addressOf(path),
     looks: `${addressOf('v1/attention')}/`,
-    look,
+    look: queryOf(options),
+    options,
   }
   return { curl: curlOf(question), Python: pythonOf(question), JavaScript: javaScriptOf(question) }
 }
@@ -28,20 +33,33 @@ function curlOf({ key, file, body, type, address, looks, look }) {
   ].join('\n')
 }
 
-function pythonOf({ key, file, body, type, address, looks, look }) {
+function pythonOf({ key, path, file, body, options: { attention, ...options } }) {
+  const [place, query] = path.split('?')
+  const [model, endpoint] = place.split('/').slice(2)
+  const { inputs, ...given } = file ? { inputs: file, ...numbersOf(query) } : JSON.parse(body)
+  const both = Array.isArray(inputs) // two texts
+  const text = inputs.text_pair ? `(${JSON.stringify(inputs.text)}, ${JSON.stringify(inputs.text_pair)})`
+    : JSON.stringify(inputs)
+  const method = endpoint.replace('-', '_') + (both ? '_batch' : '')
+  const address = addressOf('').replace(/\/$/, '')
   return [
-    key && 'import os\n',
-    'import httpx\n',
-    `headers = ${key ? '{"Authorization": f"Bearer {os.environ[\'REGARD_KEY\']}"}' : '{}'}`,
-    file ? `with open(${JSON.stringify(file)}, "rb") as file:` : `body = ${JSON.stringify(body)}`,
-    file && '    body = file.read()',
-    `answer = httpx.post(${JSON.stringify(address)},`,
-    `    content=body, headers={**headers, "Content-Type": ${JSON.stringify(type)}}).json()`,
-    'print(answer["results"])',
-    `look = httpx.get(f"${looks}{answer['id']}?${look}", headers=headers).json()`,
-    'print(look["results"][0]["attention"])',
-  ].filter(Boolean).join('\n')
+    'import regard  # pip install ./client, in a checkout of the service\n',
+    `service = regard.connect(${JSON.stringify(address)})${key ? '  # REGARD_KEY holds the key' : ''}`,
+    `model = service[${JSON.stringify(decodeURIComponent(model))}]`,
+    `answer${both ? ', other' : ''} = model.${method}(${[text, ...keywordsOf(given)].join(', ')})`,
+    'print(answer.json)',
+    `look = answer.look(${[JSON.stringify(attention), ...keywordsOf(options)].join(', ')})`,
+    'for one in look.maps:',
+    '    print(one.name, one.values.shape)',
+  ].join('\n')
 }
+
+/** Return the options of a query whose values are all numbers: those of a picture's question. */
+const numbersOf = (query) =>
+  Object.fromEntries([...new URLSearchParams(query)].map(([name, value]) => [name, Number(value)]))
+
+/** Return options as keywords of Python, which reads numbers, texts and objects of texts as JSON writes them. */
+const keywordsOf = (options) => Object.entries(options).map(([name, value]) => `${name}=${JSON.stringify(value)}`)
 
 function javaScriptOf({ key, file, body, type, address, looks, look }) {
   const read = `await (await import('node:fs/promises')).readFile(${JSON.stringify(file)})`
