@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers import Unusable
-from tests.clients.environments import CLIENTS, prepared
+from tests.clients.environments import CLIENTS, node_packages, prepared
 from tests.clients.examples import examples
 from tests.conftest import ROOT
 from tests.rigs.replica import Replica
@@ -62,11 +62,13 @@ def running_service(artifacts: Path) -> Iterator[dict[str, Any]]:
 
 def outcomes(name: str, interpreter: Path, service: dict[str, Any]) -> list[Outcome]:
     """Make all calls of a client and run its examples; return what came of each."""
+    if CLIENTS[name].npm:
+        service = {**service, "packages": str(node_packages(name))}
     found = [outcome for module in CLIENTS[name].modules for outcome in _called(module, interpreter, service)]
     for example in examples():
         if example.client == name:
             address = service["url"].removeprefix("http://")
-            fault = example.fault(interpreter, address, Path(service["artifacts"]))
+            fault = example.fault(interpreter, address, Path(service["artifacts"]), service.get("packages"))
             found.append(Outcome(f"The example at line {example.line} of docs/clients.md", fault))
     return found
 

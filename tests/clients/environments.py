@@ -1,5 +1,6 @@
 """Which clients there are, and the environment of each: below .venv-clients, made where it is missing."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -13,13 +14,17 @@ CLIENTS_FOLDER = ROOT / ".venv-clients"
 
 @dataclass(frozen=True)
 class Client:
-    """What a client needs, and the modules of this folder that call it; `before` is a Python that it does not know."""
+    """What a client needs, and the modules of this folder that call it; `before` is a Python that it does not know.
+
+    `npm` are packages of Node, which a client of another language needs.
+    """
 
     requires: tuple[str, ...]
     modules: tuple[str, ...]
     package: str = ""
     before: tuple[int, int] | None = None
     folder: Path | None = None
+    npm: tuple[str, ...] = ()
 
 
 CLIENTS = {
@@ -32,6 +37,15 @@ CLIENTS = {
     ),
     "aiperf": Client(("aiperf==0.13.0",), ("aiperf_calls",), "aiperf", folder=ROOT / ".venv-peers/aiperf"),
     "curl": Client((), ("curl_calls",)),
+    "openapi-python-client": Client(
+        ("openapi-python-client==0.29.1",), ("openapi_python_calls",), "openapi-python-client"
+    ),
+    "openapi-fetch": Client(
+        (),
+        ("openapi_fetch_calls",),
+        "openapi-fetch",
+        npm=("openapi-fetch@0.17.0", "openapi-typescript@7.13.0", "typescript@5.9.3"),
+    ),
     "langchain": Client(("langchain-openai==1.*",), (), "langchain-openai"),
     "llama-index": Client(("llama-index-embeddings-text-embeddings-inference==0.6.*",), (), "llama-index-core"),
 }
@@ -43,6 +57,8 @@ def prepared(name: str) -> tuple[Path, str]:
     client = CLIENTS[name]
     if client.before and sys.version_info >= client.before:
         raise Unusable(f"needs Python before {'.'.join(map(str, client.before))}")
+    if client.npm:
+        return _prepared_node(CLIENTS_FOLDER / name, client)
     if not client.requires:
         if not shutil.which(name):
             raise Unusable("is not installed")
@@ -50,3 +66,24 @@ def prepared(name: str) -> tuple[Path, str]:
         return Path(sys.executable), told.split()[1]
     interpreter = prepare(client.folder or CLIENTS_FOLDER / name, client.requires)
     return interpreter, version(interpreter, client.package)
+
+
+def node_packages(name: str) -> Path:
+    """Return the folder of a client's packages of Node, which other programs find as they find those beside them."""
+    return CLIENTS_FOLDER / name / "node_modules"
+
+
+def _prepared_node(folder: Path, client: Client) -> tuple[Path, str]:
+    """Return the interpreter of the calls, and the client's version, once its packages are there. Raises Unusable."""
+    if missing := [program for program in ("node", "npm") if not shutil.which(program)]:
+        raise Unusable(f"needs {' and '.join(missing)}: apt-get install nodejs npm")
+    done, packages = folder / "installed.txt", node_packages(folder.name)
+    if not done.exists() or done.read_text() != "\n".join(client.npm):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "package.json").write_text('{"private": true}')
+        command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--save-exact", *client.npm]
+        ended = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False, timeout=300)
+        if ended.returncode:
+            raise Unusable(f"npm: cannot install: {(ended.stderr.strip().splitlines() or ['no reason'])[0][:200]}")
+        done.write_text("\n".join(client.npm))
+    return Path(sys.executable), json.loads((packages / client.package / "package.json").read_text())["version"]

@@ -1,6 +1,7 @@
 """The examples of docs/clients.md: each runs in the environment of the client whose section it is in."""
 
 import re
+import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -23,13 +24,19 @@ class Example:
     code: str
     line: int
 
-    def fault(self, interpreter: Path, address: str, artifacts: Path) -> str | None:
-        """Run it against the service at an address; return what was wrong, such as other output than its comments."""
+    def fault(self, interpreter: Path, address: str, artifacts: Path, packages: str | None = None) -> str | None:
+        """Run it against the service at an address; return what was wrong, such as other output than its comments.
+
+        `packages` are those of Node, as if `npm install` had been called where it runs.
+        """
         code = self.code.replace(ADDRESS, address).replace("artifacts/", f"{artifacts}/")
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "tests").symlink_to(ROOT / "tests")
             command = [interpreter, "-c", code] if self.language == "python" else ["bash", "-euc", code]
             path = f"{interpreter.parent}:/usr/local/bin:/usr/bin:/bin"
+            if packages:
+                (Path(folder) / "node_modules").symlink_to(packages)
+                path = f"{packages}/.bin:{Path(shutil.which('node') or '').parent}:{path}"
             environment = {"PATH": path, "HOME": folder, "NO_PROXY": "*"}
             done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=180)
         if done.returncode:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients import run_calls
+from benchmarks.peers import Unusable
+from tests.clients import environments, run_calls
 from tests.clients.examples import Example
 
 PYTHON = Path(sys.executable)
@@ -62,3 +63,19 @@ def test_calls_are_told_with_what_was_wrong_and_where(tmp_path):
     assert [one["ok"] for one in found] == [True, False, False, True]
     assert found[1]["fault"] == 'AssertionError: assert service.keyed.url == "b" (these_calls.py:9)'
     assert found[2]["fault"] == "no answer within 1 seconds"
+
+
+def test_a_client_of_node_says_what_it_needs(monkeypatch):
+    monkeypatch.setattr(environments.shutil, "which", lambda program: None if program == "npm" else program)
+    with pytest.raises(Unusable, match="needs npm: apt-get install nodejs npm"):
+        environments.prepared("openapi-fetch")
+
+
+def test_packages_that_cannot_be_installed_are_said(monkeypatch, tmp_path):
+    (tmp_path / "npm").write_text("#!/bin/sh\necho no such package >&2; exit 1\n")
+    (tmp_path / "npm").chmod(0o755)
+    (tmp_path / "node").symlink_to("npm")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(environments, "CLIENTS_FOLDER", tmp_path)
+    with pytest.raises(Unusable, match="npm: cannot install: no such package"):
+        environments.prepared("openapi-fetch")

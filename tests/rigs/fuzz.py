@@ -232,7 +232,7 @@ def _conform(replica: Replica, examples: int, seed: int, result: Fuzzed) -> None
     for operations in schema["paths"].values():
         for operation in operations.values():
             for parameter in operation.get("parameters", []):
-                if parameter["name"] == "model" and parameter["in"] == "path":
+                if parameter.get("name") == "model":  # of the path; those of queries are components
                     parameter["schema"] = MODELS
     for name in ("OpenAIEmbeddingsRequest", "OpenAICompletionsRequest"):
         schema["components"]["schemas"][name]["properties"]["model"] = MODELS
