@@ -151,11 +151,13 @@ class Look(Result):
 
 @dataclass(frozen=True)
 class Label:
-    """A class and its probability."""
+    """A class and its probability, or its score."""
 
     label: str
     index: int
     probability: float
+    """NaN of models that answer a score, such as cross-encoders which rank texts."""
+    score: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +227,7 @@ class StreamedToken:
 def fields_of(kind: type[Result], json: Json) -> Mapping[str, Any]:
     """Return what a result of a kind has beside attention. Raises KeyError, TypeError or ValueError."""
     if kind is Classification:
-        return {"labels": [Label(one["label"], one["index"], one["probability"]) for one in json["labels"]]}
+        return {"labels": [_label(one) for one in json["labels"]]}
     if kind is Embedding:
         return {"vector": np.array(json["embedding"], np.float32)}
     if kind is Filled:
@@ -239,6 +241,12 @@ def fields_of(kind: type[Result], json: Json) -> Mapping[str, Any]:
         reason = json["finish_reason"]
         return {"text": json["text"], "tokens": tokens, "score": json.get("score"), "finish_reason": reason}
     return {}
+
+
+def _label(json: Json) -> Label:
+    if "score" in json:
+        return Label(json["label"], json["index"], np.nan, json["score"])
+    return Label(json["label"], json["index"], json["probability"])
 
 
 def read_result(kind: type[R], json: Json, asked: Asked) -> R:

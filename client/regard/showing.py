@@ -48,7 +48,8 @@ def described(result: Result) -> str:
     """Return an answer in words."""
     name = result.asked.model.name
     if isinstance(result, Classification):
-        return f"{name}: " + ", ".join(f"{one.label} {one.probability:.1%}" for one in result.labels)
+        values = (f"{one.probability:.1%}" if one.score is None else f"{one.score:.3f}" for one in result.labels)
+        return f"{name}: " + ", ".join(f"{one.label} {value}" for one, value in zip(result.labels, values, strict=True))
     if isinstance(result, Generation):
         return f"{name}: {result.text}"
     if isinstance(result, Filled):

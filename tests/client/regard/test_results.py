@@ -3,6 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 import regard
+from regard import showing
 from regard.inputs import Encoded
 from regard.results import Asked, fields_of, read_result
 
@@ -29,6 +30,14 @@ def test_each_answer_has_its_own_fields():
     assert (written.text, written.score, written.finish_reason) == ("b", None, "length")
     assert written.tokens == [regard.GeneratedToken(0, 4, "b", -0.5)]
     assert fields_of(regard.Look, {}) == {}
+
+
+def test_a_model_that_ranks_answers_scores():
+    (label,) = read(regard.Classification, {"labels": [{"label": "LABEL_0", "index": 0, "score": -3.25}]}).labels
+    assert label.score == -3.25
+    assert np.isnan(label.probability)
+    found = read(regard.Classification, {"labels": [{"label": "LABEL_0", "index": 0, "score": -3.25}]})
+    assert showing.described(found) == "m: LABEL_0 -3.250"
 
 
 @pytest.mark.parametrize("kind", [regard.Classification, regard.Embedding, regard.Filled, regard.Generation])
