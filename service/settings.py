@@ -10,6 +10,8 @@ from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 PREFIX = "REGARD_"
+OF_CLIENTS = {"REGARD_KEY", "REGARD_URL"}
+"""What clients read, and the service passes over: both may run in one shell."""
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -211,7 +213,7 @@ class Settings(BaseSettings):
 
 def read_settings() -> Settings:
     """Read the environment. Raises SettingsError listing every unknown name and every value out of bounds."""
-    known = {f"{PREFIX}{name}".upper() for name in Settings.model_fields}
+    known = OF_CLIENTS | {f"{PREFIX}{name}".upper() for name in Settings.model_fields}
     faults = [
         f"{name}: is no setting"
         for name in sorted(os.environ)

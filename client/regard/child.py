@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import IO, Protocol, Self, runtime_checkable
 
 from regard.errors import BadInput, CommandFailed, NoService, NotInstalled
-from regard.service import KEY_VARIABLE, URL_VARIABLE, Service
+from regard.service import Service
 from regard.transport import Connecting
 
 DISTRIBUTION = "regard-service"
@@ -36,11 +36,6 @@ def command(module: str) -> list[str]:
             f"{module}: is not installed in this environment, which has the client alone; {WORDS}"
         ) from error
     return [sys.executable, "-m", module]
-
-
-def environment_of_service() -> dict[str, str]:
-    """Return this environment without what is the client's own: the service refuses a setting that it does not know."""
-    return {name: value for name, value in os.environ.items() if name not in (KEY_VARIABLE, URL_VARIABLE)}
 
 
 @runtime_checkable
@@ -89,7 +84,7 @@ def start(artifacts: str | os.PathLike[str] = "artifacts", **settings: object) -
     port = _free_port()
     given = {f"REGARD_{name.upper()}": str(value) for name, value in settings.items()}
     # nothing routes to it that would have to be told that it stops
-    environment = {**environment_of_service(), "REGARD_LOG_FORMAT": "console", "REGARD_DRAIN_SECONDS": "0", **given}
+    environment = {**os.environ, "REGARD_LOG_FORMAT": "console", "REGARD_DRAIN_SECONDS": "0", **given}
     environment |= {"REGARD_ARTIFACTS": str(folder), "REGARD_HOST": "127.0.0.1", "REGARD_PORT": str(port)}
     with tempfile.TemporaryFile() as log:
         # a session of its own: an interrupt of the notebook's cell is none of the service's

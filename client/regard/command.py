@@ -1,6 +1,7 @@
 """The command `regard`: serve and export models, list them, and look at what they looked at."""
 
 import argparse
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import get_args
 
 from regard.attention import Method, PictureOptions
-from regard.child import command, environment_of_service
+from regard.child import command
 from regard.errors import BadInput, RegardError
 from regard.models import Description
 from regard.results import Result
@@ -108,7 +109,7 @@ def _run(module: str, words: Sequence[str], environment: dict[str, str] | None =
     except RegardError as error:
         print(error, file=sys.stderr)
         return 1
-    process = subprocess.Popen(run, env={**environment_of_service(), **(environment or {})})
+    process = subprocess.Popen(run, env={**os.environ, **(environment or {})})
     while True:
         try:
             status = process.wait()

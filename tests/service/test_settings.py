@@ -2,8 +2,9 @@
 
 import pytest
 from pydantic import ValidationError
+from regard.service import KEY_VARIABLE, URL_VARIABLE
 
-from service.settings import Settings, read_settings
+from service.settings import OF_CLIENTS, Settings, SettingsError, read_settings
 from tests.conftest import start
 
 
@@ -26,3 +27,16 @@ def test_several_ports_may_be_free_ones(monkeypatch):
     for name in ("PORT", "ADMIN_PORT", "PROBE_PORT"):
         monkeypatch.setenv(f"REGARD_{name}", "0")
     assert read_settings().probe_port == 0
+
+
+def test_what_clients_read_is_passed_over_and_other_names_are_refused(monkeypatch):
+    monkeypatch.setenv("REGARD_KEY", "a-key")
+    monkeypatch.setenv("REGARD_URL", "http://127.0.0.1:8000")
+    assert read_settings() == Settings()
+    monkeypatch.setenv("REGARD_KEYS", "keys.txt")
+    with pytest.raises(SettingsError, match="REGARD_KEYS: is no setting"):
+        read_settings()
+
+
+def test_the_names_of_clients_are_those_of_ours():
+    assert {KEY_VARIABLE, URL_VARIABLE} == OF_CLIENTS

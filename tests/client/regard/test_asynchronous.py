@@ -10,7 +10,7 @@ import regard
 from regard.asynchronous import AsyncModel, AsyncStream
 from regard.service import Model, Stream
 
-from tests.client.regard.conftest import SEVEN, answer, problem, told
+from tests.client.conftest import SEVEN, answer, problem, told
 from tests.conftest import served
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import regard
 
-from tests.client.regard.conftest import SEVEN
+from tests.client.conftest import SEVEN
 
 DATE = "3/23/21"
 

@@ -14,7 +14,7 @@ import transformers
 from PIL import Image
 from regard import child
 
-from tests.client.regard.conftest import SEVEN
+from tests.client.conftest import SEVEN
 from tests.conftest import ROOT
 from tests.samples.checkpoints import sharpened
 

@@ -13,7 +13,7 @@ import regard
 from PIL import Image
 from regard import child, command
 
-from tests.client.regard.conftest import SEVEN
+from tests.client.conftest import SEVEN
 from tests.conftest import ROOT
 
 VERBS = ("serve", "export", "models", "look", "page")

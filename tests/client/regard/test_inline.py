@@ -6,7 +6,7 @@ import pytest
 from regard import inline
 from regard.inline import document, frame
 
-from tests.client.regard.conftest import data_of
+from tests.client.conftest import data_of
 
 SEEN = {"model": "m", "task": "t", "about": "", "result": {}, "attention": None, "heads": None}
 HOSTILE = "</script><script>alert(1)</script><!-- <b>&amp;"

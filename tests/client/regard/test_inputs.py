@@ -7,7 +7,7 @@ from PIL import Image
 from regard import BadInput
 from regard.inputs import encode, encode_picture, encode_text
 
-from tests.client.regard.conftest import SEVEN
+from tests.client.conftest import SEVEN
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
 

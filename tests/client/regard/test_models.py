@@ -1,7 +1,7 @@
 import pytest
 from regard.models import read_description
 
-from tests.client.regard.conftest import described
+from tests.client.conftest import described
 
 
 def best(method, measure="deletion, lower is better", **values):

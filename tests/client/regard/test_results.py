@@ -7,7 +7,7 @@ from regard import showing
 from regard.inputs import Encoded
 from regard.results import Asked, fields_of, read_result
 
-from tests.client.regard.conftest import described
+from tests.client.conftest import described
 
 MAP = {"name": "l", "kind": "encoder", "layer": 0, "heads": "mean", "normalized": True, "shape": [1, 1, 1]}
 ATTENTION = {"method": "raw", "tokens": {"source": []}, "maps": [{**MAP, "values": [[[1]]]}]}

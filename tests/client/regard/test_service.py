@@ -9,7 +9,7 @@ import pytest
 import regard
 from PIL import Image
 
-from tests.client.regard.conftest import SEVEN, answer, problem, told
+from tests.client.conftest import SEVEN, answer, problem, told
 from tests.conftest import served
 
 DATE = "3/23/21"

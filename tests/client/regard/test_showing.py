@@ -10,7 +10,7 @@ import regard
 from PIL import Image
 from regard import showing
 
-from tests.client.regard.conftest import SEVEN, data_of
+from tests.client.conftest import SEVEN, data_of
 from tests.conftest import served
 
 DATE = "3/23/21"

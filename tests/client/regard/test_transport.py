@@ -5,9 +5,8 @@ import time
 import pytest
 import regard
 from regard import transport
-from regard.child import environment_of_service
 
-from tests.client.regard.conftest import SEVEN, answer, problem, told
+from tests.client.conftest import SEVEN, answer, problem, told
 from tests.conftest import served
 from tests.samples.api_keys import line
 
@@ -124,12 +123,6 @@ def test_an_address_comes_from_the_environment_too(monkeypatch):
     assert regard.AsyncService().url == url
     monkeypatch.delenv("REGARD_URL")
     assert regard.AsyncService().url == "http://127.0.0.1:8000"
-
-
-def test_a_service_that_is_started_gets_nothing_that_is_the_clients(monkeypatch):
-    for name in ("REGARD_URL", "REGARD_KEY", "REGARD_DEVICE"):
-        monkeypatch.setenv(name, "x")
-    assert [name for name in environment_of_service() if name.startswith("REGARD_")] == ["REGARD_DEVICE"]
 
 
 def test_a_key_that_no_header_holds_is_refused():
