@@ -4,6 +4,7 @@ import base64
 
 import pytest
 
+from contract.manifest import GRADIENT_METHODS
 from tests.conftest import ROOT, export, once, served
 from tests.samples.documented import Documented
 from tests.samples.http_requests import PNG, SEVEN
@@ -83,8 +84,8 @@ def test_texts_and_images_that_are_embedded(client, documented):
     for model, body, other in (("minilm", texts, "text"), ("digits-dino", images, "image")):
         asks(client, documented, model, "embed", body, [EVERY_WAY[0], EVERY_WAY[2], EVERY_WAY[4]])
         against = {"against": {other: "a bird" if other == "text" else encoded(SEVEN)}}
-        both = [{**way, **against, "sides": "both"} for way in EVERY_WAY if "steps" in way or "layers" in way]
-        both = [way for way in both if way["method"] != "raw"] + [{"method": "libra", **against, "evaluate": CURVES}]
+        both = [{**way, **against, "sides": "both"} for way in EVERY_WAY if way.get("method") in GRADIENT_METHODS]
+        both.append({"method": "libra", **against, "evaluate": CURVES})
         asks(client, documented, model, "attention", body, both)
     merged = {"method": "raw", "queries": "all", "merge": "words"}
     found = asks(client, documented, "minilm", "attention", {"inputs": "unbelievable"}, [merged])
@@ -160,7 +161,7 @@ def test_the_open_inference_protocol(client, documented):
     image = {**text, "name": "image", "data": [encoded(SEVEN)]}
     for path in (
         "", "/health/live", "/health/ready", "/models", "/models/dates", "/models/dates/ready", "/models/dates/config",
-        "/models/dates/versions/1", "/models/none",
+        "/models/dates/versions/1", "/models/none", "/models/minilm/config",
     ):  # fmt: skip
         documented.check(client.get(f"/v2{path}"))
     for model, given in (("dates", text), ("digits", image), ("digits", text)):

@@ -62,6 +62,15 @@ def test_answers_have_the_fields_that_the_openapi_document_names(client):
         if "max_tokens" in model["inputs"]:
             body = {"inputs": f"the cat {model['inputs'].get('mask', 'sat')}", "attention": {"method": "raw"}}
             documented.check(client.post(f"/v1/models/{name}/{endpoint}", json=body))
+        if endpoint == "classify":
+            pair = {"text": "the cat", "text_pair": "sat"}
+            for path, asked in (
+                (endpoint, {"inputs": pair, "attention": {}}),
+                ("attention", {"inputs": [pair], "attention": {"queries": "all"}}),
+                ("tei/predict", {"inputs": ["the cat", "sat"]}),
+            ):
+                documented.check(client.post(f"/v1/models/{name}/{path}", json=asked))
+            documented.check(client.get(f"/v1/models/{name}/tei/info"))
 
 
 # Images
