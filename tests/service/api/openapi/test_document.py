@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from service.app import create_app
+from service.app import create_admin, create_app
 from service.options import AttentionOptions
 from service.settings import Settings
 
@@ -93,6 +93,10 @@ def test_options_are_defined_once_and_one_value_each_in_a_query(document, operat
 
 
 def test_a_port_documents_its_own_endpoints_alone():
-    keyed = create_app(Settings(), {}, None)
-    assert "Reload" not in keyed.openapi()["components"]["schemas"]
-    assert keyed.openapi() is keyed.openapi()
+    app = create_app(Settings(), {}, None)
+    main, admin = app.openapi(), create_admin(app, Settings()).openapi()
+    assert "Reload" not in main["components"]["schemas"]
+    assert admin["paths"]["/admin/reload"]["post"]["operationId"] == "reload"
+    assert {"Reload", "Reloaded"} <= admin["components"]["schemas"].keys()
+    assert "Classified" not in admin["components"]["schemas"]
+    assert app.openapi() is main
