@@ -39,13 +39,17 @@ _REFUSALS = refusals(
     Problem,
     {
         400: "the body cannot be read",
+        401: "no API key, or one that is not known, where keys are needed",
+        403: "a key without the scope",
         404: "no such model, example or id, or the model's task does not serve this endpoint",
         406: "an answer of a type that is not made",
+        408: "the body did not arrive in time",
         409: "not while something else goes on",
         413: "larger than a limit",
         415: "a content type that is not read, or no image",
         422: "not to be answered; errors lists why",
         429: "the queue is full; see Retry-After",
+        500: "the service failed; its log says why",
         503: "warming up or stopping; see Retry-After",
         504: "the deadline passed",
     },
@@ -74,9 +78,9 @@ METRICS: dict[int | str, Json] = {
     200: {"description": "metrics", "content": {"text/plain": {"schema": {"type": "string"}}}}
 }
 RELOAD = _answered("what became of each model", Reload, 409, 422)
-MODELS = _answered("the models", Models)
-MODEL = _answered("the model", Model, 404)
-EXAMPLE = _answered("the picture, or the texts", Example, 404)
+MODELS = _answered("the models", Models, 401, 403)
+MODEL = _answered("the model", Model, 401, 403, 404)
+EXAMPLE = _answered("the picture, or the texts", Example, 401, 403, 404)
 EXAMPLE[200]["content"] |= {one: {"schema": BINARY} for one in PICTURE_TYPES.values()}
 CLASSIFY = _prediction(
     Classified,
