@@ -6,6 +6,7 @@ Runs in the environment of openapi-python-client. The client is generated where 
 import base64
 import importlib
 import io
+import os
 import subprocess
 import sys
 from functools import cache
@@ -30,7 +31,8 @@ def generated(url):
     Path("generate.yml").write_text(CONFIGURATION)
     command = [Path(sys.executable).parent / "openapi-python-client", "generate", "--url", f"{url}/openapi.json"]
     options = ["--config", "generate.yml", "--meta", "none", "--output-path", "regard_api"]
-    done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+    path = {**os.environ, "PATH": f"{command[0].parent}{os.pathsep}{os.environ['PATH']}"}  # it formats by a program there
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=False, env=path)
     assert not done.returncode, done.stderr[-1000:]
     sys.path.insert(0, str(Path.cwd()))
     return importlib.import_module("regard_api"), (done.stdout + done.stderr).strip()
