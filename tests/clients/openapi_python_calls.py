@@ -31,7 +31,10 @@ def generated(url):
     Path("generate.yml").write_text(CONFIGURATION)
     command = [Path(sys.executable).parent / "openapi-python-client", "generate", "--url", f"{url}/openapi.json"]
     options = ["--config", "generate.yml", "--meta", "none", "--output-path", "regard_api"]
-    path = {**os.environ, "PATH": f"{command[0].parent}{os.pathsep}{os.environ['PATH']}"}  # it formats by a program there
+    path = {
+        **os.environ,
+        "PATH": f"{command[0].parent}{os.pathsep}{os.environ['PATH']}",
+    }  # it formats by a program there
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=False, env=path)
     assert not done.returncode, done.stderr[-1000:]
     sys.path.insert(0, str(Path.cwd()))

@@ -114,7 +114,9 @@ ATTENTION["responses"][200]["content"] |= {
     media_type: {"schema": BINARY} for name, media_type in MEDIA_TYPES.items() if name != "json"
 }
 STORED_ATTENTION: Json = {
-    "responses": {status: ATTENTION["responses"][status] for status in (200, 401, 403, 404, 406, 413, 422, 429, 503, 504)},
+    "responses": {
+        status: ATTENTION["responses"][status] for status in (200, 401, 403, 404, 406, 413, 422, 429, 503, 504)
+    },
     "openapi_extra": {
         "parameters": [
             *query(RequestOptions, AttentionOptions),
