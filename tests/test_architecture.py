@@ -228,6 +228,7 @@ def test_functions_are_short():
 def test_the_version_is_the_same_everywhere():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["version"] == VERSION
+    assert tomllib.loads((ROOT / "client/pyproject.toml").read_text())["project"]["version"] == VERSION
     assert (
         f"## {VERSION}" in (ROOT / "CHANGELOG.md").read_text() or "## Unreleased" in (ROOT / "CHANGELOG.md").read_text()
     )
