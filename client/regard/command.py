@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import get_args
 
+from PIL import Image
+
 from regard.attention import Method, PictureOptions
 from regard.child import command
 from regard.errors import BadInput, RegardError
@@ -174,7 +176,10 @@ def _check_target(to: Path, suffixes: Sequence[str]) -> None:
 
 def _asked(service: Service, asked: argparse.Namespace) -> Result:
     """Return the answer of the model that is named, or of the first that takes such an input."""
-    is_file = Path(asked.input).is_file()
+    path = Path(asked.input)
+    is_file = path.is_file()
+    if not is_file and path.suffix.lower() in Image.registered_extensions():
+        raise BadInput(f"FILE: must be a picture's file that exists, given {path.name!r}")
     name = asked.model or _first(service.models(), is_file).name
     return service[name](asked.input)
 
