@@ -27,9 +27,17 @@ def main(given: Sequence[str] | None = None) -> int:
         return _run("export", words[1:])  # the exporter knows its own options
     asked = _parser().parse_args(words)
     try:
-        return int(asked.run(asked))
+        status = int(asked.run(asked))
+        sys.stdout.flush()
+        return status
     except RegardError as error:
         print(error, file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # whoever read has read enough, such as `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        print(f"--to: cannot be written: {error.strerror}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

@@ -129,6 +129,21 @@ def test_an_error_is_one_line_without_a_trace(capsys, address, tmp_path, monkeyp
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_reader_that_has_read_enough_sees_no_trace(address):
+    command = [sys.executable, "-m", "regard", "models", "--url", address]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(30) == 1
+    process.stderr.close()
+
+
+def test_a_file_that_cannot_be_written_is_one_line(capsys, address, tmp_path):
+    (tmp_path / "a.html").mkdir()
+    status, _, error = run(capsys, "page", "3/23/21", "--url", address, "--to", str(tmp_path / "a.html"))
+    assert (status, error) == (1, "--to: cannot be written: Is a directory\n")
+
+
 def test_the_first_model_of_a_kind_is_found():
     class Described:
         takes_images = False
