@@ -37,10 +37,12 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 PICTURE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,122}\.(png|jpg|webp)$"
 Name = Annotated[str, Field(pattern=NAME)]
 FileName = Annotated[str, Field(pattern=NAME, description="in the artifact's folder")]
+LanguageCode = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,31}$")]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Size = Annotated[int, Field(gt=0)]
 PICTURE_TYPES = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}
 """The ending of an example's picture, which the export gives it by its content -> its media type."""
+MOST_LANGUAGES = 1000
 MOST_EXAMPLES = 12
 MAX_EXAMPLE_CHARACTERS = 2000
 MAX_PICTURE_BYTES = 256 << 10
@@ -198,6 +200,28 @@ class Sampling(Part):
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
 
 
+class Languages(Part):
+    """The languages of a model that translates among several; each is a token, of sources and of targets.
+
+    The tokenizer puts the token of `source` around every text, and the service that of the language of a request in its
+    place. The token of the target's language is the start token (mBART, Liu et al. 2020), or the first token generated
+    (M2M-100, Fan et al. 2020).
+    """
+
+    tokens: Annotated[dict[LanguageCode, Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MOST_LANGUAGES)]
+    source: LanguageCode | None = Field(
+        None, description="where a request does not say; null if sources are not marked"
+    )
+    target: LanguageCode | None = Field(None, description="where a request does not say; null if the model chooses")
+    begins: Literal["start", "first"] = Field(description="the token of a target that says its language")
+
+    @model_validator(mode="after")
+    def _known(self) -> "Languages":
+        if not {self.source, self.target} <= {None, *self.tokens}:
+            raise ValueError("source and target must be among the languages")
+        return self
+
+
 class Generation(Part):
     """How the graphs that generate are driven, what may be generated, and the defaults of requests that do not say.
 
@@ -225,6 +249,7 @@ class Generation(Part):
     renormalized: bool = Field(False, description="what the rules leave is brought back to a sum of one")
     tokenizer: FileName | None = Field(None, description="of targets, where it is not that of sources")
     padding: int | None = Field(None, description="of targets, as that of a text rule")
+    languages: Languages | None = Field(None, description="of models that translate among several")
     caches: tuple[Cache, ...]
     memory: tuple[str, ...] = Field(description="outputs of encode, inputs of decode")
 

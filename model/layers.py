@@ -121,16 +121,19 @@ class LayerScale(nn.Module):
         return x * self.weight
 
 
-def sinusoids(length: int, width: int, *, interleaved: bool = True) -> Tensor:
+def sinusoids(length: int, width: int, *, interleaved: bool = True, inclusive: bool = False) -> Tensor:
     """Return (length, width): PE(pos, 2i) = sin(pos / 10000^(2i/width)), PE(pos, 2i+1) = cos of the same angle.
 
     Vaswani et al. 2017, section 3.5; not `interleaved`, all sines come before all cosines, as in Marian
-    (Junczys-Dowmunt et al. 2018). Computed in float64 and returned in the default type.
+    (Junczys-Dowmunt et al. 2018). If `inclusive`, the last angle is pos / 10000: the exponents are i / (width/2 - 1),
+    as in M2M-100 (Fan et al. 2020) and the authors' own code. Computed in float64 and returned in the default type.
     """
-    if width % 2:
-        raise ValueError(f"sinusoidal positions: width must be even, given {width}")
+    if width % 2 or (inclusive and width < 4):
+        least = ", 4 or more" if inclusive else ""
+        raise ValueError(f"sinusoidal positions: width must be even{least}, given {width}")
     position = torch.arange(length, dtype=torch.float64)[:, None]
-    angle = position / 10000 ** (torch.arange(0, width, 2, dtype=torch.float64) / width)  # (length, width / 2)
+    exponent = torch.arange(0, width, 2, dtype=torch.float64) / (width - 2 if inclusive else width)
+    angle = position / 10000**exponent  # (length, width / 2)
     table = torch.stack((angle.sin(), angle.cos()), dim=-1 if interleaved else -2)
     return table.flatten(1).to(torch.get_default_dtype())
 
@@ -140,9 +143,10 @@ class SinusoidalPositions(nn.Module):
 
     table: Tensor
 
-    def __init__(self, length: int, width: int, *, interleaved: bool = True) -> None:
+    def __init__(self, length: int, width: int, *, interleaved: bool = True, inclusive: bool = False) -> None:
         super().__init__()
-        self.register_buffer("table", sinusoids(length, width, interleaved=interleaved), persistent=False)
+        table = sinusoids(length, width, interleaved=interleaved, inclusive=inclusive)
+        self.register_buffer("table", table, persistent=False)
 
     def forward(self, index: Tensor) -> Tensor:
         """Take index (...) -> (..., width)."""

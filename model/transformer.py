@@ -1,4 +1,4 @@
-"""The encoder-decoder Transformer (Vaswani et al. 2017, "Attention Is All You Need"), and those of BART and Marian."""
+"""The encoder-decoder Transformer (Vaswani et al. 2017, "Attention Is All You Need"); of BART, Marian and M2M-100."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -157,8 +157,8 @@ def vaswani(
     return transformer(config, embedding, embedding, tied_linear(embedding.tokens), wiring, score)
 
 
-BART_OFFSET = 2
-"""Position of BART's first token: the first two rows of its table stand for padding."""
+PADDING_OFFSET = 2
+"""Position of the first token of BART and M2M-100: the first two rows of their tables stand for padding."""
 
 
 def bart(config: TransformerConfig, wiring: Wiring, *, scale: float, head: nn.Linear | None = None) -> Transformer:
@@ -168,8 +168,8 @@ def bart(config: TransformerConfig, wiring: Wiring, *, scale: float, head: nn.Li
     """
 
     def embedding(tokens: nn.Embedding) -> Embedding:
-        positions = nn.Embedding(BART_OFFSET + config.length, config.width)
-        return Embedding(tokens, positions, scale=scale, offset=BART_OFFSET, norm=nn.LayerNorm(config.width))
+        positions = nn.Embedding(PADDING_OFFSET + config.length, config.width)
+        return Embedding(tokens, positions, scale=scale, offset=PADDING_OFFSET, norm=nn.LayerNorm(config.width))
 
     tokens = token_table(config.vocabulary, config.width)
     source, target = embedding(tokens), embedding(tokens)
@@ -189,6 +189,17 @@ def marian(config: TransformerConfig, wiring: Wiring, *, scale: float, head: nn.
     source = embedding(config.vocabulary)
     target = source if config.target_vocabulary is None else embedding(config.target_vocabulary)
     return transformer(config, source, target, head or tied_linear(target.tokens, bias=True), wiring)
+
+
+def m2m_100(config: TransformerConfig, wiring: Wiring, *, scale: float, head: nn.Linear | None = None) -> Transformer:
+    """Compose an M2M-100 (Fan et al. 2020): sinusoids up to pos / 10000, all sines before all cosines, an offset.
+
+    Embeddings are multiplied by `scale`. Embedding and output share one matrix, unless the output is given as `head`.
+    """
+    positions = SinusoidalPositions(PADDING_OFFSET + config.length, config.width, interleaved=False, inclusive=True)
+    tokens = token_table(config.vocabulary, config.width)
+    embedding = Embedding(tokens, positions, scale=scale, offset=PADDING_OFFSET)
+    return transformer(config, embedding, embedding, head or tied_linear(tokens), wiring)
 
 
 def token_table(vocabulary: int, width: int) -> nn.Embedding:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from contract.manifest import KindName, Method, Sampling
+from contract.manifest import KindName, LanguageCode, Method, Sampling
 from service.errors import TooLarge, Unacceptable
 
 Indices: TypeAlias = tuple[int, ...] | slice | Literal["all"]
@@ -196,7 +196,19 @@ class FillMaskOptions(TextOptions):
             )
 
 
-class GenerateOptions(RequestOptions):
+class LanguageOptions(RequestOptions):
+    """Options of requests to models that translate among several languages."""
+
+    source_language: LanguageCode | None = Field(
+        None, description="of models of several languages: that of the text; the model's by default"
+    )
+    target_language: LanguageCode | None = Field(
+        None,
+        description="of models of several languages: that of the answer; by default the model's, or what the model chooses",
+    )
+
+
+class GenerateOptions(LanguageOptions):
     """Options of `generate`. A temperature above 0, top_k or top_p samples; otherwise the model's default holds."""
 
     max_new_tokens: int | None = Field(None, ge=1, description="tokens to generate at most; the model's by default")

@@ -1,4 +1,4 @@
-"""The base of the families of encoder-decoders: BART and Marian."""
+"""The base of the families of encoder-decoders, which are configured as BART."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -7,7 +7,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from contract.manifest import Task
+from contract.manifest import Generation, Languages, Task
 from export.checkpoints import family
 from export.checkpoints.checkpoint import Checkpoint
 from export.checkpoints.family import Activation, ExportOptions, Family, Size, made_by
@@ -20,7 +20,7 @@ from model.transformer import POST_NORM, PRE_NORM, StackSizes, Transformer, Tran
 
 
 class SequenceConfig(family.Config):
-    """`config.json` of BART and Marian."""
+    """`config.json` of BART and those like it."""
 
     vocab_size: Size
     max_position_embeddings: Size = 1024
@@ -73,9 +73,9 @@ class SequenceFamily(Family[C]):
         return {**self.heads[task], "lm_head.weight": copy_of("head.weight") if tied else "head.weight"}
 
     def adapt(self, config: C, module: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Set the bias of the logits to zero if the checkpoint has none."""
-        bias = module.get_parameter("head.bias")
-        return {"head.bias": torch.zeros_like(bias), **tensors}
+        """Set the bias of the logits, if there is one, to zero if the checkpoint has none."""
+        bias = dict(module.named_parameters()).get("head.bias")
+        return tensors if bias is None else {"head.bias": torch.zeros_like(bias), **tensors}
 
     def common(
         self, config: C, *, embedding_norm: bool, static_positions: bool, target_vocabulary: int | None = None
@@ -101,6 +101,10 @@ class SequenceFamily(Family[C]):
         """Return the tokenizer of sources, and that of targets if it is another."""
         return read_tokenizer(checkpoint, sizes.vocabulary).to_str(pretty=True), None
 
+    def languages(self, checkpoint: Checkpoint, tokenizer: Tokenizer, rules: Generation) -> Languages | None:
+        """Return the languages of a model that translates among several."""
+        return None
+
     def build(self, checkpoint: Checkpoint, options: ExportOptions, config: C, task: Task) -> Source:
         """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
         sizes = self.sizes(config)
@@ -118,7 +122,10 @@ class SequenceFamily(Family[C]):
             ignored=options.ignored,
         )
         own = Tokenizer.from_str(target_tokenizer or tokenizer)
-        padding = special_token(checkpoint, own, "pad_token")
+        told = {
+            "padding": special_token(checkpoint, own, "pad_token"),
+            "languages": self.languages(checkpoint, own, rules),
+        }
         module, unused = self.fill(module, checkpoint, config, task)
         return text_to_text(
             options.name,
@@ -128,7 +135,7 @@ class SequenceFamily(Family[C]):
             text=text_rule(checkpoint, Tokenizer.from_str(tokenizer), sizes.length),
             tokenizer=tokenizer,
             target_tokenizer=target_tokenizer,
-            rules=rules.model_copy(update={"padding": padding}),
+            rules=rules.model_copy(update=told),
             made_by=made_by(self.model_type, sizes, checkpoint, unused),
         )
 

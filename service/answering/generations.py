@@ -95,13 +95,14 @@ async def generate(
     """
     state, served, query, modality = call.state, call.served, call.query, call.modality
     served.search(options)  # refuses what cannot be searched before anything is done
+    languages = served.language_tokens(options)
     _check_options(call, options, events if show else None)
     for given in call.inputs:
         if not isinstance(given, bytes):
             served.check_text(given)
     likely = served.likely_cost(modality.likely_lengths(call.inputs), options) if targets is None else 0
     with served.prediction_budget.permit(likely, options.priority):  # without room, texts would be tokenized in vain
-        pending = await modality.prepare(state, call.inputs)
+        pending = await modality.prepare(state, call.inputs, languages=languages)
     written = [None] * len(pending) if targets is None else targets
     prompts = [_prompt(served, *one, query, options) for one in zip(pending, written, strict=True)]
     tokens, maps = _costs(state, served, prompts, query)
@@ -221,7 +222,15 @@ async def _explain(
 
 def _stored(served: Generator, prompts: Sequence[Prompt], targets: Sequence[Sequence[int]]) -> StoredRequest:
     inputs, tokens = tuple(prompt.pending.given for prompt in prompts), tuple(map(tuple, targets))
-    return StoredRequest(served.manifest.name, served.manifest.version, inputs, targets=tokens)
+    options = prompts[0].options
+    return StoredRequest(
+        served.manifest.name,
+        served.manifest.version,
+        inputs,
+        targets=tokens,
+        source_language=options.source_language,
+        target_language=options.target_language,
+    )
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from service.inputs.image_inputs import ImageInputs
-from service.inputs.model_input import ModelInput, Pair, Pixels, Text
+from service.inputs.model_input import LanguageTokens, ModelInput, Pair, Pixels, Text
 from service.inputs.sandbox.decoder_pool import ImageRequest
-from service.inputs.text_inputs import TextInputs
+from service.inputs.text_inputs import MODEL_LANGUAGES, TextInputs
 from service.options import ClassifyOptions, ClassifyTextOptions, RequestOptions, TextOptions
 from service.repository.generator import Generator
 from service.repository.served_model import ServedModel
@@ -49,11 +49,16 @@ class Modality(Protocol):
         """Return the lengths of axes that inputs probably have, judged by the inputs before them."""
 
     async def prepare(
-        self, state: State, given: Sequence[bytes | Text], truncate: Sequence[bool] = ()
+        self,
+        state: State,
+        given: Sequence[bytes | Text],
+        truncate: Sequence[bool] = (),
+        languages: LanguageTokens = MODEL_LANGUAGES,
     ) -> list[PendingInput]:
         """Return the inputs with their lengths. Raises what tokenizing texts and the headers of images do.
 
-        `truncate` says of which texts the end is cut off if they are too long; by default, of none.
+        `truncate` says of which texts the end is cut off if they are too long; by default, of none. `languages` are
+        those of texts.
         """
 
     def stored_options(self, stored: StoredRequest, options: RequestOptions) -> RequestOptions:
@@ -81,7 +86,11 @@ class Images:
         return [self._inputs.lengths] * len(given)
 
     async def prepare(
-        self, state: State, given: Sequence[bytes | Text], truncate: Sequence[bool] = ()
+        self,
+        state: State,
+        given: Sequence[bytes | Text],
+        truncate: Sequence[bool] = (),
+        languages: LanguageTokens = MODEL_LANGUAGES,
     ) -> list[PendingInput]:
         """Return the inputs, none of which is decoded yet. Raises TooLarge by the header of an image."""
         images = [one for one in given if isinstance(one, bytes)]
@@ -127,7 +136,11 @@ class Texts:
         ]
 
     async def prepare(
-        self, state: State, given: Sequence[bytes | Text], truncate: Sequence[bool] = ()
+        self,
+        state: State,
+        given: Sequence[bytes | Text],
+        truncate: Sequence[bool] = (),
+        languages: LanguageTokens = MODEL_LANGUAGES,
     ) -> list[PendingInput]:
         """Tokenize all texts."""
 
@@ -136,7 +149,7 @@ class Texts:
             if isinstance(text, bytes):
                 raise TypeError("input: must be a text, given bytes")
             self._served.check_text(text)
-            return self._served.complete_input(self._inputs.text_input(text, truncate=cut))
+            return self._served.complete_input(self._inputs.text_input(text, truncate=cut, languages=languages))
 
         texts = list(zip(given, truncate or [False] * len(given), strict=True))
         items = await state.decode_texts(self._served.manifest.name, decode, texts)

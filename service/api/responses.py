@@ -163,7 +163,15 @@ def describe(served: ServedModel) -> dict[str, object]:
             "fidelity": manifest.verified,
         },
         "limits": limits,
-    }
+    } | _languages(manifest)
+
+
+def _languages(manifest: Manifest) -> dict[str, object]:
+    """Return the languages that a model translates among; nothing for other models."""
+    languages = manifest.generation.languages if manifest.generation else None
+    if languages is None:
+        return {}
+    return {"languages": {"codes": list(languages.tokens), "source": languages.source, "target": languages.target}}
 
 
 def _example(manifest: Manifest, index: int) -> dict[str, object]:

@@ -196,6 +196,13 @@ async def _attend_to_stored(
         stored_options = modality_of(served).stored_options(stored, options)
         call = call_of(request, state, served, parsed, attention=True, stored=stored_id)
         return await predict(call, stored_options, None, Answer(call, stored_options))
-    generator, generating = narrowed(served, Generator), GenerateOptions(priority=options.priority)
+    generator, generating = (
+        narrowed(served, Generator),
+        GenerateOptions(
+            priority=options.priority,
+            source_language=stored.source_language,
+            target_language=stored.target_language,
+        ),
+    )
     asked = call_of(request, state, generator, parsed, attention=True, stored=stored_id)
     return await generate_all(asked, generating, None, Answer(asked, generating), targets=stored.targets)

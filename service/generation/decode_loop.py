@@ -121,14 +121,16 @@ class DecodeLoop:
         limit: int,
         grew: Callable[[Hypothesis], None] | None = None,
         priority: Priority = "interactive",
+        start: int | None = None,
     ) -> Hypothesis:
         """Return the target that a search finds in at most `limit` tokens. Cancelling frees its rows at the next step.
 
-        The source is given as arrays by port, and counts as `size` tokens. `grew`, if given, is called after every step
+        The source is given as arrays by port, and counts as `size` tokens. The target begins with the token `start`;
+        without one, it continues its source. `grew`, if given, is called after every step
         with the first live hypothesis. If a batch fails, each of its targets starts again, alone, except those for
         which `grew` was called already: they fail.
         """
-        start, future = self._generation.start, asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Hypothesis] = asyncio.get_running_loop().create_future()
         first, first_position = (int(source["source"][-1]), size - 1) if start is None else (start, 0)
         job = Job(source, size, first, first_position, search, limit, future, grew, due(priority))
         self._waiting.append(job)

@@ -62,6 +62,16 @@ class Token:
 
 
 @dataclass(frozen=True)
+class LanguageTokens:
+    """The tokens of the languages that a request asks for."""
+
+    source: tuple[int, int] | None = None
+    """The token that the tokenizer puts around a text, and the one that takes its place."""
+    start: int | None = None
+    """The start token of targets."""
+
+
+@dataclass(frozen=True)
 class ModelInput:
     """One decoded input: arrays by port, the lengths of axes, and the tokens or the picture."""
 
@@ -71,6 +81,8 @@ class ModelInput:
     """For each axis, an array (length) of bool: True for special tokens and for tokens before the first patch."""
     tokens: Sequence[Token] = ()
     picture: Picture | None = None
+    start: int | None = None
+    """The first token of its target, where the language that was asked for has a start token of its own."""
 
 
 def cost_of(lengths: Mapping[str, int]) -> int:

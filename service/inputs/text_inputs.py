@@ -1,13 +1,17 @@
 """Texts as the inputs of a model: tokens."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
 from contract.manifest import TextRule
-from service.inputs.model_input import ModelInput, Text
+from service.inputs.model_input import LanguageTokens, ModelInput, Text, Token
 from service.inputs.tokenization import TextTokenizer
+
+MODEL_LANGUAGES = LanguageTokens()
+"""The languages where a request asks for none."""
 
 
 class TextInputs:
@@ -30,16 +34,25 @@ class TextInputs:
         self.longest: Mapping[str, int] = {self.axis: rule.max_tokens}
         """The largest number of tokens along each axis whose length varies."""
 
-    def text_input(self, text: Text, *, truncate: bool = False) -> ModelInput:
+    def text_input(
+        self, text: Text, *, truncate: bool = False, languages: LanguageTokens = MODEL_LANGUAGES
+    ) -> ModelInput:
         """Tokenize a text. Raises as `TextTokenizer.encode` does."""
         tokens = self.tokenizer.encode(text, truncate=truncate)
+        if languages.source:
+            tokens = [self._in_language(token, *languages.source) for token in tokens]
         arrays = {
             "source": np.array([token.index for token in tokens]),
             "source_visible": np.ones(len(tokens), np.bool_),
             "source_types": np.array([token.type for token in tokens]),
         }
         special = np.array([token.span is None for token in tokens], np.bool_)
-        return ModelInput(arrays, {self.axis: len(tokens)}, {self.axis: special}, tokens)
+        return ModelInput(arrays, {self.axis: len(tokens)}, {self.axis: special}, tokens, start=languages.start)
+
+    def _in_language(self, token: Token, default: int, chosen: int) -> Token:
+        """Return the token of the chosen language for that of the default one, if the tokenizer put it there."""
+        put = token.index == default and token.span is None
+        return replace(token, index=chosen, text=self.tokenizer.text_of(chosen)) if put else token
 
     def description(self) -> dict[str, object]:
         """Return the description of the inputs in `GET /v1/models/{model}`."""

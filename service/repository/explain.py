@@ -160,7 +160,7 @@ def _axes(
     `target` holds the token that each row emitted, `target_input` the one it was fed, and with `align=input` also
     the last token. Where targets continue their source, both begin with it, and spans count through both texts as one.
     """
-    start, end = served.generation.start, served.generation.end
+    start, end = served.start_token(source), served.generation.end
     behind = text if start is None else ""
     written = served.target_tokenizer.generated(target, end, behind=len(behind))
     tokens = list(source.tokens)

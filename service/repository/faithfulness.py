@@ -145,11 +145,12 @@ def tokens(item: ModelInput, rule: TextRule) -> tuple[Array, Callable[[Array], M
             masked[gone] = stand_in
             return replace(item, arrays={**item.arrays, "source": masked})
         stays = np.delete(np.arange(len(source)), gone)
-        return ModelInput(
-            {name: array[stays] for name, array in item.arrays.items()},
-            {**item.lengths, "source": len(stays)},
-            {"source": item.special["source"][stays]},
-            [item.tokens[index] for index in stays.tolist()] if item.tokens else (),
+        return replace(
+            item,
+            arrays={name: array[stays] for name, array in item.arrays.items()},
+            lengths={**item.lengths, "source": len(stays)},
+            special={"source": item.special["source"][stays]},
+            tokens=[item.tokens[index] for index in stays.tolist()] if item.tokens else (),
         )
 
     return columns, take_away

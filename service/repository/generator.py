@@ -5,14 +5,15 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
-from contract.manifest import KindName
+from contract.manifest import Generation, KindName
+from contract.names import listed
 from service.batching.admission import Backlog, Budget
 from service.errors import Unacceptable
 from service.explanations.query import AttentionQuery, Target, select
 from service.generation.decode_loop import DecodeLoop
 from service.generation.kv_cache import SLOTS
 from service.generation.token_selection import Beams, Constraints, Greedy, Hypothesis, Sampler, Search, Walk
-from service.inputs.model_input import ModelInput, cost_of
+from service.inputs.model_input import LanguageTokens, ModelInput, cost_of
 from service.inputs.text_inputs import TextInputs
 from service.inputs.tokenization import TextTokenizer
 from service.options import GenerateOptions
@@ -103,8 +104,9 @@ class Generator(ServedModel):
         beams = options.num_beams or (1 if sampling else generation.num_beams)
         if beams > self.settings.max_beams:
             raise Unacceptable(f"num_beams: at most {self.settings.max_beams}, given {beams}")
-        prefix = source if generation.start is None else (generation.start,)
-        constrain = Constraints(generation, prefix, limit)
+        rules = self._rules(options)
+        prefix = source if rules.start is None else (rules.start,)
+        constrain = Constraints(rules, prefix, limit)
         if beams == 1:
             choose = (
                 Sampler(sampling.temperature, sampling.top_k, sampling.top_p or 1.0, options.seed)
@@ -144,14 +146,45 @@ class Generator(ServedModel):
             self.limit(options, len(behind)),
             grew,
             options.priority,
+            self.start_token(source),
         )
+
+    def start_token(self, source: ModelInput) -> int | None:
+        """Return the first token of the target of a source; None if targets continue their source."""
+        return self.generation.start if source.start is None else source.start
+
+    def language_tokens(self, options: GenerateOptions) -> LanguageTokens:
+        """Return the tokens of the languages that a request asks for. Raises Unacceptable for unknown ones."""
+        languages = self.generation.languages
+        asked = {"source_language": options.source_language, "target_language": options.target_language}
+        if languages is None:
+            if given := [name for name, code in asked.items() if code is not None]:
+                raise Unacceptable(f"{given[0]}: is for models that translate among several languages")
+            return LanguageTokens()
+        for name, code in asked.items():
+            if code is not None and code not in languages.tokens:
+                raise Unacceptable(f"{name}: must be one of {listed(languages.tokens)}, given another")
+        if options.source_language and not languages.source:
+            raise Unacceptable("source_language: this model is not told the language of a text")
+        source = None
+        if options.source_language and languages.source:
+            source = languages.tokens[languages.source], languages.tokens[options.source_language]
+        return LanguageTokens(source, self._rules(options).start)
+
+    def _rules(self, options: GenerateOptions) -> Generation:
+        """Return the rules of generation, with the token of the language that a request asks for."""
+        languages, code = self.generation.languages, options.target_language
+        if languages is None or code is None:
+            return self.generation
+        field = "start" if languages.begins == "start" else "forced_first"
+        return self.generation.model_copy(update={field: languages.tokens[code]})
 
     def finished(self, source: ModelInput, target: Sequence[int], query: AttentionQuery) -> ModelInput:
         """Return a finished target as the input of one teacher-forced pass: row i emits token i, fed token i - 1.
 
         Its last token is fed too if the request reads rows at which a token is the input.
         """
-        start = self.generation.start
+        start = self.start_token(source)
         behind = target if query.options.align == "input" else target[:-1]
         fed = np.array([*(source.arrays["source"] if start is None else [start]), *behind])
         ends = [index for index in (start, self.generation.end) if index is not None]
@@ -165,6 +198,7 @@ class Generator(ServedModel):
             {**source.special, "target": special},
             source.tokens,
             source.picture,
+            source.start,
         )
 
     def targets_of(self, source: ModelInput, target: Sequence[int], query: AttentionQuery) -> list[Target]:

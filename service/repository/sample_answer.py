@@ -174,7 +174,6 @@ class _DirectLoop:
             served.sessions["encode"], served.sessions["decode"], served.generation, self._device, served.settings,
             served.prediction_budget, metrics, SILENT,
         )  # fmt: skip
-        self._start = served.generation.start
 
     async def generate(
         self,
@@ -184,9 +183,10 @@ class _DirectLoop:
         limit: int,
         grew: Callable[[Hypothesis], None] | None = None,
         priority: Priority = PRIORITY,
+        start: int | None = None,
     ) -> Hypothesis:
         """Return the target of a source, as `DecodeLoop.generate` does."""
-        first, position = (int(source["source"][-1]), size - 1) if self._start is None else (self._start, 0)
+        first, position = (int(source["source"][-1]), size - 1) if start is None else (start, 0)
         future: asyncio.Future[Hypothesis] = asyncio.get_running_loop().create_future()
         job = Job(source, size, first, position, search, limit, future, None, 0.0)
         self._loop._join([job])

@@ -29,6 +29,9 @@ class StoredRequest:
     truncate: bool = False
     targets: tuple[tuple[int, ...], ...] | None = None
     """The generated tokens, one tuple for each input."""
+    source_language: str | None = None
+    """The language of the inputs, and of the targets, if the request said it."""
+    target_language: str | None = None
 
 
 ByteCount = Annotated[int, Field(ge=0)]
@@ -47,6 +50,8 @@ class Header(BaseModel):
     truncate: bool
     targets: tuple[tuple[int, ...], ...] | None
     inputs: tuple[OnePart | TwoParts, ...]
+    source_language: str | None = None
+    target_language: str | None = None
 
 
 def pack(request: StoredRequest) -> bytes:
@@ -70,6 +75,8 @@ def pack(request: StoredRequest) -> bytes:
         "targets": request.targets,
         "inputs": inputs,
     }
+    languages = {"source_language": request.source_language, "target_language": request.target_language}
+    header |= {name: code for name, code in languages.items() if code}  # absent, earlier versions can read the rest
     return b"".join((orjson.dumps(header, option=orjson.OPT_APPEND_NEWLINE), *pieces))
 
 
@@ -88,7 +95,8 @@ def unpack(data: bytes) -> StoredRequest | None:
             inputs.append(Pair(*texts) if kind == "pair" else texts[0] if texts else parts[0])
     except ValueError:
         return None
-    return StoredRequest(header.model, header.version, tuple(inputs), header.truncate, header.targets)
+    given = header.model_dump(include={"model", "version", "truncate", "targets", "source_language", "target_language"})
+    return StoredRequest(inputs=tuple(inputs), **given)
 
 
 class Store(Protocol):

@@ -153,7 +153,7 @@ def test_texts_and_pairs_are_classified_as_by_the_reference_library(client, fami
 @pytest.mark.parametrize("name", of_task("fill-mask"))
 def test_masks_are_filled_as_by_the_reference_library(client, families, name):
     model = reference(families / "checkpoints" / name)
-    mask = "<mask>" if name == "roberta-mask" else "[MASK]"
+    mask = "<mask>" if name in ("roberta-mask", "camembert-mask") else "[MASK]"
     texts = [f"the {mask} sat on the mat", f"{mask} and {mask}", f"a good {mask}."]
     results = post(client, name, "fill-mask", inputs=texts, top_k=4)
     for text, result in zip(texts, results, strict=True):
@@ -259,7 +259,7 @@ MARIAN_WORDS = "the old house dog teacher river sees opens quietly a garden toda
 ASKED = [{}, {"num_beams": 1}, {"num_beams": 4, "length_penalty": 2.0, "max_new_tokens": 9}]
 
 
-OTHERS = ("gpt2-untied", "marian-apart", "bart-before")
+OTHERS = ("gpt2-untied", "marian-apart", "bart-before", "mbart-50")
 """Of whose families another is generated from by default."""
 
 
@@ -277,7 +277,7 @@ def test_generation_is_the_reference_library_s_token_for_token(client, families,
     end = model.generation_config.eos_token_id
     found = set()
     for number, asked in enumerate(ASKED):
-        texts = sentences(50, number, MARIAN_WORDS if "marian" in name else None)
+        texts = sentences(50, number, MARIAN_WORDS if "marian" in name or name == "m2m-100" else None)
         halves = [post(client, name, "generate", inputs=texts[half], **asked) for half in (slice(25), slice(25, 50))]
         for text, result in zip(texts, itertools.chain(*halves), strict=True):
             source = torch.tensor([encoded(families, name, text)])
@@ -294,7 +294,116 @@ def test_generation_is_the_reference_library_s_token_for_token(client, families,
     assert len(found) > 30  # a model that always says the same would prove little
 
 
+LANGUAGES = {
+    # two codes with their tokens, and what the reference makes of the pieces of a text, its end and its language
+    "mbart": ({"de_DE": 270, "fr_XX": 272}, lambda text, end, language: [*text, end, language]),
+    "mbart-50": ({"en_XX": 271, "de_DE": 270}, lambda text, end, language: [language, *text, end]),
+    "nllb": (
+        {"zho_Hans": 272, "deu_Latn": 270},
+        lambda text, end, language: [*text, end, language],
+    ),  # legacy_behaviour
+}
+DEFAULT_LANGUAGE = {"mbart": 271, "mbart-50": 272, "nllb": 271}
+
+
+@pytest.mark.parametrize("name", [*LANGUAGES, "m2m-100"])
+def test_a_request_chooses_the_languages(client, families, name):
+    """25 inputs from each of two languages to the other, and to one of them from the model's own."""
+    model = reference(families / "checkpoints" / name)
+    end, found = model.generation_config.eos_token_id, set()
+    ours, theirs = list(LANGUAGES[name][0].items()) if name in LANGUAGES else [("fr", None), ("zh", None)]
+    directions = [(ours, theirs), (theirs, ours), ((None, None), ours)]
+    for seed, ((code, source_token), (target_code, target_token)) in enumerate(directions):
+        texts = sentences(25, seed, MARIAN_WORDS if name == "m2m-100" else None)
+        asked = {"target_language": target_code} | ({"source_language": code} if code else {})
+        for text, result in zip(texts, post(client, name, "generate", inputs=texts, **asked), strict=True):
+            token = target_token or m2m_100(families).get_lang_id(target_code)
+            choice = {"decoder_start_token_id" if name == "mbart" else "forced_bos_token_id": token}
+            source = torch.tensor([encoded(families, name, text, source_token or code)])
+            with torch.no_grad():
+                out = model.generate(source, attention_mask=torch.ones_like(source), **choice)[0].tolist()
+            wanted = out[1:][: out[1:].index(end)] if end in out[1:] else out[1:]
+            assert [one["token"] for one in result["tokens"]] == wanted, (asked, text)
+            assert result["text"] == said(families, name, wanted)
+            found.add(tuple(wanted))
+    assert len(found) > 20
+
+
+def test_attention_of_a_translation_is_that_of_its_languages(client, families):
+    """Beside the answer, and by the id of the answer, which tells the languages."""
+    look = {"layers": "all", "heads": "all", "queries": "all", "digits": 7}
+    for name, (codes, _) in LANGUAGES.items():
+        model = reference(families / "checkpoints" / name)
+        (source_code, source_token), (target_code, target_token) = codes.items()
+        asked = {"source_language": source_code, "target_language": target_code, "num_beams": 1, "max_new_tokens": 5}
+        answer = client.post(f"/v1/models/{name}/generate", json={"inputs": "the cat", **asked, "attention": look})
+        (result,) = answer.json()["results"]
+        later = client.get(f"/v1/models/{name}/attention", params={"id": answer.json()["id"], **look}).json()
+        assert later["results"][0]["attention"]["maps"] == result["attention"]["maps"]
+        made = [token["token"] for token in result["tokens"]]
+        start = target_token if name == "mbart" else 2
+        assert name == "mbart" or made[0] == target_token
+        source = torch.tensor([encoded(families, name, "the cat", source_token)])
+        fed = [start, *made] if result["finish_reason"] == "stop" else [start, *made[:-1]]
+        with torch.no_grad():
+            out = model(source, decoder_input_ids=torch.tensor([fed]), output_attentions=True)
+        for one in result["attention"]["maps"]:
+            maps = {"encoder": out.encoder_attentions, "decoder": out.decoder_attentions, "cross": out.cross_attentions}
+            assert np.abs(np.array(one["values"]) - maps[one["kind"]][one["layer"]][0].numpy()).max() < TOLERANCE
+        axes = result["attention"]["tokens"]
+        marks = [token["text"] for token in axes["source"] if token["special"]]
+        assert source_code in marks
+        assert (axes["target_input"][0]["text"] == target_code) == (name == "mbart")
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "words"),
+    [
+        (
+            "nllb",
+            {"target_language": "tlh_Latn"},
+            "target_language: must be one of deu_Latn, eng_Latn, zho_Hans, given",
+        ),
+        ("nllb", {"source_language": "<b>"}, "source_language: String should match pattern"),
+        (
+            "m2m-100",
+            {"source_language": "xx"},
+            "source_language: must be one of af, am, ar, ast, az, ba, be, bg and 92",
+        ),
+        ("bart", {"source_language": "en"}, "source_language: is for models that translate among several languages"),
+        ("gpt2", {"target_language": "en"}, "target_language: is for models that translate among several languages"),
+    ],
+)
+def test_a_language_that_a_model_does_not_have_is_refused(client, name, body, words):
+    answer = client.post(f"/v1/models/{name}/generate", json={"inputs": "the cat", **body})
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith(words)
+
+
+def test_a_model_says_its_languages(client):
+    models = {one["name"]: one for one in client.get("/v1/models").json()["models"]}
+    assert models["mbart"]["languages"] == {"codes": ["de_DE", "en_XX", "fr_XX"], "source": "en_XX", "target": "en_XX"}
+    assert models["nllb"]["languages"]["target"] == "eng_Latn"
+    m2m = models["m2m-100"]["languages"]
+    assert (len(m2m["codes"]), m2m["source"], m2m["target"]) == (100, "en", None)
+    assert "languages" not in models["bart"]
+
+
+def test_a_client_of_hugging_face_chooses_the_languages_by_its_own_names(client):
+    body = {"inputs": "the cat", "parameters": {"src_lang": "deu_Latn", "tgt_lang": "zho_Hans"}}
+    (theirs,) = client.post("/v1/models/nllb", json=body).json()
+    (ours,) = post(client, "nllb", "generate", inputs="the cat", source_language="deu_Latn", target_language="zho_Hans")
+    assert theirs["translation_text" if "translation_text" in theirs else "generated_text"] == ours["text"]
+
+
+@functools.cache
+def m2m_100(families):
+    return transformers.M2M100Tokenizer.from_pretrained(families / "checkpoints" / "m2m-100")
+
+
 def said(families, name, indices):
+    if name == "m2m-100":
+        return m2m_100(families).decode(indices, skip_special_tokens=True)
     if "marian" not in name:
         return tokens(families, name, "")[0].decode(indices, skip_special_tokens=True)
     return marian(families, name).decode(indices, skip_special_tokens=True)
@@ -307,7 +416,16 @@ def marian(families, name):
         return transformers.MarianTokenizer.from_pretrained(families / "checkpoints" / name)
 
 
-def encoded(families, name, text):
+def encoded(families, name, text, language=None):
+    """Return the tokens that the reference library makes of a text, of a model's own language by default."""
+    if name in LANGUAGES:
+        tokenizer, _ = tokens(families, name, "")
+        pieces = tokenizer.encode(text, add_special_tokens=False).ids
+        return LANGUAGES[name][1](pieces, 2, language or DEFAULT_LANGUAGE[name])
+    if name == "m2m-100":
+        tokenizer = m2m_100(families)
+        tokenizer.src_lang = language or "en"
+        return tokenizer(text)["input_ids"]
     if "marian" not in name:
         return tokens(families, name, text)[1].ids
     return marian(families, name)(text)["input_ids"]

@@ -7,7 +7,7 @@ from torch import nn
 from model.attention import MultiHeadAttention, causal
 from model.layers import sinusoids
 from model.transformer import (
-    BART_OFFSET,
+    PADDING_OFFSET,
     POST_NORM,
     PRE_NORM,
     StackSizes,
@@ -267,11 +267,11 @@ def test_a_bart_learns_positions_and_normalises_embeddings_on_each_side():
     assert model.head.bias is not None
     index, given = torch.arange(4), tokens(2, 4)
     for side in (model.source, model.target):
-        summed = side.tokens.weight[given] * 3 + side.positions.weight[BART_OFFSET + index]
+        summed = side.tokens.weight[given] * 3 + side.positions.weight[PADDING_OFFSET + index]
         assert_same(side(given, index), side.norm(summed))
     assert (model.source.positions.weight != model.target.positions.weight).all()
     assert (model.source.norm.weight != model.target.norm.weight).all()
-    assert len(model.source.positions.weight) == BART_OFFSET + SMALL.length
+    assert len(model.source.positions.weight) == PADDING_OFFSET + SMALL.length
 
 
 def test_a_marian_has_sines_before_cosines_and_one_embedding_unless_the_target_has_its_own_vocabulary():

@@ -12,6 +12,7 @@ import torch
 import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from tests.samples import export_m2m_100
 from tests.samples.export_command import export_command
 from tests.samples.export_marian import make
 
@@ -59,13 +60,13 @@ def word_pieces(first: str, last: str, pad: str, mask: str, unknown: str, *, off
     return tokenizer
 
 
-def byte_pairs() -> Tokenizer:
+def byte_pairs(size: int = 300) -> Tokenizer:
     """A tokenizer as GPT-2's: bytes, joined to words."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=300,
+        vocab_size=size,
         show_progress=False,
         special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
@@ -166,6 +167,20 @@ def roberta_bytes() -> Tokenizer:
     return tokenizer
 
 
+def unigrams() -> Tokenizer:
+    """A tokenizer as XLM-RoBERTa's: pieces of a unigram model."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+    tokenizer.decoder = decoders.Metaspace()
+    specials = ["<s>", "<pad>", "</s>", "<unk>"]
+    trainer = trainers.UnigramTrainer(
+        vocab_size=120, show_progress=False, special_tokens=specials, unk_token="<unk>", initial_alphabet=list(LETTERS)
+    )  # fmt: skip
+    tokenizer.train_from_iterator([f"{word} {word}s" for word in WORDS.split()], trainer)
+    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True, special=True)])
+    return around(tokenizer, "<s>", "</s>")
+
+
 BERT_TOKENS = {"tokenizer_config.json": {"mask_token": "[MASK]", "model_max_length": 1000000000000000019884624838656}}
 ROBERTA_TOKENS = {"tokenizer_config.json": {"mask_token": {"content": "<mask>"}, "model_max_length": 36}}
 SENTENCES = {
@@ -238,6 +253,33 @@ def normalising_before(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config))
 
 
+def multilingual(config: Any, kind: Any, **options: Any) -> Callable[[], Any]:
+    small = {**SEQUENCES, "vocab_size": 300, "scale_embedding": True, "pad_token_id": 1, "decoder_start_token_id": 2}
+    return lambda: kind(config(**{**small, **options}))
+
+
+def in_languages(*codes: str) -> Callable[[], Tokenizer]:
+    """A tokenizer with tokens for languages, and a template of special tokens that is not the reference's."""
+
+    def made() -> Tokenizer:
+        tokenizer = byte_pairs(270)
+        tokenizer.add_special_tokens([AddedToken(code, special=True, normalized=False) for code in codes])
+        return around(tokenizer, "<s>", "</s>")
+
+    return made
+
+
+def m2m_100_pieces(folder: Path) -> None:
+    """M2M-100's tokenizer, beyond which nothing may be generated."""
+    export_m2m_100.make(folder)
+    known = len(json.loads((folder / "vocab.json").read_text())) + len(export_m2m_100.LANGUAGES["m2m100"])
+    rules = json.loads((folder / "generation_config.json").read_text())
+    rules["suppress_tokens"] = list(range(known, 400))
+    (folder / "generation_config.json").write_text(json.dumps(rules))
+
+
+LANGUAGE_CODES = ("de_DE", "en_XX", "fr_XX")
+TRANSLATING = {"bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1, "decoder_start_token_id": 2, "max_length": 14}
 MARIAN_GENERATION = {
     "generation_config.json": {
         "bad_words_ids": [[699]], "bos_token_id": 0, "decoder_start_token_id": 699, "eos_token_id": 0,
@@ -305,6 +347,13 @@ CASES = {
         bert(T.RobertaForMaskedLM, T.RobertaConfig, **ROBERTA, tie_word_embeddings=False, hidden_act="silu"),
         "fill-mask", ROBERTA_TOKENS, roberta_bytes,
     ),
+    "xlm-roberta": Case(
+        bert(T.XLMRobertaForSequenceClassification, T.XLMRobertaConfig, **ROBERTA), "text-classification",
+        ROBERTA_TOKENS, unigrams,
+    ),
+    "camembert-mask": Case(
+        bert(T.CamembertForMaskedLM, T.CamembertConfig, **ROBERTA), "fill-mask", ROBERTA_TOKENS, unigrams
+    ),
     "roberta-features": Case(bert(T.RobertaModel, T.RobertaConfig, **ROBERTA), "feature-extraction", {}, roberta_bytes),
     "distilbert": Case(distilbert(T.DistilBertForSequenceClassification), "text-classification", {}, pieces),
     "distilbert-mask": Case(distilbert(T.DistilBertForMaskedLM, activation="relu"), "fill-mask", BERT_TOKENS, pieces),
@@ -328,7 +377,6 @@ CASES = {
         },
         roberta_bytes,
     ),
-    # mBART computes what a BART that normalises before its branches does
     "bart-before": Case(
         lambda: T.MBartForConditionalGeneration(T.MBartConfig(**SEQUENCES, vocab_size=300)),
         "text2text-generation",
@@ -346,6 +394,45 @@ CASES = {
         "text2text-generation",
         MARIAN_GENERATION,
         prepare=a_vocabulary_a_side,
+    ),
+    "mbart": Case(
+        multilingual(T.MBartConfig, T.MBartForConditionalGeneration, decoder_start_token_id=271),
+        "text2text-generation",
+        {
+            "generation_config.json": {**TRANSLATING, "decoder_start_token_id": 271, "num_beams": 3},
+            "tokenizer_config.json": {"tokenizer_class": "MBartTokenizer", "src_lang": "en_XX"},
+        },
+        in_languages(*LANGUAGE_CODES),
+    ),
+    "mbart-50": Case(
+        multilingual(T.MBartConfig, T.MBartForConditionalGeneration, activation_function="relu"),
+        "text2text-generation",
+        {
+            "generation_config.json": {**TRANSLATING, "forced_bos_token_id": 272, "forced_eos_token_id": 2},
+            "tokenizer_config.json": {"tokenizer_class": "MBart50TokenizerFast", "src_lang": "fr_XX"},
+        },
+        in_languages(*LANGUAGE_CODES),
+    ),
+    "pegasus": Case(
+        multilingual(T.PegasusConfig, T.PegasusForConditionalGeneration, decoder_start_token_id=1),
+        "text2text-generation",
+        {"generation_config.json": {**TRANSLATING, "decoder_start_token_id": 1, **BEAMS}},
+        roberta_bytes,
+    ),
+    "m2m-100": Case(
+        multilingual(T.M2M100Config, T.M2M100ForConditionalGeneration, vocab_size=400),
+        "text2text-generation",
+        {"generation_config.json": {**TRANSLATING, "num_beams": 2}},
+        prepare=m2m_100_pieces,
+    ),
+    "nllb": Case(
+        multilingual(T.M2M100Config, T.M2M100ForConditionalGeneration, scale_embedding=False),
+        "text2text-generation",
+        {
+            "generation_config.json": {**TRANSLATING, "forced_bos_token_id": 271},
+            "tokenizer_config.json": {"tokenizer_class": "NllbTokenizer", "legacy_behaviour": True},
+        },
+        in_languages("deu_Latn", "eng_Latn", "zho_Hans"),
     ),
 }  # fmt: skip
 

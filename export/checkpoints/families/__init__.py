@@ -8,12 +8,18 @@ from export.checkpoints.families.deit import DEIT
 from export.checkpoints.families.dinov2 import DINOV2, DINOV2_WITH_REGISTERS
 from export.checkpoints.families.distilbert import DISTILBERT
 from export.checkpoints.families.gpt2 import GPT2
+from export.checkpoints.families.m2m_100 import M2M_100
 from export.checkpoints.families.marian import MARIAN
-from export.checkpoints.families.roberta import ROBERTA
+from export.checkpoints.families.mbart import MBART
+from export.checkpoints.families.pegasus import PEGASUS
+from export.checkpoints.families.roberta import CAMEMBERT, ROBERTA, XLM_ROBERTA
 from export.checkpoints.families.vit import VIT
 from export.checkpoints.family import Family
 
-FAMILIES: dict[str, Family[Any]] = {
-    family.model_type: family
-    for family in (VIT, DEIT, DINOV2, DINOV2_WITH_REGISTERS, BERT, ROBERTA, DISTILBERT, GPT2, MARIAN, BART)
-}
+_ALL = (
+    *(VIT, DEIT, DINOV2, DINOV2_WITH_REGISTERS),
+    *(BERT, ROBERTA, XLM_ROBERTA, CAMEMBERT, DISTILBERT, GPT2),
+    *(MARIAN, BART, MBART, PEGASUS, M2M_100),
+)
+
+FAMILIES: dict[str, Family[Any]] = {family.model_type: family for family in _ALL}

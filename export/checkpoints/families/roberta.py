@@ -23,21 +23,29 @@ class RobertaFamily(bert.BertFamily):
         return dataclasses.replace(sizes, offset=offset, length=sizes.length - offset)
 
 
-ROBERTA = RobertaFamily(
-    "roberta",
-    Config,
-    bert.NAMES,
-    heads={
-        "text-classification": {"classifier.dense": "head.dense", "classifier.out_proj": "head.output"},
-        "fill-mask": {
-            "lm_head.dense": "head.dense",
-            "lm_head.layer_norm": "head.norm",
+def _like_roberta(model_type: str) -> RobertaFamily:
+    return RobertaFamily(
+        model_type,
+        Config,
+        bert.NAMES,
+        heads={
+            "text-classification": {"classifier.dense": "head.dense", "classifier.out_proj": "head.output"},
+            "fill-mask": {
+                "lm_head.dense": "head.dense",
+                "lm_head.layer_norm": "head.norm",
+            },
+            "feature-extraction": {},
         },
-        "feature-extraction": {},
-    },
-    prefix="roberta.",
-    unused=("embeddings.position_ids", "pooler.dense"),
-    output_layer="lm_head.decoder",
-    output_bias="lm_head.bias",
-    mask_activation="gelu",
-)
+        prefix="roberta.",
+        unused=("embeddings.position_ids", "pooler.dense"),
+        output_layer="lm_head.decoder",
+        output_bias="lm_head.bias",
+        mask_activation="gelu",
+    )
+
+
+ROBERTA = _like_roberta("roberta")
+XLM_ROBERTA = _like_roberta("xlm-roberta")
+"""XLM-RoBERTa (Conneau et al. 2020): the same, of a hundred languages."""
+CAMEMBERT = _like_roberta("camembert")
+"""CamemBERT (Martin et al. 2020): the same, of French."""

@@ -15,18 +15,17 @@ What differs from `transformers.MarianTokenizer`:
 - Where the vocabularies are separate, the special tokens left out of a decoded text are the target's own.
 """
 
-import json
 import re
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
-from sentencepiece import SentencePieceProcessor
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined] # made at import
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, processors
 
+from export.checkpoints.tokenizers.sentencepiece_model import character_normalizers, read_model, read_object
 from export.errors import TokenizerError
 
+UNIGRAM = ("UNIGRAM",)
 END, UNKNOWN, PAD = SPECIALS = ("</s>", "<unk>", "<pad>")
 LANGUAGE_CODE = r">>(?:(?!<<)[\s\S])*<<"
 """A language code, such as >>fra<<."""
@@ -34,7 +33,7 @@ LANGUAGE_CODE = r">>(?:(?!<<)[\s\S])*<<"
 
 def convert(folder: Path) -> tuple[str, str]:
     """Return `tokenizer.json` for the sources and for the targets of a checkpoint. Raises TokenizerError."""
-    source, target = _read_sentencepiece(folder / "source.spm"), _read_sentencepiece(folder / "target.spm")
+    source, target = read_model(folder / "source.spm", UNIGRAM), read_model(folder / "target.spm", UNIGRAM)
     vocabulary = targets = _read_vocabulary(folder / "vocab.json")
     if _has_separate_vocabularies(folder / "tokenizer_config.json"):
         targets = _read_vocabulary(folder / "target_vocab.json")
@@ -76,7 +75,7 @@ def _encoder(model: ModelProto, vocabulary: dict[str, int]) -> Tokenizer:
     tokenizer = Tokenizer(models.Unigram(pieces, vocabulary[UNKNOWN], byte_fallback=False))
     tokenizer.normalizer = normalizers.Sequence(
         [
-            *_character_normalizers(model),
+            *character_normalizers(model),
             normalizers.Replace(Regex(" {2,}"), " "),
             normalizers.Replace(Regex(rf"\A(?:{LANGUAGE_CODE})?+\K ?(?=[\s\S])"), "▁"),
             normalizers.Replace(Regex(r"(?<![ ▁])[ ▁]+\z"), ""),
@@ -91,16 +90,6 @@ def _encoder(model: ModelProto, vocabulary: dict[str, int]) -> Tokenizer:
     tokenizer.post_processor = processors.TemplateProcessing(f"$A {END}", special_tokens=[(END, vocabulary[END])])
     tokenizer.add_special_tokens([AddedToken(name, normalized=False) for name in SPECIALS])
     return tokenizer
-
-
-def _character_normalizers(model: ModelProto) -> list[normalizers.Normalizer]:
-    """Return the normalisation of characters."""
-    steps: list[normalizers.Normalizer] = []
-    if model.normalizer_spec.precompiled_charsmap:
-        steps.append(normalizers.Precompiled(model.normalizer_spec.precompiled_charsmap))
-    if "nfkc" in model.normalizer_spec.name:  # SentencePiece composes longer sequences than Precompiled does
-        return [normalizers.NFC(), *steps, normalizers.NFC()]
-    return steps
 
 
 def _any_of(words: list[str]) -> str:
@@ -120,34 +109,9 @@ def _decoder(model: ModelProto, vocabulary: dict[str, int]) -> Tokenizer:
     return tokenizer
 
 
-def _read_sentencepiece(file: Path) -> ModelProto:
-    """Read a SentencePiece model. Raises TokenizerError if it is of a kind that cannot be converted."""
-    content = _read_bytes(file)
-    try:
-        SentencePieceProcessor(model_proto=content).get_piece_size()  # checks more than the parser does
-        model = ModelProto.FromString(content)
-    except Exception as error:  # of several libraries
-        raise TokenizerError(f"{file.name}: is no SentencePiece model ({error}); fetch the checkpoint again") from error
-    trainer, normalizer, types = model.trainer_spec, model.normalizer_spec, {piece.type for piece in model.pieces}
-    for refused, what in (
-        (trainer.model_type != trainer.UNIGRAM, f"is a {trainer.ModelType.Name(trainer.model_type)} model"),
-        (trainer.byte_fallback or model.SentencePiece.BYTE in types, "falls back to bytes (byte_fallback)"),
-        (model.SentencePiece.USER_DEFINED in types, "has user-defined symbols"),
-        (model.SentencePiece.NORMAL not in types, "has no normal pieces"),
-        (trainer.treat_whitespace_as_suffix, "has treat_whitespace_as_suffix"),
-        (not normalizer.escape_whitespaces, "lacks escape_whitespaces"),
-        (not normalizer.add_dummy_prefix, "lacks add_dummy_prefix"),
-        (not normalizer.remove_extra_whitespaces, "lacks remove_extra_whitespaces"),
-        (model.denormalizer_spec.precompiled_charsmap, "has a denormalizer"),
-    ):
-        if refused:
-            raise TokenizerError(f"{file.name}: {what}, which cannot be converted; take a plain unigram model")
-    return model
-
-
 def _read_vocabulary(file: Path) -> dict[str, int]:
     """Read a vocabulary: piece -> index. Raises TokenizerError."""
-    vocabulary = _read_object(file)
+    vocabulary = read_object(file)
     if not all(name and type(index) is int for name, index in vocabulary.items()):
         raise TokenizerError(f"{file.name}: must map pieces, none of them empty, to whole numbers; mend it")
     if sorted(vocabulary.values()) != list(range(len(vocabulary))):
@@ -160,7 +124,7 @@ def _read_vocabulary(file: Path) -> dict[str, int]:
 
 def _has_separate_vocabularies(file: Path) -> bool:
     """True if the targets have a vocabulary of their own, by the tokenizer's settings."""
-    settings = _read_object(file) if file.exists() else {}
+    settings = read_object(file) if file.exists() else {}
     for role, name in zip(("eos_token", "unk_token", "pad_token"), SPECIALS, strict=True):
         given = settings.get(role, name)
         if name not in (given, given.get("content") if isinstance(given, dict) else None):
@@ -169,25 +133,3 @@ def _has_separate_vocabularies(file: Path) -> bool:
     if not isinstance(separate, bool):
         raise TokenizerError(f"{file.name}: separate_vocabs must be true or false, given {separate!r}; mend it")
     return separate
-
-
-def _read_object(file: Path) -> dict[str, Any]:
-    """Read the object in a JSON file. Raises TokenizerError."""
-    content = _read_bytes(file)
-    try:
-        value = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise TokenizerError(f"{file.name}: is no JSON ({error}); fetch the checkpoint again") from error
-    if not isinstance(value, dict):
-        raise TokenizerError(
-            f"{file.name}: must hold an object, given {type(value).__name__}; fetch the checkpoint again"
-        )
-    return value
-
-
-def _read_bytes(file: Path) -> bytes:
-    """Read a file. Raises TokenizerError."""
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise TokenizerError(f"{file.name}: cannot be read ({error.strerror}); fetch the checkpoint again") from error

@@ -17,6 +17,8 @@ BERT_NORMALIZER_SETTINGS = {
     "strip_accents": "strip_accents",
     "handle_chinese_chars": "tokenize_chinese_chars",
 }
+AS_SAVED = ("PreTrainedTokenizerFast", "TokenizersBackend")
+"""Classes that the reference library loads a tokenizer of without changing it."""
 UNLIMITED_TOKENS = 10**9
 """Maximum lengths from here on mean that none was set."""
 USUAL_NAMES: Mapping[str, tuple[str, ...]] = {"mask_token": ("[MASK]", "<mask>"), "pad_token": ("[PAD]", "<pad>")}
@@ -99,7 +101,7 @@ def _apply_settings(content: dict[str, Any], settings: dict[str, Any]) -> None:
     """Apply the tokenizer's settings, as the reference library does when it loads one of its own classes."""
     if settings.get("truncation_side", "right") != "right":
         raise CheckpointError(f"{SETTINGS_FILE}: truncation_side must be right, given {settings['truncation_side']!r}")
-    if settings.get("tokenizer_class") in ("PreTrainedTokenizerFast", "TokenizersBackend"):
+    if settings.get("tokenizer_class") in AS_SAVED:
         return
     for part, kind, names in (
         ("normalizer", "BertNormalizer", BERT_NORMALIZER_SETTINGS),
@@ -109,6 +111,12 @@ def _apply_settings(content: dict[str, Any], settings: dict[str, Any]) -> None:
         for name, setting in names.items():
             if isinstance(found, dict) and found.get("type") == kind and setting in settings:
                 found[name] = settings[setting]
+
+
+def tokenizer_class(checkpoint: Checkpoint) -> str:
+    """Return the class of a checkpoint's tokenizer, by its settings or its configuration; "" if neither names one."""
+    declared = checkpoint.json(SETTINGS_FILE).get("tokenizer_class") or checkpoint.config.get("tokenizer_class")
+    return str(declared) if declared in AS_SAVED else str(declared or "").removesuffix("Fast")
 
 
 def parse_tokenizer(file: str, text: str, vocabulary: int) -> Tokenizer:

@@ -6,7 +6,7 @@ from typing import Literal, TypeVar
 import orjson
 from pydantic import Field
 
-from contract.manifest import Manifest
+from contract.manifest import LanguageCode, Manifest
 from service.errors import TooLarge, Unacceptable
 from service.options import (
     CANDIDATE_BYTES,
@@ -57,8 +57,6 @@ GENERATION: Refused = {
     "repetition_penalty": ((1,), WEIGHED),
     "grammar": ((), "the text follows the model alone"),
     "max_length": ((), "give max_new_tokens, which does not count the input"),
-    "src_lang": ((), "the model knows the language of its inputs"),
-    "tgt_lang": ((), "the model knows the language of its texts"),
     "stop": (([],), ENDS),
     "stop_sequences": (([],), ENDS),
     "top_n_tokens": ((0,), CHOSEN),
@@ -154,11 +152,18 @@ class GenerationParameters(GenerateOptions):
     return_full_text: bool = Field(False, description="the input before the text that continues it")
     details: bool = Field(False, description="tokens with log-probabilities, and why the text ended")
 
+    src_lang: LanguageCode | None = Field(None, description="the language of the text, as source_language")
+    tgt_lang: LanguageCode | None = Field(None, description="the language of the answer, as target_language")
+
     def search(self, served: Generator) -> GenerateOptions:
         """Return the options of generation. Raises Unacceptable for parameters that exclude each other."""
         if self.return_full_text and not served.continues:
             raise Unacceptable("return_full_text: must be false, this model's texts do not continue their input")
-        options = GenerateOptions(**self.model_dump(include=set(GenerateOptions.model_fields)))
+        languages = {
+            "source_language": self.source_language or self.src_lang,
+            "target_language": self.target_language or self.tgt_lang,
+        }
+        options = GenerateOptions(**self.model_dump(include=set(GenerateOptions.model_fields)) | languages)
         if self.do_sample is None:
             return options
         if not self.do_sample and options.samples:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from contract.manifest import Generation
 from service.api.request_parsing import ParsedRequest, check_count, read_document
 from service.errors import Unacceptable
-from service.options import GenerateOptions, Number, Options, RequestOptions, TextOptions, parse
+from service.options import GenerateOptions, LanguageOptions, Number, Options, TextOptions, parse
 from service.settings import Settings
 
 O = TypeVar("O", bound=Options)  # noqa: E741 # the letter of Options
@@ -109,7 +109,7 @@ def _include_usage() -> PlainValidator:
     return PlainValidator(parse_options, json_schema_input_type=dict[Literal["include_usage"], bool])
 
 
-class CompletionsOptions(RequestOptions):
+class CompletionsOptions(LanguageOptions):
     """Options of `/v1/completions`."""
 
     max_tokens: int | None = Field(
@@ -163,6 +163,8 @@ class CompletionsOptions(RequestOptions):
             seed=self.seed,
             stream=self.stream,
             priority=self.priority,
+            source_language=self.source_language,
+            target_language=self.target_language,
         )
         beams = options.num_beams or (1 if options.sampling(generation.sampling) else generation.num_beams)
         if self.stream and beams > 1:

@@ -104,6 +104,14 @@ class Limits(Part):
     num_beams: int | None = None
 
 
+class Languages(Part):
+    """The languages of a model, by the codes of `source_language` and `target_language`."""
+
+    codes: list[str]
+    source: str | None = Field(description="where a request does not say; null if the model is not told")
+    target: str | None = Field(description="where a request does not say; null if the model chooses")
+
+
 class ModelEntry(Part):
     """A model as OpenAI's protocol lists it."""
 
@@ -133,6 +141,7 @@ class Model(ModelEntry):
     labels: list[str] | int = Field(description="their number where there are more than 100")
     attention: ModelAttention
     limits: Limits
+    languages: Languages | None = Field(None, description="of models that translate among several")
 
 
 class Models(Part):

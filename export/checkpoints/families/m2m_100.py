@@ -1,0 +1,53 @@
+"""M2M-100 (Fan et al. 2020) and NLLB (NLLB Team et al. 2022): encoder-decoders for a hundred languages and more."""
+
+from dataclasses import dataclass
+
+from tokenizers import Tokenizer
+from torch import nn
+
+from export.checkpoints.checkpoint import Checkpoint
+from export.checkpoints.multilingual_family import MultilingualFamily, PreNormConfig
+from export.checkpoints.sequence_family import stack_names
+from export.checkpoints.tokenizers import m2m_100 as pieces
+from export.checkpoints.tokenizers.tokenizer import TOKENIZER_FILE, parse_tokenizer
+from export.checkpoints.tokenizers.vocabulary_files import SETTINGS_FILE
+from model.transformer import Transformer, TransformerConfig, Wiring, m2m_100
+
+
+@dataclass(frozen=True)
+class M2M100Family(MultilingualFamily[PreNormConfig]):
+    """Sinusoids, no norm of embeddings, and no bias of the logits."""
+
+    def sizes(self, config: PreNormConfig) -> TransformerConfig:
+        """Return the definition's sizes."""
+        return self.common(config, embedding_norm=False, static_positions=True)
+
+    def compose(
+        self, config: PreNormConfig, sizes: TransformerConfig, wiring: Wiring, scale: float, head: nn.Linear | None
+    ) -> Transformer:
+        """Compose the definition."""
+        return m2m_100(sizes, wiring, scale=scale, head=head)
+
+    def tokenizer(self, checkpoint: Checkpoint, sizes: TransformerConfig) -> Tokenizer:
+        """Return the tokenizer of `tokenizer.json` or, without one, of the SentencePiece model and its vocabulary."""
+        if checkpoint.has(TOKENIZER_FILE) or not checkpoint.has(pieces.MODEL):
+            return super().tokenizer(checkpoint, sizes)
+        text = pieces.convert(checkpoint.folder, checkpoint.json(SETTINGS_FILE).get("language_codes"))
+        return parse_tokenizer(pieces.MODEL, text, sizes.vocabulary)
+
+    def marks_begin(self, checkpoint: Checkpoint) -> bool:
+        """Return whether the language stands before a text; in NLLB it once stood behind it."""
+        return not checkpoint.json(SETTINGS_FILE).get("legacy_behaviour", False)
+
+
+M2M_100 = M2M100Family(
+    "m2m_100",
+    PreNormConfig,
+    stack_names(),
+    heads={"text2text-generation": {}},
+    prefix="model.",
+    unused=("encoder.embed_positions.weights", "decoder.embed_positions.weights"),  # sinusoids, from older checkpoints
+    language=r"__([a-z]+)__|([a-z]{3}_[A-Z][a-z]{3})",
+    default_languages=("en", "eng_Latn"),
+    classes=("M2M100Tokenizer", "NllbTokenizer"),
+)

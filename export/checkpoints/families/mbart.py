@@ -1,0 +1,26 @@
+"""mBART (Liu et al. 2020): a BART that normalises before its branches, for many languages."""
+
+from export.checkpoints.checkpoint import Checkpoint
+from export.checkpoints.families.bart import BART
+from export.checkpoints.multilingual_family import MultilingualFamily, PreNormConfig
+from export.checkpoints.tokenizers.tokenizer import tokenizer_class
+
+
+class MBartFamily(MultilingualFamily[PreNormConfig]):
+    """The language stands behind a text, and before it in mBART-50 (Tang et al. 2020)."""
+
+    def marks_begin(self, checkpoint: Checkpoint) -> bool:
+        """Return whether the tokenizer is that of mBART-50."""
+        return tokenizer_class(checkpoint) == "MBart50Tokenizer"
+
+
+MBART = MBartFamily(
+    "mbart",
+    PreNormConfig,
+    BART.names,
+    heads=BART.heads,
+    prefix=BART.prefix,
+    language=r"([a-z]{2}_[A-Z]{2})",
+    default_languages=("en_XX",),
+    classes=("MBartTokenizer", "MBart50Tokenizer"),
+)

@@ -1,0 +1,72 @@
+"""SentencePiece models (Kudo and Richardson, 2018): read what can be converted to `tokenizer.json`."""
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from sentencepiece import SentencePieceProcessor
+from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined] # made at import
+from tokenizers import normalizers
+
+from export.errors import TokenizerError
+
+
+def read_model(file: Path, kinds: Collection[str]) -> ModelProto:
+    """Read a SentencePiece model of one of some kinds, UNIGRAM or BPE. Raises TokenizerError for all others."""
+    content = _read_bytes(file)
+    try:
+        SentencePieceProcessor(model_proto=content).get_piece_size()  # checks more than the parser does
+        model = ModelProto.FromString(content)
+    except Exception as error:  # of several libraries
+        raise TokenizerError(f"{file.name}: is no SentencePiece model ({error}); fetch the checkpoint again") from error
+    trainer, normalizer, types = model.trainer_spec, model.normalizer_spec, {piece.type for piece in model.pieces}
+    kind = trainer.ModelType.Name(trainer.model_type)
+    for refused, what in (
+        (kind not in kinds, f"is a {kind} model"),
+        (trainer.byte_fallback or model.SentencePiece.BYTE in types, "falls back to bytes (byte_fallback)"),
+        (model.SentencePiece.USER_DEFINED in types, "has user-defined symbols"),
+        (model.SentencePiece.NORMAL not in types, "has no normal pieces"),
+        (trainer.treat_whitespace_as_suffix, "has treat_whitespace_as_suffix"),
+        (not normalizer.escape_whitespaces, "lacks escape_whitespaces"),
+        (not normalizer.add_dummy_prefix, "lacks add_dummy_prefix"),
+        (not normalizer.remove_extra_whitespaces, "lacks remove_extra_whitespaces"),
+        (model.denormalizer_spec.precompiled_charsmap, "has a denormalizer"),
+    ):
+        if refused:
+            raise TokenizerError(
+                f"{file.name}: {what}, which cannot be converted; take a plain {' or '.join(kinds).lower()} model"
+            )
+    return model
+
+
+def character_normalizers(model: ModelProto) -> list[normalizers.Normalizer]:
+    """Return the normalisation of characters."""
+    steps: list[normalizers.Normalizer] = []
+    if model.normalizer_spec.precompiled_charsmap:
+        steps.append(normalizers.Precompiled(model.normalizer_spec.precompiled_charsmap))
+    if "nfkc" in model.normalizer_spec.name:  # SentencePiece composes longer sequences than Precompiled does
+        return [normalizers.NFC(), *steps, normalizers.NFC()]
+    return steps
+
+
+def read_object(file: Path) -> dict[str, Any]:
+    """Read the object in a JSON file. Raises TokenizerError."""
+    content = _read_bytes(file)
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise TokenizerError(f"{file.name}: is no JSON ({error}); fetch the checkpoint again") from error
+    if not isinstance(value, dict):
+        raise TokenizerError(
+            f"{file.name}: must hold an object, given {type(value).__name__}; fetch the checkpoint again"
+        )
+    return value
+
+
+def _read_bytes(file: Path) -> bytes:
+    """Read a file. Raises TokenizerError."""
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise TokenizerError(f"{file.name}: cannot be read ({error.strerror}); fetch the checkpoint again") from error
