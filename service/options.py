@@ -203,8 +203,7 @@ class LanguageOptions(RequestOptions):
         None, description="of models of several languages: that of the text; the model's by default"
     )
     target_language: LanguageCode | None = Field(
-        None,
-        description="of models of several languages: that of the answer; by default the model's, or what the model chooses",
+        None, description="of models of several languages: that of the answer; the model's or its choice by default"
     )
 
 

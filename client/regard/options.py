@@ -40,3 +40,7 @@ class GenerateOptions(CommonOptions, total=False):
     seed: int
     alternatives: int
     """How many of the likeliest tokens are answered for each place."""
+    source_language: str
+    """Of models of several languages: that of the text."""
+    target_language: str
+    """Of models of several languages: that of the answer."""

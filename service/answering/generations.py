@@ -94,8 +94,8 @@ async def generate(
     `targets` are those that were generated before.
     """
     state, served, query, modality = call.state, call.served, call.query, call.modality
-    served.search(options)  # refuses what cannot be searched before anything is done
     languages = served.language_tokens(options)
+    served.search(options)  # refuses what cannot be searched before anything is done
     _check_options(call, options, events if show else None)
     for given in call.inputs:
         if not isinstance(given, bytes):

@@ -136,6 +136,8 @@ def _tokens(generation: Generation) -> dict[str, int]:
     """Return the tokens that a manifest names for generation, by what they are for."""
     single = {name: getattr(generation, name) for name in SINGLE_TOKENS}
     several = {name: max(getattr(generation, name), default=None) for name in ("suppressed", "suppressed_first")}
+    if generation.languages:
+        several["languages"] = max(generation.languages.tokens.values())
     return {name: token for name, token in (single | several).items() if token is not None}
 
 

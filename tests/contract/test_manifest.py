@@ -48,6 +48,7 @@ OPTIONAL = {
     "generation.renormalized": False,
     "generation.tokenizer": None,
     "generation.padding": None,
+    "generation.languages": None,
 }
 
 

@@ -338,7 +338,7 @@ def test_attention_of_a_translation_is_that_of_its_languages(client, families):
         asked = {"source_language": source_code, "target_language": target_code, "num_beams": 1, "max_new_tokens": 5}
         answer = client.post(f"/v1/models/{name}/generate", json={"inputs": "the cat", **asked, "attention": look})
         (result,) = answer.json()["results"]
-        later = client.get(f"/v1/models/{name}/attention", params={"id": answer.json()["id"], **look}).json()
+        later = client.get(f"/v1/attention/{answer.json()['id']}", params=look).json()
         assert later["results"][0]["attention"]["maps"] == result["attention"]["maps"]
         made = [token["token"] for token in result["tokens"]]
         start = target_token if name == "mbart" else 2

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, served
 from tests.page.conftest import STILL
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -711,3 +711,23 @@ def test_playing_stops_at_a_click_and_with_another_question(go):
     page.press("#text", "Enter")
     settled(page)
     expect(page.locator("#play")).to_have_text("Play its steps")
+
+
+def test_the_languages_of_a_translator_are_chosen(visit, tmp_path):
+    """Of `dates`, told that it has two languages: the token of one is a 1, that of the other a 2."""
+    copy = shutil.copytree(ROOT / "model/artifacts/dates", tmp_path / "dates") / "1/manifest.json"
+    manifest = json.loads(copy.read_text())
+    tokens = json.loads((copy.parent / manifest["text"]["tokenizer"]).read_text())["model"]["vocab"]
+    languages = {"tokens": {"de": tokens["1"], "fr": tokens["2"]}, "source": None, "target": "de", "begins": "first"}
+    copy.write_text(json.dumps(manifest | {"generation": manifest["generation"] | {"languages": languages}}))
+    with served(tmp_path) as client:
+        seen = visit(base=str(client.base_url).rstrip("/"))
+        page = seen.open("#model=dates&text=3 May 2021")
+        assert page.locator("[name=source_language]").count() == 0
+        assert page.locator("[name=target_language] option").all_inner_texts() == ["model’s (de)", "de", "fr"]
+        page.select_option("[name=target_language]", "fr")
+        seen.settle()
+        assert page.locator("#answer .words button").first.inner_text() == "2"
+        assert "target_language=fr" in page.url
+        page.select_option("[name=target_language]", "")
+        seen.settle()

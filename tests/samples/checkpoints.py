@@ -274,7 +274,8 @@ def m2m_100_pieces(folder: Path) -> None:
     export_m2m_100.make(folder)
     known = len(json.loads((folder / "vocab.json").read_text())) + len(export_m2m_100.LANGUAGES["m2m100"])
     rules = json.loads((folder / "generation_config.json").read_text())
-    rules["suppress_tokens"] = list(range(known, 400))
+    # nor padding, behind which the reference counts positions anew
+    rules["suppress_tokens"] = [1, *range(known, 400)]
     (folder / "generation_config.json").write_text(json.dumps(rules))
 
 
@@ -422,7 +423,7 @@ CASES = {
     "m2m-100": Case(
         multilingual(T.M2M100Config, T.M2M100ForConditionalGeneration, vocab_size=400),
         "text2text-generation",
-        {"generation_config.json": {**TRANSLATING, "num_beams": 2}},
+        {"generation_config.json": {**TRANSLATING, "num_beams": 2, "no_repeat_ngram_size": 2}},
         prepare=m2m_100_pieces,
     ),
     "nllb": Case(

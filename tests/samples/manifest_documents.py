@@ -123,6 +123,7 @@ TEXT = {
         "min_length": 3,
         "min_new_tokens": 2,
         "forced_first": 4,
+        "languages": {"tokens": {"de": 4, "en": 6}, "source": "en", "target": "de", "begins": "first"},
         "forced_last": 2,
         "suppressed": [5, 6],
         "suppressed_first": [7],

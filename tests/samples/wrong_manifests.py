@@ -62,6 +62,14 @@ DATES = {
     "suppressed token": (put("generation.suppressed", [3, 75]), "must have tokens from 0 to 74, given 75 for supp"),
     "padding": (put("text.padding", 75), "must have tokens from 0 to 74, given 75 for padding"),
     "padding of targets": (put("generation.padding", 80), "must have tokens from 0 to 74, given 80 for padding"),
+    "token of a language": (
+        put("generation.languages", {"tokens": {"en": 75}, "source": None, "target": None, "begins": "first"}),
+        "must have tokens from 0 to 74, given 75 for languages",
+    ),
+    "language that is not among them": (
+        put("generation.languages", {"tokens": {"en": 7}, "source": "de", "target": None, "begins": "first"}),
+        "source and target must be among the languages",
+    ),
     "mask": (put("text.mask", 75), "must have tokens from 0 to 74, given 75 for mask"),
     "kind of a method": (
         put("attention.2.methods", ["raw", "norm", "relevance", "integrated"]),

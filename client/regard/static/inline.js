@@ -316,7 +316,9 @@ const DEFAULTS = {
   colormap: 'viridis', opacity: '0.6', smooth: '1',
   compare: '', with: '', covered: '', // with another method, layer, model or input
   max_new_tokens: '', num_beams: '', temperature: '', top_k: '', top_p: '', seed: '', alternatives: '3',
+  source_language: '', target_language: '',
 }
+const LANGUAGES = ['source_language', 'target_language']
 const GENERATION = ['max_new_tokens', 'num_beams', 'temperature', 'top_k', 'top_p', 'seed']
 
 /** Return a part of a selection that begins another question: what is true of one is not of the next. */
@@ -411,8 +413,12 @@ function headOptionsOf(model, selection) {
 
 /** Return the options of generation that are chosen. */
 function generationOf(selection) {
-  const named = GENERATION.filter((name) => selection[name] !== '')
-  return { seed: 0, ...Object.fromEntries(named.map((name) => [name, Number(selection[name])])) }
+  const chosen = (names) => names.filter((name) => selection[name] !== '')
+  return {
+    seed: 0,
+    ...Object.fromEntries(chosen(GENERATION).map((name) => [name, Number(selection[name])])),
+    ...Object.fromEntries(chosen(LANGUAGES).map((name) => [name, selection[name]])),
+  }
 }
 
 return { DEFAULTS, aboutAnother, pinnedOf, rowNamed, coveredOf, headsOf, kindsOf, kindOf, methodsOf, methodOf, layersOf, layerOf, optionsOf, headOptionsOf, generationOf }
@@ -494,14 +500,30 @@ function Written({ result, streaming, pinned, pin, before, replay, playing }) {
     ${reason && html`<p class="quiet">Score ${short(score)}, ${end}.${replay && tokens.length > 1 && play}</p>`}`
 }
 
-/** Options of generation. */
-function GenerationOptions({ selection, change, limits }) {
+/** A choice among a model's languages. */
+function Language({ words, name, model, selection, change, own }) {
+  return html`
+    <label>${words} <select name=${name} value=${selection[name]} onChange=${({ target }) => change({ [name]: target.value })}>
+      <option value="">${own ? `model’s (${own})` : 'model’s choice'}</option>
+      ${model.languages.codes.map((code) => html`<option value=${code}>${code}</option>`)}
+    </select></label>`
+}
+
+/** Options of generation; a model's languages stand before the others. */
+function GenerationOptions({ selection, change, model }) {
+  const { limits, languages } = model
   const [open, setOpen] = useState(false)
   const number = (name, words, min, max, step = 1) => html`
     <label>${words} <input
       type="number" name=${name} min=${min} max=${max} step=${step} value=${selection[name]} placeholder="model’s"
       onChange=${({ target }) => target.reportValidity() && change({ [name]: target.value })} /></label>`
+  const chosen = { model, selection, change }
   return html`
+    ${languages && html`<div class="fields">
+      ${languages.source && html`
+        <${Language} ...${chosen} words="From" name="source_language" own=${languages.source} />`}
+      <${Language} ...${chosen} words="To" name="target_language" own=${languages.target} />
+    </div>`}
     <details class="generation" open=${open} onToggle=${({ target }) => setOpen(target.open)}>
       <summary>How it is written</summary>
       <div class="fields">

@@ -8,9 +8,14 @@ that is written in a text, as `__fr__`, is that token.
 from pathlib import Path
 
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined] # made at import
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
-from export.checkpoints.tokenizers.sentencepiece_model import character_normalizers, read_model, read_object
+from export.checkpoints.tokenizers.sentencepiece_model import (
+    character_normalizers,
+    piece_decoder,
+    read_model,
+    read_object,
+)
 from export.errors import TokenizerError
 
 MODEL, VOCABULARY = "sentencepiece.bpe.model", "vocab.json"
@@ -47,7 +52,7 @@ def convert(folder: Path, language_codes: object = None) -> str:
     )
     words = model.trainer_spec.split_by_whitespace
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always", split=words)
-    tokenizer.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always", split=words)
+    tokenizer.decoder = piece_decoder()
     named = [*SPECIALS, *(f"__{code}__" for code in codes)]
     tokenizer.add_special_tokens([AddedToken(name, normalized=False) for name in named])
     return tokenizer.to_str()

@@ -20,9 +20,14 @@ from itertools import groupby
 from pathlib import Path
 
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined] # made at import
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, processors
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, processors
 
-from export.checkpoints.tokenizers.sentencepiece_model import character_normalizers, read_model, read_object
+from export.checkpoints.tokenizers.sentencepiece_model import (
+    character_normalizers,
+    piece_decoder,
+    read_model,
+    read_object,
+)
 from export.errors import TokenizerError
 
 UNIGRAM = ("UNIGRAM",)
@@ -104,8 +109,7 @@ def _decoder(model: ModelProto, vocabulary: dict[str, int]) -> Tokenizer:
     silent = [piece.piece for piece in model.pieces if piece.type == piece.CONTROL and piece.piece in vocabulary]
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
     tokenizer.add_special_tokens([AddedToken(name, normalized=False) for name in (*SPECIALS, *silent)])
-    ends = decoders.Replace(Regex(r"\A[\s\x1c-\x1f]+|[\s\x1c-\x1f]+\z"), "")
-    tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.Fuse(), ends])
+    tokenizer.decoder = piece_decoder()
     return tokenizer
 
 

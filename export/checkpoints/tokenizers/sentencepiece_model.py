@@ -7,7 +7,7 @@ from typing import Any
 
 from sentencepiece import SentencePieceProcessor
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined] # made at import
-from tokenizers import normalizers
+from tokenizers import Regex, decoders, normalizers
 
 from export.errors import TokenizerError
 
@@ -48,6 +48,12 @@ def character_normalizers(model: ModelProto) -> list[normalizers.Normalizer]:
     if "nfkc" in model.normalizer_spec.name:  # SentencePiece composes longer sequences than Precompiled does
         return [normalizers.NFC(), *steps, normalizers.NFC()]
     return steps
+
+
+def piece_decoder() -> decoders.Decoder:
+    """Return what joins pieces to a text, without the spaces at its ends."""
+    ends = decoders.Replace(Regex(r"\A[\s\x1c-\x1f]+|[\s\x1c-\x1f]+\z"), "")
+    return decoders.Sequence([decoders.Replace("▁", " "), decoders.Fuse(), ends])
 
 
 def read_object(file: Path) -> dict[str, Any]:

@@ -74,14 +74,30 @@ function Written({ result, streaming, pinned, pin, before, replay, playing }) {
     ${reason && html`<p class="quiet">Score ${short(score)}, ${end}.${replay && tokens.length > 1 && play}</p>`}`
 }
 
-/** Options of generation. */
-export function GenerationOptions({ selection, change, limits }) {
+/** A choice among a model's languages. */
+function Language({ words, name, model, selection, change, own }) {
+  return html`
+    <label>${words} <select name=${name} value=${selection[name]} onChange=${({ target }) => change({ [name]: target.value })}>
+      <option value="">${own ? `model’s (${own})` : 'model’s choice'}</option>
+      ${model.languages.codes.map((code) => html`<option value=${code}>${code}</option>`)}
+    </select></label>`
+}
+
+/** Options of generation; a model's languages stand before the others. */
+export function GenerationOptions({ selection, change, model }) {
+  const { limits, languages } = model
   const [open, setOpen] = useState(false)
   const number = (name, words, min, max, step = 1) => html`
     <label>${words} <input
       type="number" name=${name} min=${min} max=${max} step=${step} value=${selection[name]} placeholder="model’s"
       onChange=${({ target }) => target.reportValidity() && change({ [name]: target.value })} /></label>`
+  const chosen = { model, selection, change }
   return html`
+    ${languages && html`<div class="fields">
+      ${languages.source && html`
+        <${Language} ...${chosen} words="From" name="source_language" own=${languages.source} />`}
+      <${Language} ...${chosen} words="To" name="target_language" own=${languages.target} />
+    </div>`}
     <details class="generation" open=${open} onToggle=${({ target }) => setOpen(target.open)}>
       <summary>How it is written</summary>
       <div class="fields">

@@ -24,7 +24,7 @@ export function Input({ model, selection, change, about, input, take }) {
     <${Examples} examples=${model.examples} chosen=${shown} choose=${(at) => about({ example: at })} />
     ${own}
     ${model.endpoints[0] === 'generate' && html`
-      <${GenerationOptions} selection=${selection} change=${change} limits=${model.limits} />`}
+      <${GenerationOptions} selection=${selection} change=${change} model=${model} />`}
   </section>`
 }
 

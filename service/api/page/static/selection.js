@@ -8,7 +8,9 @@ export const DEFAULTS = {
   colormap: 'viridis', opacity: '0.6', smooth: '1',
   compare: '', with: '', covered: '', // with another method, layer, model or input
   max_new_tokens: '', num_beams: '', temperature: '', top_k: '', top_p: '', seed: '', alternatives: '3',
+  source_language: '', target_language: '',
 }
+const LANGUAGES = ['source_language', 'target_language']
 const GENERATION = ['max_new_tokens', 'num_beams', 'temperature', 'top_k', 'top_p', 'seed']
 
 /** Return a part of a selection that begins another question: what is true of one is not of the next. */
@@ -103,6 +105,10 @@ export function headOptionsOf(model, selection) {
 
 /** Return the options of generation that are chosen. */
 export function generationOf(selection) {
-  const named = GENERATION.filter((name) => selection[name] !== '')
-  return { seed: 0, ...Object.fromEntries(named.map((name) => [name, Number(selection[name])])) }
+  const chosen = (names) => names.filter((name) => selection[name] !== '')
+  return {
+    seed: 0,
+    ...Object.fromEntries(chosen(GENERATION).map((name) => [name, Number(selection[name])])),
+    ...Object.fromEntries(chosen(LANGUAGES).map((name) => [name, selection[name]])),
+  }
 }
