@@ -110,11 +110,23 @@ def _batch_norm(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> 
 
 
 def _convolution(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
-    """Differentiate by the input: a transposed convolution."""
+    """Differentiate by the input: a transposed convolution. Pixels that no step reached, at the end, are padded."""
     given = attributes_of(node)
-    if index or set(given.get("strides", [1])) != {1} or given.get("auto_pad", b"NOTSET") != b"NOTSET":
-        raise ExportError("gradient: Conv has a gradient here of its input, step 1")
-    kept = {name: given[name] for name in ("pads", "group", "dilations", "kernel_shape") if name in given}
+    if index or given.get("auto_pad", b"NOTSET") != b"NOTSET":
+        raise ExportError("gradient: Conv has a gradient here of its input, padded by numbers")
+    kept = {name: given[name] for name in ("pads", "group", "dilations", "strides", "kernel_shape") if name in given}
+    strides = given.get("strides", [1])
+    if set(strides) != {1}:
+        sides, kernel = tape.shapes[node.input[0]][2:], tape.shapes[node.input[1]][2:]
+        if not all(isinstance(side, int) for side in (*sides, *kernel)):
+            raise ExportError("gradient: Conv has a gradient here of steps of 1, or of an input of a fixed size")
+        pads, dilations = given.get("pads", [0] * 2 * len(sides)), given.get("dilations", [1] * len(sides))
+        kept["output_padding"] = [
+            (int(side or 0) + before + after - dilation * (int(size or 0) - 1) - 1) % stride
+            for side, size, before, after, dilation, stride in zip(
+                sides, kernel, pads[: len(sides)], pads[len(sides) :], dilations, strides, strict=True
+            )
+        ]
     return tape.op("ConvTranspose", gradient, node.input[1], **kept)
 
 
@@ -196,6 +208,15 @@ def _root(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
     return tape.op("Div", gradient, tape.op("Add", y, y))
 
 
+def _negative(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    return tape.op("Neg", gradient)
+
+
+def _reciprocal(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    y = node.output[0]
+    return tape.op("Neg", tape.op("Mul", gradient, tape.op("Mul", y, y)))
+
+
 def _clip(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
     x = node.input[0]
     return tape.op("Where", tape.op("Equal", node.output[0], x), gradient, tape.number(0, x))
@@ -205,6 +226,10 @@ def _where(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
     zero = tape.number(0, node.input[index])
     chosen = tape.op("Where", node.input[0], *((gradient, zero) if index == 1 else (zero, gradient)))
     return sum_broadcast(tape, node, chosen, index)
+
+
+def _expand(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    return sum_broadcast(tape, node, gradient, index)
 
 
 def _gather(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
@@ -313,6 +338,9 @@ RULES: dict[str, Rule] = {
     "Tanh": _tanh,
     "Sigmoid": _sigmoid,
     "Sqrt": _root,
+    "Neg": _negative,
+    "Reciprocal": _reciprocal,
+    "Expand": _expand,
     "Clip": _clip,
     "Where": _where,
     "Gather": _gather,

@@ -76,7 +76,9 @@ def pack(request: StoredRequest) -> bytes:
         "inputs": inputs,
     }
     languages = {"source_language": request.source_language, "target_language": request.target_language}
-    header |= {name: code for name, code in languages.items() if code}  # absent, earlier versions can read the rest
+    header |= {
+        name: code for name, code in languages.items() if code is not None
+    }  # absent, earlier versions can read the rest
     return b"".join((orjson.dumps(header, option=orjson.OPT_APPEND_NEWLINE), *pieces))
 
 

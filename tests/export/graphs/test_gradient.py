@@ -52,6 +52,7 @@ MASK = np.array([[True, False, True, True], [False, False, True, False], [True, 
 PLACES = np.array([[0, 0, 3], [2, 1, 1], [-1, 3, -1]])  # a place twice and thrice, and counted from the end
 
 
+STEPPED = np.random.default_rng(4).normal(size=(3, 2, 3, 3))
 KERNELS = np.random.default_rng(3).normal(size=(6, 2, 3))
 
 
@@ -131,6 +132,27 @@ CASES = {
         {"group": 2, "pads": [1, 1], "kernel_shape": [3]},
         single=True,
     ),
+    "Conv, with steps": Case(
+        "Conv",
+        (("n", 2, 9, 8), STEPPED),
+        lambda x: functional.conv2d(x, torch.tensor(STEPPED, dtype=x.dtype), stride=(3, 2), padding=(1, 0)),
+        {"strides": [3, 2], "pads": [1, 0, 1, 0]},
+        single=True,
+    ),
+    "Conv, patches": Case(
+        "Conv",
+        (("n", 2, 6, 4), STEPPED[:, :, :2, :2]),
+        lambda x: functional.conv2d(x, torch.tensor(STEPPED[:, :, :2, :2], dtype=x.dtype), stride=2),
+        {"strides": [2, 2], "kernel_shape": [2, 2]},
+        single=True,
+    ),
+    "Conv, with wide steps": Case(
+        "Conv",
+        (("n", 4, 12), KERNELS),
+        lambda x: functional.conv1d(x, torch.tensor(KERNELS, dtype=x.dtype), stride=2, dilation=2, padding=1, groups=2),
+        {"strides": [2], "dilations": [2], "pads": [1, 1], "group": 2},
+        single=True,
+    ),
     "Transpose": Case("Transpose", (("n", 2, 4),), lambda x: x.permute(2, 0, 1), {"perm": [2, 0, 1]}),
     "Transpose, by default": Case("Transpose", (("n", 2, 4),), lambda x: x.permute(2, 1, 0)),
     "Reshape": Case("Reshape", (("n", 2, 4), ints(0, 4, -1)), lambda x: x.reshape(-1, 4, 2)),
@@ -190,6 +212,10 @@ CASES = {
     "Pow": Case("Pow", (("n", 4), np.array(3.0)), lambda x: x**3, single=True),
     "Pow, of a square": Case("Pow", (("n", 4), np.array(2.0)), torch.square, single=True),
     "Sqrt": Case("Sqrt", (("n", 4),), torch.sqrt, positive=True),
+    "Neg": Case("Neg", (("n", 4),), torch.neg),
+    "Reciprocal": Case("Reciprocal", (("n", 4),), torch.reciprocal, positive=True),
+    "Expand": Case("Expand", (("n", 1, 4), ints(1, 3, 1)), lambda x: x.expand(-1, 3, -1)),
+    "Expand, heads": Case("Expand", (("n", 2, 1, 4), ints(1, 1, 3, 4)), lambda x: x.expand(-1, -1, 3, -1)),
     "Clip": Case("Clip", (("n", 4), np.array(-0.6)), lambda x: x.clamp(min=-0.6), single=True),
     "ReduceMax": Case("ReduceMax", (("n", "m", 4), ints(1)), lambda x: x.amax(1, keepdim=True), single=True),
     "ReduceMax, dropped": Case(

@@ -15,6 +15,8 @@ KEPT = st.builds(
     version=st.text(max_size=9),
     inputs=st.lists(st.binary(max_size=50) | TEXTS | st.builds(Pair, TEXTS, TEXTS), max_size=4).map(tuple),
     truncate=st.booleans(),
+    source_language=st.none() | st.text(max_size=9),
+    target_language=st.none() | st.text(max_size=9),
     targets=st.none() | st.lists(st.lists(st.integers(0, 2**31), max_size=5).map(tuple), max_size=4).map(tuple),
 )
 
