@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import jaccard_score, roc_auc_score
 from torch.nn import functional as F
 
 from model.catalogue import build, bundled
@@ -25,13 +26,16 @@ from train.recipes.dino import (
     TEACHER_TEMPERATURE,
     Dino,
     Head,
+    baselines,
     distillation,
     embed,
     foreground,
     ink,
-    jaccard,
+    inked_patches,
+    maps_of,
     momentum,
     nearest,
+    on_ink,
     say,
     sharpened,
     view,
@@ -208,13 +212,67 @@ def test_the_foreground_is_the_fewest_patches_that_hold_the_mass():
         assert map_[kept].min() == heaviest[count - 1]
 
 
-def test_jaccard_lays_patches_on_pixels():
-    patches = torch.zeros(1, 2, 49, dtype=torch.bool)
-    patches[0, 0, [8, 9]] = True  # rows 4 to 8, columns 4 to 12
-    patches[0, 1, 0] = True
-    mask = torch.zeros(1, SIDE, SIDE, dtype=torch.bool)
-    mask[0, 6:10, 4:12] = True
-    assert jaccard(patches, mask).tolist() == [[pytest.approx(16 / 48), 0]]
+def test_maps_are_measured_by_where_the_ink_is():
+    inked = torch.zeros(2, 49, dtype=torch.bool)
+    inked[0, :10], inked[1, 20:24] = True, True
+    measures = {
+        "all of it": inked.double(),
+        "none of it": (~inked).double(),
+        "flat": torch.full((2, 49), 0.3, dtype=torch.float64),
+        "drawn": torch.tensor(softmax(2 * numbers(2, 49))),
+    }
+    shares = np.array([10 / 49, 4 / 49])
+    assert on_ink(measures["all of it"], inked)[:3] == pytest.approx((1, 1, 1))
+    assert on_ink(measures["none of it"], inked)[:3] == pytest.approx((0, 0, 0))
+    assert on_ink(measures["flat"], inked)[:3] == pytest.approx((shares.mean(), 0.5, shares.mean()))
+    drawn, weights = on_ink(measures["drawn"], inked), measures["drawn"].numpy()
+    mask = inked.numpy()
+    expected = [
+        (
+            one[ink].sum() / one.sum(),
+            roc_auc_score(ink, one),
+            float(ink[one.argmax()]),
+            jaccard_score(ink, foreground(torch.tensor(one)).numpy()),
+        )
+        for one, ink in zip(weights, mask, strict=True)
+    ]
+    assert drawn == pytest.approx(np.mean(expected, axis=0))
+    assert 0.05 < drawn[3] < 0.6
+
+
+def test_a_patch_with_a_pixel_of_ink_holds_ink():
+    field = torch.zeros(1, 1, FIELD, FIELD)
+    field[0, 0, 16:24, 24:26] = 1  # rows 8 to 12, column 12 of the picture: the third row of patches, the fourth column
+    assert inked_patches(field).nonzero().tolist() == [[0, 2 * 7 + 3]]
+
+
+def test_baselines_see_the_brightness_the_middle_or_nothing(split):
+    found = baselines(split[2])
+    assert found["flat map"].std() == 0
+    assert (found["centred Gaussian"] == found["centred Gaussian"][:1]).all()
+    grid = found["centred Gaussian"][0].reshape(7, 7)
+    assert torch.equal(grid, grid.flip(0))
+    assert torch.equal(grid, grid.T)
+    assert grid[3, 3] == 1
+    assert grid[3, 0] == pytest.approx(math.exp(-2))
+    field = split[2][:1]
+    bright = F.interpolate(field, (SIDE, SIDE), mode="area")[0, 0, 8:12, 12:16].mean()
+    assert found["brightness"][0, 2 * 7 + 3] == pytest.approx(float(bright))
+
+
+def test_maps_are_the_class_token_s(split):
+    network = bundled("digits-dino")
+    with torch.no_grad():
+        found = maps_of(network, split[2][:3])
+        _, maps = network(pixels(split[2][:3]))
+    last = maps["encoder.blocks.3.attention"].numpy()
+    np.testing.assert_allclose(found["head 4"], last[:, 3, 0, 1:], atol=1e-7)
+    np.testing.assert_allclose(found["mean of the heads"], last[:, :, 0, 1:].mean(1), atol=1e-7)
+    joint = np.eye(50)
+    for layer in range(4):
+        mixed = maps[f"encoder.blocks.{layer}.attention"].numpy().mean(1) + np.eye(50)
+        joint = mixed / mixed.sum(-1, keepdims=True) @ joint
+    np.testing.assert_allclose(found["rollout"], joint[:, 0, 1:], atol=1e-6)
 
 
 def test_ink_is_what_is_bright():
@@ -275,6 +333,7 @@ def test_a_run_that_was_interrupted_keeps_its_teacher_and_its_centre(few, monkey
 
 def test_the_bundled_weights_know_held_out_digits_by_their_neighbours():
     said = dino.measured(bundled("digits-dino"), *scans())
-    accuracy, best, mean = (float(number) for number in re.findall(r"\d+\.\d+", said))
+    accuracy, mass, area, hit, overlap = (float(number) for number in re.findall(r"\d+\.\d+", said))
     assert accuracy >= 95
-    assert (best, mean) == pytest.approx((0.232, 0.114), abs=0.02)
+    assert "head 4 of the last layer" in said
+    assert (mass, area, hit, overlap) == pytest.approx((0.991, 0.943, 1.0, 0.387), abs=0.02)
