@@ -181,13 +181,18 @@ def write_graphs(
                 bases[own] = onnx.ModelProto.FromString(base.SerializeToString())
                 del base
                 return_memory()
-        graph = _make_graph(plan, bases[own], source, own, opset)
+        graph = _make_graph(plan, bases[own], source, own, opset, calibration)
         with waiting(f"  write     {plan.role}"):
             graphs.write(plan.role, with_casts_for_missing_kernels(graph) if precision == "bf16" else graph)
 
 
-def _make_graph(plan: Plan, base: onnx.ModelProto, source: Source, precision: Precision, opset: int) -> onnx.ModelProto:
-    """Make the graph of a plan: by tracing if it is a graph of generation, and else from the base graph."""
+def _make_graph(
+    plan: Plan, base: onnx.ModelProto, source: Source, precision: Precision, opset: int, calibration: Inputs
+) -> onnx.ModelProto:
+    """Make the graph of a plan: by tracing if it has a module of its own or generates, and else from the base graph."""
+    if plan.role == "predict" and plan.module is not source.base.module:
+        graph = _trace_graph(plan, source, precision, opset, plan.role, source.scales or "row", calibration)
+        return _fuse_if_half_precision(graph, plan, precision, opset)
     if plan.role == "encode":
         graph = _trace_graph(plan, source, precision, opset, plan.role)
         return _fuse_if_half_precision(graph, plan, precision, opset)

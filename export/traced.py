@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from contract.manifest import Kind, Method
 from model.attention import KeyValue, Maps
+from model.attention_variants import along_lines
 from model.attribution import entering
 from model.cache import recording
 from model.convolutional import Convolutional
@@ -138,6 +139,20 @@ class TracedViT(Traced):
         recorded: list[KeyValue] = []
         answer, maps = self.model(self.normalize(*inputs), [recording(recorded)] * len(self.model.encoder.blocks))
         return Observed(answer, self.by_kind(maps), [_values(recorded)])
+
+
+class AxialViT(nn.Module):
+    """The answer of a ViT with axial attention, computed along lines: without maps it needs no square of its tokens."""
+
+    def __init__(self, traced: TracedViT) -> None:
+        super().__init__()
+        self.traced = traced
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor]:
+        """Take what the model takes; return its answer."""
+        with along_lines(self.traced.model):
+            answer, _ = self.traced.model(self.traced.normalize(*inputs))
+        return (answer,)
 
 
 class TracedTextEncoder(Traced):

@@ -3,12 +3,13 @@
 Scores and selects are parts for `attend` and `MultiHeadAttention`, in place of `scaled_dot_product` and `soft`.
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from model.attention import KeyValue, Maps, MultiHeadAttention
+from model.attention import KeyValue, Maps, MultiHeadAttention, attend
 
 # Scores: how well each key answers each query.
 
@@ -102,7 +103,8 @@ class AxialAttention(MultiHeadAttention):
     """Attention of every place of a grid to those on its line along one axis (Ho et al. 2019, section 3).
 
     A softmax over a line is a softmax over all tokens with only that line visible. So one map (batch, heads, token,
-    token) holds the weights of all lines.
+    token) holds the weights of all lines. In a block of `along_lines` it is computed line by line, without that map:
+    for n places on lines of l, and some tokens before the grid, n x l scores in place of n².
     """
 
     line: Tensor
@@ -110,6 +112,8 @@ class AxialAttention(MultiHeadAttention):
     def __init__(self, width: int, heads: int, axis: int, grid: Sequence[int], *, prefix: int = 0) -> None:
         super().__init__(width, heads)
         self.register_buffer("line", along(axis, grid, prefix), persistent=False)
+        self.axis, self.grid, self.prefix = axis, tuple(grid), prefix
+        self.by_lines = False
 
     def read(self, x: Tensor, remembered: KeyValue, visible: Tensor | None) -> tuple[Tensor, Maps]:
         """Let x (batch, token, width) look along its lines. Raises ValueError for tokens that are not the grid's."""
@@ -117,4 +121,44 @@ class AxialAttention(MultiHeadAttention):
             raise ValueError(
                 f"axial attention: must be given the {len(self.line)} tokens of its grid, given {x.shape[1]}"
             )
+        if self.by_lines and visible is None:
+            return self._read_lines(x, *remembered), {}
         return super().read(x, remembered, self.line if visible is None else self.line & visible)
+
+    def _read_lines(self, x: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """Let x (batch, token, width) look along its lines, and the tokens before the grid at all."""
+        query = self._split(self.query(x))  # (batch, heads, token, width of a head)
+        on_lines, _ = attend(self._lines(query[:, :, self.prefix :]), self._with_prefix(key), self._with_prefix(value))
+        others = [length for axis, length in enumerate(self.grid) if axis != self.axis]
+        on_grid = on_lines.reshape(x.shape[0], self.heads, *others, *on_lines.shape[2:]).movedim(-2, 2 + self.axis)
+        places = on_grid.flatten(2, -2)  # (batch, heads, place, width of a head)
+        if self.prefix:
+            before, _ = attend(query[:, :, : self.prefix], key, value)
+            places = torch.cat((before, places), dim=2)
+        read: Tensor = self.output(places.transpose(1, 2).flatten(2))
+        return read
+
+    def _lines(self, x: Tensor) -> Tensor:
+        """Turn x (batch, heads, place, width) -> (batch, heads x line, place on the line, width)."""
+        return x.reshape(*x.shape[:2], *self.grid, x.shape[3]).movedim(2 + self.axis, -2).flatten(1, -3)
+
+    def _with_prefix(self, x: Tensor) -> Tensor:
+        """Turn x (batch, heads, token, width) -> (batch, heads x line, prefix and places on the line, width)."""
+        lines = self._lines(x[:, :, self.prefix :])
+        if not self.prefix:
+            return lines
+        before = x[:, :, : self.prefix].repeat_interleave(lines.shape[1] // self.heads, dim=1)
+        return torch.cat((before, lines), dim=2)
+
+
+@contextlib.contextmanager
+def along_lines(model: nn.Module) -> Iterator[None]:
+    """Let all axial attention of a model compute along its lines, and return no maps, within the block."""
+    axial = [part for part in model.modules() if isinstance(part, AxialAttention)]
+    for part in axial:
+        part.by_lines = True
+    try:
+        yield
+    finally:
+        for part in axial:
+            part.by_lines = False

@@ -105,12 +105,16 @@ def e_branchformer(config: ViTConfig) -> ViT:
 
 
 def axial(config: ViTConfig) -> ViT:
-    """Each token looks along its row, in the next layer along its column (Ho et al. 2019), and at the class token."""
-    attentions = [
-        AxialAttention(config.width, config.heads, 1 - layer % 2, config.grid, prefix=config.prefix)
-        for layer in range(config.layers)
-    ]
-    return vit(config, blocks=[block(config, attention) for attention in attentions])
+    """Attention along rows plus attention along columns (Ho et al. 2019); both see the class token."""
+
+    def attentions() -> list[MultiHeadAttention]:
+        return [
+            AxialAttention(config.width, config.heads, axis, config.grid, prefix=config.prefix)
+            for axis in reversed(range(len(config.grid)))
+        ]
+
+    blocks = [ParallelBlock(attentions(), [feed_forward(config)], norm(config)) for _ in range(config.layers)]
+    return vit(config, blocks=blocks)
 
 
 def sinusoidal(config: ViTConfig) -> ViT:
@@ -165,7 +169,7 @@ VARIANTS = {
     "digits-macaron": Variant(macaron),
     "digits-branchformer": Variant(branchformer, replace(PLAIN, hidden=114)),
     "digits-e-branchformer": Variant(e_branchformer, replace(PLAIN, hidden=44)),
-    "digits-axial": Variant(axial),
+    "digits-axial": Variant(axial, replace(PLAIN, hidden=62)),
     "digits-sinusoidal": Variant(sinusoidal, replace(PLAIN, hidden=130)),
     "digits-no-positions": Variant(no_positions, replace(PLAIN, hidden=130)),
 }

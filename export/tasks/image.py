@@ -1,14 +1,18 @@
 """The plan of a Vision Transformer that classifies or embeds images."""
 
+import dataclasses
 from typing import Any
 
 from contract.manifest import ImageRule, Kind, Method, Port, Scores, Task
-from export.plan import Source
+from export.plan import Plan, Source
 from export.tasks.ports import answer_port, base_plan, derived_plans, encoder_kind
-from export.traced import Normalize, TracedViT
+from export.traced import AxialViT, Normalize, TracedViT
 from model.attention import MultiHeadAttention
-from model.attention_variants import Hard, ReAttention
+from model.attention_variants import AxialAttention, Hard, ReAttention
 from model.vit import ViT, ViTConfig
+
+LINES_PAY_FROM = 100
+"""Tokens from which axial attention is quicker along lines than as full attention with a mask (benchmarks/axial.py)."""
 
 
 def image_model(
@@ -39,12 +43,24 @@ def image_model(
         image=rule,
         traced=traced,
         base=base,
-        plans=derived_plans(traced, base, {"image": tokens}),
+        plans=tuple(
+            answer_along_lines(plan, traced) if plan.role == "predict" and tokens >= LINES_PAY_FROM else plan
+            for plan in derived_plans(traced, base, {"image": tokens})
+        ),
         attention=(kind,),
         made_by=made_by,
         traced_at={"batch": 2},
         verified_at=({"batch": 1}, {"batch": 3}, {"batch": 5}),
     )
+
+
+def answer_along_lines(plan: Plan, traced: TracedViT) -> Plan:
+    """Return the plan of an answer with axial attention computed along lines; without axial attention, the plan."""
+    axial = [part for part in traced.model.modules() if isinstance(part, AxialAttention)]
+    if not axial:
+        return plan
+    apart = sum(part.prefix > 0 for part in axial)  # the tokens before the grid, which see all, have a softmax too
+    return dataclasses.replace(plan, module=AxialViT(traced), attentions=plan.attentions + apart)
 
 
 def _vit_kind(model: ViT, config: ViTConfig) -> Kind:

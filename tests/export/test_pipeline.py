@@ -1,8 +1,10 @@
 """Sources become artifacts: every check can fail, and a failure leaves nothing behind."""
 
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from PIL import Image
@@ -15,8 +17,9 @@ from export.errors import CheckpointError, ExportError
 from export.pipeline import GRADIENT_GRAPHS, _open_session, export
 from export.plan import OPTIONAL_METHODS as METHODS
 from model.vit import vit
+from model.vit_variants import axial
 from tests.conftest import ROOT
-from tests.samples.export_models import VIT, classifier, sharpened, translator
+from tests.samples.export_models import VIT, classifier, opened, sharpened, translator
 
 EXPLAINING = get_args(GradientMethod)
 
@@ -42,6 +45,26 @@ def test_predict_has_no_map_among_its_outputs_and_attention_all_of_them(source, 
     assert [value.name for value in graphs["predict"].graph.output] == ["logits"]
     shown = [name for kind in kinds for name in (kind, f"{kind}.diagnostics")]
     assert [value.name for value in graphs["attention"].graph.output] == ["logits", *shown]
+
+
+def test_predictions_of_axial_attention_on_a_large_grid_need_no_square_of_its_tokens(tmp_path):
+    """On a small grid they do, where that is quicker. The export verifies both against full attention with a mask."""
+    squares = {}
+    for side in (4, 10):
+        config = replace(VIT, image=(2 * side, 2 * side), patch=(2, 2))
+        source = classifier(sharpened(axial(config)), config)
+        folder = export(source, "1", tmp_path / str(side))
+        inputs = {"pixels": np.random.default_rng(1).integers(0, 256, (2, 2 * side, 2 * side, 1), np.uint8)}
+        tokens = 1 + side * side
+        for role in ("predict", "attention"):
+            graph = onnx.shape_inference.infer_shapes(onnx.load(folder / f"{role}.onnx"), data_prop=True)
+            shapes = [[axis.dim_value for axis in one.type.tensor_type.shape.dim] for one in graph.graph.value_info]
+            squares[side, role] = any(shape[-2:] == [tokens, tokens] for shape in shapes)
+        (given,) = opened(folder)("predict").run(None, inputs)
+        with torch.no_grad():
+            exact = source.traced.double().observe(torch.from_numpy(inputs["pixels"])).answer
+        assert np.abs(given - exact.numpy()).max() < 1e-5
+    assert squares == {(4, "predict"): True, (4, "attention"): True, (10, "predict"): False, (10, "attention"): True}
 
 
 def test_the_same_input_gives_the_same_bytes(tmp_path):

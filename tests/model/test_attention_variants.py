@@ -5,7 +5,16 @@ import pytest
 import torch
 
 from model.attention import MultiHeadAttention, attend
-from model.attention_variants import Additive, AxialAttention, Bilinear, Hard, ReAttention, along, dot_product
+from model.attention_variants import (
+    Additive,
+    AxialAttention,
+    Bilinear,
+    Hard,
+    ReAttention,
+    along,
+    along_lines,
+    dot_product,
+)
 from tests.samples.attention_reference import (
     assert_same,
     attention,
@@ -133,6 +142,20 @@ def test_axial_attention_is_attention_on_each_line_alone(grid, axis):
     for line, tokens in enumerate(place):
         unfolded[:, :, tokens[:, None], tokens] = weights[:, line]
     assert_same(maps[""], unfolded)
+
+
+@pytest.mark.parametrize("prefix", [0, 1, 2])
+@pytest.mark.parametrize(("grid", "axis"), GRIDS.values(), ids=GRIDS)
+def test_along_lines_it_computes_the_same_without_a_map(grid, axis, prefix):
+    module = sharpen(AxialAttention(WIDTH, HEADS, axis, grid, prefix=prefix))
+    x = randn(2, prefix + int(np.prod(grid)), WIDTH)
+    expected, maps = module(x, None)
+    assert maps
+    with along_lines(module):
+        given, maps = module(x, None)
+    assert not maps
+    assert_same(given, expected)
+    assert module(x, None)[1]
 
 
 def test_tokens_before_the_grid_see_all_and_are_seen_by_all():

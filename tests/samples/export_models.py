@@ -29,12 +29,15 @@ def sharpened(module):
     return module.eval()
 
 
-def classifier(model=None):
-    rule = ImageRule(height=8, width=12, channels=1, locate="middle", resize=(8, 12), mean=(0.5,), std=(0.25,))
+def classifier(model=None, config=VIT):
+    height, width = config.image
+    rule = ImageRule(
+        height=height, width=width, channels=1, locate="middle", resize=(height, width), mean=(0.5,), std=(0.25,)
+    )
     return image_model(
         "small",
-        model or sharpened(vit(VIT)),
-        VIT,
+        model or sharpened(vit(config)),
+        config,
         family="vit",
         task="image-classification",
         rule=rule,

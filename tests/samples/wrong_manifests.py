@@ -68,7 +68,7 @@ DATES = {
     ),
     "language that is not among them": (
         put("generation.languages", {"tokens": {"en": 7}, "source": "de", "target": None, "begins": "first"}),
-        "source and target must be among the languages",
+        "is no manifest of this version: generation.languages: Value error, source and target must be among",
     ),
     "mask": (put("text.mask", 75), "must have tokens from 0 to 74, given 75 for mask"),
     "kind of a method": (

@@ -77,7 +77,8 @@ function Written({ result, streaming, pinned, pin, before, replay, playing }) {
 /** A choice among a model's languages. */
 function Language({ words, name, model, selection, change, own }) {
   return html`
-    <label>${words} <select name=${name} value=${selection[name]} onChange=${({ target }) => change({ [name]: target.value })}>
+    <label>${words} <select
+      name=${name} value=${selection[name]} onChange=${({ target }) => change({ [name]: target.value })}>
       <option value="">${own ? `model’s (${own})` : 'model’s choice'}</option>
       ${model.languages.codes.map((code) => html`<option value=${code}>${code}</option>`)}
     </select></label>`
