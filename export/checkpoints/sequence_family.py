@@ -45,6 +45,13 @@ class SequenceConfig(family.Config):
     )
 
 
+class PreNormConfig(SequenceConfig):
+    """`config.json` of encoder-decoders that normalise before each branch and behind each stack."""
+
+    normalize_before: Literal[True] = True
+    add_final_layer_norm: Literal[True] = True
+
+
 C = TypeVar("C", bound=SequenceConfig)
 
 

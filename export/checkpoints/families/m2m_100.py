@@ -6,8 +6,8 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from export.checkpoints.checkpoint import Checkpoint
-from export.checkpoints.multilingual_family import MultilingualFamily, PreNormConfig
-from export.checkpoints.sequence_family import stack_names
+from export.checkpoints.multilingual_family import MultilingualFamily
+from export.checkpoints.sequence_family import PreNormConfig, stack_names
 from export.checkpoints.tokenizers import m2m_100 as pieces
 from export.checkpoints.tokenizers.tokenizer import TOKENIZER_FILE, parse_tokenizer
 from export.checkpoints.tokenizers.vocabulary_files import SETTINGS_FILE

@@ -2,7 +2,8 @@
 
 from export.checkpoints.checkpoint import Checkpoint
 from export.checkpoints.families.bart import BART
-from export.checkpoints.multilingual_family import MultilingualFamily, PreNormConfig
+from export.checkpoints.multilingual_family import MultilingualFamily
+from export.checkpoints.sequence_family import PreNormConfig
 from export.checkpoints.tokenizers.tokenizer import tokenizer_class
 
 

@@ -6,8 +6,7 @@ from torch import nn
 
 from export.checkpoints.families.marian import MARIAN
 from export.checkpoints.family import Index
-from export.checkpoints.multilingual_family import PreNormConfig
-from export.checkpoints.sequence_family import SequenceFamily
+from export.checkpoints.sequence_family import PreNormConfig, SequenceFamily
 from model.transformer import Transformer, TransformerConfig, Wiring, marian
 
 

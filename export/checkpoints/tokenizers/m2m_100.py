@@ -1,8 +1,10 @@
 """Convert the tokenizer of an M2M-100 checkpoint (a SentencePiece model and a vocabulary) to `tokenizer.json`.
 
 A text is cut into the pieces of the model; `vocab.json` gives their indices, and the languages have those behind it, in
-an order that is no part of the checkpoint. A piece that the vocabulary lacks is the unknown token. A language's token
-that is written in a text, as `__fr__`, is that token.
+an order that is no part of the checkpoint. A language's token that is written in a text, as `__fr__`, is that token.
+
+A piece of the model that the vocabulary lacks is not used: other pieces stand where `transformers.M2M100Tokenizer` has
+`<unk>`.
 """
 
 from pathlib import Path
@@ -14,7 +16,7 @@ from export.checkpoints.tokenizers.sentencepiece_model import (
     character_normalizers,
     piece_decoder,
     read_model,
-    read_object,
+    read_vocabulary,
 )
 from export.errors import TokenizerError
 
@@ -38,11 +40,7 @@ def convert(folder: Path, language_codes: object = None) -> str:
     if codes is None:
         raise TokenizerError(f"tokenizer_config.json: language_codes must be one of {', '.join(LANGUAGES)}")
     model = read_model(folder / MODEL, ("UNIGRAM", "BPE"))
-    vocabulary = read_object(folder / VOCABULARY)
-    if sorted(vocabulary.values(), key=str) != sorted(range(len(vocabulary)), key=str):
-        raise TokenizerError(f"{VOCABULARY}: indices must be 0 to {len(vocabulary) - 1}, each once; mend it")
-    if missing := [name for name in SPECIALS if name not in vocabulary]:
-        raise TokenizerError(f"{VOCABULARY}: has no {missing[0]}; add it, with a row in the weights")
+    vocabulary = read_vocabulary(folder / VOCABULARY, SPECIALS)
     try:
         tokenizer = Tokenizer(_model(model, vocabulary))
     except Exception as error:  # the library raises plain Exceptions
@@ -60,7 +58,8 @@ def convert(folder: Path, language_codes: object = None) -> str:
 
 def _model(model: ModelProto, vocabulary: dict[str, int]) -> models.Model:
     """Return the model of pieces, by the indices of the vocabulary."""
-    scores = {piece.piece: piece.score for piece in model.pieces if piece.type == piece.NORMAL}
+    normal = [piece for piece in model.pieces if piece.type == piece.NORMAL and piece.piece in vocabulary]
+    scores = {piece.piece: piece.score for piece in normal}
     if model.trainer_spec.model_type == model.trainer_spec.BPE:
         return models.BPE(vocabulary, _merges(scores), unk_token=UNKNOWN, fuse_unk=True)
     lowest = min(scores.values()) - 1

@@ -27,6 +27,7 @@ from export.checkpoints.tokenizers.sentencepiece_model import (
     piece_decoder,
     read_model,
     read_object,
+    read_vocabulary,
 )
 from export.errors import TokenizerError
 
@@ -39,9 +40,9 @@ LANGUAGE_CODE = r">>(?:(?!<<)[\s\S])*<<"
 def convert(folder: Path) -> tuple[str, str]:
     """Return `tokenizer.json` for the sources and for the targets of a checkpoint. Raises TokenizerError."""
     source, target = read_model(folder / "source.spm", UNIGRAM), read_model(folder / "target.spm", UNIGRAM)
-    vocabulary = targets = _read_vocabulary(folder / "vocab.json")
+    vocabulary = targets = read_vocabulary(folder / "vocab.json", SPECIALS)
     if _has_separate_vocabularies(folder / "tokenizer_config.json"):
-        targets = _read_vocabulary(folder / "target_vocab.json")
+        targets = read_vocabulary(folder / "target_vocab.json", SPECIALS)
     else:
         target = source  # as MarianTokenizer decodes
     try:
@@ -111,19 +112,6 @@ def _decoder(model: ModelProto, vocabulary: dict[str, int]) -> Tokenizer:
     tokenizer.add_special_tokens([AddedToken(name, normalized=False) for name in (*SPECIALS, *silent)])
     tokenizer.decoder = piece_decoder()
     return tokenizer
-
-
-def _read_vocabulary(file: Path) -> dict[str, int]:
-    """Read a vocabulary: piece -> index. Raises TokenizerError."""
-    vocabulary = read_object(file)
-    if not all(name and type(index) is int for name, index in vocabulary.items()):
-        raise TokenizerError(f"{file.name}: must map pieces, none of them empty, to whole numbers; mend it")
-    if sorted(vocabulary.values()) != list(range(len(vocabulary))):
-        raise TokenizerError(f"{file.name}: indices must be 0 to {len(vocabulary) - 1}, each once; mend it")
-    for name in SPECIALS:
-        if name not in vocabulary:
-            raise TokenizerError(f"{file.name}: has no {name}; add it, with a row in the weights")
-    return vocabulary
 
 
 def _has_separate_vocabularies(file: Path) -> bool:

@@ -40,6 +40,19 @@ def read_model(file: Path, kinds: Collection[str]) -> ModelProto:
     return model
 
 
+def read_vocabulary(file: Path, specials: Collection[str]) -> dict[str, int]:
+    """Read a vocabulary with some special tokens: piece -> index. Raises TokenizerError."""
+    vocabulary = read_object(file)
+    if not all(name and type(index) is int for name, index in vocabulary.items()):
+        raise TokenizerError(f"{file.name}: must map pieces, none of them empty, to whole numbers; mend it")
+    if sorted(vocabulary.values()) != list(range(len(vocabulary))):
+        raise TokenizerError(f"{file.name}: indices must be 0 to {len(vocabulary) - 1}, each once; mend it")
+    for name in specials:
+        if name not in vocabulary:
+            raise TokenizerError(f"{file.name}: has no {name}; add it, with a row in the weights")
+    return vocabulary
+
+
 def character_normalizers(model: ModelProto) -> list[normalizers.Normalizer]:
     """Return the normalisation of characters."""
     steps: list[normalizers.Normalizer] = []
