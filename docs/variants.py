@@ -215,7 +215,8 @@ In the mean over held-out scans, heads and tokens, then over seeds; after ± hal
 seeds. *Distance*: how far from itself a patch looks, in pixels of 28. *Entropy*: of a row, in nats; that of a uniform
 row of 17 is 2.83. *Alike*: the cosine between maps of one layer and the next, heads' mean, which rises as attention
 collapses (Zhou et al. 2021). Rows that are no distributions (`digits-re-attention`) are taken as |a| over their sum; of
-two attentions side by side (`digits-parallel`) the heads are taken together, so it has half as many layers.
+two attentions side by side (`digits-parallel`, which has half as many layers, and `digits-axial`) the heads are taken
+together.
 
 | Name | Distance | Entropy | Alike |
 |---|---|---|---|
