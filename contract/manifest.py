@@ -254,6 +254,23 @@ class Generation(Part):
     memory: tuple[str, ...] = Field(description="outputs of encode, inputs of decode")
 
 
+BOX_NUMBERS = 4
+"""The last numbers of a found object: the middle (x, y), the width and the height of its box."""
+
+
+class Detection(Part):
+    """How the answer of a detector is read: (batch, object, number), the logits of classes and then a box.
+
+    Where `scores` are softmax, the logit behind those of the labels says that there is no object. A box is given in
+    shares of the sides of the model's input.
+    """
+
+    objects: Size = Field(description="how many are looked for in every image")
+    threshold: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.5, description="probability from which an object counts as found, where a request does not say"
+    )
+
+
 class Recommendation(Part):
     """The method that explained this model best, by one measure of its task."""
 
@@ -314,6 +331,7 @@ class Manifest(Part):
     attention: tuple[Kind, ...]
     width: Size | None = Field(None, description="numbers in the state of a token, where states can be explained")
     generation: Generation | None = None
+    detection: Detection | None = None
     explained: Literal["fp32"] | None = Field(
         None, description="precision of the graphs that explain a score, where it is not that of the others"
     )
@@ -331,6 +349,10 @@ class Manifest(Part):
             raise ValueError("exactly one of image and text must be given")
         if self.generation and not {"encode", "decode"} <= self.graphs.keys():
             raise ValueError("generation needs the graphs encode and decode")
+        if (self.task == "object-detection") != (self.detection is not None):
+            raise ValueError("detection is for object-detection, which needs it")
+        if self.detection and (self.image is None or not self.labels):
+            raise ValueError("detection needs an image rule and labels")
         listed = [file.file for file in self.all_files()]
         if len(set(listed)) != len(listed):
             raise ValueError("a file is listed twice")

@@ -5,10 +5,10 @@ from collections.abc import Collection
 
 BUNDLED = (
     "digits", "digits-dino", "dates", "dates-mlm", "dates-clm", "dates-bilinear", "dates-recurrent",
-    "dates-convolutional", "captions-soft", "captions-hard", "digits-plain", "digits-dot", "digits-additive",
-    "digits-bilinear", "digits-hard", "digits-re-attention", "digits-parallel", "digits-layer-scale", "digits-macaron",
-    "digits-branchformer", "digits-e-branchformer", "digits-axial", "digits-sinusoidal", "digits-no-positions",
-    "minilm",
+    "dates-convolutional", "captions-soft", "captions-hard", "scenes-detr", "digits-plain", "digits-dot",
+    "digits-additive", "digits-bilinear", "digits-hard", "digits-re-attention", "digits-parallel",
+    "digits-layer-scale", "digits-macaron", "digits-branchformer", "digits-e-branchformer", "digits-axial",
+    "digits-sinusoidal", "digits-no-positions", "minilm",
 )  # fmt: skip
 """What the exporter makes of the repository alone (`export/bundled.py`)."""
 

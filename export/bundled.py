@@ -17,12 +17,14 @@ from export.errors import CheckpointError
 from export.plan import Source
 from export.presentation import presented
 from export.tasks.alignment import AlignedDecoder, aligned_image, aligned_text, cross_kind
+from export.tasks.detection import object_detector
 from export.tasks.generation import text_continuer, text_to_text
 from export.tasks.image import image_model
 from export.tasks.text import text_model
 from model.captioner import CAPTIONER_SIZES, CAPTIONS_MEAN, CAPTIONS_STD
 from model.catalogue import BUNDLED, bundled
 from model.convolutional import CONVOLUTIONAL_SIZES, Convolutional
+from model.detector import DETECTOR_SIZES, SCENES_MEAN, SCENES_STD, Detector
 from model.gpt import GPT, GPT_SIZES
 from model.recurrent import RECURRENT_SIZES, Recurrent, RecurrentConfig
 from model.text_encoder import TEXT_ENCODER_SIZES, TextEncoder
@@ -148,7 +150,6 @@ def captions(name: str) -> Source:
     """Return the model that describes images of several digits."""
     config, model = CAPTIONER_SIZES["captions"], bundled(name)
     assert isinstance(model, Recurrent)  # noqa: S101 # for the type checker
-    height, width = config.image
     decoder = AlignedDecoder(
         cross_kind((DECODER_ATTENTION,), "image", joined=False, grid=config.grid),
         vocabulary=config.decoder.vocabulary,
@@ -161,21 +162,34 @@ def captions(name: str) -> Source:
         model,
         decoder,
         family="recurrent",
-        image=ImageRule(
-            height=height,
-            width=width,
-            channels=1,
-            locate="middle",
-            resize=(height, width),
-            mean=(CAPTIONS_MEAN,),
-            std=(CAPTIONS_STD,),
-        ),
+        image=_whole_image(config.image, CAPTIONS_MEAN, CAPTIONS_STD),
         tokenizer=word_tokenizer(WORD_SPECIALS, WORDS),
         rules=Generation(
             start=START, end=END, padding=PAD, max_new_tokens=config.decoder.target_length, caches=(), memory=()
         ),
         made_by=_made_by(name, config),
     )
+
+
+def scenes_detr() -> Source:
+    """Return the model that finds the handwritten digits of an image."""
+    name, config, model = "scenes-detr", DETECTOR_SIZES["scenes-detr"], bundled("scenes-detr")
+    assert isinstance(model, Detector)  # noqa: S101 # for the type checker
+    return object_detector(
+        name,
+        model,
+        config,
+        family="detr",
+        rule=_whole_image(config.image, SCENES_MEAN, SCENES_STD),
+        labels=tuple(map(str, range(config.classes))),
+        made_by=_made_by(name, config),
+    )
+
+
+def _whole_image(sides: tuple[int, int], mean: float, std: float) -> ImageRule:
+    """Return the rule of gray images that are resized to (height, width)."""
+    height, width = sides
+    return ImageRule(height=height, width=width, channels=1, locate="middle", resize=sides, mean=(mean,), std=(std,))
 
 
 DECODER_ATTENTION = "decoder.attention"
@@ -261,6 +275,7 @@ def _made(name: str, make: Callable[[], Source]) -> Source:
 _MAKERS: dict[str, Callable[[], Source]] = {
     "digits": digits,
     "digits-dino": digits_dino,
+    "scenes-detr": scenes_detr,
     "dates": dates,
     "dates-mlm": dates_mlm,
     "dates-clm": dates_clm,

@@ -113,6 +113,7 @@ def write_manifest(
         attention=source.attention,
         width=source.width,
         generation=source.generation,
+        detection=source.detection,
         explained=source.explained if graphs.keys() & get_args(GradientMethod) else None,
         best=source.best if source.best and source.has(source.best.method) else None,
         made_by=source.made_by,

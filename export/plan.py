@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from contract.manifest import (
+    Detection,
     Dtype,
     Example,
     Generation,
@@ -155,6 +156,7 @@ class Source:
     image: ImageRule | None = None
     text: TextRule | None = None
     generation: Generation | None = None
+    detection: Detection | None = None
     tokenizer: str | None = None
     """The content of `tokenizer.json`."""
     scales: Scales | None = None

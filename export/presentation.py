@@ -46,6 +46,10 @@ PRESENTATIONS: dict[str, Presentation] = {
         pictures_of="digits",
     ),
     "dates": _dates("A Transformer with an encoder and a decoder, trained on dates alone."),
+    "scenes-detr": Presentation(
+        "Finds the handwritten digits of a picture: which they are, and where. A small DETR.",
+        pictures_of="captions-soft",
+    ),
     "captions-soft": _captions("Each word looks at every part of the picture, at some more than at others."),
     "dates-clm": Presentation(
         "Continues a line that begins with a written date, character by character, as GPT-2 does.",

@@ -13,6 +13,7 @@ from model.attention_variants import along_lines
 from model.attribution import entering
 from model.cache import recording
 from model.convolutional import Convolutional
+from model.detector import Detector
 from model.gpt import GPT
 from model.recurrent import Recurrent
 from model.text_encoder import TextEncoder
@@ -54,6 +55,8 @@ class Traced(nn.Module):
 
     stacks: tuple[str, ...] = ()
     """The paths of the stacks whose first states are the input that is explained: all blocks of the model."""
+    classes: int | None = None
+    """How many of the first numbers of the answer's last axis can be explained, if not all of them."""
 
     def __init__(self, model: nn.Module, kinds: Sequence[Kind]) -> None:
         super().__init__()
@@ -205,6 +208,31 @@ class TracedTransformer(Traced):
         memory, maps = self.model.encode(source, visible, [recording(own)] * len(encoder.maps))
         logits, others = self.model.decode(target, memory, visible, [recording(fed)] * len(decoder.maps))
         return Observed(logits, self.by_kind(maps | others), [_values(own), _values(fed), _values(memory)])
+
+
+class TracedDetector(Traced):
+    """A detector: pixels (batch, height, width, channels), uint8 -> the class and the box of every object.
+
+    What is explained are the cells of the image, the states that enter the encoder. The decoder's first states are 0.
+    """
+
+    model: Detector
+    stacks = ("encoder",)
+
+    def __init__(self, model: Detector, kinds: Sequence[Kind], normalize: Normalize, classes: int) -> None:
+        super().__init__(model, kinds)
+        self.normalize = normalize
+        self.classes = classes
+
+    def observe(self, *inputs: Tensor) -> Observed:
+        """Run the model; return its answer, maps and values."""
+        own: list[KeyValue] = []
+        fed: list[KeyValue] = []
+        encoder, decoder, _ = self.kinds
+        memory, maps = self.model.encode(self.normalize(*inputs), [recording(own)] * len(encoder.maps))
+        states, others = self.model.decode(memory, [recording(fed)] * len(decoder.maps))
+        values = [_values(own), _values(fed), _values(memory)]
+        return Observed(self.model.head(states[-1]), self.by_kind(maps | others), values)
 
 
 class TextSource(nn.Module):

@@ -104,9 +104,13 @@ class MultiHeadAttention(nn.Module):
         """Let the tokens x (batch, token, width) look at each other, or at the cache that `recall` returns."""
         return self.read(x, recall(self.remember(x)), visible)
 
-    def remember(self, source: Tensor) -> KeyValue:
-        """Compute the keys and values of source (batch, key, width) once, for any number of reads."""
-        return self._split(self.key(source)), self._split(self.value(source))
+    def remember(self, source: Tensor, places: Tensor | None = None) -> KeyValue:
+        """Compute the keys and values of source (batch, key, width) once, for any number of reads.
+
+        `places` say where its tokens stand, and are added to what keys are made of, not values (Carion et al. 2020).
+        """
+        placed = source if places is None else source + places
+        return self._split(self.key(placed)), self._split(self.value(source))
 
     def read(self, x: Tensor, remembered: KeyValue, visible: Tensor | None) -> tuple[Tensor, Maps]:
         """Let x (batch, query, width) look at remembered keys and values."""

@@ -1,12 +1,12 @@
 """Images to words: convolutional annotations, and a recurrent decoder that attends to them (Xu et al. 2015)."""
 
-import itertools
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from model.attention import Select, soft
+from model.layers import halving_convolutions
 from model.recurrent import Recurrent, RecurrentConfig, recurrent
 
 
@@ -59,14 +59,10 @@ class CaptionerConfig:
 
 def captioner(config: CaptionerConfig, select: Select = soft) -> Recurrent:
     """Compose a captioner with freshly initialised weights; its attention is soft by default."""
-    halvings, width = config.cell.bit_length() - 1, config.decoder.source
-    widths = [config.channels, *(max(1, width >> halvings - 1 - step) for step in range(halvings))]
-    layers: list[nn.Module] = []
-    for inputs, outputs in itertools.pairwise(widths):
-        layers += [nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
-    layers += [nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+    width = config.decoder.source
+    layers = halving_convolutions(config.channels, config.cell, width)
     rows, columns = config.grid
-    annotations = ImageAnnotations(config.image, nn.Sequential(*layers), nn.Embedding(rows * columns, width))
+    annotations = ImageAnnotations(config.image, layers, nn.Embedding(rows * columns, width))
     return recurrent(config.decoder, annotations, width, select)
 
 

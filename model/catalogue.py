@@ -8,6 +8,7 @@ from torch import nn
 from model.attention_variants import Bilinear, Hard
 from model.captioner import CAPTIONER_SIZES, captioner
 from model.convolutional import CONVOLUTIONAL_SIZES, convolutional
+from model.detector import DETECTOR_SIZES, detector
 from model.gpt import GPT_SIZES, gpt
 from model.heads import FirstState
 from model.recurrent import RECURRENT_SIZES, recurrent_text
@@ -28,6 +29,7 @@ CATALOGUE: dict[str, Callable[[], nn.Module]] = {
     "captions-hard": lambda: captioner(CAPTIONER_SIZES["captions"], Hard()),
     **{name: lambda config=config: recurrent_text(config) for name, config in RECURRENT_SIZES.items()},  # type: ignore[misc] # as above
     **{name: lambda config=config: convolutional(config) for name, config in CONVOLUTIONAL_SIZES.items()},  # type: ignore[misc] # as above
+    **{name: lambda config=config: detector(config) for name, config in DETECTOR_SIZES.items()},  # type: ignore[misc] # as above
     "digits-dino": lambda: vit(VIT_SIZES["digits"], FirstState()),
     **{name: lambda config=config: word_filler(config) for name, config in TEXT_ENCODER_SIZES.items()},  # type: ignore[misc] # as above
     **{name: lambda config=config: gpt(config) for name, config in GPT_SIZES.items()},  # type: ignore[misc] # as above

@@ -1,5 +1,7 @@
 """Layers without attention: activations, feed-forwards, scales, positions, embeddings, patches."""
 
+import itertools
+import math
 from collections.abc import Callable
 
 import torch
@@ -132,6 +134,25 @@ def sinusoids(length: int, width: int, *, interleaved: bool = True, inclusive: b
         least = ", 4 or more" if inclusive else ""
         raise ValueError(f"sinusoidal positions: width must be even{least}, given {width}")
     position = torch.arange(length, dtype=torch.float64)[:, None]
+    return _waves(position, width, interleaved=interleaved, inclusive=inclusive)
+
+
+def grid_sinusoids(rows: int, columns: int, width: int) -> Tensor:
+    """Return (rows x columns, width) in reading order: half of the width tells the row, the other half the column.
+
+    Each half is as in `sinusoids`, of rows and columns that count from 1 and are scaled to end at 2π (Parmar et al.
+    2018; Carion et al. 2020, section A.4).
+    """
+    if width % 4:
+        raise ValueError(f"sinusoidal positions of a grid: width must be a multiple of 4, given {width}")
+    down, across = (
+        _waves((torch.arange(1, side + 1, dtype=torch.float64) / (side + 1e-6) * 2 * math.pi)[:, None], width // 2)
+        for side in (rows, columns)
+    )
+    return torch.cat((down.repeat_interleave(columns, 0), across.repeat(rows, 1)), dim=1)
+
+
+def _waves(position: Tensor, width: int, *, interleaved: bool = True, inclusive: bool = False) -> Tensor:
     exponent = torch.arange(0, width, 2, dtype=torch.float64) / (width - 2 if inclusive else width)
     angle = position / 10000**exponent  # (length, width / 2)
     table = torch.stack((angle.sin(), angle.cos()), dim=-1 if interleaved else -2)
@@ -199,6 +220,20 @@ def tied_linear(tokens: nn.Embedding, *, bias: bool = False) -> nn.Linear:
     layer = nn.Linear(tokens.embedding_dim, tokens.num_embeddings, bias)
     layer.weight = tokens.weight
     return layer
+
+
+def halving_convolutions(channels: int, cell: int, width: int) -> nn.Sequential:
+    """Compose convolutions that reduce every `cell` x `cell` pixels, a power of two, to a cell of a width.
+
+    Each halves the sides and widens; a last one does neither.
+    """
+    halvings = cell.bit_length() - 1
+    widths = [channels, *(max(1, width >> halvings - 1 - step) for step in range(halvings))]
+    layers: list[nn.Module] = []
+    for inputs, outputs in itertools.pairwise(widths):
+        layers += [nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
+    layers += [nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+    return nn.Sequential(*layers)
 
 
 class Patches(nn.Module):

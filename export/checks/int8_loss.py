@@ -11,7 +11,7 @@ from torch import Tensor
 
 from contract.manifest import ImageRule
 from export.checks.comparison import INPUT_SEEDS, Array, OpenSession, run
-from export.checks.reference import CASES, with_image_axis
+from export.checks.reference import CASES, with_fixed_axes
 from export.errors import CheckpointError, ExportError
 from export.plan import Sizes, Source
 
@@ -90,7 +90,7 @@ def measure_losses(source: Source, open_session: OpenSession, inputs: Sequence[S
                  for axis, length in zip(port.axes, given[port.name].shape, strict=True)}  # fmt: skip
         with torch.no_grad():
             observed = traced.observe(*tensors)
-        controls = {**given, **CASES[0].controls(traced.kinds, with_image_axis(source, sizes), INPUT_SEEDS[0])}
+        controls = {**given, **CASES[0].controls(traced.kinds, with_fixed_axes(source, sizes), INPUT_SEEDS[0])}
         answer, *maps = run(plan, session, [controls[port.name].numpy() for port in plan.inputs])
         whole = [torch.stack(layers, dim=2).numpy() for layers in observed.weights]
         found.append((*_answer_losses(observed.answer.numpy(), answer), _total_variation(whole, maps[::2])))

@@ -63,9 +63,9 @@ class Case:
         return controls
 
 
-def with_image_axis(source: Source, sizes: Sizes) -> Sizes:
-    """Return the sizes with the length of an image's axis, which never varies."""
-    return {**sizes, "image": source.attention[0].length}
+def with_fixed_axes(source: Source, sizes: Sizes) -> Sizes:
+    """Return the sizes with the lengths of the axes that never vary: an image's, and that of the objects in it."""
+    return {**sizes, "image": source.attention[0].length, "object": source.detection.objects if source.detection else 0}
 
 
 CASES = (

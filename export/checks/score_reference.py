@@ -13,19 +13,23 @@ from export.traced import Traced
 from model import attribution, explanations
 
 
-def draw_targets(plan: Plan, kinds: Sequence[Kind], answer: Tensor, sizes: Sizes, seed: int) -> Controls:
+def draw_targets(
+    plan: Plan, kinds: Sequence[Kind], answer: Tensor, sizes: Sizes, seed: int, classes: int | None = None
+) -> Controls:
     """Return controls of a graph that explains a score, as far as the plan has them.
 
-    Targets are random, of which the first is the row's most probable class, unless the method needs a number; every
-    other row is explained against another class. For relevance of a single kind, also all layers and two rows: the one
-    that the answer is computed from (the first token, or that at the target's position) and a random one.
+    Targets are random, among the first `classes` or all, of which the first is the row's most probable class, unless
+    the method needs a number; every other row is explained against another class. For relevance of a single kind, also
+    all layers and two rows: the one that the answer is computed from (the first token, or that at the target's
+    position) and a random one.
     """
     generator = torch.Generator().manual_seed(seed)
-    batch, classes = answer.shape[0], answer.shape[-1]
+    batch, numbers = answer.shape[0], answer.shape[-1]
+    classes = classes or numbers
     query = (sizes[kinds[0].query] + 1) // 2
     controls = {
         "explained": torch.randint(classes, (batch,), generator=generator),
-        "other": torch.randn(batch, classes, generator=generator),
+        "other": torch.randn(batch, numbers, generator=generator),
         "position": torch.randint((answer.shape[1] + 1) // 2 if answer.dim() > 2 else 1, (batch,), generator=generator),
         "rows": torch.randint(query, (batch, 2), generator=generator),
         "blank": (torch.rand(batch, generator=generator) < 0.7).float(),
@@ -41,8 +45,11 @@ def draw_targets(plan: Plan, kinds: Sequence[Kind], answer: Tensor, sizes: Sizes
     return {name: tensor for name, tensor in controls.items() if name in named}
 
 
-def score_of(answer: Tensor, controls: Mapping[str, Tensor]) -> Tensor:
-    """Return what is explained of each row: a logit, a difference of two, or a cosine, (batch)."""
+def score_of(answer: Tensor, controls: Mapping[str, Tensor], classes: int | None = None) -> Tensor:
+    """Return what is explained of each row: a logit, a difference of two, or a cosine, (batch).
+
+    The likeliest of logits is among the first `classes`, or among all.
+    """
     if "other" in controls:
         # not cosine_similarity, whose norms a balanced backward pass cannot take as constants
         own, other = (one / one.norm(dim=1, keepdim=True) for one in (answer, controls["other"].to(answer)))
@@ -50,7 +57,7 @@ def score_of(answer: Tensor, controls: Mapping[str, Tensor]) -> Tensor:
     row = answer
     if "position" in controls:
         row = row[torch.arange(len(row)), controls["position"]]
-    target = torch.where(controls["explained"] < 0, row.argmax(-1), controls["explained"])
+    target = torch.where(controls["explained"] < 0, row[:, :classes].argmax(-1), controls["explained"])
     against = controls["against"].clamp(min=0)
     less = row.gather(1, against[:, None])[:, 0]
     return row.gather(1, target[:, None])[:, 0] - torch.where(controls["against"] < 0, 0, less)
@@ -70,14 +77,14 @@ def explain(
 def _run(traced: Traced, given: Mapping[str, Tensor], controls: Mapping[str, Tensor], prefix: str = "") -> Tensor:
     """Return the score of inputs, or of a baseline: the inputs with that prefix, where there are any."""
     inputs = [given.get(f"{prefix}{name}", one) for name, one in given.items() if not name.startswith(BASELINE)]
-    return score_of(traced.observe(*inputs).answer, controls)
+    return score_of(traced.observe(*inputs).answer, controls, traced.classes)
 
 
 def _relevance(traced: Traced, given: Mapping[str, Tensor], controls: Mapping[str, Tensor]) -> list[Tensor]:
     with torch.enable_grad():
         observed = traced.observe(*given.values())
         maps = [layer for kind in observed.weights for layer in kind]
-        gradients = iter(torch.autograd.grad(score_of(observed.answer, controls).sum(), maps))
+        gradients = iter(torch.autograd.grad(score_of(observed.answer, controls, traced.classes).sum(), maps))
     layers = [
         [explanations.relevance_of(layer, next(gradients)).detach() for layer in kind] for kind in observed.weights
     ]

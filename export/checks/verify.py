@@ -30,7 +30,7 @@ from export.checks.reference import (
     Controls,
     attention_outputs,
     in_float64,
-    with_image_axis,
+    with_fixed_axes,
 )
 from export.checks.score_reference import draw_targets, explain, identity_keys
 from export.checks.verify_generation import compare_cached_with_uncached, verify_traced_graph
@@ -182,7 +182,7 @@ class _DerivedGraphs:
             require_difference(plan, one, other, sizes)
 
         def controls(sizes: Sizes) -> Controls:
-            return CASES[0].controls(self.exact.kinds, with_image_axis(self.source, sizes), INPUT_SEEDS[0])
+            return CASES[0].controls(self.exact.kinds, with_fixed_axes(self.source, sizes), INPUT_SEEDS[0])
 
         compare_alone_with_batch(plan, session, self.source.verified_at[-1], self.ledger, controls)
 
@@ -193,8 +193,8 @@ class _DerivedGraphs:
         for each in self.ledger.each(self.source.verified_at):
             one, other = (self._compare_explanation(role, session, each, seed) for seed in INPUT_SEEDS)
             require_difference(explaining, one, other, each)
-        answer, axes = self.answers[format_sizes(sizes), INPUT_SEEDS[0]], with_image_axis(self.source, sizes)
-        targets = draw_targets(plan, self.exact.kinds, answer, axes, INPUT_SEEDS[0])
+        answer, axes = self.answers[format_sizes(sizes), INPUT_SEEDS[0]], with_fixed_axes(self.source, sizes)
+        targets = draw_targets(plan, self.exact.kinds, answer, axes, INPUT_SEEDS[0], self.exact.classes)
         ledger = self.ledger.in_precision(self.source.precision_of(role, self.ledger.precision))
         compare_alone_with_batch(plan, session, sizes, ledger, lambda _: targets)
 
@@ -210,7 +210,7 @@ class _DerivedGraphs:
         compare_returned(self.plans["predict"], [answer], [observed.answer], sizes, self.ledger)
         first: list[Array] = []
         for case in cases:
-            controls = case.controls(self.exact.kinds, with_image_axis(self.source, sizes), seed)
+            controls = case.controls(self.exact.kinds, with_fixed_axes(self.source, sizes), seed)
             # the smallest entries are found in the graph's precision: that case starts from the graph's own maps
             base = observed._replace(weights=_weights_by_kind(first[1::2])) if case.share else observed
             with torch.no_grad():
@@ -234,7 +234,8 @@ class _DerivedGraphs:
         """
         plan, kinds, where = self.plans[role], self.exact.kinds, format_sizes(sizes)
         exact, answer = self.answers[where, seed], self.predicted[where, seed]
-        controls = draw_targets(plan, kinds, exact, with_image_axis(self.source, sizes), INPUT_SEEDS[0])
+        axes = with_fixed_axes(self.source, sizes)
+        controls = draw_targets(plan, kinds, exact, axes, INPUT_SEEDS[0], self.exact.classes)
         # inputs are drawn in their order, so that these are the same as those of the prediction
         tensors = dict(zip((port.name for port in plan.inputs), plan.example(sizes, seed, controls), strict=True))
         found = run(plan, session, [tensor.numpy() for tensor in tensors.values()])

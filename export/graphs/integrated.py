@@ -30,7 +30,7 @@ def integrated_graph(base: onnx.ModelProto, plan: Plan, traced: Traced) -> onnx.
     blanks = {port.name for port in plan.inputs if port.name.startswith(BASELINE)}
     between = _interpolate(graph, b, states, blanks)
     scale = gradient_scale(base, states[0])
-    explained = score_of(b, plan, answer)
+    explained = score_of(b, plan, answer, traced.classes)
     seeded = explained.scaled(b, scale)
     inside = _any_inside(b)
     forward = len(graph.graph.node)

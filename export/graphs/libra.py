@@ -24,7 +24,7 @@ def libra_graph(base: onnx.ModelProto, plan: Plan, traced: Traced) -> onnx.Model
     b.output(answered.name, answer, FLOAT, answered.axes)
     states = traced.states
     scale = gradient_scale(base, states[0])
-    explained = score_of(b, plan, answer)
+    explained = score_of(b, plan, answer, traced.classes)
     seeded = explained.scaled(b, scale)
     gradients, added = balanced_gradients(graph, seeded.output, seeded.seed, states)
     shares = [_share(b, *unscaled(b, state, gradients[state], scale)) for state in states]  # (batch, 1, token) each

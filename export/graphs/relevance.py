@@ -25,7 +25,7 @@ def relevance_graph(base: onnx.ModelProto, plan: Plan, traced: Traced) -> onnx.M
     b.output(plan.outputs[0].name, answer, FLOAT, plan.outputs[0].axes)
     names = [name for kind in traced.kinds for name in kind.maps]
     scale = gradient_scale(base, names[0])
-    score = score_of(b, plan, answer).scaled(b, scale)
+    score = score_of(b, plan, answer, traced.classes).scaled(b, scale)
     gradients = differentiate(graph, score.output, score.seed, names)
     layers = {
         kind.kind: [_layer_relevance(b, name, gradients[name], scale) for name in kind.maps] for kind in traced.kinds

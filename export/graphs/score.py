@@ -31,8 +31,8 @@ class Score(NamedTuple):
         return self if scale == 1 else self._replace(seed=b.op("Mul", self.seed, b.constant(scale, np.float32)))
 
 
-def score_of(b: Builder, plan: Plan, answer: str) -> Score:
-    """Return the score of an answer that the inputs of a plan ask for."""
+def score_of(b: Builder, plan: Plan, answer: str, classes: int | None) -> Score:
+    """Return the score of an answer that the inputs of a plan ask for: of one of the first `classes`, or of any."""
     given = {port.name for port in plan.inputs}
     if "other" in given:
         return _cosine(b, answer)
@@ -40,7 +40,8 @@ def score_of(b: Builder, plan: Plan, answer: str) -> Score:
     if "position" in given:  # (batch, position, class)
         row = b.op("GatherND", answer, b.op("Unsqueeze", "position", b.constant([1])), batch_dims=1)
     length, zero = b.length(row, 1), b.constant(0)
-    likeliest = b.op("ArgMax", row, axis=1, keepdims=0)
+    among = row if classes is None else b.op("Slice", row, b.constant([0]), b.constant([classes]), b.constant([1]))
+    likeliest = b.op("ArgMax", among, axis=1, keepdims=0)
     target = b.op("Where", b.op("Less", "explained", zero), likeliest, "explained")
     nothing = b.op("Where", b.op("Less", "against", zero), length, "against")  # an index that no class has
     seed = b.op("Sub", b.one_hot(target, length), b.one_hot(nothing, length))

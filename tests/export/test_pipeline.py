@@ -12,7 +12,7 @@ from PIL import Image
 from contract.artifact import read_artifact
 from contract.manifest import COUNT, GradientMethod, was_left_out
 from export.checks.comparison import Ledger, failure, run
-from export.checks.reference import CASES, with_image_axis
+from export.checks.reference import CASES, with_fixed_axes
 from export.errors import CheckpointError, ExportError
 from export.pipeline import GRADIENT_GRAPHS, _open_session, export
 from export.plan import OPTIONAL_METHODS as METHODS
@@ -193,7 +193,7 @@ def inputs_of(source, role):
     sizes, kinds = source.verified_at[1], source.traced.kinds
     batch = sizes["batch"]
     given = {
-        **CASES[0].controls(kinds, with_image_axis(source, sizes), 5),
+        **CASES[0].controls(kinds, with_fixed_axes(source, sizes), 5),
         "explained": torch.full((batch,), 2),
         "against": torch.zeros(batch, dtype=torch.int64),
         "rows": torch.zeros(batch, 2, dtype=torch.int64),

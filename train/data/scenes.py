@@ -59,3 +59,10 @@ def _box(ink: Tensor, left: int, top: int) -> tuple[int, int, int, int]:
     shown = ink > 0.25 * ink.max()
     rows, columns = shown.any(1).nonzero()[:, 0], shown.any(0).nonzero()[:, 0]
     return left + int(columns[0]), top + int(rows[0]), left + int(columns[-1]) + 1, top + int(rows[-1]) + 1
+
+
+def on_box(place: int, box: Tensor, cell: int = 8) -> bool:
+    """True if a cell of the grid over a scene, counted in reading order, touches a box."""
+    row, column = divmod(place, SIDE // cell)
+    left, top, right, bottom = box.tolist()
+    return bool(column * cell < right and (column + 1) * cell > left and row * cell < bottom and (row + 1) * cell > top)

@@ -4,12 +4,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.captioner import CAPTIONER_SIZES, CAPTIONS_MEAN, CAPTIONS_STD
+from model.captioner import CAPTIONS_MEAN, CAPTIONS_STD
 from model.catalogue import build
 from model.recurrent import Recurrent
 from model.vocabularies import PAD, encode_words
 from train.data.handwritten_digits import augment, scans
-from train.data.scenes import SIDE, Scene, scene
+from train.data.scenes import Scene, on_box, scene
 from train.fit import Run, fit
 
 STEPS = {"captions-soft": 3000, "captions-hard": 2500}
@@ -119,15 +119,8 @@ def measure(module: nn.Module, some: list[Scene]) -> tuple[int, int, int]:
     right = int(((logits.argmax(-1) == wanted) | (wanted == PAD)).all(1).sum())
     places = maps["decoder.attention"][:, 0].argmax(-1)  # (batch, word)
     found = [
-        on_digit(int(place), box)
+        on_box(int(place), box)
         for one, row in zip(some, places, strict=True)
         for place, box in zip(row[: len(one.boxes)], one.boxes, strict=True)
     ]
     return right, sum(found), len(found)
-
-
-def on_digit(place: int, box: Tensor, cell: int = CAPTIONER_SIZES["captions"].cell) -> bool:
-    """True if a cell of the grid, counted in reading order, touches a digit's box."""
-    row, column = divmod(place, SIDE // cell)
-    left, top, right, bottom = box.tolist()
-    return bool(column * cell < right and (column + 1) * cell > left and row * cell < bottom and (row + 1) * cell > top)

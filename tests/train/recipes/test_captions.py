@@ -4,8 +4,8 @@ import torch
 
 from model.captioner import CAPTIONS_MEAN, CAPTIONS_STD
 from model.vocabularies import PAD, encode_words
-from train.data.scenes import SIDE, scene
-from train.recipes.captions import Drawn, on_digit, tensors
+from train.data.scenes import SIDE, on_box, scene
+from train.recipes.captions import Drawn, tensors
 
 
 def marks(count=10):
@@ -27,7 +27,7 @@ def test_words_are_those_of_the_digits():
 
 def test_a_cell_is_on_a_digit_if_it_touches_its_box():
     box = torch.tensor([9, 20, 22, 33])  # columns 1 and 2, rows 2 to 4
-    assert [place for place in range(64) if on_digit(place, box)] == [17, 18, 25, 26, 33, 34]
+    assert [place for place in range(64) if on_box(place, box)] == [17, 18, 25, 26, 33, 34]
 
 
 def test_places_are_drawn_by_their_shares_and_noted_where_they_are_used():
