@@ -229,10 +229,12 @@ class TracedDetector(Traced):
         own: list[KeyValue] = []
         fed: list[KeyValue] = []
         encoder, decoder, _ = self.kinds
-        memory, maps = self.model.encode(self.normalize(*inputs), [recording(own)] * len(encoder.maps))
-        states, others = self.model.decode(memory, [recording(fed)] * len(decoder.maps))
+        pixels, *visible = inputs
+        shown = visible[0] if visible else None
+        memory, maps = self.model.encode(self.normalize(pixels), shown, [recording(own)] * len(encoder.maps))
+        states, others = self.model.decode(memory, shown, [recording(fed)] * len(decoder.maps))
         values = [_values(own), _values(fed), _values(memory)]
-        return Observed(self.model.head(states[-1]), self.by_kind(maps | others), values)
+        return Observed(torch.cat(self.model.answer(states[-1]), -1), self.by_kind(maps | others), values)
 
 
 class TextSource(nn.Module):

@@ -111,7 +111,8 @@ def train(name: str, run: Run) -> tuple[nn.Module, str]:
             pool.extend(scene(drawn, own, generator) for _ in range(POOLED_SCENES))
         pixels, digits, boxes = tensors([pool.pop() for _ in range(BATCH)])
         states, _ = module.decode(module.encode(pixels)[0])
-        losses = [set_loss(module.head(state), digits, boxes) for state in states]  # at every layer, section A.2
+        answers = [torch.cat(module.answer(state), -1) for state in states]  # of every layer, section A.2
+        losses = [set_loss(answer, digits, boxes) for answer in answers]
         return torch.stack(losses).sum()
 
     fit(module, loss, run, rate=1e-3, label=name)
@@ -123,9 +124,9 @@ def train(name: str, run: Run) -> tuple[nn.Module, str]:
 def measure(module: Detector, some: Sequence[Scene]) -> str:
     """Return the figures of a detector on scenes, as the sentence that its card quotes."""
     pixels, digits, boxes = tensors(some)
-    answers, maps = module(pixels)
-    chances, classes = answers[..., :-BOX_NUMBERS].softmax(-1)[..., :-1].max(-1)
-    corners = to_corners(answers[..., -BOX_NUMBERS:])
+    logits, places, maps = module(pixels)
+    chances, classes = logits.softmax(-1)[..., :-1].max(-1)
+    corners = to_corners(places)
     found = [
         [Found(int(c), float(p), tuple(b)) for c, p, b in zip(*of_scene, strict=True)]
         for of_scene in zip(classes.tolist(), chances.tolist(), corners.tolist(), strict=True)
