@@ -39,8 +39,8 @@ class PositionedStack(Stack):
         """Take x (batch, token, width) -> the same shape; `recalls` has one entry for each block."""
         recalls = recalls or [only_these] * len(self.blocks)
         maps: Maps = {}
-        for index, (block, recall) in enumerate(zip(self.blocks, recalls, strict=True)):
-            x, found = block(x + self.positions[index - 1] if index else x, visible, recall)
+        for index, (layer, recall) in enumerate(zip(self.blocks, recalls, strict=True)):
+            x, found = layer(x + self.positions[index - 1] if index else x, visible, recall)
             maps |= under(f"blocks.{index}", found)
         return self.norm(x), maps
 
