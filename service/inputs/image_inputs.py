@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from contract.manifest import ImageRule, Kind
+from service.arrays import Array
 from service.inputs.model_input import ModelInput, Picture, Pixels
 
 
@@ -22,11 +23,15 @@ class ImageInputs:
         self.longest: Mapping[str, int] = {}
         """The largest number of tokens along each axis whose length varies."""
         self._special = {self.axis: np.arange(kind.length) < kind.prefix}
+        self._grid = kind.grid if rule.locate == "fit" else None
 
     def image_input(self, picture: Picture, pixels: Pixels | None = None) -> ModelInput:
         """Return a picture as an input. `pixels`, if given, replace its own and have the same shape."""
         pixels = picture.pixels if pixels is None else pixels
-        return ModelInput({"pixels": pixels}, self.lengths, self._special, picture=picture)
+        arrays: dict[str, Array] = {"pixels": pixels}
+        if self._grid:
+            arrays["image_visible"] = picture.visible_cells(self._grid)
+        return ModelInput(arrays, self.lengths, self._special, picture=picture)
 
     def description(self) -> dict[str, object]:
         """Return the description of the inputs in `GET /v1/models/{model}`."""
