@@ -103,9 +103,9 @@ class ObjectHead(nn.Module):
             nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, BOX_NUMBERS)
         )
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Take states (batch, object, width) -> (batch, object, classes + 1 + 4): logits, then the box."""
-        return torch.cat((self.classes(x), self.box(x).sigmoid()), dim=-1)
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Take states (batch, object, width) -> logits (batch, object, classes + 1), boxes (batch, object, 4)."""
+        return self.classes(x), self.box(x).sigmoid()
 
 
 class Detector(nn.Module):
@@ -135,15 +135,15 @@ class Detector(nn.Module):
         self.head = head
         self.register_buffer("places", places, persistent=False)  # (cell, width)
 
-    def forward(self, pixels: Tensor, *recalls: Sequence[Recall]) -> tuple[Tensor, Maps]:
-        """Take normalised pixels (batch, channels, height, width) -> the head's answer, and all maps.
+    def forward(self, pixels: Tensor, *recalls: Sequence[Recall]) -> tuple[Tensor, Tensor, Maps]:
+        """Take normalised pixels (batch, channels, height, width) -> logits and boxes of the head, and all maps.
 
         `recalls`, if given, are those of the encoder's blocks and of the decoder's.
         """
         own, fed = recalls or (None, None)
         memory, maps = self.encode(pixels, own)
         states, others = self.decode(memory, fed)
-        return self.head(states[-1]), maps | others
+        return *self.head(states[-1]), maps | others
 
     def encode(self, pixels: Tensor, recalls: Sequence[Recall] | None = None) -> tuple[list[KeyValue], Maps]:
         """Return the keys and values of the image for every block of the decoder, and the encoder's maps.
