@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from contract.artifact import sha256
-from contract.manifest import Generation, ImageRule, Recommendation, Task, TextRule
+from contract.generation import Generation
+from contract.manifest import ImageRule, Recommendation, Task, TextRule
 from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
 from export.checkpoints.family import ExportOptions, flatten_sizes, library_versions

@@ -43,11 +43,20 @@ class Normalize(nn.Module):
 
 
 class Observed(NamedTuple):
-    """A model's answer, and for each kind of attention its weights and the values that they weighed, per layer."""
+    """A model's answers, and for each kind of attention its weights and the values that they weighed, per layer.
+
+    The `answer` is what can be explained, such as the logits of classes; `others` are answered beside it.
+    """
 
     answer: Tensor
     weights: list[list[Tensor]]
     values: list[list[Tensor]]
+    others: tuple[Tensor, ...] = ()
+
+    @property
+    def answers(self) -> tuple[Tensor, ...]:
+        """All answers, in the order of the graph's outputs."""
+        return self.answer, *self.others
 
 
 class Traced(nn.Module):
@@ -68,7 +77,7 @@ class Traced(nn.Module):
         raise NotImplementedError
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        """Return the answer, all weights, all values, and the states that `states` names."""
+        """Return the answers, all weights, all values, and the states that `states` names."""
         states: dict[str, Tensor] = {}
 
         def watch(stack: int, layer: int, x: Tensor) -> Tensor:
@@ -78,7 +87,7 @@ class Traced(nn.Module):
         with entering(self.parts(), watch):
             observed = self.observe(*inputs)
         named = (states[name] for name in self.states)
-        return observed.answer, *chain(*observed.weights), *chain(*observed.values), *named
+        return *observed.answers, *chain(*observed.weights), *chain(*observed.values), *named
 
     def parts(self) -> list[nn.Module]:
         """Return the modules of `stacks`."""
@@ -234,7 +243,8 @@ class TracedDetector(Traced):
         memory, maps = self.model.encode(self.normalize(pixels), shown, [recording(own)] * len(encoder.maps))
         states, others = self.model.decode(memory, shown, [recording(fed)] * len(decoder.maps))
         values = [_values(own), _values(fed), _values(memory)]
-        return Observed(torch.cat(self.model.answer(states[-1]), -1), self.by_kind(maps | others), values)
+        logits, boxes = self.model.answer(states[-1])
+        return Observed(logits, self.by_kind(maps | others), values, (boxes,))
 
 
 class TextSource(nn.Module):

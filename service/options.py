@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from contract.manifest import KindName, LanguageCode, Method, Sampling
+from contract.generation import LanguageCode, Sampling
+from contract.manifest import KindName, Method
 from service.errors import TooLarge, Unacceptable
 
 Indices: TypeAlias = tuple[int, ...] | slice | Literal["all"]

@@ -55,11 +55,11 @@ class Case:
         }
         for kind in kinds:
             query, key = sizes[kind.query], sizes[kind.fed]
-            controls[f"{kind.kind}.discard"] = torch.tensor(int(self.share * query * query))
-            controls[f"{kind.kind}.layers"] = torch.arange(len(kind.maps))
-            controls[f"{kind.kind}.rows"] = torch.arange(query if self.method in kind.methods else 0)
-            controls[f"{kind.kind}.heads"] = torch.arange(kind.heads if self.fusion == "each" else 0)
-            controls[f"{kind.kind}.special"] = torch.rand(sizes["batch"], key, generator=generator) < 0.3
+            controls[f"{kind.name}.discard"] = torch.tensor(int(self.share * query * query))
+            controls[f"{kind.name}.layers"] = torch.arange(len(kind.maps))
+            controls[f"{kind.name}.rows"] = torch.arange(query if self.method in kind.methods else 0)
+            controls[f"{kind.name}.heads"] = torch.arange(kind.heads if self.fusion == "each" else 0)
+            controls[f"{kind.name}.special"] = torch.rand(sizes["batch"], key, generator=generator) < 0.3
         return controls
 
 
@@ -83,7 +83,7 @@ def attention_outputs(traced: Traced, observed: Observed, controls: Controls, im
     for kind, weights, values in zip(traced.kinds, observed.weights, observed.values, strict=True):
         found.append(_maps(traced, kind, weights, values, controls))
         found.append(
-            _diagnostics(kind, weights, controls[f"{kind.kind}.special"], image)
+            _diagnostics(kind, weights, controls[f"{kind.name}.special"], image)
             if controls["diagnose"]
             else torch.zeros(0, 0, 0, 0, 0)
         )
@@ -91,7 +91,7 @@ def attention_outputs(traced: Traced, observed: Observed, controls: Controls, im
 
 
 def _maps(traced: Traced, kind: Kind, weights: list[Tensor], values: list[Tensor], controls: Controls) -> Tensor:
-    layers, rows, heads = (controls[f"{kind.kind}.{name}"] for name in ("layers", "rows", "heads"))
+    layers, rows, heads = (controls[f"{kind.name}.{name}"] for name in ("layers", "rows", "heads"))
     method, fusion = GRAPH_METHODS[int(controls["method"])], FUSIONS[int(controls["fusion"])]
     if method not in kind.methods:
         return torch.zeros(0)
@@ -100,7 +100,7 @@ def _maps(traced: Traced, kind: Kind, weights: list[Tensor], values: list[Tensor
         return stack[:, heads] if fusion == "each" else _fuse_heads(stack, fusion)[:, None]
     if method == "rollout":
         fused = [_fuse_heads(layer, fusion) for layer in weights]
-        ratio = controls[f"{kind.kind}.discard"] / fused[0].shape[-1] ** 2
+        ratio = controls[f"{kind.name}.discard"] / fused[0].shape[-1] ** 2
         if ratio:
             fused = [explanations.discard(layer, ratio) for layer in fused]
         included = torch.isin(torch.arange(len(weights)), layers)

@@ -34,7 +34,7 @@ def draw_targets(
         "rows": torch.randint(query, (batch, 2), generator=generator),
         "blank": (torch.rand(batch, generator=generator) < 0.7).float(),
         "point": torch.rand(batch, generator=generator),
-        **{f"{kind.kind}.layers": torch.arange(len(kind.maps)) for kind in kinds},
+        **{f"{kind.name}.layers": torch.arange(len(kind.maps)) for kind in kinds},
     }
     controls["against"] = torch.where(torch.arange(batch) % 2 == 1, (controls["explained"] + 1) % classes, -1)
     controls["blank"][0] = 1
@@ -90,7 +90,7 @@ def _relevance(traced: Traced, given: Mapping[str, Tensor], controls: Mapping[st
     ]
     if len(layers) == 1:
         (kind,) = traced.kinds
-        included = torch.isin(torch.arange(len(layers[0])), controls[f"{kind.kind}.layers"])
+        included = torch.isin(torch.arange(len(layers[0])), controls[f"{kind.name}.layers"])
         return [
             explanations.relevance(*explanations.add_parallel(layers[0], included, kind.parallel), controls["rows"])
         ]

@@ -21,16 +21,15 @@ from export.traced import Traced
 
 
 def attention_graph(base: onnx.ModelProto, plan: Plan, traced: Traced, image: ImageRule | None) -> onnx.ModelProto:
-    """Extend the base graph to the attention graph: the answer, and the maps that its controls ask for."""
-    graph, b, answer = copy_base(base, plan, "read.")
-    b.output(plan.outputs[0].name, answer, FLOAT, plan.outputs[0].axes)
+    """Extend the base graph to the attention graph: the answers, and the maps that its controls ask for."""
+    graph, b, _ = copy_base(base, plan, "read.")
     axes = {port.name: port.axes for port in plan.outputs}
     selected = _copy_maps_if_selected(graph, b, traced.kinds)
     for kind in traced.kinds:
         projections = [weight.numpy() for weight in traced.output_projections(kind)]
         maps = MapsBuilder(b, kind, selected, projections, image)
-        b.output(kind.kind, maps.maps(axes[kind.kind]), FLOAT, axes[kind.kind])
-        name = f"{kind.kind}.diagnostics"
+        b.output(kind.name, maps.maps(axes[kind.name]), FLOAT, axes[kind.name])
+        name = f"{kind.name}.diagnostics"
         b.output(name, maps.diagnostics(), FLOAT, axes[name])
     return prune(graph, plan)
 
@@ -42,7 +41,7 @@ def _copy_maps_if_selected(graph: onnx.ModelProto, b: Builder, kinds: Sequence[K
     weights are at the end of the graph, and would keep all of them alive. Returns whether any row is selected.
     """
     computed = list(graph.graph.node)
-    any_row = [b.op("Greater", b.length(f"{kind.kind}.rows", 0), b.constant(0)) for kind in kinds]
+    any_row = [b.op("Greater", b.length(f"{kind.name}.rows", 0), b.constant(0)) for kind in kinds]
     selected = functools.reduce(functools.partial(b.op, "Or"), any_row, "diagnose")
     values_selected = b.op("And", selected, b.op("Equal", "method", b.constant(GRAPH_METHODS.index("norm"))))
     first = list(graph.graph.node)[len(computed) :]
@@ -85,7 +84,7 @@ class MapsBuilder:
         self.output_projections = output_projections
         self.image = image
         self.layers, self.rows, self.heads, self.special, self.discard = (
-            f"{kind.kind}.{name}" for name in ("layers", "rows", "heads", "special", "discard")
+            f"{kind.name}.{name}" for name in ("layers", "rows", "heads", "special", "discard")
         )
 
     def maps(self, axes: Sequence[int | str]) -> str:

@@ -22,22 +22,21 @@ from model.explanations import LEAST_EVIDENCE
 def relevance_graph(base: onnx.ModelProto, plan: Plan, traced: Traced) -> onnx.ModelProto:
     """Extend the base graph to the relevance graph: the answer, and the relevance of the rows asked for."""
     graph, b, answer = copy_base(base, plan, "relevance.")
-    b.output(plan.outputs[0].name, answer, FLOAT, plan.outputs[0].axes)
     names = [name for kind in traced.kinds for name in kind.maps]
     scale = gradient_scale(base, names[0])
     score = score_of(b, plan, answer, traced.classes).scaled(b, scale)
     gradients = differentiate(graph, score.output, score.seed, names)
     layers = {
-        kind.kind: [_layer_relevance(b, name, gradients[name], scale) for name in kind.maps] for kind in traced.kinds
+        kind.name: [_layer_relevance(b, name, gradients[name], scale) for name in kind.maps] for kind in traced.kinds
     }
     if "cross" in layers:
         _bimodal_relevance(b, plan, layers)
     else:
         kind, length = traced.kinds[0], b.length(traced.kinds[0].maps[0], 3)
         joint = b.one_hot("rows", length)  # (batch, row, key)
-        for included, layer in reversed(sum_parallel(b, kind, layers[kind.kind])):
+        for included, layer in reversed(sum_parallel(b, kind, layers[kind.name])):
             joint = b.op("Where", included, b.op("Add", joint, b.op("MatMul", joint, layer)), joint)
-        b.output(kind.kind, joint, FLOAT, plan.outputs[1].axes)
+        b.output(kind.name, joint, FLOAT, plan.outputs[1].axes)
     return prune(graph, plan)
 
 

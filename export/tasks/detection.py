@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from contract.manifest import BOX_NUMBERS, GRADIENT_METHODS, Detection, ImageRule, Port
+from contract.manifest import BOXES, GRADIENT_METHODS, LOGITS, Detection, ImageRule, Port
 from export.plan import Source
 from export.tasks.ports import attention_kind, base_plan, derived_plans, float_port
 from export.traced import Normalize, TracedDetector
-from model.detector import Detector, DetectorConfig
+from model.detector import BOX_NUMBERS, Detector, DetectorConfig
 
 
 def object_detector(
@@ -32,15 +32,18 @@ def object_detector(
     kinds = (kinds[0].model_copy(update=over), kinds[1], kinds[2].model_copy(update=over))
     pixels = Port(name="pixels", dtype="uint8", axes=("batch", rule.height, rule.width, rule.channels))
     sizes = {"image": rows * columns, "object": config.objects}
-    answer = float_port("objects", "batch", config.objects, config.classes + 1 + BOX_NUMBERS)
+    answers = (
+        float_port(LOGITS, "batch", config.objects, config.classes + 1),
+        float_port(BOXES, "batch", config.objects, BOX_NUMBERS),
+    )
     traced = TracedDetector(model, kinds, Normalize(rule.mean, rule.std), config.classes)
-    base = base_plan(traced, (pixels,), answer, sizes, config.width)
+    base = base_plan(traced, (pixels,), answers, sizes, config.width)
     return Source(
         name=name,
         family=family,
         task="object-detection",
         labels=labels,
-        image=rule,
+        inputs=(rule,),
         traced=traced,
         base=base,
         plans=derived_plans(traced, base, sizes),

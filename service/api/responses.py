@@ -146,7 +146,8 @@ def describe(served: ServedModel) -> dict[str, object]:
             "best": manifest.best.model_dump() if manifest.best else None,
             "baselines": baselines_of(manifest),
             "kinds": {
-                kind.kind: {
+                kind.name: {
+                    "kind": kind.kind,
                     "layers": len(kind.maps),
                     "heads": kind.heads,
                     "query": kind.query,

@@ -65,7 +65,7 @@ class AttentionAnswer:
             axis: token_merging.merge_tokens(tokens, groups[axis], self.texts[axis])
             for axis, tokens in self.axes.items()
         }
-        asked = {one.kind.kind: one for one in self.query.kinds}
+        asked = {one.kind.name: one for one in self.query.kinds}
         maps = []
         for one in self.maps:
             key = one.kind.key
@@ -73,7 +73,7 @@ class AttentionAnswer:
             own, rows = groups[one.kind.query], one.rows
             if not self.query.by_gradient:
                 values = token_merging.average_rows(values, own)
-                rows = tuple(asked[one.kind.kind].rows(values.shape[1]))
+                rows = tuple(asked[one.kind.name].rows(values.shape[1]))
                 values = values[:, rows]
             elif rows is not None:  # single tokens, each in a word
                 rows = tuple(next(index for index, group in enumerate(own) if row in group) for row in rows)
@@ -208,11 +208,11 @@ class AttentionAnswer:
         heads, layer = one.entry["heads"], one.entry["layer"]
         if not self.query.by_gradient:
             which = f"head {heads[head]}" if isinstance(heads, list) else f"{heads} of heads"
-            return f"{one.kind.kind}: " + (which if layer is None else f"layer {layer}, {which}")
+            return f"{one.kind.name}: " + (which if layer is None else f"layer {layer}, {which}")
         title, behind = self.query.method, f", layer {layer}" if layer else ""
         target, against = one.entry.get("target"), one.entry.get("against")
         if not isinstance(target, dict):
-            return f"{title}{behind}, {one.kind.kind}"
+            return f"{title}{behind}, {one.kind.name}"
         rather = f" against {against['label']}" if isinstance(against, dict) else ""
         return f"{title} of {target['label']}{rather}{behind}"
 

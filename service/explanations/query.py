@@ -195,10 +195,10 @@ def resolve(options: AttentionOptions, manifest: Manifest, token_of: TokenOf = l
     `token_of` finds the token that `against` names by its text.
     """
     method, best = _method(options, manifest)
-    kinds = [kind for kind in manifest.attention if options.kind in (None, kind.kind)]
+    kinds = [kind for kind in manifest.attention if options.kind in (None, kind.name, kind.kind)]
     if not kinds:
-        has = ", ".join(kind.kind for kind in manifest.attention)
-        raise Unacceptable(f"kind: this model has {has}, given {options.kind}")
+        has = ", ".join(kind.name for kind in manifest.attention)
+        raise Unacceptable(f"kind: this model has {has}, given another")
     kinds = [kind for kind in kinds if method in kind.methods]
     if not kinds:
         raise Unacceptable(_unserved(method, options, manifest))
@@ -284,7 +284,7 @@ def _check_evaluation(query: AttentionQuery) -> None:
         return
     own = [one for one in query.kinds if one.kind == kind]
     if not own:
-        raise Unacceptable(f"evaluate: is of {kind.kind}, whose columns are the input, and which is not asked for")
+        raise Unacceptable(f"evaluate: is of {kind.name}, whose columns are the input, and which is not asked for")
     if query.count_maps(own[0], 1) * own[0].maps_of_heads != 1 or not has_one_row(query, own[0]):
         raise Unacceptable(ONE_ROW)
 

@@ -3,20 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
-from contract.manifest import (
-    BASELINE,
-    GRADIENT_METHODS,
-    LIKELIEST,
-    TOKENS,
-    Generation,
-    GradientMethod,
-    Graph,
-    ImageRule,
-    Kind,
-    Manifest,
-    Port,
-    Role,
-)
+from contract.generation import LIKELIEST, TOKENS, Generation
+from contract.manifest import BASELINE, GRADIENT_METHODS, GradientMethod, Graph, ImageRule, Kind, Manifest, Port, Role
 from service.explanations.score import CLASSIFICATION_TASKS, baselines_of, explains
 from service.runtime.session import Session
 
@@ -46,10 +34,10 @@ def _faults(manifest: Manifest) -> Iterator[str]:
     if manifest.image:
         yield from _faults_of_image(manifest.image, attention.inputs)
     for kind in manifest.attention:
-        port = next(one for one in attention.outputs if one.name == kind.kind)
+        port = next(one for one in attention.outputs if one.name == kind.name)
         yield from _faults_of_kind(kind, port, manifest.image)
-        if ("rollout" in kind.methods) != (f"{kind.kind}.discard" in {one.name for one in attention.inputs}):
-            yield f"must have rollout of {kind.kind} exactly if the graph computes it"
+        if ("rollout" in kind.methods) != (f"{kind.name}.discard" in {one.name for one in attention.inputs}):
+            yield f"must have rollout of {kind.name} exactly if the graph computes it"
     for method in GRADIENT_METHODS:
         yield from _faults_of_method(manifest, method)
     if manifest.best and not any(manifest.best.method in kind.methods for kind in manifest.attention):
@@ -62,7 +50,7 @@ def _faults(manifest: Manifest) -> Iterator[str]:
 
 def _faults_of_method(manifest: Manifest, method: GradientMethod) -> Iterator[str]:
     """A gradient method has a graph exactly if a kind lists it, which takes what a score has and returns each kind."""
-    kinds = {str(kind.kind) for kind in manifest.attention if method in kind.methods}
+    kinds = {str(kind.name) for kind in manifest.attention if method in kind.methods}
     if bool(kinds) != (method in manifest.graphs):
         yield f"must have a graph of {method} exactly if some kind has the method"
         return

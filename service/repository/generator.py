@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
-from contract.manifest import Generation, KindName
+from contract.generation import Generation
+from contract.manifest import KindName
 from contract.names import listed
 from service.batching.admission import Backlog, Budget
 from service.errors import Unacceptable

@@ -40,7 +40,7 @@ class GraphControls:
             "diagnose": np.array(self.diagnose),
         }
         for one in self.kinds:
-            name = one.kind.kind
+            name = one.kind.name
             rows = range(longest[one.kind.query]) if one.rows is None else one.rows
             feed[f"{name}.layers"] = np.array(one.layers, np.int64)
             feed[f"{name}.heads"] = np.array(one.heads, np.int64)
@@ -55,14 +55,14 @@ def controls_of(query: AttentionQuery, lengths: Mapping[str, int]) -> GraphContr
 
     Raises Unacceptable for rows that it does not have.
     """
-    asked = {one.kind.kind: one for one in query.kinds if not query.by_gradient}
+    asked = {one.kind.name: one for one in query.kinds if not query.by_gradient}
     heads = query.kinds[0].heads
     fused = isinstance(heads, str)
     return GraphControls(
         method="raw" if query.by_gradient else query.method,
         fusion={"sum": "mean"}.get(str(heads), str(heads)) if fused else "each",
         diagnose=query.options.diagnostics,
-        kinds=tuple(_kind_controls(query, kind, asked.get(kind.kind), lengths) for kind in query.model_kinds),
+        kinds=tuple(_kind_controls(query, kind, asked.get(kind.name), lengths) for kind in query.model_kinds),
     )
 
 
@@ -83,12 +83,12 @@ def read_maps(
 ) -> list[AttentionMap]:
     """Return the maps of one input from the graph's outputs, unpadded: (heads, layers, rows, keys) for each kind."""
     maps = []
-    asked = {one.kind.kind: one for one in controls.kinds}
+    asked = {one.kind.name: one for one in controls.kinds}
     for one in query.kinds:
-        stack, rows = stacks[one.kind.kind], tuple(query.rows(one, lengths))
-        if asked[one.kind.kind].rows is None and query.shift(one.kind):
+        stack, rows = stacks[one.kind.name], tuple(query.rows(one, lengths))
+        if asked[one.kind.name].rows is None and query.shift(one.kind):
             stack = stack[:, :, 1:]
-        entry: dict[str, object] = {"name": one.kind.kind, "kind": one.kind.kind, "layer": None}
+        entry: dict[str, object] = {"name": one.kind.name, "kind": one.kind.name, "layer": None}
         heads = one.heads if isinstance(one.heads, str) else list(one.heads)
         if query.method == "rollout":
             entry |= {"layers": list(one.layers), "heads": heads, "normalized": True}
@@ -107,12 +107,12 @@ def read_diagnostics(query: AttentionQuery, stacks: Mapping[str, Array]) -> list
     digits = query.options.digits
     shown = []
     for kind in query.model_kinds:
-        figures = stacks[f"{kind.kind}.diagnostics"].astype(np.float64)
+        figures = stacks[f"{kind.name}.diagnostics"].astype(np.float64)
         means: dict[str, object] = {
             name: figures[..., index].mean(-1).round(digits) for index, name in enumerate(FIGURES[: figures.shape[-1]])
         }
         if "distance" in means:  # of patches; the tokens before them have no place
             means["distance"] = figures[..., kind.prefix :, 2].mean(-1).round(digits)
-        most = round(float(np.log(max(stacks[kind.kind].shape[-1], 1))), digits)
-        shown.append({"kind": kind.kind, "max_entropy": most, **means})
+        most = round(float(np.log(max(stacks[kind.name].shape[-1], 1))), digits)
+        shown.append({"kind": kind.name, "max_entropy": most, **means})
     return shown

@@ -292,7 +292,7 @@ class ServedModel:
         answer = self.manifest.graphs["attention"].outputs[0]
         stacks = {}
         for one in controls.kinds:
-            name, queries, keys = one.kind.kind, item.lengths[one.kind.query], item.lengths[one.kind.fed]
+            name, queries, keys = one.kind.name, item.lengths[one.kind.query], item.lengths[one.kind.fed]
             if not len(out[name]):  # no map is asked for, and the graph only predicts
                 continue
             rows = queries if one.rows is None else None
@@ -365,8 +365,8 @@ def _check_graphs(artifact: Artifact, roles: Sequence[Role]) -> None:
         raise ArtifactError(path, f"this task needs {needed}, given none")
     returned = {port.name for port in manifest.graphs["attention"].outputs}
     for kind in manifest.attention:
-        if not {kind.kind, f"{kind.kind}.diagnostics"} <= returned:
-            raise ArtifactError(path, f"the attention graph must return maps of {kind.kind}")
+        if not {kind.name, f"{kind.name}.diagnostics"} <= returned:
+            raise ArtifactError(path, f"the attention graph must return maps of {kind.name}")
 
 
 def _finite(maps: RawMaps) -> RawMaps | Refusal:

@@ -153,7 +153,7 @@ def test_a_manifest_that_is_no_object_is_found(folder, content):
         (
             "schema_version",
             3,
-            "schema_version: Input should be 4; make the artifact anew: python -m export digits --to ",
+            "schema_version: Input should be 5; make the artifact anew: python -m export digits --to ",
         ),
         ("surprise", True, "surprise: Extra inputs are not permitted"),
         ("family", MISSING, "family: Field required"),

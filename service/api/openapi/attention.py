@@ -11,6 +11,7 @@ from service.explanations.evaluation import MeasureName
 
 Method = TypeAliasType("Method", manifest.Method)
 Kind = TypeAliasType("Kind", manifest.KindName)
+Sort = TypeAliasType("Sort", manifest.Sort)
 """A type of this form is a component of its name."""
 
 

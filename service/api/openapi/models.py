@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from contract.manifest import Scales, Task
-from service.api.openapi.attention import Best, Grid, Kind, Method
+from service.api.openapi.attention import Best, Grid, Kind, Method, Sort
 from service.api.openapi.components import Part
 
 
@@ -69,6 +69,7 @@ class BestMethod(Best):
 class AttentionKind(Part):
     """One kind of attention of a model."""
 
+    kind: Sort = Field(description="what attends to what")
     layers: int = Field(description="maps, one for each attention of a layer")
     heads: int
     query: str = Field(description="what rows stand for")
