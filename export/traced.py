@@ -222,7 +222,8 @@ class TracedTransformer(Traced):
 class TracedDetector(Traced):
     """A detector: pixels (batch, height, width, channels), uint8 -> the class and the box of every object.
 
-    What is explained are the cells of the image, the states that enter the encoder. The decoder's first states are 0.
+    A second input may say which cells (batch, cell) begin in the picture. What is explained are the cells of the image,
+    the states that enter the encoder. The decoder's first states are 0.
     """
 
     model: Detector

@@ -9,8 +9,8 @@ from service.inputs.image_preprocessing import decode_image
 from tests.samples.images import encoded, middle
 
 CELLS = Kind(
-    name="encoder", kind="encoder", methods=("raw",), maps=("encoder.blocks.0.attention",), heads=1, query="image", key="image",
-    normalized=True, grid=(2, 3),
+    name="encoder", kind="encoder", methods=("raw",), maps=("encoder.blocks.0.attention",), heads=1, query="image",
+    key="image", normalized=True, grid=(2, 3),
 )  # fmt: skip
 
 
