@@ -61,18 +61,10 @@ def object_detector(
     kinds = (kinds[0].model_copy(update=over), kinds[1], kinds[2].model_copy(update=over))
     sizes = {"image": rows * columns, "object": config.objects}
     visible = Port(name="image_visible", dtype="bool", axes=("batch", rows * columns))
-    return _source(
-        name,
-        TracedDetector(model, kinds, Normalize(rule.mean, rule.std), config.classes),
-        config,
-        (visible,) if rule.locate == "fit" else (),
-        sizes,
-        family=family,
-        rule=rule,
-        labels=labels,
-        made_by=made_by,
-        scores=scores,
-    )
+    traced = TracedDetector(model, kinds, Normalize(rule.mean, rule.std), config.classes)
+    more = (visible,) if rule.locate == "fit" else ()
+    said = {"name": name, "family": family, "labels": labels, "made_by": made_by, "scores": scores}
+    return _source(traced, config, rule, more, sizes, **said)
 
 
 def sequence_detector(
@@ -90,53 +82,36 @@ def sequence_detector(
     It looks at what stands beside an image that was fitted in, as it was trained to.
     """
     kind = encoder_kind(config.layers, config.heads, "image", config.prefix, config.grid)
+    kind = kind.model_copy(update={"suffix": config.objects})
     traced = TracedYolos(model, (kind,), Normalize(rule.mean, rule.std), config.classes)
-    return _source(
-        name,
-        traced,
-        config,
-        (),
-        {"image": config.tokens},
-        family=family,
-        rule=rule,
-        labels=labels,
-        made_by=made_by,
-        scores="softmax",
-    )
+    said = {"name": name, "family": family, "labels": labels, "made_by": made_by, "scores": "softmax"}
+    return _source(traced, config, rule, (), {"image": config.tokens}, **said)
 
 
 def _source(
-    name: str,
     traced: Traced,
     config: DetectorConfig | YolosConfig,
+    rule: ImageRule,
     more: tuple[Port, ...],
     sizes: dict[str, int],
-    *,
-    family: str,
-    rule: ImageRule,
-    labels: tuple[str, ...],
-    made_by: dict[str, Any],
-    scores: Scores,
+    **said: Any,  # noqa: ANN401 # fields of a Source
 ) -> Source:
+    """Return the source of a detector that takes `more` inputs beside pixels, with what is `said` of it."""
     pixels = Port(name="pixels", dtype="uint8", axes=("batch", rule.height, rule.width, rule.channels))
     answers = (
-        float_port(LOGITS, "batch", config.objects, config.classes + (scores == "softmax")),
+        float_port(LOGITS, "batch", config.objects, config.classes + (said["scores"] == "softmax")),
         float_port(BOXES, "batch", config.objects, BOX_NUMBERS),
     )
     base = base_plan(traced, (pixels, *more), answers, sizes, config.width)
     return Source(
-        name=name,
-        family=family,
+        **said,
         task="object-detection",
-        labels=labels,
-        scores=scores,
         inputs=(rule,),
         traced=traced,
         base=base,
         plans=derived_plans(traced, base, sizes),
         attention=traced.kinds,
         detection=Detection(objects=config.objects),
-        made_by=made_by,
         traced_at={"batch": 2},
         verified_at=({"batch": 1}, {"batch": 3}, {"batch": 5}),
     )
