@@ -151,9 +151,9 @@ def dino(kind: Any, config: Any, **options: Any) -> Callable[[], Any]:
 
 
 def detr(kind: Any, config: Any, backbone: dict[str, Any] | None = None, **options: Any) -> Callable[[], Any]:
-    sizes = {"embedding_size": 8, "hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 2, 1], "out_features": ["stage4"]}
+    sizes = {"embedding_size": 8, "hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1], "out_features": ["stage4"]}
     small = {
-        "d_model": 16, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 2,
+        "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2,
         "decoder_attention_heads": 4, "encoder_ffn_dim": 24, "decoder_ffn_dim": 20, "num_queries": 5,
         "attn_implementation": "eager", "use_timm_backbone": False,
     }  # fmt: skip
