@@ -94,7 +94,9 @@ class ImageRule(Part):
 
     `locate` says which part of the image is looked at: `ink` finds the strokes of one written sign, light or dark,
     and centres their bounding box with its longer side at `ink_box` pixels, as bright strokes on black; `middle`
-    resizes the whole image and cuts the middle of it, black where it is too small.
+    resizes the whole image and cuts the middle of it, black where it is too small; `fit` resizes the whole image, in
+    its shape, to the largest size that fits, at the upper left, with `mean` beside it. A graph may take which patches
+    begin in the image, `image_visible` (batch, patch).
     """
 
     modality: Literal["image"] = "image"
@@ -102,7 +104,7 @@ class ImageRule(Part):
     height: Size
     width: Size
     channels: Literal[1, 3]
-    locate: Literal["ink", "middle"]
+    locate: Literal["ink", "middle", "fit"]
     ink_box: Size | None = None
     resize: tuple[Size, Size] | Size | None = Field(
         None, description="of `middle`: to (height, width), or the shorter side to so many pixels; null leaves the size"

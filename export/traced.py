@@ -225,8 +225,9 @@ class TracedTransformer(Traced):
 class TracedDetector(Traced):
     """A detector: pixels (batch, height, width, channels), uint8 -> the class and the box of every object.
 
-    What is explained are the cells of the image, the states that enter the encoder. The decoder's first states are 0,
-    so that its objects first look at each other in the same way in every image.
+    A second input may say which cells (batch, cell) begin in the picture. What is explained are the cells of the image,
+    the states that enter the encoder. The decoder's first states are 0, so that its objects first look at each other in
+    the same way in every image.
     """
 
     model: Detector
@@ -243,10 +244,12 @@ class TracedDetector(Traced):
         own: list[KeyValue] = []
         fed: list[KeyValue] = []
         encoder, decoder, _ = self.kinds
-        memory, maps = self.model.encode(self.normalize(*inputs), [recording(own)] * len(encoder.maps))
-        states, others = self.model.decode(memory, [recording(fed)] * len(decoder.maps))
+        pixels, *visible = inputs
+        shown = visible[0] if visible else None
+        memory, maps = self.model.encode(self.normalize(pixels), shown, [recording(own)] * len(encoder.maps))
+        states, others = self.model.decode(memory, shown, [recording(fed)] * len(decoder.maps))
         values = [_values(own), _values(fed), _values(memory)]
-        logits, boxes = self.model.head(states[-1])
+        logits, boxes = self.model.answer(states[-1])
         return Observed(logits, self.by_kind(maps | others), values, (boxes,))
 
 

@@ -203,7 +203,7 @@ def compare_alone_with_batch(
     masks = {
         str(port.axes[1]): array
         for port, array in zip(plan.inputs, inputs, strict=True)
-        if port.name.endswith("_visible")
+        if port.name.endswith("_visible") and isinstance(port.axes[1], str)  # those of a fixed length are not cut
     }
     for row in range(sizes["batch"]):
         lengths = {axis: int(mask[row].sum()) for axis, mask in masks.items()}

@@ -24,11 +24,15 @@ class ImageInputs:
         """The largest number of tokens along each axis whose length varies."""
         self._special = {kind.key: _special(kind) for kind in kinds if kind.grid}
         self._special[OBJECTS] = np.zeros(objects, np.bool_)
+        self._grid = next((kind.grid for kind in kinds if kind.grid), None) if rule.locate == "fit" else None
 
     def image_input(self, picture: Picture, pixels: Pixels | None = None) -> ModelInput:
         """Return a picture as an input. `pixels`, if given, replace its own and have the same shape."""
         pixels = picture.pixels if pixels is None else pixels
-        return ModelInput({"pixels": pixels}, self.lengths, self._special, picture=picture)
+        arrays: dict[str, Array] = {"pixels": pixels}
+        if self._grid:
+            arrays["image_visible"] = picture.visible_cells(self._grid)
+        return ModelInput(arrays, self.lengths, self._special, picture=picture)
 
     def description(self) -> dict[str, object]:
         """Return the description of the inputs in `GET /v1/models/{model}`."""
