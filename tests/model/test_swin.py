@@ -1,11 +1,10 @@
-"""Swin and Swin V2 against the reference library: logits, and the weights of every block."""
+"""Swin against the reference library: logits, and the weights of every block; and what its windows let it see."""
 
 import math
 from dataclasses import replace
 
 import pytest
 import torch
-import transformers
 from torch import nn
 
 from model.attention import MultiHeadAttention
@@ -13,14 +12,10 @@ from model.attribution import entering
 from model.cache import recording
 from model.heads import MeanState
 from model.layers import NoPositions
-from model.swin import SWIN_SIZES, SwinConfig, WindowAttention, offsets, swin
-from model.swin_v2 import SwinV2Config, swin_v2
+from model.swin import SWIN_SIZES, WindowAttention, offsets, swin
 from model.windows import Windows, unfold
 from tests.samples.attention_reference import assert_same, assert_same_maps, randn, sharpen
-from tests.samples.checkpoints import sharpened
-
-SMALL = SwinConfig((32, 32), 2, (2, 2), 12, (2, 3), (2, 3), window=4, ratio=2, classes=5)
-"""Grids of 16 and 8: every second block of both is shifted."""
+from tests.samples.swin_reference import SMALL, answer_of, pair
 
 CONFIGS = {
     "shifted twice": SMALL,
@@ -33,136 +28,6 @@ CONFIGS = {
     "another activation, epsilon and ratio": replace(SMALL, activation="relu", epsilon=0.1, ratio=1.7),
     "one stage": replace(SMALL, depths=(2,), heads=(3,)),
 }
-CONFIGS_V2 = {
-    "shifted twice": SwinV2Config(**vars(SMALL)),
-    "windows larger than the last stage": SwinV2Config(
-        **{**vars(SMALL), "depths": (2, 2, 2, 2), "heads": (2, 3, 4, 6)}
-    ),
-    "oblong": SwinV2Config(**{**vars(SMALL), "image": (32, 48)}),
-    "without bias": SwinV2Config(**{**vars(SMALL), "bias": False}),
-    "another activation, epsilon and ratio": SwinV2Config(
-        **{**vars(SMALL), "activation": "silu", "epsilon": 0.1, "ratio": 1.7}
-    ),
-    "trained with other windows": SwinV2Config(**vars(SMALL), trained_windows=(6, 3)),
-    "trained with other windows in one stage": SwinV2Config(**vars(SMALL), trained_windows=(0, 3)),
-}
-
-
-def keys(config):
-    """What the reference library calls the sizes."""
-    return {
-        "image_size": list(config.image),
-        "patch_size": list(config.patch),
-        "num_channels": config.channels,
-        "embed_dim": config.width,
-        "depths": list(config.depths),
-        "num_heads": list(config.heads),
-        "window_size": config.window,
-        "mlp_ratio": float(config.ratio),
-        "qkv_bias": config.bias,
-        "hidden_act": config.activation,
-        "use_absolute_embeddings": config.absolute,
-        "layer_norm_eps": config.epsilon,
-        "num_labels": config.classes,
-        "attn_implementation": "eager",
-    }
-
-
-def copied(ours, theirs, names):
-    """Give our model the tensors of theirs, by a table from the ends of their names to ours; all of both are used."""
-    tensors = {}
-    for name, tensor in theirs.state_dict().items():
-        name = name.split(".", 1)[1] if name.startswith(("swin.", "swinv2.")) else name
-        if "relative_coords_table" in name or "relative_position_index" in name:
-            continue
-        name = name.replace("encoder.layers", "stages")
-        for their, our in names.items():
-            name = name.replace(their, our)
-        tensors[name] = tensor.T if name.endswith("score.table") else tensor
-    tensors = {name: tensor[0] if name == "positions.weight" else tensor for name, tensor in tensors.items()}
-    ours.load_state_dict(tensors, strict=True)
-    return ours.double().eval()
-
-
-COMMON = {
-    "embeddings.patch_embeddings": "patches",
-    "embeddings.norm": "patch_norm",
-    "embeddings.position_embeddings": "positions.weight",
-    "classifier": "head",
-}
-V1 = {
-    **COMMON,
-    "attention.q_proj": "attention.query",
-    "attention.k_proj": "attention.key",
-    "attention.v_proj": "attention.value",
-    "attention.o_proj": "attention.output",
-    "attention.relative_position_bias.relative_position_bias_table": "attention.score.table",
-    "layernorm_before": "attention_norm",
-    "layernorm_after": "feed_forward_norm",
-    "layernorm": "norm",
-    "mlp.fc1": "feed_forward.0",
-    "mlp.fc2": "feed_forward.2",
-    "downsample.norm": "merging.project.0",
-    "downsample.reduction": "merging.project.1",
-}
-V2 = {
-    **COMMON,
-    "attention.output.dense": "attention.joining",
-    "attention.self.logit_scale": "attention.score.scale",
-    "attention.self.continuous_position_bias_mlp": "attention.score.mlp",
-    "attention.self": "attention",
-    "layernorm_before": "attention_norm",
-    "layernorm_after": "feed_forward_norm",
-    "layernorm": "norm",
-    "intermediate.dense": "feed_forward.0",
-    "output.dense": "feed_forward.2",
-    "attention.joining": "attention.output",
-    "downsample.reduction": "merging.project.0",
-    "downsample.norm": "merging.project.1",
-}
-
-
-def reference(model, pixels, kind, **options):
-    """Logits of the reference library and the weights of each block, by our paths."""
-    seen = {}
-
-    def note(path):
-        def hook(module, given, found):
-            weights = found[1]
-            seen[path] = weights.unflatten(0, (len(pixels), -1))
-
-        return hook
-
-    layers = getattr(model, model.base_model_prefix).encoder.layers
-    hooks = [
-        block.attention.register_forward_hook(note(f"stages.{stage}.blocks.{index}.attention"))
-        for stage, layer in enumerate(layers)
-        for index, block in enumerate(layer.blocks)
-    ]
-    assert all(type(block.attention).__name__ == kind for layer in layers for block in layer.blocks)
-    with torch.no_grad():
-        logits = model(pixels, **options).logits
-    for hook in hooks:
-        hook.remove()
-    return logits, seen
-
-
-def pair(config):
-    """Our model and theirs in float64 with the same weights, under which attention is far from uniform."""
-    theirs = sharpened(transformers.SwinForImageClassification(transformers.SwinConfig(**keys(config)))).double()
-    return copied(swin(config), theirs, V1), theirs
-
-
-def pair_v2(config):
-    given = {"pretrained_window_sizes": list(config.trained_windows)} if config.trained_windows else {}
-    given.setdefault("pretrained_window_sizes", [0] * len(config.depths))
-    theirs = transformers.Swinv2ForImageClassification(transformers.Swinv2Config(**keys(config), **given))
-    theirs = sharpened(theirs).double()
-    with torch.no_grad():
-        for layer in theirs.swinv2.encoder.layers:
-            for block in layer.blocks:
-                block.attention.self.logit_scale[0] = 6.0  # more than ln 100, which is the most that counts
-    return copied(swin_v2(config), theirs, V2), theirs
 
 
 def windows_of(config):
@@ -178,20 +43,10 @@ def test_logits_and_every_map_are_those_of_the_reference_library(config):
     ours, theirs = pair(config)
     pixels = randn(3, config.channels, *config.image)
     logits, maps = ours(pixels)
-    wanted, weights = reference(theirs, pixels, "SwinAttention")
+    wanted, weights = answer_of(theirs, pixels, "SwinAttention")
     assert_same_maps(maps, weights, 1e-5)  # its softmax is in float32
     assert_same(logits, wanted, 1e-5)
     assert max((one.amax(-1).mean() - 1 / one.shape[-1]).item() for one in maps.values()) > 0.2  # far from uniform
-
-
-@pytest.mark.parametrize("config", CONFIGS_V2.values(), ids=CONFIGS_V2)
-def test_logits_and_every_map_of_v2_are_those_of_the_reference_library(config):
-    ours, theirs = pair_v2(config)
-    pixels = randn(3, config.channels, *config.image)
-    logits, maps = ours(pixels)
-    wanted, weights = reference(theirs, pixels, "Swinv2Attention", output_attentions=True)
-    assert_same_maps(maps, weights, 1e-5)  # its places are in float32
-    assert_same(logits, wanted, 1e-5)
 
 
 def test_a_window_larger_than_the_grid_is_one_of_the_grids_size():
@@ -222,9 +77,8 @@ def test_there_is_one_map_for_every_attention_module_under_its_path():
     assert all(model.get_submodule(path).get_parameter("output.weight").ndim == 2 for path in maps)
 
 
-@pytest.mark.parametrize("build", [swin, lambda config: swin_v2(SwinV2Config(**vars(config)))], ids=["v1", "v2"])
-def test_a_batch_of_three_is_three_batches_of_one(build):
-    model, pixels = sharpen(build(SMALL)), randn(3, 2, 32, 32)
+def test_a_batch_of_three_is_three_batches_of_one():
+    model, pixels = sharpen(swin(SMALL)), randn(3, 2, 32, 32)
     logits, maps = model(pixels)
     for index in range(3):
         one, one_maps = model(pixels[index : index + 1])
@@ -297,7 +151,7 @@ def test_a_recall_is_given_keys_and_values_of_windows_once_a_block():
     logits, maps = model(pixels, recalls)
     assert_same(logits, model(pixels)[0])
     assert [len(own) for own in seen] == [2, 3]
-    for (path, weights), (key, value) in zip(maps.items(), [pair for own in seen for pair in own], strict=True):
+    for (path, weights), (key, value) in zip(maps.items(), [one for own in seen for one in own], strict=True):
         width = model.get_submodule(path).output.in_features // weights.shape[2]
         assert key.shape == value.shape == (*weights.shape[:4], width)
 
@@ -317,9 +171,8 @@ def test_what_a_recall_returns_is_what_is_looked_at():
     assert_same(silent, model(pixels)[0])
 
 
-@pytest.mark.parametrize("build", [swin, lambda config: swin_v2(SwinV2Config(**vars(config)))], ids=["v1", "v2"])
-def test_a_logit_has_a_gradient_for_every_map(build):
-    model = sharpen(build(SMALL))
+def test_a_logit_has_a_gradient_for_every_map():
+    model = sharpen(swin(SMALL))
     logits, maps = model(randn(2, 2, 32, 32))
     gradients = torch.autograd.grad(logits[:, 1].sum(), list(maps.values()))
     for gradient, weights in zip(gradients, maps.values(), strict=True):
@@ -395,19 +248,6 @@ def test_a_mask_is_refused_because_every_token_of_a_grid_is_there():
 def test_another_image_than_the_grids_is_refused():
     with pytest.raises(ValueError, match=r"^image: must be 32x32 pixels, given 32x36$"):
         swin(SMALL)(torch.zeros(1, 2, 32, 36))
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ((4,), "trained windows: must be given for each of 2 stages, given 1"),
-        ((4, 1), "trained windows: must be 0, or 2 or more, given 1"),
-        ((-4, 4), "trained windows: must be 0, or 2 or more, given -4"),
-    ],
-)
-def test_trained_windows_that_say_nothing_are_refused(given, words):
-    with pytest.raises(ValueError, match=f"^{words}$"):
-        SwinV2Config(**vars(SMALL), trained_windows=given)
 
 
 def test_the_published_sizes_are_those_of_the_paper():
