@@ -25,7 +25,6 @@ BAND_PIXELS = 2**18  # pixels that are coloured at once: few enough to stay in t
 LEAST_PANEL_WIDTH = 120  # pixels of a panel with a title
 LEAST_TITLE_HEIGHT = 12  # pixels of the text of a title
 LINES_PER_IMAGE_WIDTH = 200  # the edge of a box is 1/200 of the image's width, but at least one pixel
-LINES_PER_IMAGE_WIDTH = 200  # the edge of a box is 1/200 of the image's width, but at least one pixel
 TEXT_HEIGHTS_PER_IMAGE_WIDTH = 28  # a title's text is 1/28 of the image's width high, but at least LEAST_TITLE_HEIGHT
 SHRINKING_GAP = 2.0  # a photograph is first shrunk by whole numbers to twice the size that is drawn: half of the time
 

@@ -219,8 +219,8 @@ def _unserved(method: Method, options: AttentionOptions, manifest: Manifest) -> 
     if was_left_out(manifest, method):
         in_8_bits = method in GRADIENT_METHODS and manifest.precision == "int8" and manifest.explained is None
         reason = NOT_IN_INT8 if in_8_bits else "was left out when this model was exported"
-    elif options.kind == "encoder" and len(manifest.attention) > 1 and method in SIGNED_METHODS:
-        reason = "of an encoder-decoder is in decoder and cross"
+    elif method in SIGNED_METHODS and method in methods_of(manifest):  # of another kind
+        reason = "of a detector is in cross" if manifest.detection else "of an encoder-decoder is in decoder and cross"
     return f"method {method}: {reason}{other}"
 
 

@@ -27,7 +27,7 @@ SIZES = DetectorConfig(
 TOKENS = YolosConfig(
     (HEIGHT, WIDTH), 3, patch=(CELL, CELL), layers=2, width=16, heads=2, hidden=24, classes=len(LABELS), objects=OBJECTS
 )
-SHARP = 3.0
+SHARP = 2.0
 """How large the matrices are that choose what is looked at, and what an object is."""
 STRETCHED = ImageRule(
     height=HEIGHT, width=WIDTH, channels=3, locate="middle", resize=(HEIGHT, WIDTH), mean=MEAN, std=STD
@@ -42,17 +42,17 @@ def sharpened(model, seed):
         for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator)
             if parameter.ndim == 1:  # biases, and what norms multiply by
-                parameter.add_(0.3 * noise)
+                parameter.copy_(0.3 * noise + name.endswith("weight"))
                 continue
             wide = 1 if "queries" in name or "token" in name else parameter[0].numel() ** 0.5
-            parameter.copy_(noise * (SHARP if re.search(r"\b(query|key|classes)\b", name) else 1.5) / wide)
+            parameter.copy_(noise * (SHARP if re.search(r"\b(query|key|classes|box)\b", name) else 1.3) / wide)
     return model.eval()
 
 
 MODELS = {
-    "tiny": lambda: sharpened(detector(SIZES), 3),
-    "fitted": lambda: sharpened(conditional_detector(SIZES), 3),
-    "sequence": lambda: sharpened(yolos(TOKENS), 6),
+    "tiny": lambda: sharpened(detector(SIZES), 118),
+    "fitted": lambda: sharpened(conditional_detector(SIZES), 31),
+    "sequence": lambda: sharpened(yolos(TOKENS), 31),
 }
 """A DETR whose pictures are stretched, a conditional one whose are fitted in and whose scores are sigmoid, a YOLOS."""
 
