@@ -145,6 +145,12 @@ def captions(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def scenes(tmp_path_factory):
+    """A folder with the artifact of the detector of digits."""
+    return once(tmp_path_factory, "scenes-detr", export("scenes-detr"))
+
+
+@pytest.fixture(scope="session")
 def detectors(tmp_path_factory):
     """A folder with the artifacts of small detectors of each form."""
     from tests.samples.detectors import write  # imports the exporter

@@ -20,7 +20,9 @@ from tests.samples.detectors import (
     LABELS,
     MEAN,
     MODELS,
+    NOTHING,
     OBJECTS,
+    SEVERAL,
     STD,
     WIDTH,
     encoded,
@@ -31,8 +33,6 @@ from tests.samples.detectors import (
 
 PICTURES = [picture(seed) for seed in range(9)]
 SENT = [encoded(pixels) for pixels in PICTURES]
-SEVERAL, NOTHING = 0, 8
-"""A picture in which objects of different classes are found, and one in which none is."""
 EVERYTHING = {"layers": "all", "digits": 9}
 EXACT = 1e-4
 

@@ -87,6 +87,10 @@ def encoded(pixels, kind="PNG", orientation=1):
     return file.getvalue()
 
 
+SEVERAL, NOTHING = 0, 8
+"""Pictures in which "tiny" finds objects of different classes, and none."""
+
+
 def upright(sent):
     """Return a picture as a person sees it, by Pillow alone."""
     return ImageOps.exif_transpose(Image.open(io.BytesIO(sent))).convert("RGB")
