@@ -175,7 +175,8 @@ def overlay(
 def _outline(image: Image.Image, box: Box) -> None:
     """Draw the edges of a rectangle: a white line between two dark ones, which is seen on any ground."""
     pen, line = ImageDraw.Draw(image), max(1, image.width // LINES_PER_IMAGE_WIDTH)
-    left, top, right, bottom = box[0], box[1], max(box[0], box[2] - 1), max(box[1], box[3] - 1)
+    left, top, beyond, below = (round(edge) for edge in box)
+    right, bottom = max(left, beyond - 1), max(top, below - 1)
     for grown, colour in ((line, INK), (-line, INK), (0, PAPER)):
         edges = (left - grown, top - grown, max(left - grown, right + grown), max(top - grown, bottom + grown))
         pen.rectangle(edges, outline=colour, width=line)
