@@ -258,8 +258,9 @@ def test_objects_are_listed_and_name_the_rows_and_panels(monkeypatch):
     }  # fmt: skip
     answer.draw(np.zeros((40, 60, 3), np.uint8), 10**6)
     assert [(one.title, one.outline) for one in drawn] == [
-        ("cow 25%, cross: layer 1, mean of heads", FOUND[2].box), ("cow 75%, cross: layer 1, mean of heads", FOUND[0].box)
-    ]  # fmt: skip
+        ("cow 25%, cross: layer 1, mean of heads", FOUND[2].box),
+        ("cow 75%, cross: layer 1, mean of heads", FOUND[0].box),
+    ]
     drawn.clear()
     found_answer([1], kind="decoder").draw(np.zeros((40, 60, 3), np.uint8), 10**6)
     assert drawn == [(["cow"], ["cow"] * 3)]
