@@ -87,7 +87,8 @@ def _kind_of_stage(config: SwinConfig, stage: int) -> Kind:
     last, name = len(config.depths) - 1, f"stage{stage + 1}"
     more = [method for method in GRADIENT_METHODS if stage == (last if method == "relevance" else 0)]
     path = f"stages.{stage}.blocks.{{}}.attention"
-    kind = attention_kind("encoder", path, config.depths[stage], config.heads[stage], name, name, *more)
+    axis = name if stage else "image"
+    kind = attention_kind("encoder", path, config.depths[stage], config.heads[stage], axis, axis, *more)
     windows = tuple(Window(side=one.side, shift=one.shift) for one in config.windows[stage])
     own = {"name": name, "grid": config.grids[stage], "windows": windows, "pooled": "all"}
     return kind.model_copy(update=own | ({"carried": "stage1"} if stage else {}))
