@@ -76,7 +76,7 @@ def explaining(manifest, pixels, settings):
     """Return the inputs of each graph that explains a score, one after the other as the service runs them."""
     kind, batch = manifest.attention[0], len(pixels)
     given = {"pixels": pixels, "explained": np.zeros(batch, np.int64), "against": np.full(batch, -1)}
-    rows = {"rows": np.zeros((batch, 1), np.int64), f"{kind.kind}.layers": np.arange(len(kind.maps))}
+    rows = {"rows": np.zeros((batch, 1), np.int64), f"{kind.name}.layers": np.arange(len(kind.maps))}
     points = np.array([*((np.arange(STEPS) + 0.5) / STEPS), 1, 0], np.float32)
     path = {name: np.repeat(array, len(points), axis=0) for name, array in given.items()} | {
         "point": np.tile(points, batch),
@@ -108,7 +108,7 @@ def measure(artifact, batch, rounds, device, settings):
         query, lengths = resolve(parse(AttentionOptions, options, strings=False), manifest), {"image": tokens}
         return {"pixels": pixels, **controls_of(query, lengths).feed(lengths, special)}
 
-    nothing = controls({}) | {f"{kind.kind}.rows": np.zeros(0, np.int64)}
+    nothing = controls({}) | {f"{kind.name}.rows": np.zeros(0, np.int64)}
     for name, (options, target) in TARGETS.items():
         role = options["method"] if options.get("method") in explained else "attention"
         feeds = explained.get(role) or [controls(options)]

@@ -214,7 +214,7 @@ def write(folder, rounds):
     stacks = session.run(
         {"pixels": pixels, **controls.feed(tokens, {kind.fed: np.zeros((1, tokens[kind.query]), bool)})}
     )
-    maps = read_maps(query, controls, tokens, {kind.kind: stacks[kind.kind][0]})
+    maps = read_maps(query, controls, tokens, {kind.name: stacks[kind.name][0]})
     lists = {"attention": [one.values.tolist() for one in maps]}
 
     def ours(query):

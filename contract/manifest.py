@@ -1,8 +1,11 @@
 """The manifest of an artifact: everything that the service needs to know, so that it guesses nothing when it loads."""
 
-from typing import Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from contract.generation import Generation
+from contract.part import NAME, FileName, Part, Size
 
 Task = Literal[
     "image-classification",
@@ -15,7 +18,10 @@ Task = Literal[
     "object-detection",
 ]
 Role = Literal["predict", "attention", "relevance", "libra", "integrated", "encode", "decode"]
-KindName = Literal["encoder", "decoder", "cross"]
+Sort = Literal["encoder", "decoder", "cross"]
+"""What attends to what: an input to itself, an answer to itself, an answer to an input."""
+KIND_NAME = r"^[a-z][a-z0-9_]{0,31}$"
+KindName = Annotated[str, Field(pattern=KIND_NAME)]
 Scales = Literal["row", "input", "fixed"]
 Scores = Literal["softmax", "sigmoid", "identity"]
 Method = Literal["raw", "rollout", "norm", "relevance", "libra", "integrated"]
@@ -31,18 +37,19 @@ FUSIONS = ("each", "mean", "max", "min")
 """Heads by index, or how all heads are fused. The attention graph's input `fusion` is an index into them."""
 FIGURES = ("entropy", "special", "distance")
 """What `<kind>.diagnostics` holds along its last axis; `distance` for images only."""
+OBJECTS = "object"
+"""The axis of what a detector looks for."""
+BOX_NUMBERS = 4
+LOGITS, BOXES = "logits", "boxes"
+"""The two answers of a detector: for each object the logits of its class, and its box."""
 LEFT_OUT = "left out"
 """How `Manifest.verified` begins its entry for a method that the model has not, though its kind of model could."""
-NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 PICTURE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,122}\.(png|jpg|webp)$"
 Name = Annotated[str, Field(pattern=NAME)]
-FileName = Annotated[str, Field(pattern=NAME, description="in the artifact's folder")]
-LanguageCode = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,31}$")]
+InputName = Annotated[str, Field(pattern=KIND_NAME)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Size = Annotated[int, Field(gt=0)]
 PICTURE_TYPES = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}
 """The ending of an example's picture, which the export gives it by its content -> its media type."""
-MOST_LANGUAGES = 1000
 MOST_EXAMPLES = 12
 MAX_EXAMPLE_CHARACTERS = 2000
 MAX_PICTURE_BYTES = 256 << 10
@@ -57,12 +64,6 @@ ExampleText = Annotated[str, Field(min_length=1, max_length=MAX_EXAMPLE_CHARACTE
 LIGHT_BYTES = 16 << 20
 """A model whose files take fewer bytes is light: one run takes about a millisecond on a CPU, and the service packs its
 weights for each graph."""
-
-
-class Part(BaseModel):
-    """Base of everything in a manifest: immutable, and nothing unknown passes."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class File(Part):
@@ -93,13 +94,17 @@ class ImageRule(Part):
 
     `locate` says which part of the image is looked at: `ink` finds the strokes of one written sign, light or dark,
     and centres their bounding box with its longer side at `ink_box` pixels, as bright strokes on black; `middle`
-    resizes the whole image and cuts the middle of it, black where it is too small.
+    resizes the whole image and cuts the middle of it, black where it is too small; `fit` resizes the whole image, in
+    its shape, to the largest size that fits, at the upper left, with `mean` beside it. A graph may take which patches
+    begin in the image, `image_visible` (batch, patch).
     """
 
+    modality: Literal["image"] = "image"
+    name: InputName = "image"
     height: Size
     width: Size
     channels: Literal[1, 3]
-    locate: Literal["ink", "middle"]
+    locate: Literal["ink", "middle", "fit"]
     ink_box: Size | None = None
     resize: tuple[Size, Size] | Size | None = Field(
         None, description="of `middle`: to (height, width), or the shorter side to so many pixels; null leaves the size"
@@ -121,20 +126,52 @@ class ImageRule(Part):
 class TextRule(Part):
     """How a text becomes token indices."""
 
+    modality: Literal["text"] = "text"
+    name: InputName = "text"
     tokenizer: FileName
     max_tokens: Size = Field(description="those that the tokenizer adds included")
     mask: int | None = Field(None, description="the token that stands for one that is missing, as in fill-mask")
     padding: int | None = Field(None, description="the token that fills a batch, where there is one")
 
 
+InputRule = Annotated[ImageRule | TextRule, Field(discriminator="modality")]
+
+
+class Inputs:
+    """What has a tuple of inputs, each a rule with a name and a modality."""
+
+    if TYPE_CHECKING:  # at run time it would be the first field of a manifest
+        inputs: tuple[ImageRule | TextRule, ...]
+
+    @property
+    def image(self) -> ImageRule | None:
+        """The rule of the input that is an image, if there is one."""
+        return next((rule for rule in self.inputs if isinstance(rule, ImageRule)), None)
+
+    @property
+    def text(self) -> TextRule | None:
+        """The rule of the input that is a text, if there is one."""
+        return next((rule for rule in self.inputs if isinstance(rule, TextRule)), None)
+
+
+class Window(Part):
+    """The windows of one layer: squares of tokens, cut after a cyclic shift up and to the left (Liu et al. 2021)."""
+
+    side: Size = Field(description="in tokens")
+    shift: int = Field(0, ge=0, description="in tokens")
+
+
 class Kind(Part):
     """The maps of one kind, in layer order, and the inputs of the graphs that compute them.
 
-    The attention graph returns the same answer as the prediction graph. If all its other inputs, the controls, are 0 or
-    empty, it computes nothing else. The controls are `method`, `fusion` and `diagnose`; for each kind `<kind>.layers`,
-    `<kind>.rows`, `<kind>.heads` and `<kind>.special`, which marks the special tokens among its keys; and for a kind
-    with rollout `<kind>.discard`, the number of entries of a layer that are set to 0. It returns `<kind>` (batch,
-    heads, layers in their order, rows, key) and `<kind>.diagnostics` (batch, layer, head, query, figure).
+    The attention graph returns the same answers as the prediction graph. If all its other inputs, the controls, are 0
+    or empty, it computes nothing else. The controls are `method`, `fusion` and `diagnose`; for each kind
+    `<kind>.layers`, `<kind>.rows`, where -1 alone stands for the mean of all rows of a kind that `averages`,
+    `<kind>.heads` and `<kind>.special`, which marks the special tokens among its keys; and for a kind with rollout
+    `<kind>.discard`, the number of entries of a layer that are set to 0. It returns `<kind>` (batch, heads, layers in
+    their order, rows, key) and `<kind>.diagnostics` (batch, layer, head, query, figure). Where tokens look around in
+    windows, rows have zeros outside of theirs. Stages are kinds of their own: the rollout and the relevance of one that
+    is `carried` have the keys of the first, through the stages between.
 
     The graphs relevance, libra and integrated explain a score. It is the logit of `explained` (batch): a class or
     token, or a negative number for the likeliest; less the logit of `against` (batch), unless that is negative. For a
@@ -148,7 +185,8 @@ class Kind(Part):
     over channels, or 0 where every row's point is an end, 0 or 1; and the `score` (batch).
     """
 
-    kind: KindName
+    name: KindName = Field(description="unique in a model; of its inputs and outputs in the graphs, and of its maps")
+    kind: Sort
     methods: tuple[Method, ...]
     maps: tuple[str, ...] = Field(description="for each layer, the path of the module that made the map")
     heads: Size
@@ -157,7 +195,10 @@ class Kind(Part):
     normalized: bool = Field(description="true if rows sum to one")
     abreast: Size = Field(1, description="parallel attentions in a layer, whose maps add up: so many maps in a row")
     prefix: int = Field(0, description="tokens before the first patch or word, such as a class token")
+    suffix: int = Field(0, ge=0, description="tokens behind the last patch, each of which becomes an object")
     grid: tuple[Size, Size] | None = Field(None, description="rows and columns of patches, for images")
+    windows: tuple[Window, ...] = Field((), description="of each layer; empty where all tokens see all")
+    carried: KindName | None = Field(None, description="the kind whose keys rollout and relevance have, if not its own")
     pooled: Literal["first", "all"] = Field("first", description="the rows that an answer is made of")
 
     @property
@@ -171,98 +212,38 @@ class Kind(Part):
         return self.abreast
 
     @property
-    def length(self) -> int:
-        """Tokens of an image: the prefix and the patches."""
+    def patches(self) -> slice:
+        """Which tokens of an image are its patches."""
         rows, columns = self.grid or (0, 0)
-        return self.prefix + rows * columns
+        return slice(self.prefix, self.prefix + rows * columns)
 
+    @property
+    def length(self) -> int:
+        """Tokens of an image: the prefix, the patches, and the suffix."""
+        return int(self.patches.stop) + self.suffix
 
-COUNT, LIKELIEST, TOKENS = "count", "likeliest", "likeliest.tokens"
-"""A decode step takes how many (1) tokens are to be looked at, and returns the logarithms of the likeliest ones' shares
-and these tokens, both (batch, count), beside the logits of all."""
+    def weights(self, queries: int, keys: int) -> int:
+        """Return how many weights a head of a layer has; of windows, without the zeros outside of them."""
+        return queries * max((window.side**2 for window in self.windows), default=keys)
 
+    @property
+    def averages(self) -> bool:
+        """True if the graphs can return the mean of all rows: of patches without a token that stands for all."""
+        return self.grid is not None and self.query == self.key and not self.prefix
 
-class Cache(Part):
-    """One tensor that a decode step takes and returns, with room for `capacity` tokens.
-
-    A step writes one token a row; where it is given the same memory to return, nothing else moves.
-    """
-
-    past: str
-    present: str
-
-
-class Sampling(Part):
-    """How tokens are drawn where a request does not say."""
-
-    temperature: Annotated[float, Field(gt=0)] = 1.0
-    top_k: Size | None = None
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-
-
-class Languages(Part):
-    """The languages of a model that translates among several; each is a token, of sources and of targets.
-
-    The tokenizer puts the token of `source` around every text, and the service that of the language of a request in its
-    place. The token of the target's language is the start token (mBART, Liu et al. 2020), or the first token generated
-    (M2M-100, Fan et al. 2020).
-    """
-
-    tokens: Annotated[dict[LanguageCode, Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MOST_LANGUAGES)]
-    source: LanguageCode | None = Field(
-        None, description="where a request does not say; null if sources are not marked"
-    )
-    target: LanguageCode | None = Field(None, description="where a request does not say; null if the model chooses")
-    begins: Literal["start", "first"] = Field(description="the token of a target that says its language")
-
-    @model_validator(mode="after")
-    def _known(self) -> "Languages":
-        if not {self.source, self.target} <= {None, *self.tokens}:
-            raise ValueError("source and target must be among the languages")
-        return self
-
-
-class Generation(Part):
-    """How the graphs that generate are driven, what may be generated, and the defaults of requests that do not say.
-
-    A target stands behind a prefix: its start token or, where the model continues the source, the source itself.
-    """
-
-    start: int | None = Field(description="first token of every target; null where targets continue the source")
-    end: int = Field(description="token that ends a target")
-    max_new_tokens: Size = Field(description="most tokens of a target, the end token included")
-    default_new_tokens: Size | None = Field(None, description="where a request does not say")
-    default_length: Size | None = Field(None, description="the same, the prefix included; null for both means the most")
-    num_beams: Size = 1
-    length_penalty: float = 1.0
-    early_stopping: bool | Literal["never"] = Field(
-        False, description="true: a beam search is done once it has num_beams; never: once none can become better"
-    )
-    sampling: Sampling | None = Field(None, description="null where the likeliest token is taken")
-    min_length: int = Field(0, ge=0, description="tokens, the prefix included, before which none ends")
-    min_new_tokens: int = Field(0, ge=0, description="tokens of the target, before which none ends")
-    forced_first: int | None = Field(None, description="the first token generated")
-    forced_last: int | None = Field(None, description="the last token generated where a target reaches its limit")
-    suppressed: tuple[int, ...] = Field((), description="tokens that are never generated")
-    suppressed_first: tuple[int, ...] = Field((), description="tokens that are not generated first")
-    no_repeat_ngram: int = Field(0, ge=0, description="length of the sequences that come once at most; 0 is off")
-    renormalized: bool = Field(False, description="what the rules leave is brought back to a sum of one")
-    tokenizer: FileName | None = Field(None, description="of targets, where it is not that of sources")
-    padding: int | None = Field(None, description="of targets, as that of a text rule")
-    languages: Languages | None = Field(None, description="of models that translate among several")
-    caches: tuple[Cache, ...]
-    memory: tuple[str, ...] = Field(description="outputs of encode, inputs of decode")
-
-
-BOX_NUMBERS = 4
-"""The last numbers of a found object: the middle (x, y), the width and the height of its box."""
+    @property
+    def first_object(self) -> int | None:
+        """The row of the first object, of which the others follow; None if no row is one."""
+        if self.query == OBJECTS:
+            return 0
+        return self.length - self.suffix if self.suffix else None
 
 
 class Detection(Part):
-    """How the answer of a detector is read: (batch, object, number), the logits of classes and then a box.
+    """How the answers of a detector are read: `logits` (batch, object, class) and `boxes` (batch, object, 4).
 
-    Where `scores` are softmax, the logit behind those of the labels says that there is no object. A box is given in
-    shares of the sides of the model's input.
+    Where `scores` are softmax, the logit behind those of the labels says that there is no object. A box is its middle
+    (x, y), its width and its height, as shares of the sides of the model's input.
     """
 
     objects: Size = Field(description="how many are looked for in every image")
@@ -300,10 +281,10 @@ class Example(Part):
         return PICTURE_TYPES[self.image.rpartition(".")[2]] if self.image else None
 
 
-class Manifest(Part):
+class Manifest(Part, Inputs):
     """`manifest.json`."""
 
-    schema_version: Literal[4] = 4
+    schema_version: Literal[5] = 5
     name: Name
     version: Name
     family: str
@@ -321,8 +302,7 @@ class Manifest(Part):
     )
     graphs: dict[Role, Graph]
     files: tuple[File, ...] = Field(description="everything else in the folder: weights, tokenizer")
-    image: ImageRule | None = None
-    text: TextRule | None = None
+    inputs: tuple[InputRule, ...] = Field(description="of one request, by name")
     labels: tuple[str, ...] = ()
     scores: Scores = Field(
         "softmax",
@@ -345,8 +325,14 @@ class Manifest(Part):
 
     @model_validator(mode="after")
     def _whole(self) -> "Manifest":
-        if (self.image is None) == (self.text is None):
-            raise ValueError("exactly one of image and text must be given")
+        for what, names in (
+            ("input", [rule.name for rule in self.inputs]),
+            ("kind of attention", [kind.name for kind in self.attention]),
+        ):
+            if len(set(names)) != len(names):
+                raise ValueError(f"each {what} must have a name of its own")
+        if not self.inputs:
+            raise ValueError("a model must have an input")
         if self.generation and not {"encode", "decode"} <= self.graphs.keys():
             raise ValueError("generation needs the graphs encode and decode")
         if (self.task == "object-detection") != (self.detection is not None):
@@ -375,6 +361,12 @@ class Manifest(Part):
             if example.image and sizes[example.image] > MAX_PICTURE_BYTES:
                 raise ValueError(f"the picture of an example must have at most {MAX_PICTURE_BYTES} bytes")
         return self
+
+    @property
+    def answers(self) -> tuple[Port, ...]:
+        """What the model answers in one pass: the outputs of the attention graph that are no maps."""
+        maps = {name for kind in self.attention for name in (kind.name, f"{kind.name}.diagnostics")}
+        return tuple(port for port in self.graphs["attention"].outputs if port.name not in maps)
 
     def all_files(self) -> tuple[File, ...]:
         """Every file the folder holds beside the manifest."""

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from contract.artifact import sha256
-from contract.manifest import Generation, ImageRule, Recommendation, Task, TextRule
+from contract.generation import Generation
+from contract.manifest import ImageRule, Recommendation, Task, TextRule
 from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
 from export.checkpoints.family import ExportOptions, flatten_sizes, library_versions
@@ -275,7 +276,6 @@ def _made(name: str, make: Callable[[], Source]) -> Source:
 _MAKERS: dict[str, Callable[[], Source]] = {
     "digits": digits,
     "digits-dino": digits_dino,
-    "scenes-detr": scenes_detr,
     "dates": dates,
     "dates-mlm": dates_mlm,
     "dates-clm": dates_clm,
@@ -283,6 +283,7 @@ _MAKERS: dict[str, Callable[[], Source]] = {
     "dates-recurrent": dates_recurrent,
     "dates-convolutional": dates_convolutional,
     **{name: functools.partial(captions, name) for name in ("captions-soft", "captions-hard")},
+    "scenes-detr": scenes_detr,
     **{name: functools.partial(variant, name) for name in VARIANTS},
     "minilm": minilm,
 }

@@ -16,8 +16,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from contract.manifest import MAX_ABOUT_CHARACTERS, MAX_ORDER, NAME, GradientMethod, Method, Task
+from contract.manifest import MAX_ABOUT_CHARACTERS, MAX_ORDER, GradientMethod, Method, Task
 from contract.names import nearest
+from contract.part import NAME
 from export.bundled import SOURCES
 from export.checkpoints.checkpoint import Checkpoint, open_checkpoint
 from export.checkpoints.families import FAMILIES
@@ -209,7 +210,7 @@ def _with_fast_jpeg(source: Source) -> Source:
     """Return a source whose images may be decoded at a reduced scale. Raises CheckpointError if it takes no images."""
     if source.image is None:
         raise CheckpointError("--fast-jpeg: is for models that take images")
-    return dataclasses.replace(source, image=source.image.model_copy(update={"fast_jpeg": True}))
+    return dataclasses.replace(source, inputs=(source.image.model_copy(update={"fast_jpeg": True}),))
 
 
 def _presented(source: Source, arguments: argparse.Namespace) -> Source:

@@ -11,13 +11,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from contract.generation import Generation
 from contract.manifest import (
     Detection,
     Dtype,
     Example,
-    Generation,
     GradientMethod,
     ImageRule,
+    Inputs,
     Kind,
     Method,
     Port,
@@ -56,7 +57,8 @@ OPTIONAL_METHODS: tuple[Method, ...] = ("rollout", "norm", *get_args(GradientMet
 HALF_DTYPES: Mapping[str, Dtype] = {"fp16": "float16", "bf16": "bfloat16"}
 """Precision -> the dtype that a graph of half floats computes in."""
 
-STATE_PREFIXES = ("past.", "present.", "memory.", "decoder.blocks.", "encoder.blocks.", "decoder.attention")
+STATE_PREFIXES = ("past.", "present.", "memory.", "decoder.blocks.", "encoder.blocks.", "decoder.attention",
+                  "stages.")  # fmt: skip
 """Prefixes of the names of caches, memory, weights and values: such ports have the dtype that the graph computes in."""
 
 
@@ -93,6 +95,8 @@ class Plan:
     attentions: int
     """The number of attentions that the module computes, which is the number of softmaxes its graph must have."""
     upper_bounds: UpperBounds = field(default_factory=dict)
+    answers: int = 1
+    """So many of the outputs, the first ones, are what the model answers; the first of them can be explained."""
 
     def example(self, sizes: Sizes, seed: int, given: Mapping[str, Tensor] | None = None) -> list[Tensor]:
         """Return one random tensor per input, except for the inputs that are given.
@@ -133,12 +137,13 @@ def _smallest_length(size: int) -> int:
 
 
 @dataclass(frozen=True)
-class Source:
+class Source(Inputs):
     """A model with its weights and everything that the manifest says of it."""
 
     name: str
     family: str
     task: Task
+    inputs: tuple[ImageRule | TextRule, ...]
     traced: Traced
     """The module of `base`, typed: the answer, every map and every value of the model."""
     base: Plan
@@ -153,8 +158,6 @@ class Source:
     """The largest sizes that the model takes, at which only predictions are verified."""
     labels: tuple[str, ...] = ()
     scores: Scores = "softmax"
-    image: ImageRule | None = None
-    text: TextRule | None = None
     generation: Generation | None = None
     detection: Detection | None = None
     tokenizer: str | None = None
@@ -201,7 +204,7 @@ class Source:
         )
         traced = copy.copy(self.traced)  # which shares the definition and its weights
         traced.kinds = kinds
-        surplus = [f"{kind.kind}.discard" for kind in kinds] if method == "rollout" else []
+        surplus = [f"{kind.name}.discard" for kind in kinds] if method == "rollout" else []
 
         def changed(plan: Plan) -> Plan:
             module = traced if plan.module is self.traced else plan.module

@@ -1,7 +1,8 @@
 """The modules that are traced to graphs: each wraps one definition in a few lines, and computes no attention itself."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
@@ -43,11 +44,20 @@ class Normalize(nn.Module):
 
 
 class Observed(NamedTuple):
-    """A model's answer, and for each kind of attention its weights and the values that they weighed, per layer."""
+    """A model's answers, and for each kind of attention its weights and the values that they weighed, per layer.
+
+    The `answer` is what can be explained, such as the logits of classes; `others` are answered beside it.
+    """
 
     answer: Tensor
     weights: list[list[Tensor]]
     values: list[list[Tensor]]
+    others: tuple[Tensor, ...] = ()
+
+    @property
+    def answers(self) -> tuple[Tensor, ...]:
+        """All answers, in the order of the graph's outputs."""
+        return self.answer, *self.others
 
 
 class Traced(nn.Module):
@@ -57,6 +67,8 @@ class Traced(nn.Module):
     """The paths of the stacks whose first states are the input that is explained: all blocks of the model."""
     classes: int | None = None
     """How many of the first numbers of the answer's last axis can be explained, if not all of them."""
+    fixed: Mapping[str, int] = MappingProxyType({})
+    """Kinds of attention of whose layers so many, the first ones, have the same maps for every input."""
 
     def __init__(self, model: nn.Module, kinds: Sequence[Kind]) -> None:
         super().__init__()
@@ -68,7 +80,7 @@ class Traced(nn.Module):
         raise NotImplementedError
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        """Return the answer, all weights, all values, and the states that `states` names."""
+        """Return the answers, all weights, all values, and the states that `states` names."""
         states: dict[str, Tensor] = {}
 
         def watch(stack: int, layer: int, x: Tensor) -> Tensor:
@@ -78,7 +90,7 @@ class Traced(nn.Module):
         with entering(self.parts(), watch):
             observed = self.observe(*inputs)
         named = (states[name] for name in self.states)
-        return observed.answer, *chain(*observed.weights), *chain(*observed.values), *named
+        return *observed.answers, *chain(*observed.weights), *chain(*observed.values), *named
 
     def parts(self) -> list[nn.Module]:
         """Return the modules of `stacks`."""
@@ -89,12 +101,22 @@ class Traced(nn.Module):
         """Return the name of the state that enters a block of a stack."""
         return f"{stack}.blocks.{layer}.input"
 
+    def states_of(self, stack: int) -> list[str]:
+        """Return the names of a stack's states that can be explained: of each layer, or of the first of two stacks."""
+        return [self.state(self.stacks[stack], layer) for layer in range(self.layers)]
+
     @property
     def states(self) -> list[str]:
-        """The names of the states that can be explained: of each layer or, with two stacks, of the first of each."""
-        if len(self.stacks) > 1:
-            return [self.state(stack, 0) for stack in self.stacks]
-        return [self.state(path, layer) for path in self.stacks for layer in range(self.layers)]
+        """The names of all states that can be explained."""
+        return [name for stack in range(len(self.stacks)) for name in self.states_of(stack)]
+
+    def entered(self, stack: str) -> Kind:
+        """Return the kind of attention whose tokens enter a stack."""
+        return next(kind for kind in self.kinds if kind.kind == stack)
+
+    def carried(self, kind: Kind) -> Kind:
+        """Return the kind whose keys the rollout and the relevance of a kind have."""
+        return next((one for one in self.kinds if one.name == kind.carried), kind)
 
     def explained(self, method: Method) -> list[Kind]:
         """Return the kinds that have a method."""
@@ -103,6 +125,10 @@ class Traced(nn.Module):
     def stack_of(self, kind: Kind) -> int:
         """Return the number of the stack whose tokens are the keys of a kind: cross-attention reads the encoder's."""
         return self.stacks.index("encoder" if kind.kind == "cross" else kind.kind)
+
+    def stages(self, kind: Kind) -> list[Kind]:
+        """Return the kinds through which a kind is carried: the first stage first, itself last."""
+        return list(self.kinds[self.kinds.index(self.carried(kind)) : self.kinds.index(kind) + 1])
 
     @property
     def layers(self) -> int:
@@ -213,11 +239,14 @@ class TracedTransformer(Traced):
 class TracedDetector(Traced):
     """A detector: pixels (batch, height, width, channels), uint8 -> the class and the box of every object.
 
-    What is explained are the cells of the image, the states that enter the encoder. The decoder's first states are 0.
+    A second input may say which cells (batch, cell) begin in the picture. What is explained are the cells of the image,
+    the states that enter the encoder. The decoder's first states are 0, so that its objects first look at each other in
+    the same way in every image.
     """
 
     model: Detector
     stacks = ("encoder",)
+    fixed = MappingProxyType({"decoder": 1})
 
     def __init__(self, model: Detector, kinds: Sequence[Kind], normalize: Normalize, classes: int) -> None:
         super().__init__(model, kinds)
@@ -229,10 +258,13 @@ class TracedDetector(Traced):
         own: list[KeyValue] = []
         fed: list[KeyValue] = []
         encoder, decoder, _ = self.kinds
-        memory, maps = self.model.encode(self.normalize(*inputs), [recording(own)] * len(encoder.maps))
-        states, others = self.model.decode(memory, [recording(fed)] * len(decoder.maps))
+        pixels, *visible = inputs
+        shown = visible[0] if visible else None
+        memory, maps = self.model.encode(self.normalize(pixels), shown, [recording(own)] * len(encoder.maps))
+        states, others = self.model.decode(memory, shown, [recording(fed)] * len(decoder.maps))
         values = [_values(own), _values(fed), _values(memory)]
-        return Observed(self.model.head(states[-1]), self.by_kind(maps | others), values)
+        logits, boxes = self.model.answer(states[-1])
+        return Observed(logits, self.by_kind(maps | others), values, (boxes,))
 
 
 class TextSource(nn.Module):

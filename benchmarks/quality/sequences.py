@@ -12,7 +12,8 @@ from torch.nn import functional as F
 
 from benchmarks.quality import methods
 from benchmarks.quality.methods import Subject
-from contract.manifest import Generation, TextRule
+from contract.generation import Generation
+from contract.manifest import TextRule
 from export.plan import Source
 from export.tasks.generation import text_to_text
 from model.transformer import PRE_NORM, StackSizes, TransformerConfig, vaswani

@@ -13,7 +13,7 @@ from regard.heat import Box, spread
 
 Method: TypeAlias = Literal["raw", "rollout", "norm", "relevance", "libra", "integrated", "best"]
 """How maps are computed; the service's docs/attention.md says which to take for which question."""
-KindName: TypeAlias = Literal["encoder", "decoder", "cross"]
+KindName: TypeAlias = str
 Indices: TypeAlias = int | Sequence[int] | str
 """An index, several, `"all"`, a range such as `"8:12"`, or of heads `"mean"`, `"max"`, `"min"`."""
 Array: TypeAlias = npt.NDArray[np.float32]

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from contract.manifest import Generation, Sampling
+from contract.generation import Generation, Sampling
 from export.checkpoints.checkpoint import CONFIG, Checkpoint
 from export.checkpoints.family import GENERATION_KEYS
 from export.errors import CheckpointError

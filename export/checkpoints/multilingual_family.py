@@ -7,7 +7,7 @@ from typing import Literal, TypeVar
 
 from tokenizers import Tokenizer, processors
 
-from contract.manifest import Generation, Languages
+from contract.generation import Generation, Languages
 from export.checkpoints.checkpoint import Checkpoint
 from export.checkpoints.sequence_family import SequenceConfig, SequenceFamily
 from export.checkpoints.tokenizers.tokenizer import TOKENIZER_FILE, read_tokenizer, tokenizer_class

@@ -7,7 +7,8 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from contract.manifest import Generation, Languages, Task
+from contract.generation import Generation, Languages
+from contract.manifest import Task
 from export.checkpoints import family
 from export.checkpoints.checkpoint import Checkpoint
 from export.checkpoints.family import Activation, ExportOptions, Family, Size, made_by

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import get_args
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 from torch import Tensor
 
-from contract.manifest import TOKENS, KindName, Port, Role
+from contract.generation import TOKENS
+from contract.manifest import BOXES, LOGITS, Port, Role
 from export.checks.reference import Controls
 from export.errors import ExportError, MethodError
 from export.plan import OPTIONAL_METHODS, Plan, Precision, Sizes, format_sizes
@@ -33,6 +34,9 @@ loss of a lower precision is recorded in the manifest; whether it matters is for
 
 INPUT_SEEDS = (1, 2)
 """Every graph is verified on two random inputs, and must tell them apart."""
+
+DIAGNOSTICS = ".diagnostics"
+"""The end of the name of an output that holds the diagnostics of a kind."""
 
 MAPS_RANK = 5
 """Maps are (batch, heads, layers, rows, key)."""
@@ -143,6 +147,11 @@ def compare_outputs(
     return got
 
 
+def _are_maps(plan: Plan, port: Port) -> bool:
+    """Return whether an output holds the maps of a kind, which come with its diagnostics."""
+    return any(one.name == f"{port.name}{DIAGNOSTICS}" for one in plan.outputs)
+
+
 def compare_returned(
     plan: Plan, got: Sequence[Array], wanted: Sequence[Tensor], sizes: Sizes, ledger: Ledger, case: str = ""
 ) -> None:
@@ -150,19 +159,25 @@ def compare_returned(
     for port, ours, theirs in zip(plan.outputs, got, wanted, strict=True):
         if not theirs.numel() and not ours.size:  # a kind that does not have the method
             continue
-        maps = port.name in get_args(KindName)
-        what = case if maps else "diagnostics" if port.name.endswith(".diagnostics") else plan.role
-        name = port.name.removesuffix(".diagnostics")
-        shown = name if name in ("logits", "embeddings", *get_args(KindName)) else "keys and values"
+        maps = _are_maps(plan, port)
+        what = case if maps else "diagnostics" if port.name.endswith(DIAGNOSTICS) else plan.role
+        known = plan.role not in ("encode", "decode") or port.name in (LOGITS, BOXES)
+        shown = port.name.removesuffix(DIAGNOSTICS) if known else "keys and values"
         weights = maps and case.startswith(("raw", "rollout"))
         ledger.compare(f"{what}: {shown}", ours, theirs.numpy(), format_sizes(sizes), maps=weights)
 
 
-def require_difference(plan: Plan, one: list[Array], other: list[Array], sizes: Sizes) -> None:
-    """Raise ExportError if an output, or a layer of maps, is the same for two inputs."""
+def require_difference(
+    plan: Plan, one: list[Array], other: list[Array], sizes: Sizes, fixed: Mapping[str, int] = MappingProxyType({})
+) -> None:
+    """Raise ExportError if an output, or a layer of maps, is the same for two inputs.
+
+    `fixed` says of which kinds the maps of so many first layers are the same for all inputs.
+    """
     for port, first, second in zip(plan.outputs, one, other, strict=True):
         maps = first.ndim == MAPS_RANK
-        layers = [np.s_[:, :, layer] for layer in range(first.shape[2])] if maps else [np.s_[:]]
+        varying = range(fixed.get(port.name, 0), first.shape[2]) if maps else ()
+        layers = [np.s_[:, :, layer] for layer in varying] if maps else [np.s_[:]]
         if (
             first.shape[-1] > 1  # one key leaves a softmax no choice
             and not port.name.endswith(".diagnostics")
@@ -188,7 +203,7 @@ def compare_alone_with_batch(
     masks = {
         str(port.axes[1]): array
         for port, array in zip(plan.inputs, inputs, strict=True)
-        if port.name.endswith("_visible")
+        if port.name.endswith("_visible") and isinstance(port.axes[1], str)  # those of a fixed length are not cut
     }
     for row in range(sizes["batch"]):
         lengths = {axis: int(mask[row].sum()) for axis, mask in masks.items()}
@@ -203,7 +218,7 @@ def compare_alone_with_batch(
                 continue
             where = f"row {row} of {format_sizes(sizes)}, of true length {format_sizes(lengths)}"
             same = many[(slice(row, row + 1), *(slice(length) for length in one.shape[1:]))]
-            maps = plan.role == "attention" and port.name in get_args(KindName)
+            maps = _are_maps(plan, port)
             ledger.compare(f"{plan.role}: alone = in a padded batch", one, same, where, maps=maps)
 
 

@@ -91,9 +91,10 @@ def measure_losses(source: Source, open_session: OpenSession, inputs: Sequence[S
         with torch.no_grad():
             observed = traced.observe(*tensors)
         controls = {**given, **CASES[0].controls(traced.kinds, with_fixed_axes(source, sizes), INPUT_SEEDS[0])}
-        answer, *maps = run(plan, session, [controls[port.name].numpy() for port in plan.inputs])
+        answer, *rest = run(plan, session, [controls[port.name].numpy() for port in plan.inputs])
+        maps = rest[plan.answers - 1 :: 2]
         whole = [torch.stack(layers, dim=2).numpy() for layers in observed.weights]
-        found.append((*_answer_losses(observed.answer.numpy(), answer), _total_variation(whole, maps[::2])))
+        found.append((*_answer_losses(observed.answer.numpy(), answer), _total_variation(whole, maps)))
     means: dict[str, float] = dict(zip(MAX_LOSSES, np.mean(found, axis=0).tolist(), strict=True))
     if source.task == "feature-extraction":
         del means["other answer"]

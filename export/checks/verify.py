@@ -95,8 +95,9 @@ def _single_float_error(source: Source) -> float:
             given = source.plan("predict").example(sizes, seed)
             with torch.no_grad():
                 wanted, found = exact.observe(*given), source.traced.observe(*given)
-            size = max(1.0, float(wanted.answer.abs().max()))
-            worst = max(worst, float((found.answer - wanted.answer).abs().max()) / (of_answers * size))
+            for ours, theirs in zip(found.answers, wanted.answers, strict=True):
+                size = max(1.0, float(theirs.abs().max()))
+                worst = max(worst, float((ours - theirs).abs().max()) / (of_answers * size))
             for ours, theirs in zip(chain(*found.weights), chain(*wanted.weights), strict=True):
                 worst = max(worst, float((ours - theirs).abs().max()) / of_maps)
     return worst
@@ -152,10 +153,10 @@ class _DerivedGraphs:
         self.exact = exact
         self.plans = plans
         self.ledger = ledger
-        self.predicted: dict[tuple[str, int], Array] = {}
+        self.predicted: dict[tuple[str, int], list[Array]] = {}
         """What the graph of predictions returned, by sizes and seed."""
         self.answers: dict[tuple[str, int], Tensor] = {}
-        """The answers of the definition, by sizes and seed."""
+        """What can be explained of the definition's answers, by sizes and seed."""
 
     def verify_predictions(self, session: ort.InferenceSession) -> None:
         """Run the graph of predictions; `verify_maps` compares what it returned."""
@@ -163,12 +164,12 @@ class _DerivedGraphs:
         if source.verified_longest:
             tensors = plan.example(source.verified_longest, INPUT_SEEDS[0])
             with torch.no_grad():
-                wanted = self.exact.observe(*tensors).answer
-            compare_outputs(plan, session, tensors, [wanted], source.verified_longest, self.ledger)
+                wanted = self.exact.observe(*tensors).answers
+            compare_outputs(plan, session, tensors, wanted, source.verified_longest, self.ledger)
         for sizes in self.ledger.each(source.verified_at):
             for seed in INPUT_SEEDS:
                 inputs = [tensor.numpy() for tensor in plan.example(sizes, seed)]
-                (self.predicted[format_sizes(sizes), seed],) = run(plan, session, inputs)
+                self.predicted[format_sizes(sizes), seed] = run(plan, session, inputs)
         compare_alone_with_batch(plan, session, source.verified_at[-1], self.ledger, lambda _: {})
 
     def verify_maps(self, session: ort.InferenceSession) -> None:
@@ -179,7 +180,7 @@ class _DerivedGraphs:
                 self._compare_maps(session, sizes, seed, cases)
                 for seed, cases in zip(INPUT_SEEDS, (CASES, CASES[:1]), strict=True)
             )
-            require_difference(plan, one, other, sizes)
+            require_difference(plan, one, other, sizes, self.exact.fixed)
 
         def controls(sizes: Sizes) -> Controls:
             return CASES[0].controls(self.exact.kinds, with_fixed_axes(self.source, sizes), INPUT_SEEDS[0])
@@ -203,25 +204,27 @@ class _DerivedGraphs:
     ) -> list[Array]:
         """Compare the attention graph in each of the cases, and with all controls off; return the first outputs."""
         plan, where = self.plans["attention"], format_sizes(sizes)
-        given, answer = self.plans["predict"].example(sizes, seed), self.predicted[where, seed]
+        given, predicted = self.plans["predict"].example(sizes, seed), self.predicted[where, seed]
         with torch.no_grad():
             observed = self.exact.observe(*given)
         self.answers[where, seed] = observed.answer
-        compare_returned(self.plans["predict"], [answer], [observed.answer], sizes, self.ledger)
+        compare_returned(self.plans["predict"], predicted, observed.answers, sizes, self.ledger)
         first: list[Array] = []
-        for case in cases:
+        for case in (one for one in cases if one.applies(self.exact.kinds)):
             controls = case.controls(self.exact.kinds, with_fixed_axes(self.source, sizes), seed)
             # the smallest entries are found in the graph's precision: that case starts from the graph's own maps
-            base = observed._replace(weights=_weights_by_kind(first[1::2])) if case.share else observed
+            base = observed._replace(weights=_weights_by_kind(first[plan.answers :: 2])) if case.share else observed
             with torch.no_grad():
-                wanted = [observed.answer, *attention_outputs(self.exact, base, controls, self.source.image)]
+                wanted = [*observed.answers, *attention_outputs(self.exact, base, controls, self.source.image)]
             tensors = plan.example(sizes, seed, controls)
             got = compare_outputs(plan, session, tensors, wanted, sizes, self.ledger, case.name)
-            self.ledger.compare("predict = attention's prediction", answer, got[0], where)
+            for answer, same in zip(predicted, got, strict=False):
+                self.ledger.compare("predict = attention's prediction", answer, same, where)
             first = first or got
         idle = run(plan, session, _with_controls_off(plan, given))
-        self.ledger.compare("predict = attention's, asked nothing", answer, idle[0], where)
-        for kind, weights in zip(self.exact.kinds, first[1::2], strict=True):
+        for answer, same in zip(predicted, idle, strict=False):
+            self.ledger.compare("predict = attention's, asked nothing", answer, same, where)
+        for kind, weights in zip(self.exact.kinds, first[plan.answers :: 2], strict=True):
             if kind.normalized:
                 sums = weights.sum(-1)
                 self.ledger.compare("row sums", sums, np.ones(sums.shape), where, maps=True)
@@ -233,7 +236,7 @@ class _DerivedGraphs:
         The relevance that is compared and returned is without the identity that it starts from.
         """
         plan, kinds, where = self.plans[role], self.exact.kinds, format_sizes(sizes)
-        exact, answer = self.answers[where, seed], self.predicted[where, seed]
+        exact, answer = self.answers[where, seed], self.predicted[where, seed][0]
         axes = with_fixed_axes(self.source, sizes)
         controls = draw_targets(plan, kinds, exact, axes, INPUT_SEEDS[0], self.exact.classes)
         # inputs are drawn in their order, so that these are the same as those of the prediction

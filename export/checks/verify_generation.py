@@ -4,7 +4,7 @@ import numpy as np
 import onnxruntime as ort
 import torch
 
-from contract.manifest import COUNT, LIKELIEST, TOKENS, Generation
+from contract.generation import COUNT, LIKELIEST, TOKENS, Generation
 from export.checks.comparison import (
     INPUT_SEEDS,
     Array,

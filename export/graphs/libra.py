@@ -20,8 +20,7 @@ from export.traced import Traced
 def libra_graph(base: onnx.ModelProto, plan: Plan, traced: Traced) -> onnx.ModelProto:
     """Extend the base graph to the libra graph: the answer, tokens and biases of every layer, and the score."""
     graph, b, answer = copy_base(base, plan, "libra.")
-    answered, *ports, biases, score = plan.outputs
-    b.output(answered.name, answer, FLOAT, answered.axes)
+    _, *ports, biases, score = plan.outputs
     states = traced.states
     scale = gradient_scale(base, states[0])
     explained = score_of(b, plan, answer, traced.classes)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
-from contract.manifest import COUNT, LIKELIEST, TOKENS
+from contract.generation import COUNT, LIKELIEST, TOKENS
 from export.graphs.builder import FLOAT, INT64, Builder
 from export.graphs.cleanup import prune
 from export.plan import Plan

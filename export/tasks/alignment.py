@@ -7,7 +7,8 @@ from typing import Any
 
 from torch import nn
 
-from contract.manifest import Generation, ImageRule, Kind, Method, Port, TextRule
+from contract.generation import Generation
+from contract.manifest import ImageRule, Kind, Method, Port, TextRule
 from export.plan import Plan, Sizes, Source, UpperBounds
 from export.tasks.generation import TARGET_TOKENIZER, cache_ports, decode_plan, with_states
 from export.tasks.ports import (
@@ -41,7 +42,17 @@ class AlignedDecoder:
 def cross_kind(maps: tuple[str, ...], key: str, *, joined: bool, grid: tuple[int, int] | None = None) -> Kind:
     """Return the one kind of a model that only attends to its source, with one head; `joined` by a projection."""
     methods: tuple[Method, ...] = ("raw", "norm") if joined else ("raw",)
-    return Kind(kind="cross", maps=maps, heads=1, query="target", key=key, normalized=True, methods=methods, grid=grid)
+    return Kind(
+        name="cross",
+        kind="cross",
+        maps=maps,
+        heads=1,
+        query="target",
+        key=key,
+        normalized=True,
+        methods=methods,
+        grid=grid,
+    )
 
 
 def aligned_text(
@@ -65,7 +76,7 @@ def aligned_text(
         name=name,
         family=family,
         task="text2text-generation",
-        text=text,
+        inputs=(text,),
         tokenizer=tokenizer,
         traced=traced,
         base=base,
@@ -105,7 +116,7 @@ def aligned_image(
         name=name,
         family=family,
         task="image-to-text",
-        image=image,
+        inputs=(image,),
         target_tokenizer=tokenizer,
         traced=traced,
         base=base,
@@ -148,7 +159,7 @@ def _graphs(
     width = next(width for name, width in decoder.memory.items() if name.endswith(".value"))
     traced = TracedAlign(encoder, (kind,), decoder.unrolled)
     logits = float_port("logits", "batch", "target", vocabulary)
-    base = base_plan(traced, (*source, token_port("target")), logits, sizes, width, upper_bounds)
+    base = base_plan(traced, (*source, token_port("target")), (logits,), sizes, width, upper_bounds)
     base = replace(base, attentions=base.attentions * (decoder.unrolled or 1))
     plans = (
         *derived_plans(traced, base, sizes),

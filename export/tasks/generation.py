@@ -5,7 +5,8 @@ from typing import Any
 
 from torch import nn
 
-from contract.manifest import COUNT, GRADIENT_METHODS, LIKELIEST, TOKENS, Cache, Generation, Port, TextRule
+from contract.generation import COUNT, LIKELIEST, TOKENS, Cache, Generation
+from contract.manifest import GRADIENT_METHODS, Port, TextRule
 from export.plan import Plan, Source, UpperBounds
 from export.tasks.ports import (
     MAX_VERIFIED_TOKENS,
@@ -49,14 +50,14 @@ def text_continuer(
         "position": "capacity",
     }
     traced = TracedGPT(model, (kind,))
-    base = base_plan(traced, (target,), logits, {}, config.width, upper_bounds)
+    base = base_plan(traced, (target,), (logits,), {}, config.width, upper_bounds)
     step = decode_plan(GPTDecode(model), past, present, config.vocabulary, layers, upper_bounds)
     long = min(config.length, MAX_VERIFIED_TOKENS)
     return Source(
         name=name,
         family=family,
         task="text-generation",
-        text=text,
+        inputs=(text,),
         tokenizer=tokenizer,
         traced=traced,
         base=base,
@@ -106,7 +107,7 @@ def text_to_text(
         name=name,
         family=family,
         task="text2text-generation",
-        text=text,
+        inputs=(text,),
         tokenizer=tokenizer,
         target_tokenizer=target_tokenizer,
         traced=traced,
@@ -144,7 +145,7 @@ def _transformer_base(
     traced = TracedTransformer(model, kinds)
     inputs = token_port("source"), visible_port("source"), token_port("target")
     logits = float_port("logits", "batch", "target", targets)
-    return traced, base_plan(traced, inputs, logits, {}, config.width, upper_bounds)
+    return traced, base_plan(traced, inputs, (logits,), {}, config.width, upper_bounds)
 
 
 def _transformer_generation_plans(

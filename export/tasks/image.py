@@ -33,14 +33,14 @@ def image_model(
     pixels = Port(name="pixels", dtype="uint8", axes=("batch", rule.height, rule.width, rule.channels))
     answer = answer_port(model, task, "batch")
     traced = TracedViT(model, (kind,), Normalize(rule.mean, rule.std))
-    base = base_plan(traced, (pixels,), answer, {"image": tokens}, config.width)
+    base = base_plan(traced, (pixels,), (answer,), {"image": tokens}, config.width)
     return Source(
         name=name,
         family=family,
         task=task,
         labels=labels,
         scores=scores,
-        image=rule,
+        inputs=(rule,),
         traced=traced,
         base=base,
         plans=tuple(

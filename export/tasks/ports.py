@@ -1,9 +1,10 @@
 """The parts that the plans of all tasks share: ports, kinds of attention, the base graph and those derived from it."""
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from contract.manifest import BASELINE, GRADIENT_METHODS, GradientMethod, Kind, KindName, Method, Port, Task
+from contract.manifest import BASELINE, GRADIENT_METHODS, GradientMethod, Kind, Method, Port, Sort, Task
 from export.plan import Plan, UpperBounds
 from export.traced import Traced
 from model.text_encoder import TextEncoder
@@ -28,32 +29,42 @@ SELECTION_CONTROLS = ("layers", "rows", "heads")
 def base_plan(
     traced: Traced,
     inputs: tuple[Port, ...],
-    answer: Port,
+    answers: tuple[Port, ...],
     sizes: dict[str, int],
-    width: int,
+    width: int | Sequence[int],
     upper_bounds: UpperBounds | None = None,
 ) -> Plan:
     """Plan the base graph, from which those of predictions, attention and explanations are derived.
 
-    It returns the answer, every map, every value and every state. `sizes` gives the lengths of the axes that never
-    vary; `width` is that of all heads together.
+    It returns the answers, every map, every value and every state. `sizes` gives the lengths of the axes that never
+    vary; `width` is that of all heads together, of each kind if they differ.
     """
+    widths = [width] * len(traced.kinds) if isinstance(width, int) else width
     weights, values = [], []
-    for kind in traced.kinds:
+    for kind, own in zip(traced.kinds, widths, strict=True):
         query, key = (sizes.get(axis, axis) for axis in (kind.query, kind.fed))
-        for name in kind.maps:
-            weights.append(float_port(name, "batch", kind.heads, query, key))
-            values.append(float_port(f"{name}.value", "batch", kind.heads, key, width // kind.heads))
-    axes = {str(kind.kind): sizes.get(kind.fed, kind.fed) for kind in traced.kinds}
-    states = [float_port(name, "batch", axes[name.partition(".")[0]], width) for name in traced.states]
-    return Plan("attention", traced, inputs, (answer, *weights, *values, *states), len(weights), upper_bounds or {})
+        for layer, name in enumerate(kind.maps):
+            outer: tuple[int | str, ...] = ("batch", kind.heads)
+            if kind.windows:  # which have an axis of their own, and places of theirs
+                query = key = kind.windows[layer].side ** 2
+                outer = ("batch", kind.length // key, kind.heads)
+            weights.append(float_port(name, *outer, query, key))
+            values.append(float_port(f"{name}.value", *outer, key, own // kind.heads))
+    width_of = dict(zip((kind.name for kind in traced.kinds), widths, strict=True))
+    states = []
+    for number, stack in enumerate(traced.stacks):
+        kind = traced.entered(stack)
+        axes = ("batch", sizes.get(kind.fed, kind.fed), width_of[kind.name])
+        states += [float_port(name, *axes) for name in traced.states_of(number)]
+    outputs = (*answers, *weights, *values, *states)
+    return Plan("attention", traced, inputs, outputs, len(weights), upper_bounds or {}, len(answers))
 
 
 def derived_plans(traced: Traced, base: Plan, sizes: dict[str, int]) -> tuple[Plan, ...]:
     """Plan what is derived from the base graph: attention, the prediction alone, and each method with a graph."""
     plans = [
         _attention_plan(traced, base, sizes),
-        Plan("predict", traced, base.inputs, base.outputs[:1], base.attentions, base.upper_bounds),
+        dataclasses.replace(base, role="predict", outputs=base.outputs[: base.answers]),
     ]
     makers: dict[GradientMethod, PlanMaker] = {
         "relevance": _relevance_plan,
@@ -67,22 +78,23 @@ def derived_plans(traced: Traced, base: Plan, sizes: dict[str, int]) -> tuple[Pl
 
 
 def _attention_plan(traced: Traced, base: Plan, sizes: dict[str, int]) -> Plan:
-    """Plan the graph of the answer, the maps that its controls ask for, and diagnostics."""
+    """Plan the graph of the answers, the maps that its controls ask for, and diagnostics."""
     own, outputs = [], []
     for kind in traced.kinds:
-        name, key = kind.kind, sizes.get(kind.fed, kind.fed)
+        name, key = kind.name, sizes.get(kind.fed, kind.fed)
+        shown = f"{name}.key" if kind.carried else key  # rollout has other keys than what it is made of
         own += [Port(name=f"{name}.{what}", dtype="int64", axes=(f"{name}.{what}",)) for what in SELECTION_CONTROLS]
-        if "rollout" in kind.methods:
+        if "rollout" in kind.methods and not kind.windows:
             own.append(Port(name=f"{name}.discard", dtype="int64", axes=()))
         own.append(Port(name=f"{name}.special", dtype="bool", axes=("batch", key)))
-        outputs.append(float_port(name, "batch", f"{name}.head", f"{name}.layer", f"{name}.row", key))
+        outputs.append(float_port(name, "batch", f"{name}.head", f"{name}.layer", f"{name}.row", shown))
         outputs.append(
             float_port(f"{name}.diagnostics", "batch", f"{name}.layers", f"{name}.heads", kind.query, "figure")
         )
     controls = [Port(name=name, dtype="int64", axes=()) for name in ("method", "fusion")]
     controls.append(Port(name="diagnose", dtype="bool", axes=()))
     inputs = (*base.inputs, *controls, *own)
-    return Plan("attention", traced, inputs, (base.outputs[0], *outputs), base.attentions, base.upper_bounds)
+    return dataclasses.replace(base, inputs=inputs, outputs=(*base.outputs[: base.answers], *outputs))
 
 
 def _relevance_plan(traced: Traced, base: Plan, explained: list[Kind], sizes: dict[str, int]) -> Plan:
@@ -92,8 +104,11 @@ def _relevance_plan(traced: Traced, base: Plan, explained: list[Kind], sizes: di
     if len(explained) == 1:
         rows, name = "rows", explained[0].kind
         controls.append(Port(name="rows", dtype="int64", axes=("batch", "rows")))
-        controls.append(Port(name=f"{name}.layers", dtype="int64", axes=(f"{name}.layers",)))
-    maps = [float_port(kind.kind, "batch", rows, sizes.get(kind.fed, kind.fed)) for kind in explained]
+        if len(traced.kinds) == 1:  # through several stages, it is through all of their layers
+            controls.append(Port(name=f"{name}.layers", dtype="int64", axes=(f"{name}.layers",)))
+    keys = [traced.carried(kind).fed for kind in explained]
+    found = zip(explained, (sizes.get(key, key) for key in keys), strict=True)
+    maps = [float_port(kind.name, "batch", rows, key) for kind, key in found]
     inputs = (*base.inputs, *controls)
     return Plan("relevance", traced, inputs, (base.outputs[0], *maps), base.attentions, base.upper_bounds)
 
@@ -101,7 +116,7 @@ def _relevance_plan(traced: Traced, base: Plan, explained: list[Kind], sizes: di
 def _libra_plan(traced: Traced, base: Plan, explained: list[Kind], sizes: dict[str, int]) -> Plan:
     """Plan the graph of the answer, balanced gradient x input, the biases and the score."""
     layers = traced.layers
-    found = [float_port(kind.kind, "batch", layers, sizes.get(kind.fed, kind.fed)) for kind in explained]
+    found = [float_port(kind.name, "batch", layers, sizes.get(kind.fed, kind.fed)) for kind in explained]
     outputs = (base.outputs[0], *found, float_port("biases", "batch", layers), float_port("score", "batch"))
     return Plan("libra", traced, (*base.inputs, *_score_controls(base)), outputs, base.attentions, base.upper_bounds)
 
@@ -111,11 +126,11 @@ def _integrated_plan(traced: Traced, base: Plan, explained: list[Kind], sizes: d
     embedded = [port for port in base.inputs if port.name in EMBEDDED]
     blanks = [port.model_copy(update={"name": f"{BASELINE}{port.name}"}) for port in embedded]
     points = [float_port(name, "batch") for name in ("blank", "point")]
-    found = [float_port(kind.kind, "batch", sizes.get(kind.fed, kind.fed)) for kind in explained]
+    found = [float_port(kind.name, "batch", sizes.get(kind.fed, kind.fed)) for kind in explained]
     inputs = (*base.inputs, *_score_controls(base), *blanks, *points)
     bounds = {f"{BASELINE}{port.name}": base.upper_bounds.get(port.name, 256) for port in embedded}
     outputs = (*found, float_port("score", "batch"))
-    return Plan("integrated", traced, inputs, outputs, base.attentions, {**base.upper_bounds, **bounds})
+    return Plan("integrated", traced, inputs, outputs, base.attentions, {**base.upper_bounds, **bounds}, answers=0)
 
 
 def _score_controls(base: Plan) -> list[Port]:
@@ -135,11 +150,16 @@ def encoder_kind(layers: int, heads: int, axis: str, prefix: int, grid: tuple[in
     return kind.model_copy(update={"prefix": prefix, "grid": grid})
 
 
-def attention_kind(name: KindName, path: str, layers: int, heads: int, query: str, key: str, *more: Method) -> Kind:
-    """Return a kind of attention whose maps stand at a path with `{}` for the layer, with `more` methods."""
+def attention_kind(sort: Sort, path: str, layers: int, heads: int, query: str, key: str, *more: Method) -> Kind:
+    """Return a kind of attention, named as its sort, whose maps stand at a path with `{}` for the layer.
+
+    It has `more` methods than those of its sort.
+    """
     maps = tuple(path.format(layer) for layer in range(layers))
-    methods: tuple[Method, ...] = ("raw", "norm") if name == "cross" else ("raw", "rollout", "norm")
-    return Kind(kind=name, maps=maps, heads=heads, query=query, key=key, normalized=True, methods=(*methods, *more))
+    methods: tuple[Method, ...] = ("raw", "norm") if sort == "cross" else ("raw", "rollout", "norm")
+    return Kind(
+        name=sort, kind=sort, maps=maps, heads=heads, query=query, key=key, normalized=True, methods=(*methods, *more)
+    )
 
 
 def answer_port(model: ViT | TextEncoder, task: Task, *axes: str) -> Port:

@@ -44,7 +44,7 @@ def text_model(
         upper_bounds["masked"] = "source"
     answer = answer_port(model, task, "batch", *(("masked",) if task == "fill-mask" else ()))
     traced = TracedTextEncoder(model, (kind,), typed=config.types > 0)
-    base = base_plan(traced, tuple(ports), answer, {}, config.width, upper_bounds)
+    base = base_plan(traced, tuple(ports), (answer,), {}, config.width, upper_bounds)
     long = min(config.length, MAX_VERIFIED_TOKENS)
     return Source(
         name=name,
@@ -52,7 +52,7 @@ def text_model(
         task=task,
         labels=labels,
         scores=scores,
-        text=text,
+        inputs=(text,),
         tokenizer=tokenizer,
         traced=traced,
         base=base,

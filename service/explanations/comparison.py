@@ -33,7 +33,7 @@ def compared(
     found: dict[Method, AttentionQuery] = {}
     order: tuple[Method, ...] = get_args(Method)
     for method in (one for one in order if one in kind.methods):
-        options = AttentionOptions(method=method, kind=kind.kind)
+        options = AttentionOptions(method=method, kind=kind.name)
         if method in GRADIENT_METHODS:
             asked = query.options.target if target is None else (target,)
             options = options.model_copy(update={"target": asked, "against": query.options.against})

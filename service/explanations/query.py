@@ -8,7 +8,7 @@ from a baseline (Sundararajan et al. 2017, arXiv 1703.01365). The graphs compute
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
 from contract.manifest import FUSIONS, GRADIENT_METHODS, Kind, Manifest, Method, Recommendation, was_left_out
@@ -25,9 +25,9 @@ from service.explanations.score import (
     points_of,
     targets_of,
 )
-from service.options import AttentionOptions, Baseline, Indices
+from service.explanations.selection import Fusion, KindQuery, rows_of, select
+from service.options import AttentionOptions, Baseline, DetectOptions, Indices
 
-Fusion: TypeAlias = Literal["mean", "max", "min", "sum"]
 Form: TypeAlias = Literal["json", "npz", "png"]
 
 REASONS: dict[Method, str] = {
@@ -54,40 +54,6 @@ ONE_ROW = "evaluate: needs one map of one row; ask for one layer, fused heads, o
 
 
 @dataclass(frozen=True)
-class Target:
-    """What a gradient method explains: a class, or the token at a position of the answer; and the rows to read."""
-
-    token: int
-    """Class or token; a negative number stands for the likeliest."""
-    rows: tuple[int, ...]
-    """The rows that are read of relevance; of a token, the row that it is at."""
-    position: int = 0
-    index: int = 0
-    """Which mask or generated token it is, counted as the client counts."""
-
-
-@dataclass(frozen=True)
-class KindQuery:
-    """What a request asks of one kind of map: layers and heads by number, rows as the client wrote them."""
-
-    kind: Kind
-    layers: tuple[int, ...]
-    heads: tuple[int, ...] | Fusion
-    queries: Indices | Literal["cls"]
-
-    @property
-    def maps_of_heads(self) -> int:
-        """Number of maps of one layer: one where the heads are fused."""
-        return 1 if isinstance(self.heads, str) else len(self.heads)
-
-    def rows(self, length: int) -> list[int]:
-        """Return the rows asked for of a map with `length` queries. Raises Unacceptable for one it does not have."""
-        if self.queries == "cls":
-            return [0]
-        return select("queries", self.queries, length)
-
-
-@dataclass(frozen=True)
 class AttentionQuery:
     """The attention that one request asks for, which its model can serve."""
 
@@ -106,6 +72,8 @@ class AttentionQuery:
     best: Recommendation | None = None
     """Why it is this method, if the request asked for the best one."""
     form: Form = "json"
+    found: DetectOptions = field(default_factory=DetectOptions)
+    """Which objects of a detector count as found."""
 
     @property
     def by_gradient(self) -> bool:
@@ -132,10 +100,25 @@ class AttentionQuery:
         """1 if diagnostics take a run of the attention graph beside those of a gradient method, else 0."""
         return int(self.by_gradient and self.options.diagnostics)
 
+    def predicts_first(self, manifest: Manifest) -> bool:
+        """Return whether a prediction comes before what a gradient method explains.
+
+        That is so where the graph returns none, where it would choose targets in another precision, and of objects.
+        """
+        apart = self.method == "integrated" or self.explains == "object" or manifest.explained is not None
+        return self.by_gradient and apart
+
     @property
     def streams_steps(self) -> bool:
         """True if each token of a stream brings its row of cross."""
         return self.method == "raw" and bool(self.options.steps)
+
+    def shown(self, kind: Kind) -> Kind:
+        """Return a kind as its maps have it: rollout and relevance of a later stage have the keys of the first."""
+        if kind.carried is None or self.method in ("raw", "norm"):
+            return kind
+        first = next(one for one in self.model_kinds if one.name == kind.carried)
+        return kind.model_copy(update={"key": first.key, "grid": first.grid})
 
     @property
     def summarized(self) -> bool:
@@ -144,10 +127,11 @@ class AttentionQuery:
         That is so of signed shares of a class or an embedding, and of relevance where an embedding is the mean of all
         rows and the request names none.
         """
-        if not self.by_gradient or self.explains == "token":
+        if not self.by_gradient or self.explains in ("token", "object"):
             return False
-        mean = self.explains == "embedding" and self.kinds[0].kind.pooled == "all" and self.options.queries is None
-        return self.signed or mean
+        kind = self.kinds[0].kind
+        mean = self.explains == "embedding" and kind.pooled == "all" and self.options.queries is None
+        return self.signed or (mean and not kind.averages)
 
     def shift(self, kind: Kind) -> int:
         """Return the offset of a token's row: 1 if the row that is fed the token is read (`align=input`), else 0."""
@@ -162,9 +146,11 @@ class AttentionQuery:
         return list(range(length)) if self.options.merge else one.rows(length)
 
     def count_rows(self, one: KindQuery, lengths: Mapping[str, int]) -> int:
-        """Return how many rows a map has: those asked for, or one for a token or a whole answer that is explained."""
-        explained = self.by_gradient and (self.explains == "token" or self.summarized)
-        return 1 if explained else len(one.rows(lengths[one.kind.query]))
+        """Return how many rows a map has at most: those asked for, or one for what is explained."""
+        if self.by_gradient and (self.explains in ("token", "object") or self.summarized):
+            return 1
+        count = len(one.rows(lengths[one.kind.query]))
+        return min(count, self.found.top_k) if one.queries == "found" else count
 
     def count_maps(self, one: KindQuery, targets: int) -> int:
         """Return the number of maps of one kind, each with its heads: for each layer, for each target, or for both."""
@@ -195,10 +181,10 @@ def resolve(options: AttentionOptions, manifest: Manifest, token_of: TokenOf = l
     `token_of` finds the token that `against` names by its text.
     """
     method, best = _method(options, manifest)
-    kinds = [kind for kind in manifest.attention if options.kind in (None, kind.kind)]
+    kinds = [kind for kind in manifest.attention if options.kind in (None, kind.name, kind.kind)]
     if not kinds:
-        has = ", ".join(kind.kind for kind in manifest.attention)
-        raise Unacceptable(f"kind: this model has {has}, given {options.kind}")
+        has = ", ".join(kind.name for kind in manifest.attention)
+        raise Unacceptable(f"kind: this model has {has}, given another")
     kinds = [kind for kind in kinds if method in kind.methods]
     if not kinds:
         raise Unacceptable(_unserved(method, options, manifest))
@@ -241,6 +227,8 @@ def _unserved(method: Method, options: AttentionOptions, manifest: Manifest) -> 
     if was_left_out(manifest, method):
         in_8_bits = method in GRADIENT_METHODS and manifest.precision == "int8" and manifest.explained is None
         reason = NOT_IN_INT8 if in_8_bits else "was left out when this model was exported"
+    elif options.kind and any(kind.windows for kind in manifest.attention):
+        reason = f"is in {', '.join(kind.name for kind in manifest.attention if method in kind.methods)}"
     elif options.kind == "encoder" and len(manifest.attention) > 1 and method in SIGNED_METHODS:
         reason = "of an encoder-decoder is in decoder and cross"
     return f"method {method}: {reason}{other}"
@@ -257,7 +245,7 @@ def check_runs(count: int) -> None:
 
 def image_kind(kinds: Sequence[Kind]) -> Kind:
     """Return the first kind whose keys are the patches of an image."""
-    return next(kind for kind in kinds if kind.key == "image")
+    return next(kind for kind in kinds if kind.grid)
 
 
 def methods_of(manifest: Manifest) -> list[Method]:
@@ -282,16 +270,21 @@ def _check_evaluation(query: AttentionQuery) -> None:
         if len(options.evaluate) > 1:
             raise Unacceptable(f"evaluate: {COMPARE} has both curves, ask for it alone")
         return
-    own = [one for one in query.kinds if one.kind == kind]
+    own = [one for one in query.kinds if is_of(query.shown(one.kind), kind)]
     if not own:
-        raise Unacceptable(f"evaluate: is of {kind.kind}, whose columns are the input, and which is not asked for")
+        raise Unacceptable(f"evaluate: is of {kind.name}, whose columns are the input, and which is not asked for")
     if query.count_maps(own[0], 1) * own[0].maps_of_heads != 1 or not has_one_row(query, own[0]):
         raise Unacceptable(ONE_ROW)
 
 
+def is_of(kind: Kind, evaluated: Kind) -> bool:
+    """Return whether a map of a kind explains what is evaluated; of several stages, those with the first one's keys."""
+    return kind.key == evaluated.key if evaluated.windows else kind == evaluated
+
+
 def has_one_row(query: AttentionQuery, one: KindQuery) -> bool:
     """Return whether one row of a map explains what is evaluated: a token's, a class token's, or the only one."""
-    if query.explains == "token" or query.summarized or one.queries == "cls":
+    if query.explains in ("token", "object") or query.summarized or one.queries in ("cls", "mean"):
         return True
     if one.kind.length:
         return len(one.rows(one.kind.length)) == 1
@@ -323,6 +316,8 @@ def _check(options: AttentionOptions, method: Method, manifest: Manifest, kinds:
     """Refuse options that the method, or the model, has no use for."""
     if method != "rollout" and (options.discard or options.start_layer is not None):
         raise Unacceptable(f"{'discard' if options.discard else 'start_layer'}: is for rollout")
+    if options.discard and any(kind.windows for kind in kinds):
+        raise Unacceptable("discard: is of maps of all tokens, and those of this model look around in windows")
     if options.start_layer is not None and options.layers is not None:
         raise Unacceptable("start_layer: says what layers does, give one of them")
     if options.layers is not None and method in GRADIENT_METHODS:
@@ -330,9 +325,9 @@ def _check(options: AttentionOptions, method: Method, manifest: Manifest, kinds:
             raise Unacceptable("layers: integrated gradients are of the input, leave it out")
         if len(manifest.attention) > 1:
             what = "is through all of them" if method == "relevance" else "is of the input"
-            raise Unacceptable(f"layers: {method} of an encoder-decoder {what}")
+            raise Unacceptable(f"layers: {method} of several kinds of attention {what}")
     if options.queries is not None and method in GRADIENT_METHODS:
-        if explains(manifest) == "token":
+        if explains(manifest) in ("token", "object"):
             raise Unacceptable("queries: are the targets' own; choose them by target")
         if method != "relevance":
             raise Unacceptable(f"queries: {method} has one row, the answer's, leave it out")
@@ -359,14 +354,12 @@ def _kind_query(
     if options.start_layer is not None:
         (start,) = select("start_layer", (options.start_layer,), count)
         layers = slice(start, None)
-    if options.queries == "cls" and not kind.prefix:
-        raise Unacceptable("queries: cls needs a class token, and this model has none; ask for all or for indices")
     chosen = tuple(select("layers", layers, count))
     return KindQuery(
         kind,
         tuple(sorted(chosen)) if method in ("rollout", "relevance") else chosen,
         heads if isinstance(heads, str) and heads != "all" else tuple(select("heads", heads, kind.heads)),
-        options.queries if options.queries is not None else "cls" if kind.prefix else "all",
+        rows_of(kind, options.queries),
     )
 
 
@@ -378,21 +371,3 @@ def count_states(manifest: Manifest) -> int:
 
 def _is_fusion(heads: object) -> bool:
     return isinstance(heads, str) and heads in FUSIONS
-
-
-def select(subject: str, indices: Indices, count: int) -> list[int]:
-    """Return the indices, in 0 to count - 1. Raises Unacceptable for one out of range or a range without any."""
-    if indices == "all":
-        return list(range(count))
-    if isinstance(indices, slice):
-        chosen = list(range(count))[indices]
-        if not chosen:
-            raise Unacceptable(f"{subject}: a range must hold some of the {count} there are, given one that holds none")
-        return chosen
-    for index in indices:
-        if not -count <= index < count:
-            raise Unacceptable(f"{subject}: must be from {-count} to {count - 1}, given {index}")
-    chosen = [index % count for index in indices]
-    if len(set(chosen)) < len(chosen):
-        raise Unacceptable(f"{subject}: each may be given once, given one twice")
-    return chosen

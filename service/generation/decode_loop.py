@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import structlog
 
-from contract.manifest import Generation
+from contract.generation import Generation
 from service.arrays import Array, log_softmax, padded
 from service.batching.admission import Budget, Priority, due
 from service.concurrency import while_wanted

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from contract.manifest import COUNT, LIKELIEST, TOKENS, Generation, Port
+from contract.generation import COUNT, LIKELIEST, TOKENS, Generation
+from contract.manifest import Port
 from service.arrays import Array
 from service.runtime.io_binding import Binding, Rows, rows_for, storage
 from service.runtime.providers import in_gpu_memory

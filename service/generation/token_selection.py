@@ -7,7 +7,7 @@ from typing import Literal, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from contract.manifest import Generation
+from contract.generation import Generation
 
 LogProbabilities: TypeAlias = npt.NDArray[np.float64]
 """(rows, candidates): of the next token of each row of one search. Candidates are the vocabulary, or a part of it."""

@@ -6,7 +6,7 @@ from tokenizers import Encoding, Tokenizer
 from tokenizers.decoders import DecodeStream
 
 from contract.artifact import Artifact, ArtifactError
-from contract.manifest import FileName
+from contract.part import FileName
 from service.errors import TooLarge, Unacceptable
 from service.inputs.model_input import Pair, Text, Token
 

@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Mapping
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
+from contract.generation import LIKELIEST, TOKENS, Generation
 from contract.manifest import (
     BASELINE,
+    BOX_NUMBERS,
+    BOXES,
     GRADIENT_METHODS,
-    LIKELIEST,
-    TOKENS,
-    Generation,
+    LOGITS,
+    Detection,
     GradientMethod,
     Graph,
     ImageRule,
@@ -43,13 +45,18 @@ def _faults(manifest: Manifest) -> Iterator[str]:
     width = attention.outputs[0].axes[-1]
     if manifest.task in CLASSIFICATION_TASKS and manifest.labels and len(manifest.labels) != width:
         yield f"must have a label for each of {width} classes, given {len(manifest.labels)}"
+    if manifest.detection:
+        yield from _faults_of_detection(manifest, manifest.detection, attention)
     if manifest.image:
         yield from _faults_of_image(manifest.image, attention.inputs)
     for kind in manifest.attention:
-        port = next(one for one in attention.outputs if one.name == kind.kind)
+        port = next(one for one in attention.outputs if one.name == kind.name)
         yield from _faults_of_kind(kind, port, manifest.image)
-        if ("rollout" in kind.methods) != (f"{kind.kind}.discard" in {one.name for one in attention.inputs}):
-            yield f"must have rollout of {kind.kind} exactly if the graph computes it"
+        discards = f"{kind.name}.discard" in {one.name for one in attention.inputs}
+        if ("rollout" in kind.methods and not kind.windows) != discards:
+            yield f"must have rollout of {kind.name} exactly if the graph computes it"
+        if kind.windows:
+            yield from _faults_of_windows(kind, manifest)
     for method in GRADIENT_METHODS:
         yield from _faults_of_method(manifest, method)
     if manifest.best and not any(manifest.best.method in kind.methods for kind in manifest.attention):
@@ -60,9 +67,20 @@ def _faults(manifest: Manifest) -> Iterator[str]:
         yield from _faults_of_caches(manifest.generation, manifest.graphs)
 
 
+def _faults_of_detection(manifest: Manifest, detection: Detection, attention: Graph) -> Iterator[str]:
+    """The answers of a detector are a logit for each label, and behind them that of no object, and boxes."""
+    classes = len(manifest.labels) + (manifest.scores == "softmax")
+    wanted = {LOGITS: (detection.objects, classes), BOXES: (detection.objects, BOX_NUMBERS)}
+    given = {port.name: port.axes[1:] for port in manifest.answers}
+    if given != wanted:
+        yield f"must have {' and '.join(f'{name} of {_times(sizes)}' for name, sizes in wanted.items())}, given others"
+    if not any(kind.first_object is not None for kind in manifest.attention):
+        yield "must have a kind of attention whose rows are objects, given none"
+
+
 def _faults_of_method(manifest: Manifest, method: GradientMethod) -> Iterator[str]:
     """A gradient method has a graph exactly if a kind lists it, which takes what a score has and returns each kind."""
-    kinds = {str(kind.kind) for kind in manifest.attention if method in kind.methods}
+    kinds = {str(kind.name) for kind in manifest.attention if method in kind.methods}
     if bool(kinds) != (method in manifest.graphs):
         yield f"must have a graph of {method} exactly if some kind has the method"
         return
@@ -99,7 +117,7 @@ def _faults_of_image(rule: ImageRule, inputs: tuple[Port, ...]) -> Iterator[str]
 def _faults_of_kind(kind: Kind, port: Port, rule: ImageRule | None) -> Iterator[str]:
     if kind.prefix < 0:
         yield f"must have a prefix of 0 or more, given {kind.prefix}"
-    if kind.key != "image" or rule is None:
+    if not kind.grid or rule is None:
         return
     if isinstance(port.axes[-1], int) and kind.length != port.axes[-1]:
         yield f"must have prefix and grid of {port.axes[-1]} tokens together, given {kind.length}"
@@ -107,6 +125,17 @@ def _faults_of_kind(kind: Kind, port: Port, rule: ImageRule | None) -> Iterator[
     sides = zip(kind.grid or (0, 0), (rule.height, rule.width), strict=True)
     if not all(_is_quotient(count, pixels) for count, pixels in sides):
         yield f"must have a grid of patches of {rule.height} x {rule.width} pixels, given {_times(kind.grid)}"
+
+
+def _faults_of_windows(kind: Kind, manifest: Manifest) -> Iterator[str]:
+    """Each layer has windows, which cover the grid; what is carried goes to another kind of the model."""
+    if len(kind.windows) != len(kind.maps):
+        yield f"must have windows for each of {len(kind.maps)} layers, given {len(kind.windows)}"
+    for window in kind.windows:
+        if any(side % window.side for side in kind.grid or (1,)) or window.shift >= window.side:
+            yield f"must have windows that cover a grid of {_times(kind.grid)}, given {window.side}"
+    if kind.carried not in (None, *(one.name for one in manifest.attention)):
+        yield "must have a kind for what is carried, given another"
 
 
 def _is_quotient(count: int, pixels: int) -> bool:

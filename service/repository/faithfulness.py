@@ -16,7 +16,7 @@ from service.concurrency import together
 from service.errors import Unacceptable
 from service.explanations.answer import AttentionMap
 from service.explanations.evaluation import RANDOM, SEED, STEPS, Curve, CurveName, Evaluation, Score
-from service.explanations.query import ONE_ROW, AttentionQuery
+from service.explanations.query import ONE_ROW, AttentionQuery, is_of
 from service.inputs.model_input import ModelInput
 
 Measure = Callable[[ModelInput], Awaitable[float]]
@@ -52,14 +52,14 @@ class Subject:
     @property
     def parts(self) -> Literal["patches", "tokens"]:
         """What is taken away."""
-        return "patches" if self.kind.key == "image" else "tokens"
+        return "patches" if self.kind.grid else "tokens"
 
     def values(self, maps: Sequence[AttentionMap], query: AttentionQuery) -> Array:
         """Return what a map says of each part. The 1 that a row of relevance begins with is subtracted.
 
         Raises Unacceptable for maps of which not exactly one row explains the score.
         """
-        own = [one for one in maps if one.kind == self.kind]
+        own = [one for one in maps if is_of(one.kind, self.kind)]
         if len(own) != 1 or len(own[0].values) != 1:
             raise Unacceptable(ONE_ROW)
         ((rows,), positions) = own[0].values, own[0].rows or ()

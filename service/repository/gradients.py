@@ -10,10 +10,12 @@ from contract.manifest import GradientMethod, KindName, Manifest
 from service.arrays import Array
 from service.batching.admission import Priority
 from service.explanations.answer import AttentionMap
-from service.explanations.query import AttentionQuery, KindQuery, Target
+from service.explanations.query import AttentionQuery
+from service.explanations.selection import KindQuery, Target
 from service.inputs.model_input import ModelInput
 from service.repository.baselines import baseline_controls
 from service.repository.gradient_jobs import ROWS, Found, GradientJob
+from service.repository.graph_controls import grid_entry
 from service.repository.served_model import Prediction, ServedModel
 
 Figures = dict[str, object]
@@ -148,11 +150,11 @@ def maps_of(query: AttentionQuery, explained: Explained, entry: Mapping[str, obj
     """Return the maps of one score: for each kind that is asked for and each layer, with an entry of its target."""
     maps = []
     for one in query.kinds:
-        stack = explained.values[one.kind.kind]
+        stack = explained.values[one.kind.name]
         for index, values in enumerate(stack):
             rows = None if query.summarized else explained.target.rows
             named = _entry(query, one, index) | dict(entry) | dict(explained.figures[index])
-            maps.append(AttentionMap(one.kind, named, values[None], rows))
+            maps.append(AttentionMap(query.shown(one.kind), named, values[None], rows))
     return maps
 
 
@@ -167,7 +169,7 @@ def maps_of_tokens(
     rows = tuple(row for one in explained for row in one.target.rows)
     for one in query.kinds:
         for index in range(len(explained[0].figures)):
-            values = np.concatenate([found.values[one.kind.kind][index] for found in explained])
+            values = np.concatenate([found.values[one.kind.name][index] for found in explained])
             entry = _entry(query, one, index) | {"targets": [own[index] for own in entries]}
             maps.append(AttentionMap(one.kind, entry, values[None], rows))
     return maps
@@ -175,7 +177,8 @@ def maps_of_tokens(
 
 def _entry(query: AttentionQuery, one: KindQuery, index: int) -> dict[str, object]:
     """Return what an answer says of a map, without its target."""
-    entry: dict[str, object] = {"name": one.kind.kind, "kind": one.kind.kind, "layer": None}
+    entry: dict[str, object] = {"name": one.kind.name, "kind": one.kind.name, "layer": None}
+    entry |= grid_entry(query.shown(one.kind))
     if query.method == "relevance":
         entry |= {"layers": list(one.layers), "heads": "mean", "normalized": False}
         return entry | {"queries": None} if query.summarized else entry

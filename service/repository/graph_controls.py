@@ -8,7 +8,8 @@ import numpy as np
 from contract.manifest import FIGURES, FUSIONS, GRAPH_METHODS, Kind
 from service.arrays import Array
 from service.explanations.answer import AttentionMap
-from service.explanations.query import AttentionQuery, KindQuery
+from service.explanations.query import AttentionQuery
+from service.explanations.selection import KindQuery
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class GraphControls:
             "diagnose": np.array(self.diagnose),
         }
         for one in self.kinds:
-            name = one.kind.kind
+            name = one.kind.name
             rows = range(longest[one.kind.query]) if one.rows is None else one.rows
             feed[f"{name}.layers"] = np.array(one.layers, np.int64)
             feed[f"{name}.heads"] = np.array(one.heads, np.int64)
@@ -55,14 +56,14 @@ def controls_of(query: AttentionQuery, lengths: Mapping[str, int]) -> GraphContr
 
     Raises Unacceptable for rows that it does not have.
     """
-    asked = {one.kind.kind: one for one in query.kinds if not query.by_gradient}
+    asked = {one.kind.name: one for one in query.kinds if not query.by_gradient}
     heads = query.kinds[0].heads
     fused = isinstance(heads, str)
     return GraphControls(
         method="raw" if query.by_gradient else query.method,
         fusion={"sum": "mean"}.get(str(heads), str(heads)) if fused else "each",
         diagnose=query.options.diagnostics,
-        kinds=tuple(_kind_controls(query, kind, asked.get(kind.kind), lengths) for kind in query.model_kinds),
+        kinds=tuple(_kind_controls(query, kind, asked.get(kind.name), lengths) for kind in query.model_kinds),
     )
 
 
@@ -83,23 +84,32 @@ def read_maps(
 ) -> list[AttentionMap]:
     """Return the maps of one input from the graph's outputs, unpadded: (heads, layers, rows, keys) for each kind."""
     maps = []
-    asked = {one.kind.kind: one for one in controls.kinds}
+    asked = {one.kind.name: one for one in controls.kinds}
     for one in query.kinds:
-        stack, rows = stacks[one.kind.kind], tuple(query.rows(one, lengths))
-        if asked[one.kind.kind].rows is None and query.shift(one.kind):
+        stack, rows = stacks[one.kind.name], tuple(query.rows(one, lengths))
+        if asked[one.kind.name].rows is None and query.shift(one.kind):
             stack = stack[:, :, 1:]
-        entry: dict[str, object] = {"name": one.kind.kind, "kind": one.kind.kind, "layer": None}
+        entry: dict[str, object] = {"name": one.kind.name, "kind": one.kind.name, "layer": None}
         heads = one.heads if isinstance(one.heads, str) else list(one.heads)
+        shown = query.shown(one.kind)
+        entry |= grid_entry(shown)
         if query.method == "rollout":
             entry |= {"layers": list(one.layers), "heads": heads, "normalized": True}
-            maps.append(AttentionMap(one.kind, entry, stack[:, 0], rows))
+            maps.append(AttentionMap(shown, entry, stack[:, 0], rows))
             continue
         normalized = query.method == "raw" and one.kind.normalized and heads not in ("max", "min")
         for layer in one.layers:
             values = stack[:, sorted(one.layers).index(layer)]
             named = {"name": one.kind.maps[layer], "layer": layer, "heads": heads, "normalized": normalized}
-            maps.append(AttentionMap(one.kind, entry | named, values, rows))
+            maps.append(AttentionMap(shown, entry | named, values, rows))
     return maps
+
+
+def grid_entry(kind: Kind) -> dict[str, object]:
+    """Return what a map says of its grid, if the grids of its model differ: rows and columns of its keys."""
+    if not kind.windows or not kind.grid:
+        return {}
+    return {"grid": {"rows": kind.grid[0], "columns": kind.grid[1]}}
 
 
 def read_diagnostics(query: AttentionQuery, stacks: Mapping[str, Array]) -> list[dict[str, object]]:
@@ -107,12 +117,13 @@ def read_diagnostics(query: AttentionQuery, stacks: Mapping[str, Array]) -> list
     digits = query.options.digits
     shown = []
     for kind in query.model_kinds:
-        figures = stacks[f"{kind.kind}.diagnostics"].astype(np.float64)
+        figures = stacks[f"{kind.name}.diagnostics"].astype(np.float64)
         means: dict[str, object] = {
             name: figures[..., index].mean(-1).round(digits) for index, name in enumerate(FIGURES[: figures.shape[-1]])
         }
         if "distance" in means:  # of patches; the tokens before them have no place
             means["distance"] = figures[..., kind.prefix :, 2].mean(-1).round(digits)
-        most = round(float(np.log(max(stacks[kind.kind].shape[-1], 1))), digits)
-        shown.append({"kind": kind.kind, "max_entropy": most, **means})
+        keys = stacks[kind.name].shape[-1]
+        most = round(float(np.log(max(min(kind.weights(1, keys), keys), 1))), digits)
+        shown.append({"kind": kind.name, "max_entropy": most, **means})
     return shown

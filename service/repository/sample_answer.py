@@ -138,10 +138,10 @@ def _check_layers(served: ServedModel, item: ModelInput, query: AttentionQuery) 
     special = {name: marks[None] for name, marks in item.special.items()}
     out = served.run("attention", [item], controls.feed(item.lengths, special))
     for kind in served.manifest.attention:
-        found = out[f"{kind.kind}.diagnostics"][0].shape[:3]
+        found = out[f"{kind.name}.diagnostics"][0].shape[:3]
         said = (len(kind.maps), kind.heads, item.lengths[kind.query])
         if found != said:
-            raise ValueError(f"maps of {kind.kind} must have {found} layers, heads and rows, given {said}")
+            raise ValueError(f"maps of {kind.name} must have {found} layers, heads and rows, given {said}")
 
 
 def _show(answer: AttentionAnswer) -> None:

@@ -4,15 +4,17 @@ import pytest
 from pydantic import ValidationError
 
 from contract.manifest import Manifest
-from tests.samples.manifest_documents import IMAGE, MISSING, TEXT, changed, entry, graph
+from tests.samples.manifest_documents import IMAGE, MISSING, TEXT, changed, entry, graph, steps
 
 OPTIONAL = {
-    "schema_version": 4,
+    "schema_version": 5,
     "about": None,
     "order": 100,
     "examples": [],
     "labels": [],
-    "text": None,
+    "detection": None,
+    "image.name": "image",
+    "text.name": "text",
     "generation": None,
     "scores": "softmax",
     "image.ink_box": None,
@@ -28,6 +30,7 @@ OPTIONAL = {
     "attention.0.abreast": 1,
     "attention.0.prefix": 0,
     "attention.0.grid": None,
+    "attention.0.suffix": 0,
     "attention.0.pooled": "first",
     "generation.num_beams": 1,
     "generation.length_penalty": 1.0,
@@ -60,7 +63,8 @@ def refused(document):
     """The words of every fault that is found, each after the place it is found at."""
     with pytest.raises(ValidationError) as refusal:
         read(document)
-    return {".".join(map(str, error["loc"])): error["msg"] for error in refusal.value.errors()}
+    places = [".".join(map(str, error["loc"])).removeprefix("inputs.0.") for error in refusal.value.errors()]
+    return dict(zip(places, (error["msg"] for error in refusal.value.errors()), strict=True))
 
 
 PARTS = {
@@ -68,9 +72,9 @@ PARTS = {
     "graphs.predict.": IMAGE["graphs"]["predict"],
     "graphs.predict.inputs.0.": IMAGE["graphs"]["predict"]["inputs"][0],
     "files.0.": IMAGE["files"][0],
-    "image.": IMAGE["image"],
+    "image.": IMAGE["inputs"][0],
     "attention.0.": IMAGE["attention"][0],
-    "text.": TEXT["text"],
+    "text.": TEXT["inputs"][0],
     "generation.": TEXT["generation"],
     "generation.sampling.": TEXT["generation"]["sampling"],
     "generation.caches.0.": TEXT["generation"]["caches"][0],
@@ -99,11 +103,11 @@ def test_a_field_is_required_unless_it_has_a_documented_default(path):
     document = changed(holder(path), path, MISSING)
     if path in OPTIONAL:
         value = json.loads(read(document).model_dump_json())
-        for step in path.split("."):
-            value = value[int(step) if step.isdecimal() else step]
+        for step in steps(path):
+            value = value[step]
         assert value == OPTIONAL[path]
-    elif path == "image":
-        assert refused(document) == {"": "Value error, exactly one of image and text must be given"}
+    elif path.endswith(".modality"):
+        assert refused(document) == {"inputs.0": "Unable to extract tag using discriminator 'modality'"}
     else:
         assert refused(document) == {path: "Field required"}
 
@@ -111,8 +115,8 @@ def test_a_field_is_required_unless_it_has_a_documented_default(path):
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        ("schema_version", 3),
-        ("schema_version", "4"),
+        ("schema_version", 4),
+        ("schema_version", "5"),
         ("schema_version", None),
         ("name", 7),
         ("family", None),
@@ -219,11 +223,30 @@ def test_a_plain_name_is_kept(path, name):
     read(changed(IMAGE, path, name))
 
 
-def test_one_of_image_and_text_must_be_given():
-    words = "Value error, exactly one of image and text must be given"
-    both = changed(changed(IMAGE, "text", TEXT["text"]), "files", TEXT["files"])
-    assert refused(both) == {"": words}
-    assert refused(changed(IMAGE, "image", None)) == {"": words}
+def test_there_is_an_input_and_each_has_a_name_of_its_own():
+    assert refused(changed(IMAGE, "inputs", [])) == {"": "Value error, a model must have an input"}
+    twice = changed(IMAGE, "inputs", [*IMAGE["inputs"], *IMAGE["inputs"]])
+    assert refused(twice) == {"": "Value error, each input must have a name of its own"}
+
+
+def test_each_kind_of_attention_has_a_name_of_its_own():
+    twice = changed(IMAGE, "attention", [*IMAGE["attention"], *IMAGE["attention"]])
+    assert refused(twice) == {"": "Value error, each kind of attention must have a name of its own"}
+
+
+@pytest.mark.parametrize("name", ["Encoder", "stage.2", "", "a" * 33, "2nd"])
+def test_a_kind_whose_name_could_not_be_that_of_a_port_is_refused(name):
+    assert list(refused(changed(IMAGE, "attention.0.name", name))) == ["attention.0.name"]
+
+
+def test_detection_is_for_detectors_alone():
+    words = "Value error, detection is for object-detection, which needs it"
+    found = {"objects": 8, "threshold": 0.5}
+    assert refused(changed(IMAGE, "detection", found)) == {"": words}
+    assert refused(changed(IMAGE, "task", "object-detection")) == {"": words}
+    detector = changed(changed(IMAGE, "task", "object-detection"), "detection", found)
+    assert read(detector).detection.objects == 8
+    assert refused(changed(detector, "labels", [])) == {"": "Value error, detection needs an image rule and labels"}
 
 
 @pytest.mark.parametrize("role", ["encode", "decode"])

@@ -11,7 +11,8 @@ import pytest
 import torch
 from PIL import Image
 
-from contract.manifest import Generation, ImageRule
+from contract.generation import Generation
+from contract.manifest import ImageRule
 from export.bundled import DECODER_ATTENTION
 from export.checkpoints.tokenizers.tokenizer import word_tokenizer
 from export.pipeline import export
@@ -407,7 +408,7 @@ def test_curves_of_a_word_are_those_of_images_with_black_patches(client, definit
         ({"method": "rollout"}, "method rollout: needs maps of tokens onto themselves"),
         ({"method": "norm"}, "method norm: needs values that are joined by one projection and added"),
         ({"method": "relevance"}, "method relevance: needs a gradient through attention"),
-        ({"kind": "encoder"}, "kind: this model has cross, given encoder"),
+        ({"kind": "encoder"}, "kind: this model has cross, given another"),
         ({"queries": "cls"}, "queries: cls needs a class token"),
         ({"queries": 6}, "queries: must be from -4 to 3, given 6"),
         ({"heads": 1}, "heads: must be from -1 to 0, given 1"),

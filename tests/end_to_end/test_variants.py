@@ -10,7 +10,8 @@ import torch
 from PIL import Image
 
 from contract.artifact import read_artifact
-from contract.manifest import Generation, ImageRule, TextRule
+from contract.generation import Generation
+from contract.manifest import ImageRule, TextRule
 from export.checkpoints.tokenizers.tokenizer import character_tokenizer
 from export.pipeline import export
 from export.tasks.alignment import AlignedDecoder, aligned_text, cross_kind
@@ -200,4 +201,4 @@ def test_what_is_side_by_side_is_said(artifacts):
     kinds = {name: read_artifact(artifacts / name / "1").manifest.attention[0] for name in VARIANTS}
     assert {name: kind.abreast for name, kind in kinds.items() if kind.abreast != 1} == {"digits-parallel": 2}
     assert {name for name, kind in kinds.items() if not kind.normalized} == {"digits-re-attention"}
-    assert json.loads((artifacts / "digits-parallel" / "1" / "manifest.json").read_text())["schema_version"] == 4
+    assert json.loads((artifacts / "digits-parallel" / "1" / "manifest.json").read_text())["schema_version"] == 5

@@ -24,7 +24,7 @@ def of_task(task, **changes):
 def filler():
     tokenizer = character_tokenizer(SPECIALS, ALPHABET, around="[START] $A [END]", mask=MASK_TOKEN)
     return of_task(
-        "fill-mask", tokenizer=tokenizer, text=TextRule(tokenizer="tokenizer.json", max_tokens=48, mask=MASK)
+        "fill-mask", tokenizer=tokenizer, inputs=(TextRule(tokenizer="tokenizer.json", max_tokens=48, mask=MASK),)
     )
 
 

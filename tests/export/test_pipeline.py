@@ -10,7 +10,8 @@ import torch
 from PIL import Image
 
 from contract.artifact import read_artifact
-from contract.manifest import COUNT, GradientMethod, was_left_out
+from contract.generation import COUNT
+from contract.manifest import GradientMethod, was_left_out
 from export.checks.comparison import Ledger, failure, run
 from export.checks.reference import CASES, with_fixed_axes
 from export.errors import CheckpointError, ExportError

@@ -8,6 +8,7 @@ from torch import nn
 from model.captioner import CAPTIONER_SIZES
 from model.catalogue import CATALOGUE, build, bundled
 from model.convolutional import CONVOLUTIONAL_SIZES
+from model.detector import DETECTOR_SIZES
 from model.gpt import GPT_SIZES
 from model.recurrent import RECURRENT_SIZES
 from model.swin import SWIN_SIZES
@@ -52,6 +53,7 @@ PARAMETERS = {
     "dates-bilinear": 737_296,
     "captions-soft": 293_349,
     "captions-hard": 293_349,
+    "scenes-detr": 652_119,
     "dates-recurrent": 593_163,
     "dates-convolutional": 742_443,
 }
@@ -74,6 +76,7 @@ MAPS = {  # how many, with how many heads each
     "digits-axial": (2 * 6, 4),
     "captions-soft": (1, 1),
     "captions-hard": (1, 1),
+    "scenes-detr": (2 + 2 * 3, 4),
     "dates-bilinear": (3 * 2, 4),
     "dates-recurrent": (1, 1),
     "dates-convolutional": (3, 1),
@@ -123,6 +126,10 @@ def test_a_model_takes_its_largest_input_and_has_its_layers_and_heads(name):
             target = torch.zeros(1, config.decoder.target_length, dtype=torch.long)
             logits, maps = model(torch.zeros(1, config.channels, *config.image), None, target)
             assert logits.shape == (1, target.shape[1], len(WORD_SPECIALS) + len(WORDS))
+        elif name in DETECTOR_SIZES:
+            config = DETECTOR_SIZES[name]
+            logits, boxes, maps = model(torch.zeros(1, config.channels, *config.image))
+            assert (logits.shape, boxes.shape) == ((1, config.objects, config.classes + 1), (1, config.objects, 4))
         elif name in SWINS:
             config = SWINS[name]
             logits, maps = model(torch.zeros(1, config.channels, *config.image))

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from contract.manifest import BASELINE, GRAPH_METHODS, File, Generation, Graph, Kind, Port, TextRule
+from contract.generation import Generation
+from contract.manifest import BASELINE, GRAPH_METHODS, File, Graph, Kind, Port, TextRule
 from service.explanations.query import resolve
 from service.options import AttentionOptions, parse
 from service.repository.graph_controls import controls_of, read_maps
@@ -15,8 +16,8 @@ GRADIENTS = ("relevance", "libra", "integrated")
 def vit(*methods):
     """Return the manifest of a Vision Transformer of 2 x 2 patches and a class token, with these methods or all."""
     kind = Kind(
-        kind="encoder", maps=("a.0", "a.1", "a.2"), heads=HEADS, query="image", key="image", normalized=True,
-        methods=methods or (*GRAPH_METHODS, *GRADIENTS), prefix=1, grid=(2, 2),
+        name="encoder", kind="encoder", maps=("a.0", "a.1", "a.2"), heads=HEADS, query="image", key="image",
+        normalized=True, methods=methods or (*GRAPH_METHODS, *GRADIENTS), prefix=1, grid=(2, 2),
     )  # fmt: skip
     manifest = manifest_of(attention=(kind,), labels=("cat", "cow", "3"))
     return manifest.model_copy(update={"graphs": graphs("logits", 3, "pixels", LAYERS, ["encoder"])})
@@ -31,8 +32,7 @@ def embedder(pooled="all", prefix=1):
     )
     return manifest_of(
         task="feature-extraction",
-        image=None,
-        text=TextRule(tokenizer="tokenizer.json", max_tokens=8, mask=1, padding=0),
+        inputs=(TextRule(tokenizer="tokenizer.json", max_tokens=8, mask=1, padding=0),),
         files=(TOKENIZER,),
         attention=(kind,),
         graphs=graphs("embeddings", 4, "source", LAYERS, ["encoder"]),
@@ -44,13 +44,13 @@ def continuer():
     kind = (
         vit()
         .attention[0]
-        .model_copy(update={"kind": "decoder", "query": "target", "key": "target_input", "grid": None, "prefix": 0})
+        .model_copy(update={"name": "decoder", "kind": "decoder", "query": "target", "key": "target_input"})
+        .model_copy(update={"grid": None, "prefix": 0})
     )
     made = graphs("logits", 10, "target", LAYERS, ["decoder"], "target")
     return manifest_of(
         task="text-generation",
-        image=None,
-        text=TextRule(tokenizer="tokenizer.json", max_tokens=8, padding=9),
+        inputs=(TextRule(tokenizer="tokenizer.json", max_tokens=8, padding=9),),
         files=(TOKENIZER,),
         attention=(kind,),
         generation=Generation(start=None, end=2, max_new_tokens=6, caches=(), memory=()),
@@ -90,11 +90,10 @@ def translator(**changes):
     return manifest_of(
         graphs=graphs("logits", 10, "source", 1, ["cross", "decoder"], "target"),
         task="text2text-generation",
-        image=None,
-        text=TextRule(tokenizer="tokenizer.json", max_tokens=8),
+        inputs=(TextRule(tokenizer="tokenizer.json", max_tokens=8),),
         files=(TOKENIZER,),
         attention=tuple(
-            Kind(kind=kind, maps=("a.0", "a.1"), heads=HEADS, query=query, key=key, normalized=True,
+            Kind(name=kind, kind=kind, maps=("a.0", "a.1"), heads=HEADS, query=query, key=key, normalized=True,
                  methods=own[kind])
             for kind, (query, key) in axes.items()
         ),

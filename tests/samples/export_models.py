@@ -4,7 +4,8 @@ import onnxruntime as ort
 import torch
 from torch import nn
 
-from contract.manifest import Generation, ImageRule, TextRule
+from contract.generation import Generation
+from contract.manifest import ImageRule, TextRule
 from export.checkpoints.tokenizers.tokenizer import character_tokenizer
 from export.graphs.torch_export import trace
 from export.pack import GraphWriter
@@ -53,7 +54,7 @@ def translator(model=None, config=TRANSFORMER):
         config,
         family="transformer",
         tokenizer=character_tokenizer(SPECIALS, ALPHABET),
-        text=TextRule(tokenizer="tokenizer.json", max_tokens=48),
+        inputs=(TextRule(tokenizer="tokenizer.json", max_tokens=48),),
         rules=Generation(start=1, end=2, max_new_tokens=12, caches=(), memory=()),
         made_by={},
     )

@@ -16,7 +16,7 @@ import onnxruntime as ort
 import pytest
 from onnx import helper
 
-from contract.manifest import COUNT
+from contract.generation import COUNT
 from service.runtime import io_binding
 from service.runtime.providers import PROVIDERS
 

@@ -18,7 +18,7 @@ def graph(role, content):
 
 
 IMAGE = {
-    "schema_version": 4,
+    "schema_version": 5,
     "name": "digits",
     "version": "1",
     "family": "vit",
@@ -30,23 +30,27 @@ IMAGE = {
     "scales": None,
     "graphs": {role: graph(role, content) for role, content in GRAPH_BYTES.items()},
     "files": [entry(name, content) for name, content in OTHER_BYTES.items()],
-    "image": {
-        "height": 28,
-        "width": 28,
-        "channels": 1,
-        "locate": "ink",
-        "ink_box": 20,
-        "resize": [28, 28],
-        "resample": "bicubic",
-        "fast_jpeg": True,
-        "mean": [0.15],
-        "std": [0.3],
-    },
-    "text": None,
+    "inputs": [
+        {
+            "modality": "image",
+            "name": "image",
+            "height": 28,
+            "width": 28,
+            "channels": 1,
+            "locate": "ink",
+            "ink_box": 20,
+            "resize": [28, 28],
+            "resample": "bicubic",
+            "fast_jpeg": True,
+            "mean": [0.15],
+            "std": [0.3],
+        }
+    ],
     "labels": ["zero", "one"],
     "scores": "softmax",
     "attention": [
         {
+            "name": "encoder",
             "kind": "encoder",
             "methods": ["raw", "rollout", "norm"],
             "maps": ["encoder.blocks.0.attention", "encoder.blocks.1.attention"],
@@ -56,12 +60,14 @@ IMAGE = {
             "normalized": True,
             "abreast": 1,
             "prefix": 1,
+            "suffix": 0,
             "grid": [7, 7],
             "pooled": "first",
         }
     ],
     "width": 96,
     "generation": None,
+    "detection": None,
     "explained": "fp32",
     "best": {
         "method": "rollout",
@@ -73,7 +79,7 @@ IMAGE = {
 }
 
 TEXT = {
-    "schema_version": 4,
+    "schema_version": 5,
     "name": "dates",
     "version": "12",
     "family": "transformer",
@@ -85,12 +91,21 @@ TEXT = {
     "scales": None,
     "graphs": {role: graph(role, role.encode()) for role in ("attention", "encode", "decode")},
     "files": [entry("tokenizer.json", b"{}")],
-    "image": None,
-    "text": {"tokenizer": "tokenizer.json", "max_tokens": 96, "mask": 7, "padding": 0},
+    "inputs": [
+        {
+            "modality": "text",
+            "name": "text",
+            "tokenizer": "tokenizer.json",
+            "max_tokens": 96,
+            "mask": 7,
+            "padding": 0,
+        }
+    ],
     "labels": [],
     "scores": "sigmoid",
     "attention": [
         {
+            "name": kind,
             "kind": kind,
             "methods": ["raw", "norm"],
             "maps": [f"{path}.blocks.0.{part}"],
@@ -100,6 +115,7 @@ TEXT = {
             "normalized": True,
             "abreast": 1,
             "prefix": 0,
+            "suffix": 0,
             "grid": None,
             "pooled": "all",
         }
@@ -134,6 +150,7 @@ TEXT = {
         "caches": [{"past": "past.0.key", "present": "present.0.key"}],
         "memory": ["memory.0.key"],
     },
+    "detection": None,
     "explained": None,
     "best": None,
     "made_by": {},
@@ -143,10 +160,17 @@ TEXT = {
 MISSING = object()
 
 
+def steps(path):
+    """Return the keys and indices of a dotted path; `image.` and `text.` lead to the one input of a document."""
+    kind, _, name = path.partition(".")
+    path = f"inputs.0.{name}" if kind in ("image", "text") else path
+    return [int(step) if step.isdecimal() else step for step in path.split(".")]
+
+
 def changed(document, path, value):
     """Return a copy in which what lies at a dotted path has another value, or none at all."""
     document = copy.deepcopy(document)
-    *way, last = [int(step) if step.isdecimal() else step for step in path.split(".")]
+    *way, last = steps(path)
     place = document
     for step in way:
         place = place[step]

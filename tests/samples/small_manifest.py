@@ -15,7 +15,9 @@ def manifest_of(**changes):
             "precision": "fp32",
             "graphs": {role: Graph(file=f"{role}.onnx", **graph) for role in ("predict", "attention")},
             "files": (),
-            "image": ImageRule(height=4, width=4, channels=1, locate="middle", resize=(4, 4), mean=(0.0,), std=(1.0,)),
+            "inputs": (
+                ImageRule(height=4, width=4, channels=1, locate="middle", resize=(4, 4), mean=(0.0,), std=(1.0,)),
+            ),
             "attention": (),
             "made_by": {},
             "verified": {},

@@ -9,13 +9,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from model.catalogue import build, bundled
-from model.detector import BOX_NUMBERS, SCENES_MEAN, SCENES_STD, Detector
+from model.detector import SCENES_MEAN, SCENES_STD, Detector
 from train.average_precision import Found, average_precision
 from train.data.handwritten_digits import augment, scans
 from train.data.scenes import SIDE, Scene, on_box, scene
 from train.fit import Run, fit
 
-STEPS = {"scenes-detr": 4000}
+STEPS = {"scenes-detr": 3000}
 BATCH = 32  # scenes
 POOLED_SCENES = 512  # scenes drawn together, from as many augmented fields
 NONE_WEIGHT = 0.2  # of the class that says that there is no object
@@ -63,31 +63,34 @@ def generalized_overlap(one: Tensor, other: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def matched(answer: Tensor, digits: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
-    """Return which objects of an answer (object, classes + 5) are matched with which digits (section 3.1).
+def matched(logits: Tensor, found: Tensor, digits: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
+    """Return which objects are matched with which digits (section 3.1): logits (object, classes + 1), their boxes.
 
     The matching has the least sum of -p(digit) + 5 ‖b - b̂‖₁ - 2 gIoU(b, b̂).
     """
-    logits, found = answer[:, :-BOX_NUMBERS], answer[:, -BOX_NUMBERS:]
     overlap = generalized_overlap(to_corners(found)[:, None], to_corners(boxes))
     cost = -logits.softmax(-1)[:, digits] + BOX_WEIGHT * torch.cdist(found, boxes, 1) - OVERLAP_WEIGHT * overlap
     rows, columns = linear_sum_assignment(cost.double().numpy())
     return torch.from_numpy(rows), torch.from_numpy(columns)
 
 
-def set_loss(answers: Tensor, digits: Sequence[Tensor], boxes: Sequence[Tensor]) -> Tensor:
-    """Return the loss of answers (batch, object, classes + 5) after the best matching with the truth (section 3.1)."""
-    none = answers.shape[-1] - BOX_NUMBERS - 1
-    wanted = torch.full(answers.shape[:2], none)
+def set_loss(answered: tuple[Tensor, Tensor], digits: Sequence[Tensor], boxes: Sequence[Tensor]) -> Tensor:
+    """Return the loss of answers after the best matching with the truth (section 3.1).
+
+    They are logits (batch, object, classes + 1), and boxes (batch, object, 4).
+    """
+    logits, answers = answered
+    none = logits.shape[-1] - 1
+    wanted = torch.full(logits.shape[:2], none)
     found, truth = [], []
-    for index, (answer, own, places) in enumerate(zip(answers, digits, boxes, strict=True)):
-        rows, columns = matched(answer, own, places)
+    for index, (own_logits, answer, own, places) in enumerate(zip(logits, answers, digits, boxes, strict=True)):
+        rows, columns = matched(own_logits, answer, own, places)
         wanted[index, rows] = own[columns]
-        found.append(answer[rows, -BOX_NUMBERS:])
+        found.append(answer[rows])
         truth.append(places[columns])
     weight = torch.ones(none + 1)
     weight[none] = NONE_WEIGHT
-    classes = F.cross_entropy(answers[..., : none + 1].flatten(0, 1), wanted.flatten(), weight)
+    classes = F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), weight)
     placed, true = torch.cat(found), torch.cat(truth)
     overlap = generalized_overlap(to_corners(placed), to_corners(true))
     apart = (placed - true).abs().sum(-1)
@@ -123,9 +126,9 @@ def train(name: str, run: Run) -> tuple[nn.Module, str]:
 def measure(module: Detector, some: Sequence[Scene]) -> str:
     """Return the figures of a detector on scenes, as the sentence that its card quotes."""
     pixels, digits, boxes = tensors(some)
-    answers, maps = module(pixels)
-    chances, classes = answers[..., :-BOX_NUMBERS].softmax(-1)[..., :-1].max(-1)
-    corners = to_corners(answers[..., -BOX_NUMBERS:])
+    logits, answers, maps = module(pixels)
+    chances, classes = logits.softmax(-1)[..., :-1].max(-1)
+    corners = to_corners(answers)
     found = [
         [Found(int(c), float(p), tuple(b)) for c, p, b in zip(*of_scene, strict=True)]
         for of_scene in zip(classes.tolist(), chances.tolist(), corners.tolist(), strict=True)
@@ -145,10 +148,12 @@ def measure(module: Detector, some: Sequence[Scene]) -> str:
         f"{_pointing(maps[f'decoder.blocks.{layer}.cross'].mean(1), corners, shown):.1%}"
         for layer in range(len(module.decoder.blocks))
     )
+    places = torch.rand(len(maps["decoder.blocks.0.cross"]), *maps["decoder.blocks.0.cross"].shape[2:])
     return (
         f"AP {np.mean(list(each.values())):.3f}, AP50 {each[0.5]:.3f}, AP75 {each[0.75]:.3f}; "
         f"all digits of a scene right in {right / len(some):.1%} of {len(some)} held-out scenes; "
-        f"hottest cell of a found digit's cross map on its box, by layer: {pointing}"
+        f"hottest cell of a found digit's cross map on its box, by layer: {pointing}, "
+        f"a random cell {_pointing(places, corners, shown):.1%}"
     )
 
 

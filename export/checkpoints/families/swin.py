@@ -1,31 +1,31 @@
 """Swin (Liu et al. 2021)."""
 
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
 
 from torch import nn
 
 from contract.manifest import Task
-from export.checkpoints.family import Activation, Epsilon, Size
-from export.checkpoints.family import Config as BaseConfig
-from export.checkpoints.image_family import Sides, sides
+from export.checkpoints.checkpoint import Checkpoint
+from export.checkpoints.family import Epsilon, Size
+from export.checkpoints.image_family import ImageFamily, PatchesConfig, Sides, sides
 from export.checkpoints.tensor_names import Names, cut
+from export.plan import Source
+from export.tasks.windows import windowed_image_model
 from model.heads import MeanLinear, MeanState
 from model.swin import Swin, SwinConfig, swin
 
 
-class Config(BaseConfig):
+class Config(PatchesConfig):
     """`config.json`."""
 
-    image_size: Sides = 224
     patch_size: Sides = 4
-    num_channels: Literal[1, 3] = 3
     embed_dim: Size = 96
     depths: tuple[Size, ...] = (2, 2, 6, 2)
     num_heads: tuple[Size, ...] = (3, 6, 12, 24)
     window_size: Size = 7
     mlp_ratio: Epsilon = 4.0
-    qkv_bias: bool = True
-    hidden_act: Activation = "gelu"
     use_absolute_embeddings: bool = False
     layer_norm_eps: Epsilon = 1e-5
     irrelevant_keys = frozenset(
@@ -55,15 +55,30 @@ def sizes(config: Config, image: tuple[int, int]) -> SwinConfig:
     )
 
 
+C = TypeVar("C", bound=Config)
+
+
+@dataclass(frozen=True)
+class WindowedFamily(ImageFamily[C]):
+    """A family whose stages look around in windows."""
+
+    plan: ClassVar[Callable[..., Source]] = staticmethod(windowed_image_model)
+
+
+class SwinFamily(WindowedFamily[Config]):
+    """Swin; features are the mean of the last states."""
+
+    def compose(
+        self, config: Config, image: tuple[int, int], task: Task, checkpoint: Checkpoint
+    ) -> tuple[Swin, SwinConfig]:
+        """Return a Swin, not yet filled, and its sizes. Raises ValueError for an image that windows do not fill."""
+        found = sizes(config, image)
+        return swin(found, head(found, task)), found
+
+
 def head(sizes: SwinConfig, task: Task) -> nn.Module:
     """Return a head for the task, not yet filled; features are the mean of the last states."""
     return MeanLinear(sizes.widths[-1], sizes.classes) if task == "image-classification" else MeanState()
-
-
-def definition(config: Config, image: tuple[int, int], task: Task) -> Swin:
-    """Compose the definition, not yet filled. Raises ValueError for an image that windows do not fill."""
-    found = sizes(config, image)
-    return swin(found, head(found, task))
 
 
 def names_of_blocks(theirs: str, ours: str) -> Names:
@@ -99,10 +114,12 @@ NAMES: Names = {
 
 HEADS: dict[Task, Names] = {"image-classification": {"classifier": "head"}, "feature-extraction": {}}
 
-PREFIX = "swin."
+PROCESSOR = "ViTImageProcessor"
 
 UNUSED = (
     "embeddings.mask_token",
     "encoder.layers.{}.blocks.{}.attention.self.relative_position_index",  # follows from the window's side
     "decoder.0",  # of masked images
 )
+
+SWIN = SwinFamily("swin", Config, NAMES, HEADS, prefix="swin.", unused=UNUSED, processor=PROCESSOR)

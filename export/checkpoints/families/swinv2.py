@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from contract.manifest import Task
+from export.checkpoints.checkpoint import Checkpoint
 from export.checkpoints.families import swin
 from export.checkpoints.family import Index
 from export.checkpoints.tensor_names import Names
@@ -26,10 +27,15 @@ def sizes(config: Config, image: tuple[int, int]) -> SwinV2Config:
     return SwinV2Config(**vars(swin.sizes(config, image)), trained_windows=trained if any(trained) else ())
 
 
-def definition(config: Config, image: tuple[int, int], task: Task) -> Swin:
-    """Compose the definition, not yet filled. Raises ValueError for an image that windows do not fill."""
-    found = sizes(config, image)
-    return swin_v2(found, swin.head(found, task))
+class SwinV2Family(swin.WindowedFamily[Config]):
+    """Swin V2; features are the mean of the last states."""
+
+    def compose(
+        self, config: Config, image: tuple[int, int], task: Task, checkpoint: Checkpoint
+    ) -> tuple[Swin, SwinV2Config]:
+        """Return a Swin V2, not yet filled, and its sizes. Raises ValueError for an image that windows do not fill."""
+        found = sizes(config, image)
+        return swin_v2(found, swin.head(found, task)), found
 
 
 NAMES: Names = {
@@ -45,11 +51,9 @@ NAMES: Names = {
     "encoder.layers.{}.downsample.norm": "stages.{}.merging.project.1",
 }
 
-HEADS = swin.HEADS
-
-PREFIX = "swinv2."
-
 UNUSED = (
     *swin.UNUSED,
     "encoder.layers.{}.blocks.{}.attention.self.relative_coords_table",  # follows from the window's side
 )
+
+SWINV2 = SwinV2Family("swinv2", Config, NAMES, swin.HEADS, prefix="swinv2.", unused=UNUSED, processor=swin.PROCESSOR)

@@ -6,7 +6,8 @@ from typing import Literal, TypeVar
 import orjson
 from pydantic import Field
 
-from contract.manifest import LanguageCode, Manifest
+from contract.generation import LanguageCode
+from contract.manifest import Manifest
 from service.errors import TooLarge, Unacceptable
 from service.options import (
     CANDIDATE_BYTES,

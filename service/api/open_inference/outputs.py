@@ -60,7 +60,7 @@ def outputs_of(served: ServedModel) -> list[Output]:
 
 def attention_outputs_of(served: ServedModel) -> list[Output]:
     """Return the outputs of attention: (inputs, maps, heads, queries, keys) for each kind that the manifest has."""
-    kinds = [Output(f"{ATTENTION}.{one.kind}", "FP32", (-1,) * 5) for one in served.manifest.attention]
+    kinds = [Output(f"{ATTENTION}.{one.name}", "FP32", (-1,) * 5) for one in served.manifest.attention]
     return [Output(ATTENTION, "BYTES", (-1, 1)), *kinds]
 
 
@@ -131,7 +131,7 @@ def attention_query(served: ServedModel, asked: InferRequest) -> AttentionQuery 
         raise Unacceptable(f"{name}: has no effect on tensors, leave it out")
     in_binary = all(one.binary for one in asked.wanted if one.name in of_attention)
     query = served.query(options).in_form("npz" if in_binary and ATTENTION not in of_attention else "json")
-    answered = {one.kind.kind for one in query.kinds}
+    answered = {one.kind.name for one in query.kinds}
     if not set(tensors) <= answered:
         raise Unacceptable(f"outputs: this attention is of kind {', '.join(sorted(answered))}, given another")
     return query
@@ -191,7 +191,7 @@ def _likeliest(served: ServedModel, output: WantedOutput, rows: Sequence[npt.NDA
 
 
 def _maps_of(answer: AttentionAnswer, kind: str) -> list[Values]:
-    return [one.values for one in answer.merged().pooled().maps if one.kind.kind == kind]
+    return [one.values for one in answer.merged().pooled().maps if one.kind.name == kind]
 
 
 def _shape(maps: Sequence[Sequence[Values]]) -> tuple[int, ...]:

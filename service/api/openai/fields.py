@@ -7,7 +7,7 @@ from pydantic import Field, PlainValidator, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 from starlette.requests import Request
 
-from contract.manifest import Generation
+from contract.generation import Generation
 from service.api.request_parsing import ParsedRequest, check_count, read_document
 from service.errors import Unacceptable
 from service.options import GenerateOptions, LanguageOptions, Number, Options, TextOptions, parse

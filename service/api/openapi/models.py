@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from contract.manifest import Scales, Task
-from service.api.openapi.attention import Best, Grid, Kind, Method
+from service.api.openapi.attention import Best, Grid, Kind, Method, Sort
 from service.api.openapi.components import Part
 
 
@@ -66,14 +66,24 @@ class BestMethod(Best):
     method: Method
 
 
+class Window(Part):
+    """Windows of a layer: squares of tokens, cut after a cyclic shift."""
+
+    side: int
+    shift: int
+
+
 class AttentionKind(Part):
     """One kind of attention of a model."""
 
+    kind: Sort = Field(description="what attends to what")
     layers: int = Field(description="maps, one for each attention of a layer")
     heads: int
     query: str = Field(description="what rows stand for")
     key: str = Field(description="what columns stand for")
     prefix: int = Field(description="tokens before the first patch or word, such as a class token")
+    suffix: int = Field(description="tokens behind the last patch, each of which becomes an object")
+    windows: list[Window] = Field(description="of each layer whose tokens look around in windows")
     grid: Grid | None = Field(description="of the patches of an image")
     normalized: bool = Field(description="true if rows sum to one")
     abreast: int = Field(description="parallel attentions in a layer, whose maps add up")
@@ -102,6 +112,13 @@ class Limits(Part):
     image_pixels: int | None = None
     max_new_tokens: int | None = None
     num_beams: int | None = None
+
+
+class Detection(Part):
+    """What a detector looks for."""
+
+    objects: int = Field(description="how many in every image")
+    threshold: float = Field(description="probability from which an object counts as found, by default")
 
 
 class Languages(Part):
@@ -142,6 +159,7 @@ class Model(ModelEntry):
     attention: ModelAttention
     limits: Limits
     languages: Languages | None = Field(None, description="of models that translate among several")
+    detection: Detection | None = Field(None, description="of detectors")
 
 
 class Models(Part):

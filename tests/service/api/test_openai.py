@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from contract.manifest import Generation, Sampling
+from contract.generation import Generation, Sampling
 from service.answering.call import Answered
 from service.answering.generations import StreamedToken
 from service.api.openai.documents import Chunks, Completion, Completions

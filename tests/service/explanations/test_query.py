@@ -4,7 +4,8 @@ import pytest
 
 from contract.manifest import Recommendation
 from service.errors import Unacceptable
-from service.explanations.query import resolve, select
+from service.explanations.query import resolve
+from service.explanations.selection import select
 from service.options import AttentionOptions, parse
 from tests.samples.attention_queries import LAYERS, TOKENS, embedder, graphs, query_of, translator, vit
 
@@ -33,7 +34,7 @@ from tests.samples.attention_queries import LAYERS, TOKENS, embedder, graphs, qu
         ({"layers": "1" * 5000}, "layers: must be"),
         ({"digits": 0}, "digits: Input should be greater than or equal to 1, given 0"),
         ({"digits": 10}, "digits: Input should be less than or equal to 9, given 10"),
-        ({"kind": "cross"}, "kind: this model has encoder, given cross"),
+        ({"kind": "cross"}, "kind: this model has encoder, given another"),
         ({"method": "guess"}, "method: Input should be 'raw', 'rollout'"),
         ({"target": 3}, "target: is for relevance, libra and integrated"),
         ({"method": "relevance", "target": [1.5]}, "target: must be 1 to 256 indices or labels"),

@@ -7,7 +7,7 @@ import pytest
 import torch
 import transformers
 
-from contract.manifest import Generation
+from contract.generation import Generation
 from service.arrays import log_softmax
 from service.generation.token_selection import Beams, Constraints, Greedy, Hypothesis, Sampler, Walk
 

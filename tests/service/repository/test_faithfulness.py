@@ -19,13 +19,16 @@ WEIGHTS = np.array([5.0, -3.0, 0.5, 2.0, 0.0, 1.0, -1.0])
 
 def image_kind(rows=2, columns=3, prefix=1):
     return Kind(
-        kind="encoder", maps=("a.0",), heads=1, query="image", key="image", normalized=True, methods=("raw",),
-        prefix=prefix, grid=(rows, columns),
+        name="encoder", kind="encoder", maps=("a.0",), heads=1, query="image", key="image", normalized=True,
+        methods=("raw",), prefix=prefix, grid=(rows, columns),
     )  # fmt: skip
 
 
 def text_kind():
-    return Kind(kind="encoder", maps=("a.0",), heads=1, query="source", key="source", normalized=True, methods=("raw",))
+    return Kind(
+        name="encoder", kind="encoder", maps=("a.0",), heads=1, query="source", key="source", normalized=True,
+        methods=("raw",),
+    )  # fmt: skip
 
 
 class Counted:

@@ -1,0 +1,85 @@
+"""How an artifact that generates is driven: part of its manifest."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from contract.part import FileName, Part, Size
+
+LanguageCode = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,31}$")]
+MOST_LANGUAGES = 1000
+COUNT, LIKELIEST, TOKENS = "count", "likeliest", "likeliest.tokens"
+"""A decode step takes how many (1) tokens are to be looked at, and returns the logarithms of the likeliest ones' shares
+and these tokens, both (batch, count), beside the logits of all."""
+
+
+class Cache(Part):
+    """One tensor that a decode step takes and returns, with room for `capacity` tokens.
+
+    A step writes one token a row; where it is given the same memory to return, nothing else moves.
+    """
+
+    past: str
+    present: str
+
+
+class Sampling(Part):
+    """How tokens are drawn where a request does not say."""
+
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+    top_k: Size | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+
+
+class Languages(Part):
+    """The languages of a model that translates among several; each is a token, of sources and of targets.
+
+    The tokenizer puts the token of `source` around every text, and the service that of the language of a request in its
+    place. The token of the target's language is the start token (mBART, Liu et al. 2020), or the first token generated
+    (M2M-100, Fan et al. 2020).
+    """
+
+    tokens: Annotated[dict[LanguageCode, Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MOST_LANGUAGES)]
+    source: LanguageCode | None = Field(
+        None, description="where a request does not say; null if sources are not marked"
+    )
+    target: LanguageCode | None = Field(None, description="where a request does not say; null if the model chooses")
+    begins: Literal["start", "first"] = Field(description="the token of a target that says its language")
+
+    @model_validator(mode="after")
+    def _known(self) -> "Languages":
+        if not {self.source, self.target} <= {None, *self.tokens}:
+            raise ValueError("source and target must be among the languages")
+        return self
+
+
+class Generation(Part):
+    """How the graphs that generate are driven, what may be generated, and the defaults of requests that do not say.
+
+    A target stands behind a prefix: its start token or, where the model continues the source, the source itself.
+    """
+
+    start: int | None = Field(description="first token of every target; null where targets continue the source")
+    end: int = Field(description="token that ends a target")
+    max_new_tokens: Size = Field(description="most tokens of a target, the end token included")
+    default_new_tokens: Size | None = Field(None, description="where a request does not say")
+    default_length: Size | None = Field(None, description="the same, the prefix included; null for both means the most")
+    num_beams: Size = 1
+    length_penalty: float = 1.0
+    early_stopping: bool | Literal["never"] = Field(
+        False, description="true: a beam search is done once it has num_beams; never: once none can become better"
+    )
+    sampling: Sampling | None = Field(None, description="null where the likeliest token is taken")
+    min_length: int = Field(0, ge=0, description="tokens, the prefix included, before which none ends")
+    min_new_tokens: int = Field(0, ge=0, description="tokens of the target, before which none ends")
+    forced_first: int | None = Field(None, description="the first token generated")
+    forced_last: int | None = Field(None, description="the last token generated where a target reaches its limit")
+    suppressed: tuple[int, ...] = Field((), description="tokens that are never generated")
+    suppressed_first: tuple[int, ...] = Field((), description="tokens that are not generated first")
+    no_repeat_ngram: int = Field(0, ge=0, description="length of the sequences that come once at most; 0 is off")
+    renormalized: bool = Field(False, description="what the rules leave is brought back to a sum of one")
+    tokenizer: FileName | None = Field(None, description="of targets, where it is not that of sources")
+    padding: int | None = Field(None, description="of targets, as that of a text rule")
+    languages: Languages | None = Field(None, description="of models that translate among several")
+    caches: tuple[Cache, ...]
+    memory: tuple[str, ...] = Field(description="outputs of encode, inputs of decode")
