@@ -32,6 +32,8 @@ def sharpened(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
                 parameter.add_(0.3 * noise)
             elif "position" in name or "token" in name or "embed" in name or "shared" in name or "wte" in name:
                 parameter.copy_(noise)
+            elif name.endswith("input_projection.weight"):  # of what convolutions leave, which is large
+                parameter.copy_(noise * 0.3 / parameter[0].numel() ** 0.5)
             else:
                 parameter.copy_(noise * 1.5 / parameter[0].numel() ** 0.5)
         for name, buffer in model.named_buffers():

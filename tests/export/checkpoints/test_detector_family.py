@@ -239,7 +239,7 @@ def test_sigmoids_are_those_of_a_conditional_detr_and_yolos_has_objects_behind_i
         ("detr", {"normalize_before": True}, "normalize_before: not known of detr"),
         ("table-transformer", {"normalize_before": False}, "normalize_before: Input should be True"),
         ("detr", {"use_timm_backbone": True, "backbone": "vgg", "backbone_config": None}, "backbone: must .*resnet18,"),
-        ("detr", {"backbone": "me/mine", "backbone_config": None}, "backbone: must be .*microsoft/resnet-18.*'me/mine'"),
+        ("detr", {"backbone": "me/mine", "backbone_config": None}, "backbone: must .*microsoft/resnet-18.*'me/mine'"),
         ("detr", {"backbone_config": {"model_type": "swin"}}, "backbone_config.model_type: .* 'swin'"),
         ("detr", {"backbone_config": {"hidden_act": "gelu"}}, "backbone_config.hidden_act: .* 'gelu'"),
         ("detr", {"backbone_config": {"downsample_in_first_stage": True}}, ".*downsample_in_first_stage: Input should"),
