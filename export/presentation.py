@@ -50,6 +50,10 @@ PRESENTATIONS: dict[str, Presentation] = {
         "Finds the handwritten digits of a picture: which they are, and where. A small DETR.",
         pictures_of="captions-soft",
     ),
+    "scenes-swin": Presentation(
+        "Reads the digit that stands in the marked quarter of a picture. A small Swin, which looks around in windows.",
+        pictures_of="scenes-swin",
+    ),
     "captions-soft": _captions("Each word looks at every part of the picture, at some more than at others."),
     "dates-clm": Presentation(
         "Continues a line that begins with a written date, character by character, as GPT-2 does.",
