@@ -1,8 +1,10 @@
 """What tests of the client share: addresses of services, and a server that answers what a test tells it."""
 
+import contextlib
 import json
 import re
 import socket
+import ssl
 import threading
 from contextlib import contextmanager
 
@@ -39,7 +41,7 @@ def dates(service):
 
 
 @contextmanager
-def told(*answers):
+def told(*answers, tls=None):
     """Run a server that gives each connection the next answer, whole bytes, and the last one from then on.
 
     It gives its address, and a list of what was sent to it.
@@ -54,14 +56,14 @@ def told(*answers):
                 connection, _ = listener.accept()
             except OSError:
                 return
-            with connection:
-                asked.append(read(connection))
-                connection.sendall(left.pop(0) if len(left) > 1 else left[0])
+            with contextlib.suppress(ssl.SSLError), tls.wrap_socket(connection, True) if tls else connection as one:
+                asked.append(read(one))
+                one.sendall(left.pop(0) if len(left) > 1 else left[0])
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}", asked
+        yield f"http{'s' if tls else ''}://127.0.0.1:{listener.getsockname()[1]}", asked
     finally:
         ended.set()
         listener.shutdown(socket.SHUT_RDWR)
