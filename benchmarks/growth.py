@@ -25,7 +25,8 @@ from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
 from export.checkpoints.family import ExportOptions
 from export.pipeline import export
-from service.explanations.query import Target, resolve
+from service.explanations.query import resolve
+from service.explanations.selection import Target
 from service.inputs.model_input import ModelInput
 from service.options import AttentionOptions, parse
 from service.repository.gradient_jobs import stacked

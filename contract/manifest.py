@@ -1,6 +1,6 @@
 """The manifest of an artifact: everything that the service needs to know, so that it guesses nothing when it loads."""
 
-from typing import Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
@@ -37,6 +37,11 @@ FUSIONS = ("each", "mean", "max", "min")
 """Heads by index, or how all heads are fused. The attention graph's input `fusion` is an index into them."""
 FIGURES = ("entropy", "special", "distance")
 """What `<kind>.diagnostics` holds along its last axis; `distance` for images only."""
+OBJECTS = "object"
+"""The axis of what a detector looks for."""
+BOX_NUMBERS = 4
+LOGITS, BOXES = "logits", "boxes"
+"""The two answers of a detector: for each object the logits of its class, and its box."""
 LEFT_OUT = "left out"
 """How `Manifest.verified` begins its entry for a method that the model has not, though its kind of model could."""
 PICTURE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,122}\.(png|jpg|webp)$"
@@ -89,7 +94,9 @@ class ImageRule(Part):
 
     `locate` says which part of the image is looked at: `ink` finds the strokes of one written sign, light or dark,
     and centres their bounding box with its longer side at `ink_box` pixels, as bright strokes on black; `middle`
-    resizes the whole image and cuts the middle of it, black where it is too small.
+    resizes the whole image and cuts the middle of it, black where it is too small; `fit` resizes the whole image, in
+    its shape, to the largest size that fits, at the upper left, with `mean` beside it. A graph may take which patches
+    begin in the image, `image_visible` (batch, patch).
     """
 
     modality: Literal["image"] = "image"
@@ -97,7 +104,7 @@ class ImageRule(Part):
     height: Size
     width: Size
     channels: Literal[1, 3]
-    locate: Literal["ink", "middle"]
+    locate: Literal["ink", "middle", "fit"]
     ink_box: Size | None = None
     resize: tuple[Size, Size] | Size | None = Field(
         None, description="of `middle`: to (height, width), or the shorter side to so many pixels; null leaves the size"
@@ -133,7 +140,8 @@ InputRule = Annotated[ImageRule | TextRule, Field(discriminator="modality")]
 class Inputs:
     """What has a tuple of inputs, each a rule with a name and a modality."""
 
-    inputs: tuple[ImageRule | TextRule, ...]
+    if TYPE_CHECKING:  # at run time it would be the first field of a manifest
+        inputs: tuple[ImageRule | TextRule, ...]
 
     @property
     def image(self) -> ImageRule | None:
@@ -149,11 +157,12 @@ class Inputs:
 class Kind(Part):
     """The maps of one kind, in layer order, and the inputs of the graphs that compute them.
 
-    The attention graph returns the same answer as the prediction graph. If all its other inputs, the controls, are 0 or
-    empty, it computes nothing else. The controls are `method`, `fusion` and `diagnose`; for each kind `<kind>.layers`,
-    `<kind>.rows`, `<kind>.heads` and `<kind>.special`, which marks the special tokens among its keys; and for a kind
-    with rollout `<kind>.discard`, the number of entries of a layer that are set to 0. It returns `<kind>` (batch,
-    heads, layers in their order, rows, key) and `<kind>.diagnostics` (batch, layer, head, query, figure).
+    The attention graph returns the same answers as the prediction graph. If all its other inputs, the controls, are 0
+    or empty, it computes nothing else. The controls are `method`, `fusion` and `diagnose`; for each kind
+    `<kind>.layers`, `<kind>.rows`, where -1 alone stands for the mean of all rows of a kind that `averages`,
+    `<kind>.heads` and `<kind>.special`, which marks the special tokens among its keys; and for a kind with rollout
+    `<kind>.discard`, the number of entries of a layer that are set to 0. It returns `<kind>` (batch, heads, layers in
+    their order, rows, key) and `<kind>.diagnostics` (batch, layer, head, query, figure).
 
     The graphs relevance, libra and integrated explain a score. It is the logit of `explained` (batch): a class or
     token, or a negative number for the likeliest; less the logit of `against` (batch), unless that is negative. For a
@@ -177,6 +186,7 @@ class Kind(Part):
     normalized: bool = Field(description="true if rows sum to one")
     abreast: Size = Field(1, description="parallel attentions in a layer, whose maps add up: so many maps in a row")
     prefix: int = Field(0, description="tokens before the first patch or word, such as a class token")
+    suffix: int = Field(0, ge=0, description="tokens behind the last patch, each of which becomes an object")
     grid: tuple[Size, Size] | None = Field(None, description="rows and columns of patches, for images")
     pooled: Literal["first", "all"] = Field("first", description="the rows that an answer is made of")
 
@@ -191,14 +201,27 @@ class Kind(Part):
         return self.abreast
 
     @property
-    def length(self) -> int:
-        """Tokens of an image: the prefix and the patches."""
+    def patches(self) -> slice:
+        """Which tokens of an image are its patches."""
         rows, columns = self.grid or (0, 0)
-        return self.prefix + rows * columns
+        return slice(self.prefix, self.prefix + rows * columns)
 
+    @property
+    def length(self) -> int:
+        """Tokens of an image: the prefix, the patches, and the suffix."""
+        return int(self.patches.stop) + self.suffix
 
-LOGITS, BOXES = "logits", "boxes"
-"""The two answers of a detector: for each object the logits of its class, and its box."""
+    @property
+    def averages(self) -> bool:
+        """True if the graphs can return the mean of all rows: of patches without a token that stands for all."""
+        return self.grid is not None and self.query == self.key and not self.prefix
+
+    @property
+    def first_object(self) -> int | None:
+        """The row of the first object, of which the others follow; None if no row is one."""
+        if self.query == OBJECTS:
+            return 0
+        return self.length - self.suffix if self.suffix else None
 
 
 class Detection(Part):
@@ -243,7 +266,7 @@ class Example(Part):
         return PICTURE_TYPES[self.image.rpartition(".")[2]] if self.image else None
 
 
-class Manifest(Inputs, Part):
+class Manifest(Part, Inputs):
     """`manifest.json`."""
 
     schema_version: Literal[5] = 5
@@ -264,7 +287,7 @@ class Manifest(Inputs, Part):
     )
     graphs: dict[Role, Graph]
     files: tuple[File, ...] = Field(description="everything else in the folder: weights, tokenizer")
-    inputs: Annotated[tuple[InputRule, ...], Field(min_length=1, description="of one request, by name")]
+    inputs: tuple[InputRule, ...] = Field(description="of one request, by name")
     labels: tuple[str, ...] = ()
     scores: Scores = Field(
         "softmax",
@@ -293,6 +316,8 @@ class Manifest(Inputs, Part):
         ):
             if len(set(names)) != len(names):
                 raise ValueError(f"each {what} must have a name of its own")
+        if not self.inputs:
+            raise ValueError("a model must have an input")
         if self.generation and not {"encode", "decode"} <= self.graphs.keys():
             raise ValueError("generation needs the graphs encode and decode")
         if (self.task == "object-detection") != (self.detection is not None):
@@ -321,6 +346,12 @@ class Manifest(Inputs, Part):
             if example.image and sizes[example.image] > MAX_PICTURE_BYTES:
                 raise ValueError(f"the picture of an example must have at most {MAX_PICTURE_BYTES} bytes")
         return self
+
+    @property
+    def answers(self) -> tuple[Port, ...]:
+        """What the model answers in one pass: the outputs of the attention graph that are no maps."""
+        maps = {name for kind in self.attention for name in (kind.name, f"{kind.name}.diagnostics")}
+        return tuple(port for port in self.graphs["attention"].outputs if port.name not in maps)
 
     def all_files(self) -> tuple[File, ...]:
         """Every file the folder holds beside the manifest."""

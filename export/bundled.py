@@ -276,7 +276,6 @@ def _made(name: str, make: Callable[[], Source]) -> Source:
 _MAKERS: dict[str, Callable[[], Source]] = {
     "digits": digits,
     "digits-dino": digits_dino,
-    "scenes-detr": scenes_detr,
     "dates": dates,
     "dates-mlm": dates_mlm,
     "dates-clm": dates_clm,
@@ -284,6 +283,7 @@ _MAKERS: dict[str, Callable[[], Source]] = {
     "dates-recurrent": dates_recurrent,
     "dates-convolutional": dates_convolutional,
     **{name: functools.partial(captions, name) for name in ("captions-soft", "captions-hard")},
+    "scenes-detr": scenes_detr,
     **{name: functools.partial(variant, name) for name in VARIANTS},
     "minilm": minilm,
 }

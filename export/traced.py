@@ -1,7 +1,8 @@
 """The modules that are traced to graphs: each wraps one definition in a few lines, and computes no attention itself."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
@@ -66,6 +67,8 @@ class Traced(nn.Module):
     """The paths of the stacks whose first states are the input that is explained: all blocks of the model."""
     classes: int | None = None
     """How many of the first numbers of the answer's last axis can be explained, if not all of them."""
+    fixed: Mapping[str, int] = MappingProxyType({})
+    """Kinds of attention of whose layers so many, the first ones, have the same maps for every input."""
 
     def __init__(self, model: nn.Module, kinds: Sequence[Kind]) -> None:
         super().__init__()
@@ -222,11 +225,14 @@ class TracedTransformer(Traced):
 class TracedDetector(Traced):
     """A detector: pixels (batch, height, width, channels), uint8 -> the class and the box of every object.
 
-    What is explained are the cells of the image, the states that enter the encoder. The decoder's first states are 0.
+    A second input may say which cells (batch, cell) begin in the picture. What is explained are the cells of the image,
+    the states that enter the encoder. The decoder's first states are 0, so that its objects first look at each other in
+    the same way in every image.
     """
 
     model: Detector
     stacks = ("encoder",)
+    fixed = MappingProxyType({"decoder": 1})
 
     def __init__(self, model: Detector, kinds: Sequence[Kind], normalize: Normalize, classes: int) -> None:
         super().__init__(model, kinds)
@@ -238,10 +244,12 @@ class TracedDetector(Traced):
         own: list[KeyValue] = []
         fed: list[KeyValue] = []
         encoder, decoder, _ = self.kinds
-        memory, maps = self.model.encode(self.normalize(*inputs), [recording(own)] * len(encoder.maps))
-        states, others = self.model.decode(memory, [recording(fed)] * len(decoder.maps))
+        pixels, *visible = inputs
+        shown = visible[0] if visible else None
+        memory, maps = self.model.encode(self.normalize(pixels), shown, [recording(own)] * len(encoder.maps))
+        states, others = self.model.decode(memory, shown, [recording(fed)] * len(decoder.maps))
         values = [_values(own), _values(fed), _values(memory)]
-        logits, boxes = self.model.head(states[-1])
+        logits, boxes = self.model.answer(states[-1])
         return Observed(logits, self.by_kind(maps | others), values, (boxes,))
 
 

@@ -114,7 +114,10 @@ class MultiHeadAttention(nn.Module):
 
     def read(self, x: Tensor, remembered: KeyValue, visible: Tensor | None) -> tuple[Tensor, Maps]:
         """Let x (batch, query, width) look at remembered keys and values."""
-        mixed, weights = attend(self._split(self.query(x)), *remembered, visible, self.score, self.select)
+        return self._mix(self._split(self.query(x)), remembered, visible)
+
+    def _mix(self, query: Tensor, remembered: KeyValue, visible: Tensor | None) -> tuple[Tensor, Maps]:
+        mixed, weights = attend(query, *remembered, visible, self.score, self.select)
         return self.output(mixed.transpose(1, 2).flatten(2)), {"": weights}  # (batch, query, width)
 
     def _split(self, x: Tensor) -> Tensor:

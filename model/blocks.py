@@ -47,6 +47,16 @@ class PostNormBlock(PreNormBlock):
         return self.feed_forward_norm(x + self.feed_forward_scale(self.feed_forward(x))), under("attention", maps)
 
 
+class BranchNormBlock(PreNormBlock):
+    """x' = x + norm(MHA(x)); x'' = x' + norm(FF(x')) (Liu et al. 2022, "Swin Transformer V2", figure 1)."""
+
+    def forward(self, x: Tensor, visible: Tensor | None, recall: Recall = only_these) -> tuple[Tensor, Maps]:
+        """Take x (batch, token, width) -> the same shape."""
+        mixed, maps = self.attention(x, visible, recall)
+        x = x + self.attention_scale(self.attention_norm(mixed))
+        return x + self.feed_forward_scale(self.feed_forward_norm(self.feed_forward(x))), under("attention", maps)
+
+
 class ParallelBlock(nn.Module):
     """x' = x + MHA₁(norm(x)) + MHA₂(norm(x)); x'' = x' + FF₁(norm(x')) + FF₂(norm(x')).
 

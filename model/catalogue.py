@@ -12,6 +12,8 @@ from model.detector import DETECTOR_SIZES, detector
 from model.gpt import GPT_SIZES, gpt
 from model.heads import FirstState
 from model.recurrent import RECURRENT_SIZES, recurrent_text
+from model.swin import SWIN_SIZES, swin
+from model.swin_v2 import SWIN_V2_SIZES, swin_v2
 from model.text_encoder import TEXT_ENCODER_SIZES, word_filler
 from model.transformer import PRE_NORM, TRANSFORMER_SIZES, vaswani
 from model.vit import VIT_SIZES, vit
@@ -30,6 +32,8 @@ CATALOGUE: dict[str, Callable[[], nn.Module]] = {
     **{name: lambda config=config: recurrent_text(config) for name, config in RECURRENT_SIZES.items()},  # type: ignore[misc] # as above
     **{name: lambda config=config: convolutional(config) for name, config in CONVOLUTIONAL_SIZES.items()},  # type: ignore[misc] # as above
     **{name: lambda config=config: detector(config) for name, config in DETECTOR_SIZES.items()},  # type: ignore[misc] # as above
+    **{name: lambda config=config: swin(config) for name, config in SWIN_SIZES.items()},  # type: ignore[misc] # as above
+    **{name: lambda config=config: swin_v2(config) for name, config in SWIN_V2_SIZES.items()},  # type: ignore[misc] # as above
     "digits-dino": lambda: vit(VIT_SIZES["digits"], FirstState()),
     **{name: lambda config=config: word_filler(config) for name, config in TEXT_ENCODER_SIZES.items()},  # type: ignore[misc] # as above
     **{name: lambda config=config: gpt(config) for name, config in GPT_SIZES.items()},  # type: ignore[misc] # as above

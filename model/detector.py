@@ -1,17 +1,27 @@
-"""Detection as the prediction of a set: DETR (Carion et al. 2020, "End-to-End Object Detection with Transformers")."""
+"""Detection as the prediction of a set: DETR (Carion et al. 2020, "End-to-End Object Detection with Transformers").
 
-from collections.abc import Iterable, Sequence
+`TABLE_TRANSFORMER` wires it as Smock et al. 2022 do ("PubTables-1M"). Conditional DETR is in `conditional_detector.py`.
+"""
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from model.attention import KeyValue, Maps, MultiHeadAttention, Recall, only_these, under
-from model.blocks import PostNormBlock, PostNormDecoderBlock, Stack
-from model.layers import ACTIVATIONS, FeedForward, grid_sinusoids, halving_convolutions
+from model.attention import KeyValue, Maps, MultiHeadAttention, Recall, only_these, under, visible_keys
+from model.blocks import Norm, PostNormBlock, PostNormDecoderBlock, PreNormBlock, PreNormDecoderBlock, Stack
+from model.layers import ACTIVATIONS, FeedForward, GridSinusoids, LearnedGrid, halving_convolutions, perceptron
 from model.transformer import StackSizes
 
 BOX_NUMBERS = 4
+
+Recalls = tuple[Sequence[Recall], Sequence[Recall]]
+"""The recalls of the encoder's blocks, and those of the decoder's."""
+
+Places = GridSinusoids | LearnedGrid
+"""Says where each cell stands, (cell, width) or (batch, cell, width), of what is visible (batch, cell) or None."""
 
 
 class PlacedBlock(PostNormBlock):
@@ -23,14 +33,31 @@ class PlacedBlock(PostNormBlock):
     def forward(  # type: ignore[override] # it takes places
         self, x: Tensor, places: Tensor, visible: Tensor | None, recall: Recall = only_these
     ) -> tuple[Tensor, Maps]:
-        """Take x (batch, token, width) and places (token, width) -> the shape of x."""
+        """Take x (batch, token, width) and places (token, width), or those of a batch -> the shape of x."""
         mixed, maps = self.attention.read(x + places, recall(self.attention.remember(x, places)), visible)
         x = self.attention_norm(x + mixed)
         return self.feed_forward_norm(x + self.feed_forward(x)), under("attention", maps)
 
 
+class PlacedPreNormBlock(PreNormBlock):
+    """y = norm(x); x' = x + MHA(y + p, y + p, y); x'' = x' + FF(norm(x'))."""
+
+    def forward(  # type: ignore[override] # as above
+        self, x: Tensor, places: Tensor, visible: Tensor | None, recall: Recall = only_these
+    ) -> tuple[Tensor, Maps]:
+        """Take x (batch, token, width) and places (token, width), or those of a batch -> the shape of x."""
+        y = self.attention_norm(x)
+        mixed, maps = self.attention.read(y + places, recall(self.attention.remember(y, places)), visible)
+        x = x + mixed
+        return x + self.feed_forward(self.feed_forward_norm(x)), under("attention", maps)
+
+
 class PlacedDecoderBlock(PostNormDecoderBlock):
-    """The same for objects, which look at each other and at the image; their places are the learned object queries."""
+    """Objects look at each other and at the image; their places are the learned object queries e.
+
+    x₁ = norm(x + MHA(x + e, x + e, x)); x₂ = norm(x₁ + MHA(x₁ + e, m + p, m)); x₃ = norm(x₂ + FF(x₂)), where m is the
+    encoded image.
+    """
 
     def forward(  # type: ignore[override] # as above
         self, x: Tensor, places: Tensor, memory: KeyValue, memory_visible: Tensor | None, recall: Recall
@@ -43,6 +70,21 @@ class PlacedDecoderBlock(PostNormDecoderBlock):
         return self.feed_forward_norm(x + self.feed_forward(x)), under("attention", own) | under("cross", cross)
 
 
+class PlacedPreNormDecoderBlock(PreNormDecoderBlock):
+    """The same three steps, each as x + f(norm(x))."""
+
+    def forward(  # type: ignore[override] # as above
+        self, x: Tensor, places: Tensor, memory: KeyValue, memory_visible: Tensor | None, recall: Recall
+    ) -> tuple[Tensor, Maps]:
+        """Take x (batch, object, width) -> the same shape; `memory` holds this block's keys and values of the image."""
+        y = self.attention_norm(x)
+        mixed, own = self.attention.read(y + places, recall(self.attention.remember(y, places)), None)
+        x = x + mixed
+        mixed, cross = self.cross.read(self.cross_norm(x) + places, memory, memory_visible)
+        x = x + mixed
+        return x + self.feed_forward(self.feed_forward_norm(x)), under("attention", own) | under("cross", cross)
+
+
 class PlacedStack(Stack):
     """The encoder: blocks that are told where tokens stand, one after the other."""
 
@@ -51,7 +93,7 @@ class PlacedStack(Stack):
     ) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width) -> the same shape; `recalls` has one entry for each block."""
         maps: Maps = {}
-        for index, (block, recall) in enumerate(zip(self.blocks, _each(recalls, self.blocks), strict=True)):
+        for index, (block, recall) in enumerate(zip(self.blocks, each_recall(recalls, self.blocks), strict=True)):
             x, found = block(x, places, visible, recall)
             maps |= under(f"blocks.{index}", found)
         return self.norm(x), maps
@@ -60,7 +102,7 @@ class PlacedStack(Stack):
 class ObjectDecoder(nn.Module):
     """Turn object queries, which are learned, into objects: blocks one after the other, each followed by the norm."""
 
-    def __init__(self, blocks: Iterable[PlacedDecoderBlock], norm: nn.Module, queries: nn.Embedding) -> None:
+    def __init__(self, blocks: Iterable[nn.Module], norm: nn.Module, queries: nn.Embedding) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(blocks)
         self.norm = norm
@@ -74,11 +116,10 @@ class ObjectDecoder(nn.Module):
         self, memory: Sequence[KeyValue], memory_visible: Tensor | None, recalls: Sequence[Recall] | None = None
     ) -> tuple[list[Tensor], Maps]:
         """Return what each block leaves of every object, normalised, (batch, object, width), and the maps."""
-        batch = memory[0][0].shape[0]
         places = self.queries.weight  # (object, width)
-        x = torch.zeros_like(places).expand(batch, -1, -1)
+        x = torch.zeros_like(places).expand(memory[0][0].shape[0], -1, -1)
         states, maps = list[Tensor](), Maps()
-        each = zip(self.blocks, memory, _each(recalls, self.blocks), strict=True)
+        each = zip(self.blocks, memory, each_recall(recalls, self.blocks), strict=True)
         for index, (block, crossed, recall) in enumerate(each):
             x, found = block(x, places, crossed, memory_visible, recall)
             states.append(self.norm(x))
@@ -86,22 +127,21 @@ class ObjectDecoder(nn.Module):
         return states, maps
 
 
-def _each(recalls: Sequence[Recall] | None, blocks: nn.ModuleList) -> Sequence[Recall]:
+def each_recall(recalls: Sequence[Recall] | None, blocks: nn.ModuleList) -> Sequence[Recall]:
+    """Return a recall for each block: by default, nothing beyond the tokens given now."""
     return recalls or [only_these] * len(blocks)
 
 
 class ObjectHead(nn.Module):
     """The logits of every object's class, the last of which says that it is none, and its box (section 3.2).
 
-    A box is the middle, the width and the height, (x, y, w, h), as shares of the image's sides.
+    A box is the middle, the width and the height, (x, y, w, h), as shares of the sides of what is visible of the image.
     """
 
-    def __init__(self, width: int, classes: int) -> None:
+    def __init__(self, classes: nn.Module, box: nn.Module) -> None:
         super().__init__()
-        self.classes = nn.Linear(width, classes + 1)
-        self.box = nn.Sequential(
-            nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, BOX_NUMBERS)
-        )
+        self.classes = classes
+        self.box = box
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Take states (batch, object, width) -> logits (batch, object, classes + 1), boxes (batch, object, 4)."""
@@ -109,43 +149,42 @@ class ObjectHead(nn.Module):
 
 
 class Detector(nn.Module):
-    """Encode the cells of a grid over an image, and decode a fixed number of objects from them, in parallel.
-
-    `places` (cell, width) say where each cell stands.
-    """
-
-    places: Tensor
+    """Encode the cells of a grid over an image, and decode a fixed number of objects from them, in parallel."""
 
     def __init__(
         self,
         image: tuple[int, int],
         backbone: nn.Module,
         projection: nn.Module,
+        places: Places,
         encoder: PlacedStack,
         decoder: ObjectDecoder,
-        head: ObjectHead,
-        places: Tensor,
+        head: nn.Module,
     ) -> None:
         super().__init__()
         self.image = image
         self.backbone = backbone
         self.projection = projection
+        self.places = places
         self.encoder = encoder
         self.decoder = decoder
         self.head = head
-        self.register_buffer("places", places, persistent=False)  # (cell, width)
 
-    def forward(self, pixels: Tensor, *recalls: Sequence[Recall]) -> tuple[Tensor, Tensor, Maps]:
-        """Take normalised pixels (batch, channels, height, width) -> logits and boxes of the head, and all maps.
+    def forward(
+        self, pixels: Tensor, visible: Tensor | None = None, recalls: Recalls | tuple[None, None] = (None, None)
+    ) -> tuple[Tensor, Tensor, Maps]:
+        """Take normalised pixels (batch, channels, height, width) -> logits, boxes, and all maps.
 
-        `recalls`, if given, are those of the encoder's blocks and of the decoder's.
+        `visible` (batch, cell) is True where a cell's first pixel is one of the picture, which fills the upper left of
+        the image; None says that it fills all. What stands in other cells changes nothing.
         """
-        own, fed = recalls or (None, None)
-        memory, maps = self.encode(pixels, own)
-        states, others = self.decode(memory, fed)
-        return *self.head(states[-1]), maps | others
+        memory, maps = self.encode(pixels, visible, recalls[0])
+        states, others = self.decode(memory, visible, recalls[1])
+        return *self.answer(states[-1]), maps | others
 
-    def encode(self, pixels: Tensor, recalls: Sequence[Recall] | None = None) -> tuple[list[KeyValue], Maps]:
+    def encode(
+        self, pixels: Tensor, visible: Tensor | None = None, recalls: Sequence[Recall] | None = None
+    ) -> tuple[list[KeyValue], Maps]:
         """Return the keys and values of the image for every block of the decoder, and the encoder's maps.
 
         Raises ValueError for an image of another size.
@@ -153,19 +192,44 @@ class Detector(nn.Module):
         if pixels.shape[-2:] != self.image:
             height, width = pixels.shape[-2:]
             raise ValueError(f"image: must be {self.image[0]}x{self.image[1]} pixels, given {height}x{width}")
+        if visible is not None:
+            pixels = pixels.masked_fill(~self.shown(visible), 0)
         grid = self.projection(self.backbone(pixels))  # (batch, width, rows, columns)
-        memory, maps = self.encoder(grid.flatten(2).transpose(1, 2), self.places, None, recalls)
-        return self.decoder.remember(memory, self.places), under("encoder", maps)
+        places = self.places(visible)  # (cell, width) or (batch, cell, width)
+        memory, maps = self.encoder(grid.flatten(2).transpose(1, 2), places, _keys(visible), recalls)
+        return self.decoder.remember(memory, places), under("encoder", maps)
 
-    def decode(self, memory: Sequence[KeyValue], recalls: Sequence[Recall] | None = None) -> tuple[list[Tensor], Maps]:
+    def shown(self, visible: Tensor) -> Tensor:
+        """Spread visible (batch, cell) over the pixels: (batch, 1, height, width)."""
+        rows, columns = self.places.grid
+        height, width = self.image
+        spread = visible.reshape(-1, 1, rows, 1, columns, 1)
+        spread = spread.expand(-1, 1, rows, height // rows, columns, width // columns)
+        return spread.reshape(-1, 1, height, width)
+
+    def decode(
+        self, memory: Sequence[KeyValue], visible: Tensor | None = None, recalls: Sequence[Recall] | None = None
+    ) -> tuple[list[Tensor], Maps]:
         """Return what each block of the decoder leaves of every object, (batch, object, width), and its maps."""
-        states, maps = self.decoder(memory, None, recalls)
+        states, maps = self.decoder(memory, _keys(visible), recalls)
         return states, under("decoder", maps)
+
+    def answer(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """Take states (batch, object, width) -> logits (batch, object, classes), and boxes (batch, object, 4)."""
+        logits, boxes = self.head(states)
+        return logits, boxes
+
+
+def _keys(visible: Tensor | None) -> Tensor | None:
+    return None if visible is None else visible_keys(visible)
 
 
 @dataclass(frozen=True)
 class DetectorConfig:
-    """Sizes of a detector: image (height, width) and the side of a cell, in pixels; the most objects; the classes."""
+    """Sizes of a detector: image (height, width) and the side of a cell, in pixels; the most objects; the classes.
+
+    `features` are the channels of the backbone's grid, if it is not one of a few convolutions, of the width.
+    """
 
     image: tuple[int, int]
     channels: int
@@ -176,6 +240,7 @@ class DetectorConfig:
     objects: int
     classes: int
     activation: str = "relu"
+    features: int | None = None
 
     def __post_init__(self) -> None:
         if self.cell & (self.cell - 1) or any(side % self.cell for side in self.image):
@@ -190,38 +255,71 @@ class DetectorConfig:
         return self.image[0] // self.cell, self.image[1] // self.cell
 
 
-def detector(config: DetectorConfig) -> Detector:
-    """Compose a DETR of the given sizes on a backbone of few convolutions, with freshly initialised weights."""
-    width = config.width
+@dataclass(frozen=True)
+class Wiring:
+    """Where a detector normalises: the classes of its blocks, and what makes the norm behind the encoder's last."""
 
-    def norm() -> nn.LayerNorm:
-        return nn.LayerNorm(width)
+    encoder_block: type[PreNormBlock]
+    decoder_block: type[PreNormDecoderBlock]
+    last_norm: Callable[[int], nn.Module]
 
-    def parts(sizes: StackSizes) -> tuple[MultiHeadAttention, FeedForward]:
-        return MultiHeadAttention(width, sizes.heads), FeedForward(
-            width, sizes.hidden, ACTIVATIONS[config.activation]()
-        )
 
-    def decoder_block(sizes: StackSizes) -> PlacedDecoderBlock:
-        attention, feed_forward = parts(sizes)
-        return PlacedDecoderBlock(attention, MultiHeadAttention(width, sizes.heads), feed_forward, norm)
+DETR = Wiring(PlacedBlock, PlacedDecoderBlock, nn.Identity)
+"""After each residual sum (Carion et al. 2020, section A.4)."""
 
-    encoder = [PlacedBlock(*parts(config.encoder), norm) for _ in range(config.encoder.layers)]
-    decoder = [decoder_block(config.decoder) for _ in range(config.decoder.layers)]
-    model = Detector(
+TABLE_TRANSFORMER = Wiring(PlacedPreNormBlock, PlacedPreNormDecoderBlock, nn.LayerNorm)
+"""Before each branch, and once more behind the encoder (Smock et al. 2022)."""
+
+
+def detector(
+    config: DetectorConfig, wiring: Wiring = DETR, backbone: nn.Module | None = None, places: Places | None = None
+) -> Detector:
+    """Compose a DETR of the given sizes with freshly initialised weights.
+
+    By default it stands on a few convolutions, and is told of cells by sinusoids. A `backbone` returns a grid of
+    `config.features` channels.
+    """
+    own, fed, width = config.encoder, config.decoder, config.width
+    encoder = [wiring.encoder_block(*attention_and_feed_forward(config, own), norm(config)) for _ in range(own.layers)]
+    decoder = []
+    for _ in range(fed.layers):
+        attention, feed_forward = attention_and_feed_forward(config, fed)
+        cross = MultiHeadAttention(width, fed.heads)
+        decoder.append(wiring.decoder_block(attention, cross, feed_forward, norm(config)))
+    initialise((*encoder, *decoder))
+    return Detector(
         config.image,
-        halving_convolutions(config.channels, config.cell, width),
-        nn.Conv2d(width, width, 1),
-        PlacedStack(encoder, nn.Identity()),
-        ObjectDecoder(decoder, norm(), nn.Embedding(config.objects, width)),
-        ObjectHead(width, config.classes),
-        grid_sinusoids(*config.grid, width),
+        backbone or halving_convolutions(config.channels, config.cell, width),
+        nn.Conv2d(config.features or width, width, 1),
+        places or GridSinusoids(*config.grid, width),
+        PlacedStack(encoder, wiring.last_norm(width)),
+        ObjectDecoder(decoder, nn.LayerNorm(width), nn.Embedding(config.objects, width)),
+        ObjectHead(nn.Linear(width, config.classes + 1), box_perceptron(width)),
     )
-    for part in (*encoder, *decoder):
-        for weight in part.parameters():
+
+
+def norm(config: DetectorConfig) -> Norm:
+    """Return what makes a norm of the width."""
+    return functools.partial(nn.LayerNorm, config.width)
+
+
+def attention_and_feed_forward(config: DetectorConfig, sizes: StackSizes) -> tuple[MultiHeadAttention, FeedForward]:
+    """Compose these two parts of a block."""
+    feed_forward = FeedForward(config.width, sizes.hidden, ACTIVATIONS[config.activation]())
+    return MultiHeadAttention(config.width, sizes.heads), feed_forward
+
+
+def box_perceptron(width: int) -> nn.Sequential:
+    """Compose the three layers that read a box off a state (section 3.2)."""
+    return perceptron(width, width, width, BOX_NUMBERS)
+
+
+def initialise(blocks: Iterable[nn.Module]) -> None:
+    """Draw the matrices of blocks as section A.4 says."""
+    for block in blocks:
+        for weight in block.parameters():
             if weight.dim() > 1:
-                nn.init.xavier_uniform_(weight)  # section A.4
-    return model
+                nn.init.xavier_uniform_(weight)
 
 
 SCENES_MEAN, SCENES_STD = 0.07, 0.2  # of the pixels in [0, 1] of the bundled detector's images

@@ -13,14 +13,30 @@ def rollout(layers: Sequence[Tensor], included: Tensor, rows: Tensor) -> Tensor:
     """Follow attention through layers: Ã = rownorm(A + I), Ã_L ... Ã_1 (Abnar & Zuidema 2020, section 3.1).
 
     layers (batch, token, token) are fused maps, first to last, parallel ones added up (`add_parallel`). A layer that is
-    not `included` (layer) counts as I. Returns the rows (batch, row, token): only those asked for are carried through.
+    not `included` (layer) counts as I. Returns the rows (batch, row, token): only those asked for are carried through,
+    as `row_vectors` has them.
     """
     eye = torch.eye(layers[0].shape[-1], dtype=layers[0].dtype, device=layers[0].device)
-    joint = eye[rows].expand(layers[0].shape[0], -1, -1)  # (batch, row, token)
+    joint = row_vectors(rows, layers[0]).expand(layers[0].shape[0], -1, -1)  # (batch, row, token)
     for index in reversed(range(len(layers))):
         mixed = layers[index] + eye
         joint = torch.where(included[index], joint @ (mixed / mixed.sum(-1, keepdim=True)), joint)
     return joint
+
+
+def row_vectors(rows: Tensor, like: Tensor) -> Tensor:
+    """Return what a map is multiplied by from the left for each of its rows, (..., row, token): 1 at the row's index.
+
+    A negative index stands for the mean of all rows. `like` is a map (..., token).
+    """
+    tokens = like.shape[-1]
+    single = torch.nn.functional.one_hot(rows.clamp(min=0), tokens).to(like)
+    return torch.where(rows[..., None] < 0, 1 / tokens, single)
+
+
+def mean_of_rows(maps: Tensor, rows: Tensor) -> Tensor:
+    """Return the rows (row) of maps (..., query, key), where a negative index stands for the mean of all rows."""
+    return torch.where((rows < 0)[:, None], maps.mean(-2, keepdim=True), maps[..., rows.clamp(min=0), :])
 
 
 def add_parallel(maps: Sequence[Tensor], included: Tensor, count: int) -> tuple[list[Tensor], Tensor]:
@@ -73,9 +89,9 @@ def relevance(layers: Sequence[Tensor], included: Tensor, rows: Tensor) -> Tenso
     """(I + Ā_L) ... (I + Ā_1) (Chefer et al., ICCV 2021, equation 6), and of it the rows (batch, row, token).
 
     layers (batch, token, token) are Ā, first to last, parallel ones added up (`add_parallel`). A layer that is not
-    `included` (layer) counts as I.
+    `included` (layer) counts as I. `row_vectors` says what rows (batch, row) are.
     """
-    joint = torch.nn.functional.one_hot(rows, layers[0].shape[-1]).to(layers[0].dtype)
+    joint = row_vectors(rows, layers[0])
     for index in reversed(range(len(layers))):
         joint = torch.where(included[index], joint + joint @ layers[index], joint)
     return joint
@@ -131,10 +147,11 @@ def entropy(weights: Tensor) -> Tensor:
 def distance(weights: Tensor, places: Tensor, prefix: int) -> Tensor:
     """Mean attention distance of each patch: Σ_j â_ij ‖p_i - p_j‖ (Dosovitskiy et al. 2021, figure 7).
 
-    places (patch, 2) are the patches' centres; â is a without the prefix's columns, normalised to sum to one. Returns
-    (batch, heads, query), in the unit of places; 0 for the prefix's rows.
+    places (patch, 2) are the patches' centres; â is a without the columns before and behind them, normalised to sum to
+    one. Returns (batch, heads, query), in the unit of places; 0 for the rows before and behind the patches.
     """
     apart = (places[:, None] - places).square().sum(-1).sqrt()  # (patch, patch)
-    among = weights[:, :, prefix:, prefix:]
+    patches = slice(prefix, prefix + len(places))
+    among = weights[:, :, patches, patches]
     mean = (among * apart).sum(-1) / among.sum(-1).clamp(min=torch.finfo(weights.dtype).tiny)
-    return torch.nn.functional.pad(mean, (prefix, 0))
+    return torch.nn.functional.pad(mean, (prefix, weights.shape[-1] - patches.stop))

@@ -78,6 +78,22 @@ class FirstAndMeanClassifier(nn.Linear):
         return super().forward(torch.cat((x[:, 0], x[:, self.prefix :].mean(dim=1)), dim=1))
 
 
+class MeanState(nn.Module):
+    """The mean of all last states."""
+
+    def forward(self, x: Tensor, visible: Tensor | None = None) -> Tensor:
+        """Take states (batch, token, width), all of them visible -> (batch, width)."""
+        return x.mean(dim=1)
+
+
+class MeanLinear(nn.Linear):
+    """A linear classifier of the mean of all last states (Liu et al. 2021, section 4.1)."""
+
+    def forward(self, x: Tensor, visible: Tensor | None = None) -> Tensor:
+        """Take states (batch, token, width), all of them visible -> logits (batch, classes)."""
+        return super().forward(x.mean(dim=1))
+
+
 def first_state(x: Tensor, shown: Tensor, count: Tensor) -> Tensor:
     """Return the first token's state."""
     return x[:, 0]

@@ -34,6 +34,14 @@ class FeedForward(nn.Sequential):
         super().__init__(nn.Linear(width, hidden), activation, nn.Linear(hidden, width))
 
 
+def perceptron(*widths: int) -> nn.Sequential:
+    """Compose linear layers from each width to the next, with ReLU between them."""
+    layers: list[nn.Module] = []
+    for inputs, outputs in itertools.pairwise(widths):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
 class GatedFeedForward(nn.Module):
     """SwiGLU: W₃(silu(W₁x) ⊙ W₂x) (Shazeer 2020, equation 6)."""
 
@@ -150,6 +158,73 @@ def grid_sinusoids(rows: int, columns: int, width: int) -> Tensor:
         for side in (rows, columns)
     )
     return torch.cat((down.repeat_interleave(columns, 0), across.repeat(rows, 1)), dim=1)
+
+
+class PointSinusoids(nn.Module):
+    """Sinusoids of points: half of the width tells how far down a point is, the other half how far across.
+
+    sin(a / 10000^(2i/n)) and cos of the same, of an angle a for each coordinate, where n is half of the width.
+    """
+
+    periods: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        if width % 4:
+            raise ValueError(f"sinusoidal positions of points: width must be a multiple of 4, given {width}")
+        periods = 10000 ** (torch.arange(0, width // 2, 2, dtype=torch.float64) / (width // 2))
+        self.register_buffer("periods", periods.to(torch.get_default_dtype()), persistent=False)
+
+    def forward(self, down: Tensor, across: Tensor) -> Tensor:
+        """Take two angles (...) of each point -> (..., width)."""
+        angle = torch.stack((down, across), dim=-1)[..., None] / self.periods  # (..., 2, width / 4)
+        return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(-3)
+
+
+class GridSinusoids(nn.Module):
+    """Where the cells of a grid stand, of which some may be hidden: `grid_sinusoids` of what is visible of it."""
+
+    table: Tensor
+
+    def __init__(self, rows: int, columns: int, width: int) -> None:
+        super().__init__()
+        self.grid = (rows, columns)
+        self.points = PointSinusoids(width)
+        self.register_buffer("table", grid_sinusoids(rows, columns, width), persistent=False)
+
+    def forward(self, visible: Tensor | None) -> Tensor:
+        """Take visible (batch, cell) -> (batch, cell, width), or None where all is visible -> (cell, width)."""
+        if visible is None:
+            return self.table
+        shown = visible.reshape(-1, *self.grid).to(self.table.dtype)
+        down, across = shown.cumsum(1), shown.cumsum(2)  # only visible cells count
+        down = down / (down[:, -1:] + 1e-6) * 2 * math.pi
+        across = across / (across[:, :, -1:] + 1e-6) * 2 * math.pi
+        return self.points(down.flatten(1), across.flatten(1))
+
+
+class LearnedGrid(nn.Module):
+    """Where the cells of a grid stand: half of the width is learned for each column, the other half for each row.
+
+    (Parmar et al. 2018; Carion et al. 2020, section 4.2.) `most` is how many rows and columns were learned.
+    """
+
+    def __init__(self, rows: int, columns: int, width: int, most: int = 50) -> None:
+        if max(rows, columns) > most:
+            raise ValueError(f"learned positions of a grid: at most {most} rows and columns, given {rows}x{columns}")
+        if width % 2:
+            raise ValueError(f"learned positions of a grid: width must be even, given {width}")
+        super().__init__()
+        self.grid = (rows, columns)
+        self.rows = nn.Embedding(most, width // 2)
+        self.columns = nn.Embedding(most, width // 2)
+
+    def forward(self, visible: Tensor | None) -> Tensor:
+        """Return (cell, width), whatever is visible."""
+        rows, columns = self.grid
+        down = self.rows.weight[:rows, None].expand(-1, columns, -1)  # (rows, columns, width / 2)
+        across = self.columns.weight[None, :columns].expand(rows, -1, -1)
+        return torch.cat((across, down), dim=-1).flatten(0, 1)
 
 
 def _waves(position: Tensor, width: int, *, interleaved: bool = True, inclusive: bool = False) -> Tensor:

@@ -173,6 +173,19 @@ class ClassifyOptions(RequestOptions):
     top_k: int = Field(5, ge=1, le=1000, description="labels a result, best first")
 
 
+Threshold = Annotated[
+    Number | None,
+    Field(ge=0, le=1, description="probability from which an object counts as found; the model's by default"),
+]
+
+
+class DetectOptions(RequestOptions):
+    """Options of `detect`, and of attention to what is detected."""
+
+    threshold: Threshold = None
+    top_k: int = Field(100, ge=1, le=1000, description="objects an image, surest first")
+
+
 class TextOptions(RequestOptions):
     """Options of any prediction of a text."""
 
@@ -268,11 +281,16 @@ class AttentionOptions(Options):
     heads: Annotated[Any, _indices("all", "mean", "max", "min")] = Field(
         None, description="which, or how fused; mean by default"
     )
-    queries: Annotated[Any, _indices("all", "cls")] = Field(None, description="rows; cls where there is one, else all")
+    queries: Annotated[Any, _indices("all", "cls", "mean", "found")] = Field(
+        None,
+        description="rows; of a detector those of the objects that are found; else cls, that of the class token; else, "
+        "of an image, the mean of all; else all",
+    )
     target: Annotated[Any, _targets()] = Field(
         None,
-        description="for relevance, libra and integrated: classes by index or label, or positions of a sequence; "
-        "what was predicted, or every token, by default. Digits are an index, whatever the labels are",
+        description="for relevance, libra and integrated: classes by index or label, positions of a sequence, or "
+        "numbers of objects; what was predicted, every token, or the surest object, by default. Digits are an index, "
+        "whatever the labels are",
     )
     against: Annotated[Against | None, _against(), WithJsonSchema(_AGAINST_SCHEMA)] = Field(
         None,

@@ -17,6 +17,7 @@ RECIPES = {
     **dict.fromkeys(("captions-soft", "captions-hard"), "captions"),
     "digits-dino": "dino",
     "scenes-detr": "scenes",
+    "scenes-swin": "marked",
     "dates-mlm": "language",
     "dates-clm": "language",
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.quality import cost, images, judge, page, texts
+from benchmarks.quality import cost, images, judge, objects, page, texts
 from export.bundled import SOURCES
 from export.errors import CheckpointError
 from model.catalogue import BUNDLED
@@ -61,6 +61,7 @@ PARTS: dict[str, Callable[[], dict | None]] = {
     "spots": lambda: images.spot_tables(SEEDS, SPOTS, report),
     "digits": lambda: images.digit_table(SOURCES["digits"](), report),
     "captions": lambda: images.caption_table(report),
+    "objects": lambda: objects.object_table(SOURCES["scenes-detr"](), SPOTS, report),
     "reversal": lambda: texts.reversal_table(SEEDS, report),
     "dates": lambda: aligned("dates"),
     "dates-clm": lambda: aligned("dates-clm"),

@@ -25,6 +25,7 @@ def written(results: Mapping[str, Any]) -> str:
         "spots": spots,
         "digits": curves,
         "captions": captions,
+        "objects": objects,
         "reversal": rows_of_reversal,
         "minilm": sentences,
         "judge": judge,
@@ -189,6 +190,15 @@ def curves(found: Mapping[str, Any]) -> str:
     )
 
 
+def objects(found: Mapping[str, Any]) -> str:
+    """Return the table of found objects, with the other layers of raw behind the methods."""
+    named_layers = {f"`raw`, {name}": own for name, own in found["layers"].items()}
+    of_methods = {named(method): found["methods"][method] for method in ordered(found["methods"])}
+    measures = ("pointing", "mass", "precision")
+    rows = [[name, *(f"{own[one]:.3f}" for one in measures)] for name, own in (of_methods | named_layers).items()]
+    return table(["", *measures], rows)
+
+
 def captions(found: Mapping[str, Any]) -> str:
     """Return the table of captions."""
     rows = [
@@ -321,12 +331,19 @@ def short_captions(found: Mapping[str, Any]) -> str:
     )
 
 
+def short_objects(found: Mapping[str, Any]) -> str:
+    """Return how often the hottest cell touches the box of the object."""
+    shares = {method: found["methods"][method]["pointing"] for method in ("libra", "relevance", "integrated", "raw")}
+    return "the hottest cell is on the object: " + ", ".join(f"`{name}` {share:.2f}" for name, share in shares.items())
+
+
 SHORT: dict[str, Callable[[Any], str]] = {
     "glyphs": short_glyphs,
     "digits": short_digits,
     "dates": short_dates,
     "minilm": short_minilm,
     "captions": short_captions,
+    "objects": short_objects,
 }
 
 
@@ -353,6 +370,13 @@ def recommendations(results: Mapping[str, Any]) -> dict[str, Recommendation]:
         shares = {method: one["hottest"] for method, one in some.items()}
         order = {method: (-one["hottest"], -one["mass"]) for method, one in some.items()}
         found["minilm"] = _recommended("share of nouns that are the hottest token, higher is better", shares, order)
+    if "objects" in results:
+        some = {method: one for method, one in results["objects"]["methods"].items() if method in METHODS}
+        shares = {method: one["pointing"] for method, one in some.items()}
+        order = {method: (-one["pointing"], -one["mass"]) for method, one in some.items()}
+        found["scenes-detr"] = _recommended(
+            "share of objects whose hottest cell is on their box, higher is better", shares, order
+        )
     for name, one in results.get("captions", {}).items():
         share = {"raw": one["on"] / one["words"]}
         found[name] = _recommended(

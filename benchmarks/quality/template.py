@@ -16,6 +16,7 @@ core, half of it for training; `build/quality/` keeps what was trained. The code
 | Which token of the source does this generated or masked token come from? | `libra` | {short_dates} |
 | Which words make two texts alike? | `libra` | {short_minilm} |
 | Where did a recurrent decoder look before a word? | `raw`, which is all that it has | {short_captions} |
+| Where is the evidence for an object that was found? | `libra` or `integrated`; `relevance` points as well and is less sparing | {short_objects} |
 | What was mixed into what, whatever the answer? | `raw`, `norm`, `rollout` | they know of no class: of two pieces of evidence they find the one that is asked for half of the time at best |
 
 `method=best` asks for the method that measured best on a bundled model, by one measure of its task:
@@ -108,6 +109,15 @@ These decoders are recurrent and have `raw` alone: there is nothing to choose fr
 with.
 
 {captions}
+
+## Where is a found object? Detection
+
+`scenes-detr` on 300 held-out scenes, every digit that it finds with its class and a box that overlaps the true one by
+at least a half. A cell of the grid of 8 x 8 is evidence if it touches the true box. The methods of a gradient explain
+the logit of the object's class, without its box; `raw` and `norm` are of the cross-attention of the last of three
+layers, and the other layers stand below.
+
+{objects}
 
 ## Does it depend on the weights?
 

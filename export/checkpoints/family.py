@@ -128,6 +128,7 @@ class ExportOptions:
 ARCHITECTURES: tuple[tuple[str, Task], ...] = (
     ("ForImageClassificationWithTeacher", "image-classification"),
     ("ForImageClassification", "image-classification"),
+    ("ForObjectDetection", "object-detection"),
     ("ForSequenceClassification", "text-classification"),
     ("ForMaskedLM", "fill-mask"),
     ("ForPreTraining", "fill-mask"),

@@ -54,12 +54,28 @@ PROCESSOR_DEFAULTS: dict[str, Settings] = {  # where a class differs from DEFAUL
     "SiglipImageProcessor": {"size": (224, 224), "default_to_square": False, "do_convert_rgb": True},
     "ViTImageProcessor": {"resample": 2},
 }
+DETECTOR_DEFAULTS: Settings = {
+    **{key: DEFAULTS[key] for key in ("do_resize", "do_rescale", "rescale_factor", "do_normalize")},
+    **IMAGENET,
+    "resample": 2,
+    "size": None,
+    "max_size": None,
+}
+DETECTOR_SIZE, DETECTOR_LONGEST = 800, 1333  # the shorter side, and the most that the longer one may have
+DETECTOR_PROCESSORS: Mapping[str, Settings] = dict.fromkeys(
+    ("DetrImageProcessor", "ConditionalDetrImageProcessor", "YolosImageProcessor"), DETECTOR_DEFAULTS
+)
+CANVAS_SHAPE = 3 / 4  # of a canvas whose sides are left to the image: that of most photographs
+
 UNCROPPED_SIZE = 384  # pixels; from this size on ConvNext crops nothing
 
 IRRELEVANT_KEYS = frozenset(  # keys that do not change the pixels
     """image_processor_type feature_extractor_type processor_class _processor_class _valid_processor_keys
     transformers_version use_fast backend device disable_grouping data_format input_data_format return_tensors
     model_input_names image_seq_length pad_size do_reduce_labels reduce_labels""".split()
+)
+DETECTOR_IRRELEVANT_KEYS = frozenset(  # of images to learn from, and of batches: every image is padded to the canvas
+    "format do_convert_annotations do_pad pad_and_return_pixel_mask default_to_square do_convert_rgb".split()
 )
 
 
@@ -81,9 +97,6 @@ def read_image_rule(
         raise ProcessorError("do_center_crop", "true where size leaves the longer side to the image", False)
     if _flag(settings, "do_convert_rgb") and channels == 1:
         raise ProcessorError("do_convert_rgb", "false where the network takes one channel", True)
-    resample = settings["resample"]
-    if not _is_whole(resample) or resample not in PILLOW_FILTERS:
-        raise ProcessorError("resample", f"one of {', '.join(map(str, PILLOW_FILTERS))}", resample)
     mean, std = _normalization(settings, channels)
     return ImageRule(
         height=image[0],
@@ -91,7 +104,7 @@ def read_image_rule(
         channels=1 if channels == 1 else 3,
         locate="middle",
         resize=_scale_resize(resize, cut, image),
-        resample=PILLOW_FILTERS[resample],
+        resample=_filter(settings),
         mean=mean,
         std=std,
     )
@@ -102,21 +115,82 @@ def processed_size(config: Mapping[str, object], processor: str | None = None) -
     return _geometry(_settings(config, processor))[1]
 
 
+def read_detector_rule(
+    config: Mapping[str, object], image: tuple[int, int], channels: int, processor: str | None = None
+) -> ImageRule:
+    """Return the rule that prepares images for a detector with inputs of this (height, width).
+
+    Images keep their shape, and fill the inputs as far as they can; but those that the processor resizes to a height
+    and a width fill the inputs. Raises ProcessorError.
+    """
+    settings = _detector_settings(config, processor)
+    mean, std = _normalization(settings, channels)
+    whole = isinstance(settings["size"], Mapping) and settings["size"].keys() == {"height", "width"}
+    return ImageRule(
+        height=image[0],
+        width=image[1],
+        channels=1 if channels == 1 else 3,
+        locate="middle" if whole else "fit",
+        resize=image if whole else None,
+        resample=_filter(settings),
+        mean=mean,
+        std=std,
+    )
+
+
+def detector_canvas(config: Mapping[str, object], processor: str | None = None) -> tuple[int, int]:
+    """Return the (height, width) in which to fit the images of a detector, where nothing else is asked for.
+
+    It is that of the processor or, if it depends on the image, that of a landscape of 4:3. Raises ProcessorError.
+    """
+    settings = _detector_settings(config, processor)
+    size, most = settings["size"], settings["max_size"]
+    if size is None:
+        size, most = DETECTOR_SIZE, DETECTOR_LONGEST
+    if _is_side(size):
+        size = {"shortest_edge": size, "longest_edge": DETECTOR_LONGEST if most is None else most}
+    if isinstance(size, Mapping) and all(map(_is_side, size.values())):
+        sides = dict(size)
+        if sides.keys() == {"shortest_edge", "longest_edge"}:
+            height = min(sides["shortest_edge"], sides["longest_edge"])
+            return height, min(int(height / CANVAS_SHAPE), sides["longest_edge"])
+        for names in (("height", "width"), ("max_height", "max_width")):
+            if sides.keys() == set(names):
+                return sides[names[0]], sides[names[1]]
+    kinds = ('{"shortest_edge", "longest_edge"}', '{"height", "width"}', '{"max_height", "max_width"}')
+    raise ProcessorError("size", f"an int, {', '.join(kinds)} in pixels", settings["size"])
+
+
+def _detector_settings(config: Settings, processor: str | None) -> Settings:
+    settings = _read_settings(config, processor, DETECTOR_PROCESSORS, IRRELEVANT_KEYS | DETECTOR_IRRELEVANT_KEYS)
+    if not _flag(settings, "do_resize"):
+        raise ProcessorError("do_resize", "true", settings["do_resize"])
+    return settings
+
+
 def _settings(config: Settings, processor: str | None) -> Settings:
+    kinds = {name: {**DEFAULTS, **own} for name, own in PROCESSOR_DEFAULTS.items()}
+    settings = _read_settings(config, processor, kinds, IRRELEVANT_KEYS)
+    if _flag(settings, "do_pad"):
+        raise ProcessorError("do_pad", "false", True)
+    return settings
+
+
+def _read_settings(
+    config: Settings, processor: str | None, kinds: Mapping[str, Settings], irrelevant: frozenset[str]
+) -> dict[str, object]:
     """Return the settings of the file over the defaults of the class that it names."""
     key = next((key for key in ("image_processor_type", "feature_extractor_type") if config.get(key)), None)
     name = config[key] if key else processor
     known = str(name).replace("FeatureExtractor", "ImageProcessor").removesuffix("Fast").removesuffix("Pil")
-    if known not in PROCESSOR_DEFAULTS:
-        raise ProcessorError(key or "image_processor_type", f"one of {', '.join(PROCESSOR_DEFAULTS)}", name)
-    settings = {**DEFAULTS, **PROCESSOR_DEFAULTS[known]}
+    if known not in kinds:
+        raise ProcessorError(key or "image_processor_type", f"one of {', '.join(kinds)}", name)
+    settings = dict(kinds[known])
     for key, value in config.items():
         if key in settings:
             settings[key] = value
-        elif key not in IRRELEVANT_KEYS and value is not None:
+        elif key not in irrelevant and value is not None:
             raise ProcessorError(key, f"absent from a {known}", value)
-    if _flag(settings, "do_pad"):
-        raise ProcessorError("do_pad", "false", True)
     return settings
 
 
@@ -167,6 +241,13 @@ def _normalization(settings: Settings, channels: int) -> tuple[tuple[float, ...]
         std = tuple(_number("image_std", value) for value in _numbers(settings, "image_std", channels))
     unit = 255 * factor  # a white pixel's value before mean and std; (x * factor - mean) / std stays the same
     return tuple(value / unit for value in mean), tuple(value / unit for value in std)
+
+
+def _filter(settings: Settings) -> Filter:
+    resample = settings["resample"]
+    if not _is_whole(resample) or resample not in PILLOW_FILTERS:
+        raise ProcessorError("resample", f"one of {', '.join(map(str, PILLOW_FILTERS))}", resample)
+    return PILLOW_FILTERS[resample]
 
 
 def _flag(settings: Settings, key: str) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -166,11 +167,17 @@ def compare_returned(
         ledger.compare(f"{what}: {shown}", ours, theirs.numpy(), format_sizes(sizes), maps=weights)
 
 
-def require_difference(plan: Plan, one: list[Array], other: list[Array], sizes: Sizes) -> None:
-    """Raise ExportError if an output, or a layer of maps, is the same for two inputs."""
+def require_difference(
+    plan: Plan, one: list[Array], other: list[Array], sizes: Sizes, fixed: Mapping[str, int] = MappingProxyType({})
+) -> None:
+    """Raise ExportError if an output, or a layer of maps, is the same for two inputs.
+
+    `fixed` says of which kinds the maps of so many first layers are the same for all inputs.
+    """
     for port, first, second in zip(plan.outputs, one, other, strict=True):
         maps = first.ndim == MAPS_RANK
-        layers = [np.s_[:, :, layer] for layer in range(first.shape[2])] if maps else [np.s_[:]]
+        varying = range(fixed.get(port.name, 0), first.shape[2]) if maps else ()
+        layers = [np.s_[:, :, layer] for layer in varying] if maps else [np.s_[:]]
         if (
             first.shape[-1] > 1  # one key leaves a softmax no choice
             and not port.name.endswith(".diagnostics")
@@ -196,7 +203,7 @@ def compare_alone_with_batch(
     masks = {
         str(port.axes[1]): array
         for port, array in zip(plan.inputs, inputs, strict=True)
-        if port.name.endswith("_visible")
+        if port.name.endswith("_visible") and isinstance(port.axes[1], str)  # those of a fixed length are not cut
     }
     for row in range(sizes["batch"]):
         lengths = {axis: int(mask[row].sum()) for axis, mask in masks.items()}

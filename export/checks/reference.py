@@ -44,6 +44,8 @@ class Case:
     fusion: str
     share: float = 0.0
     """The share of the entries of a layer that is discarded."""
+    mean: bool = False
+    """True for the mean of all rows alone, of the kinds that have it."""
 
     def controls(self, kinds: Sequence[Kind], sizes: Sizes, seed: int) -> Controls:
         """Return its controls: every layer and row of the kinds that have the method, and random special tokens."""
@@ -57,10 +59,19 @@ class Case:
             query, key = sizes[kind.query], sizes[kind.fed]
             controls[f"{kind.name}.discard"] = torch.tensor(int(self.share * query * query))
             controls[f"{kind.name}.layers"] = torch.arange(len(kind.maps))
-            controls[f"{kind.name}.rows"] = torch.arange(query if self.method in kind.methods else 0)
+            controls[f"{kind.name}.rows"] = self._rows(kind, query)
             controls[f"{kind.name}.heads"] = torch.arange(kind.heads if self.fusion == "each" else 0)
             controls[f"{kind.name}.special"] = torch.rand(sizes["batch"], key, generator=generator) < 0.3
         return controls
+
+    def applies(self, kinds: Sequence[Kind]) -> bool:
+        """Return whether there is a kind to ask for so."""
+        return not self.mean or any(kind.averages for kind in kinds)
+
+    def _rows(self, kind: Kind, query: int) -> Tensor:
+        if self.method not in kind.methods or (self.mean and not kind.averages):
+            return torch.arange(0)
+        return torch.tensor([-1]) if self.mean else torch.arange(query)
 
 
 def with_fixed_axes(source: Source, sizes: Sizes) -> Sizes:
@@ -74,6 +85,9 @@ CASES = (
     Case("rollout", "rollout", "mean"),
     Case("rollout, discarding", "rollout", "min", 0.5),
     Case("norm", "norm", "mean"),
+    Case("raw, mean row", "raw", "mean", mean=True),
+    Case("rollout, mean row", "rollout", "mean", mean=True),
+    Case("norm, mean row", "norm", "mean", mean=True),
 )
 
 
@@ -93,10 +107,11 @@ def attention_outputs(traced: Traced, observed: Observed, controls: Controls, im
 def _maps(traced: Traced, kind: Kind, weights: list[Tensor], values: list[Tensor], controls: Controls) -> Tensor:
     layers, rows, heads = (controls[f"{kind.name}.{name}"] for name in ("layers", "rows", "heads"))
     method, fusion = GRAPH_METHODS[int(controls["method"])], FUSIONS[int(controls["fusion"])]
-    if method not in kind.methods:
+    if method not in kind.methods or not len(rows):
         return torch.zeros(0)
     if method == "raw":
-        stack = torch.stack([layer[:, :, rows] for layer in weights], dim=2)[:, :, layers]
+        picked = [explanations.mean_of_rows(layer, rows) for layer in weights]
+        stack = torch.stack(picked, dim=2)[:, :, layers]
         return stack[:, heads] if fusion == "each" else _fuse_heads(stack, fusion)[:, None]
     if method == "rollout":
         fused = [_fuse_heads(layer, fusion) for layer in weights]
@@ -106,7 +121,7 @@ def _maps(traced: Traced, kind: Kind, weights: list[Tensor], values: list[Tensor
         included = torch.isin(torch.arange(len(weights)), layers)
         return explanations.rollout(*explanations.add_parallel(fused, included, kind.parallel), rows)[:, None, None]
     norms = [
-        explanations.norms(layer[:, :, rows], value, output)
+        explanations.mean_of_rows(explanations.norms(layer, value, output), rows)
         for layer, value, output in zip(weights, values, traced.output_projections(kind), strict=True)
     ]
     return torch.stack(norms, dim=1)[:, None, layers]

@@ -180,7 +180,7 @@ class _DerivedGraphs:
                 self._compare_maps(session, sizes, seed, cases)
                 for seed, cases in zip(INPUT_SEEDS, (CASES, CASES[:1]), strict=True)
             )
-            require_difference(plan, one, other, sizes)
+            require_difference(plan, one, other, sizes, self.exact.fixed)
 
         def controls(sizes: Sizes) -> Controls:
             return CASES[0].controls(self.exact.kinds, with_fixed_axes(self.source, sizes), INPUT_SEEDS[0])
@@ -210,7 +210,7 @@ class _DerivedGraphs:
         self.answers[where, seed] = observed.answer
         compare_returned(self.plans["predict"], predicted, observed.answers, sizes, self.ledger)
         first: list[Array] = []
-        for case in cases:
+        for case in (one for one in cases if one.applies(self.exact.kinds)):
             controls = case.controls(self.exact.kinds, with_fixed_axes(self.source, sizes), seed)
             # the smallest entries are found in the graph's precision: that case starts from the graph's own maps
             base = observed._replace(weights=_weights_by_kind(first[plan.answers :: 2])) if case.share else observed

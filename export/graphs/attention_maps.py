@@ -13,7 +13,7 @@ import numpy.typing as npt
 import onnx
 
 from contract.manifest import FUSIONS, GRAPH_METHODS, ImageRule, Kind
-from export.graphs.base_graph import copy_base, selected_layers, sum_parallel
+from export.graphs.base_graph import copy_base, row_vectors, selected_layers, sum_parallel
 from export.graphs.builder import FLOAT, INT64, Builder
 from export.graphs.cleanup import prune
 from export.plan import Plan, patch_centres
@@ -107,7 +107,7 @@ class MapsBuilder:
         """Return the weights of the selected layers and rows, of the selected heads or fused over all."""
         b = self.b
         selected = zip(self.weights, self._rows_by_layer(), strict=True)
-        picked = [b.op("Gather", name, rows, axis=2) for name, rows in selected]
+        picked = [self._picked(name, rows) for name, rows in selected]
         joined = b.op("Concat", *picked, axis=2)  # (batch, heads, layers x rows, key)
         fused = self._switch(
             "fusion",
@@ -120,6 +120,26 @@ class MapsBuilder:
             },
         )
         return self._split_layers(fused)
+
+    def _picked(self, weights: str, rows: str) -> str:
+        """Return the rows of weights (batch, heads, query, key), or the mean of all rows for the row -1."""
+        b = self.b
+
+        def rows_alone() -> list[str]:
+            return [b.op("Gather", weights, rows, axis=2)]
+
+        if not self.kind.averages:
+            return rows_alone()[0]
+        return b.branch(self._asks_for_mean(), lambda: [self._mean_of(weights, rows, 2)], rows_alone)[0]
+
+    def _asks_for_mean(self) -> str:
+        """Return whether the row that is asked for is the mean of all."""
+        return self.b.op("Less", self.b.reduce("ReduceSum", self.rows, 0, keep=False), self.b.constant(0))
+
+    def _mean_of(self, x: str, rows: str, axis: int) -> str:
+        """Return the mean along an axis, once for each of the rows, of which there is one or none."""
+        b = self.b
+        return b.op("Gather", b.reduce("ReduceMean", x, axis), b.op("Add", rows, b.constant(1)), axis=axis)
 
     def rollout(self) -> str:
         """Return the selected rows of `explanations.rollout`; rows are normalised as they are multiplied."""
@@ -140,7 +160,7 @@ class MapsBuilder:
             lambda: [self._discard_smallest(layer, length) for layer in fused],
             lambda: fused,
         )
-        joint = b.op("Unsqueeze", b.one_hot(self.rows, length), b.constant([0]))  # (1, row, key)
+        joint = b.op("Unsqueeze", row_vectors(b, self.kind, self.rows, length), b.constant([0]))  # (1, row, key)
         for included, layer in reversed(sum_parallel(b, self.kind, cut)):
             total = b.op("Add", b.reduce("ReduceSum", layer, 2, keep=False), b.constant(1, np.float32))
             share = b.op("Div", joint, b.op("Unsqueeze", total, b.constant([1])))
@@ -160,10 +180,23 @@ class MapsBuilder:
             alpha = b.op("Gather", weights, rows, axis=2)
             layers += b.branch(
                 any_row,
-                functools.partial(self._norms_of_layer, value, projection, alpha),
+                functools.partial(self._norms_of_rows, value, projection, weights, alpha, rows),
                 functools.partial(self._no_norms, alpha),
             )
         return self._split_layers(b.op("Unsqueeze", b.op("Concat", *layers, axis=1), b.constant([1])))
+
+    def _norms_of_rows(
+        self, value: str, projection: npt.NDArray[np.generic], weights: str, alpha: str, rows: str
+    ) -> list[str]:
+        """Return the norms of the rows `alpha` of weights, or the mean of all rows' norms."""
+
+        def rows_alone() -> list[str]:
+            return self._norms_of_layer(value, projection, alpha)
+
+        def mean() -> list[str]:
+            return [self._mean_of(self._norms_of_layer(value, projection, weights)[0], rows, 1)]
+
+        return self.b.branch(self._asks_for_mean(), mean, rows_alone) if self.kind.averages else rows_alone()
 
     def _norms_of_layer(self, value: str, projection: npt.NDArray[np.generic], alpha: str) -> list[str]:
         """Return ‖Σ alpha f(value)‖ (batch, row, key) over heads, from the Gram matrix of the projected values f."""
@@ -230,11 +263,12 @@ class MapsBuilder:
         return self.b.constant(apart, np.float32)
 
     def _distance(self, weights: str, apart: str) -> str:
-        b, prefix, end = self.b, self.kind.prefix, np.iinfo(np.int64).max
+        b, prefix = self.b, self.kind.prefix
+        end = self.kind.patches.stop if self.kind.suffix else np.iinfo(np.int64).max
         among = b.op("Slice", weights, *(b.constant(ends) for ends in ([prefix, prefix], [end, end], [2, 3])))
         total = b.op("Max", b.reduce("ReduceSum", among, 3), b.constant(1e-30, np.float32))
         mean = b.op("Div", b.reduce("ReduceSum", b.op("Mul", among, apart), 3), total)
-        return b.op("Pad", mean, b.constant([0, 0, prefix, 0, 0, 0, 0, 0]), b.constant(0, np.float32))
+        return b.op("Pad", mean, b.constant([0, 0, prefix, 0, 0, 0, self.kind.suffix, 0]), b.constant(0, np.float32))
 
     def _fused_heads(self) -> list[str]:
         """Return every layer's weights fused over heads (batch, query, key), by the control `fusion`."""

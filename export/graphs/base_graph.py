@@ -48,6 +48,15 @@ def selected_layers(b: Builder, kind: Kind) -> str:
     return b.op("Cast", b.reduce("ReduceMax", b.op("Cast", among, to=INT64), 0, keep=False), to=BOOL)
 
 
+def row_vectors(b: Builder, kind: Kind, rows: str, length: str) -> str:
+    """Compute `explanations.row_vectors` of rows (..., row): (..., row, token)."""
+    if not kind.averages:
+        return b.one_hot(rows, length)
+    mean = b.op("Div", b.constant(1, np.float32), b.op("Cast", length, to=FLOAT))
+    asked = b.op("Unsqueeze", b.op("Less", rows, b.constant(0)), b.constant([-1]))
+    return b.op("Where", asked, mean, b.one_hot(b.op("Max", rows, b.constant(0)), length))
+
+
 def sum_parallel(b: Builder, kind: Kind, maps: Sequence[str]) -> list[tuple[str, str]]:
     """Add up the maps of attentions that are parallel in one layer, as `explanations.add_parallel` does.
 

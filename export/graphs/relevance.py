@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from contract.manifest import KindName
-from export.graphs.base_graph import copy_base, sum_parallel
+from export.graphs.base_graph import copy_base, row_vectors, sum_parallel
 from export.graphs.builder import FLOAT, Builder
 from export.graphs.cleanup import prune
 from export.graphs.gradient import differentiate
@@ -33,7 +33,7 @@ def relevance_graph(base: onnx.ModelProto, plan: Plan, traced: Traced) -> onnx.M
         _bimodal_relevance(b, plan, layers)
     else:
         kind, length = traced.kinds[0], b.length(traced.kinds[0].maps[0], 3)
-        joint = b.one_hot("rows", length)  # (batch, row, key)
+        joint = row_vectors(b, kind, "rows", length)  # (batch, row, key)
         for included, layer in reversed(sum_parallel(b, kind, layers[kind.name])):
             joint = b.op("Where", included, b.op("Add", joint, b.op("MatMul", joint, layer)), joint)
         b.output(kind.name, joint, FLOAT, plan.outputs[1].axes)

@@ -1,12 +1,37 @@
 """The plan of a detector: the objects in an image, each with its class and its box."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from contract.manifest import BOXES, GRADIENT_METHODS, LOGITS, Detection, ImageRule, Port
+from torch import Tensor
+
+from contract.manifest import BOXES, GRADIENT_METHODS, LOGITS, Detection, ImageRule, Kind, Port, Scores
 from export.plan import Source
-from export.tasks.ports import attention_kind, base_plan, derived_plans, float_port
-from export.traced import Normalize, TracedDetector
+from export.tasks.ports import attention_kind, base_plan, derived_plans, encoder_kind, float_port
+from export.traced import Normalize, Observed, Traced, TracedDetector
+from model.attention import KeyValue
+from model.cache import recording
 from model.detector import BOX_NUMBERS, Detector, DetectorConfig
+from model.yolos import Yolos, YolosConfig
+
+
+class TracedYolos(Traced):
+    """A YOLOS: pixels (batch, height, width, channels), uint8 -> the class and the box of every object."""
+
+    model: Yolos
+    stacks = ("encoder",)
+
+    def __init__(self, model: Yolos, kinds: Sequence[Kind], normalize: Normalize, classes: int) -> None:
+        super().__init__(model, kinds)
+        self.normalize = normalize
+        self.classes = classes
+
+    def observe(self, *inputs: Tensor) -> Observed:
+        """Run the model; return its answers, maps and values."""
+        recorded: list[KeyValue] = []
+        recalls = [recording(recorded)] * len(self.kinds[0].maps)
+        logits, boxes, maps = self.model(self.normalize(*inputs), recalls)
+        return Observed(logits, self.by_kind(maps), [[value for _, value in recorded]], (boxes,))
 
 
 def object_detector(
@@ -18,8 +43,12 @@ def object_detector(
     rule: ImageRule,
     labels: tuple[str, ...],
     made_by: dict[str, Any],
+    scores: Scores = "softmax",
 ) -> Source:
-    """Plan the graphs of a DETR, whose last class says that there is no object."""
+    """Plan the graphs of a DETR; if its `scores` are softmax, its last class says that there is no object.
+
+    Where the rule fits images in, the graphs take which cells of the grid begin in the image.
+    """
     encoder, decoder = config.encoder, config.decoder
     rows, columns = config.grid
     own, cross = "decoder.blocks.{}.attention", "decoder.blocks.{}.cross"
@@ -30,26 +59,59 @@ def object_detector(
         attention_kind("cross", cross, decoder.layers, decoder.heads, "object", "image", *GRADIENT_METHODS),
     )
     kinds = (kinds[0].model_copy(update=over), kinds[1], kinds[2].model_copy(update=over))
-    pixels = Port(name="pixels", dtype="uint8", axes=("batch", rule.height, rule.width, rule.channels))
     sizes = {"image": rows * columns, "object": config.objects}
+    visible = Port(name="image_visible", dtype="bool", axes=("batch", rows * columns))
+    traced = TracedDetector(model, kinds, Normalize(rule.mean, rule.std), config.classes)
+    more = (visible,) if rule.locate == "fit" else ()
+    said = {"name": name, "family": family, "labels": labels, "made_by": made_by, "scores": scores}
+    return _source(traced, config, rule, more, sizes, **said)
+
+
+def sequence_detector(
+    name: str,
+    model: Yolos,
+    config: YolosConfig,
+    *,
+    family: str,
+    rule: ImageRule,
+    labels: tuple[str, ...],
+    made_by: dict[str, Any],
+) -> Source:
+    """Plan the graphs of a YOLOS, whose last tokens become objects, and whose last class says that there is none.
+
+    It looks at what stands beside an image that was fitted in, as it was trained to.
+    """
+    kind = encoder_kind(config.layers, config.heads, "image", config.prefix, config.grid)
+    kind = kind.model_copy(update={"suffix": config.objects})
+    traced = TracedYolos(model, (kind,), Normalize(rule.mean, rule.std), config.classes)
+    said = {"name": name, "family": family, "labels": labels, "made_by": made_by, "scores": "softmax"}
+    return _source(traced, config, rule, (), {"image": config.tokens}, **said)
+
+
+def _source(
+    traced: Traced,
+    config: DetectorConfig | YolosConfig,
+    rule: ImageRule,
+    more: tuple[Port, ...],
+    sizes: dict[str, int],
+    **said: Any,  # noqa: ANN401 # fields of a Source
+) -> Source:
+    """Return the source of a detector that takes `more` inputs beside pixels, with what is `said` of it."""
+    pixels = Port(name="pixels", dtype="uint8", axes=("batch", rule.height, rule.width, rule.channels))
     answers = (
-        float_port(LOGITS, "batch", config.objects, config.classes + 1),
+        float_port(LOGITS, "batch", config.objects, config.classes + (said["scores"] == "softmax")),
         float_port(BOXES, "batch", config.objects, BOX_NUMBERS),
     )
-    traced = TracedDetector(model, kinds, Normalize(rule.mean, rule.std), config.classes)
-    base = base_plan(traced, (pixels,), answers, sizes, config.width)
+    base = base_plan(traced, (pixels, *more), answers, sizes, config.width)
     return Source(
-        name=name,
-        family=family,
+        **said,
         task="object-detection",
-        labels=labels,
         inputs=(rule,),
         traced=traced,
         base=base,
         plans=derived_plans(traced, base, sizes),
-        attention=kinds,
+        attention=traced.kinds,
         detection=Detection(objects=config.objects),
-        made_by=made_by,
         traced_at={"batch": 2},
         verified_at=({"batch": 1}, {"batch": 3}, {"batch": 5}),
     )

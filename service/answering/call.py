@@ -1,7 +1,7 @@
 """A request that was read, whatever its protocol: what it asks of which model, and what it is answered with."""
 
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from starlette.requests import Request
@@ -15,6 +15,7 @@ from service.explanations.query import AttentionQuery
 from service.http.answer_deadline import answer_in_time
 from service.http.exchange import Exchange
 from service.inputs.model_input import Text, cost_of
+from service.options import DetectOptions, RequestOptions
 from service.repository.predictor import Predictor
 from service.repository.served_model import ServedModel
 from service.state import State
@@ -50,6 +51,12 @@ class Call(Generic[S_co]):
             return write(*arguments)
         budget = served.attention_budget if self.query else served.prediction_budget
         return await self.state.present(served.manifest.name, budget, write, *arguments)
+
+    def query_with(self, options: RequestOptions) -> AttentionQuery | None:
+        """Return the attention that is asked for, with what the options of the answer say of it: what is found."""
+        if self.query and isinstance(options, DetectOptions):
+            return replace(self.query, found=options)
+        return self.query
 
     @property
     def modality(self) -> Modality:

@@ -10,7 +10,7 @@ from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import LanguageTokens, ModelInput, Pair, Pixels, Text
 from service.inputs.sandbox.decoder_pool import ImageRequest
 from service.inputs.text_inputs import MODEL_LANGUAGES, TextInputs
-from service.options import ClassifyOptions, ClassifyTextOptions, RequestOptions, TextOptions
+from service.options import ClassifyOptions, ClassifyTextOptions, DetectOptions, RequestOptions, TextOptions
 from service.repository.generator import Generator
 from service.repository.served_model import ServedModel
 from service.settings import Settings
@@ -76,9 +76,10 @@ class Modality(Protocol):
 class Images:
     """Images: their lengths are the same for all, and each is decoded in a confined process."""
 
-    options, classify_options = RequestOptions, ClassifyOptions
+    classify_options = ClassifyOptions
 
     def __init__(self, served: ServedModel, inputs: ImageInputs) -> None:
+        self.options: type[RequestOptions] = DetectOptions if served.manifest.detection else RequestOptions
         self._model, self._inputs = served.manifest.name, inputs
 
     def likely_lengths(self, given: Sequence[bytes | Text]) -> list[Mapping[str, int]]:

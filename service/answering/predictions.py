@@ -36,7 +36,7 @@ async def predict(
     vocabulary. `respond` is awaited while the work still counts, since maps take memory and time until they are
     written.
     """
-    state, served, query, modality = call.state, call.served, call.query, call.modality
+    state, served, query, modality = call.state, call.served, call.query_with(options), call.modality
     truncate = isinstance(options, TextOptions) and options.truncate
     compared = await read_other(call, truncate=truncate)
     given, cut = [*call.inputs], [truncate] * len(call.inputs)
@@ -107,7 +107,7 @@ def _admitted(
         scores, comparison = evaluation_cost(served, query)
         runs = [count * query.runs + query.diagnosed_apart + comparison for count in targets]
         check_runs(sum(runs))
-        scores += query.by_gradient and (query.method == "integrated" or served.manifest.explained is not None)
+        scores += query.predicts_first(served.manifest)
         predictions += [*lengths] * scores
     costs = [served.cost(lengths, query, runs)]
     if predictions:

@@ -15,6 +15,8 @@ from service.explanations.answer import AttentionAnswer
 from service.explanations.query import methods_of
 from service.explanations.score import baselines_of
 from service.generation.token_selection import Alternatives, Hypothesis, likeliest
+from service.options import DetectOptions
+from service.repository.detector import Detector
 from service.repository.generator import Generator
 from service.repository.predictor import MaskFiller, Predictor
 from service.repository.served_model import Prediction, ServedModel
@@ -63,6 +65,18 @@ def likeliest_labels(manifest: Manifest, logits: Prediction, top_k: int | None) 
         (names[index] if names else str(index), index, chance)
         for index, chance in zip(best.tolist(), chances[best].tolist(), strict=True)
     ]
+
+
+@dataclass(frozen=True)
+class Objects:
+    """Shows the objects that are found, surest first."""
+
+    served: Detector
+    options: DetectOptions
+
+    def __call__(self, prediction: Prediction) -> dict[str, object]:
+        """Return the objects of one input, each with its probability, its number, and its box in pixels."""
+        return {"objects": [one.json() for one in self.served.found(prediction, self.options)]}
 
 
 def embedding(vector: Prediction) -> dict[str, object]:
@@ -153,6 +167,7 @@ def describe(served: ServedModel) -> dict[str, object]:
                     "query": kind.query,
                     "key": kind.key,
                     "prefix": kind.prefix,
+                    "suffix": kind.suffix,
                     "grid": {"rows": kind.grid[0], "columns": kind.grid[1]} if kind.grid else None,
                     "normalized": kind.normalized,
                     "abreast": kind.parallel,
@@ -164,11 +179,13 @@ def describe(served: ServedModel) -> dict[str, object]:
             "fidelity": manifest.verified,
         },
         "limits": limits,
-    } | _languages(manifest)
+    } | _own(manifest)
 
 
-def _languages(manifest: Manifest) -> dict[str, object]:
-    """Return the languages that a model translates among; nothing for other models."""
+def _own(manifest: Manifest) -> dict[str, object]:
+    """Return what is said of some models alone: how a detector detects, and the languages of translation."""
+    if manifest.detection:
+        return {"detection": manifest.detection.model_dump()}
     languages = manifest.generation.languages if manifest.generation else None
     if languages is None:
         return {}

@@ -15,7 +15,8 @@ from service.api.openapi import operations
 from service.api.request_parsing import ParsedRequest, parse_query
 from service.errors import NotFound
 from service.http.exchange import exchange_of
-from service.options import FillMaskOptions, GenerateOptions, RequestOptions
+from service.options import DetectOptions, FillMaskOptions, GenerateOptions, RequestOptions
+from service.repository.detector import Detector
 from service.repository.generator import Generator
 from service.repository.predictor import MaskFiller, Predictor
 from service.repository.served_model import ServedModel
@@ -97,6 +98,13 @@ async def classify(model: str, request: Request, state: StateDep) -> Response:
     return await answer(request, state, served, _classify(request, state, served))
 
 
+@router.post("/v1/models/{model}/detect", tags=["predictions"], operation_id="detect", **operations.DETECT)
+async def detect(model: str, request: Request, state: StateDep) -> Response:
+    """Return the objects that are found in every image: what they are, and where."""
+    served = find_ready(state, model, "detect", Detector)
+    return await answer(request, state, served, _detect(request, state, served))
+
+
 @router.post("/v1/models/{model}/embed", tags=["predictions"], operation_id="embed", **operations.EMBED)
 async def embed(model: str, request: Request, state: StateDep) -> Response:
     """Return a vector for every text or image; similar inputs have similar vectors."""
@@ -150,6 +158,13 @@ async def _classify(request: Request, state: State, served: Predictor) -> Respon
     return await predict(call, options, responses.Labels(served.manifest, options.top_k), Answer(call, options))
 
 
+async def _detect(request: Request, state: State, served: Detector) -> Response:
+    parsed = await read(request, state, served)
+    options = parsed.options(DetectOptions)
+    call = call_of(request, state, served, parsed)
+    return await predict(call, options, responses.Objects(served, options), Answer(call, options))
+
+
 async def _embed(request: Request, state: State, served: Predictor) -> Response:
     parsed = await read(request, state, served)
     options = parsed.options(modality_of(served).options)
@@ -191,7 +206,7 @@ async def _attend_to_stored(
     given.pop("model", None)
     await request.body()  # it is empty; the watch for a client that leaves waits for its end
     parsed = ParsedRequest(list(stored.inputs), given, strings=True)
-    options = parsed.options(RequestOptions)
+    options = parsed.options(DetectOptions if served.manifest.detection else RequestOptions)
     if isinstance(served, Predictor):
         stored_options = modality_of(served).stored_options(stored, options)
         call = call_of(request, state, served, parsed, attention=True, stored=stored_id)

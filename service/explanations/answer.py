@@ -11,13 +11,15 @@ import numpy.typing as npt
 import orjson
 from PIL import Image
 
-from contract.manifest import Kind
+from contract.manifest import OBJECTS, Kind
 from service.arrays import Array
 from service.explanations import curves, drawing, matrix_drawing, token_merging
 from service.explanations.evaluation import Evaluation
+from service.explanations.found_object import FoundObject
 from service.explanations.pooling import pool
 from service.explanations.query import AttentionQuery, image_kind
-from service.inputs.model_input import Picture, Pixels, Token
+from service.explanations.selection import MEAN_ROW
+from service.inputs.model_input import Box, Picture, Pixels, Token
 
 Values: TypeAlias = npt.NDArray[np.float32]
 Diagnostics: TypeAlias = list[dict[str, object]]
@@ -53,6 +55,8 @@ class AttentionAnswer:
     evaluation: Evaluation | None = None
     against: str | None = None
     """How the request names the other input that an embedding is explained by: text, image or id."""
+    objects: Sequence[FoundObject] = ()
+    """All objects that a detector looks for, in the order of their rows."""
     opposite: "AttentionAnswer | None" = None
     """That of the other input, where an embedding is explained by another and both sides are asked for."""
 
@@ -113,7 +117,8 @@ class AttentionAnswer:
             values = one.values.copy()
             if one.kind.query == one.kind.fed and one.rows is not None:
                 for index, row in enumerate(one.rows):
-                    values[:, index, row] -= 1
+                    own, started = (slice(None), 1 / values.shape[2]) if row == MEAN_ROW else (row, 1)
+                    values[:, index, own] -= started
             maps.append(replace(one, values=values.clip(min=0)))
         return replace(self, maps=maps)
 
@@ -153,12 +158,13 @@ class AttentionAnswer:
         style = drawing.Style(self.query.options.colormap, self.query.options.opacity)
         shown = self.without_identity().merged()
         kind = shown.maps[0].kind
-        if self.picture and sent is not None and kind.key == "image":
+        if self.picture and sent is not None and kind.grid:
             panels = [
                 drawing.Panel(
                     shown._row_title(one, head, position),
-                    one.values[head, row, kind.prefix :].reshape(kind.grid or (1, -1)),
+                    one.values[head, row, one.kind.patches].reshape(one.kind.grid or (1, -1)),
                     self._in_two_colours(one),
+                    shown._box_of(one.kind, position),
                 )
                 for one in shown.maps
                 for head in range(one.values.shape[0])
@@ -168,7 +174,7 @@ class AttentionAnswer:
             return drawing.overlay(image, self.picture.box, panels, style, max_pixels, width)
         labels = [shown._row_labels(one) for one in shown.maps]
         queries = labels[0] if all(own == labels[0] for own in labels) else ["all"]  # titles tell targets apart
-        keys = [token.text for token in shown.axes[kind.key]]
+        keys = shown._names(kind.key)
         panels = [
             drawing.Panel(self._title(one, head), one.values[head], self._in_two_colours(one))
             for one in shown.maps
@@ -194,13 +200,34 @@ class AttentionAnswer:
         if one.rows is None:
             target = one.entry.get("target")
             return [str(target["label"]) if isinstance(target, dict) else "all"]
-        return [self.axes[one.kind.query][row].text for row in one.rows]
+        names = self._names(one.kind.query)
+        return [names[row] for row in one.rows]
+
+    def _names(self, axis: str) -> list[str]:
+        """Return what the places of an axis are called: tokens by their texts, objects by their labels."""
+        if axis == OBJECTS:
+            return [one.label for one in self.objects]
+        return [token.text for token in self.axes[axis]]
+
+    def _object_at(self, kind: Kind, position: int | None) -> FoundObject | None:
+        """Return the object that a row stands for."""
+        first = kind.first_object
+        if first is None or position is None or position < first:
+            return None
+        return self.objects[position - first]
+
+    def _box_of(self, kind: Kind, position: int | None) -> Box | None:
+        """Return the box of the object that a row stands for."""
+        found = self._object_at(kind, position)
+        return found.box if found else None
 
     def _row_title(self, one: AttentionMap, head: int, position: int | None) -> str:
         """Return the title of one row over an image: its word, and what distinguishes it from the other rows."""
         title = self._title(one, head)
+        if found := self._object_at(one.kind, position):
+            return f"{found.label} {found.probability:.0%}, {title}"
         if one.kind.query not in self.axes or position is None:
-            return title + (f", row {position}" if position else "")
+            return title + (f", row {position}" if position and position != MEAN_ROW else "")
         word = self.axes[one.kind.query][position].text
         return word if len(self.maps) == len(one.values) == 1 else f"{word.strip()}, {title}"
 
@@ -237,6 +264,8 @@ class AttentionAnswer:
             frame["best"] = self.query.best.model_dump(include={"measure", "values"})
         if self.against:
             frame["against"] = {"kind": self.against}
+        if self.objects:
+            tokens[OBJECTS] = [one.json() for one in self.objects]
         if self.picture:
             kind = image_kind(self.query.model_kinds)
             rows, columns = kind.grid or (0, 0)

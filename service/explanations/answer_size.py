@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import get_args
 
-from contract.manifest import FIGURES, Method
+from contract.manifest import FIGURES, OBJECTS, Method
 from service.errors import TooLarge, Unacceptable
 from service.explanations import curves, drawing, matrix_drawing
 from service.explanations.comparison import curve_names, is_comparison
@@ -17,6 +17,7 @@ FIGURES_BYTES = 640  # of how the values of a signed map add up: its parts, what
 ROW_BYTES = 2  # brackets
 ARRAY_HEADER_BYTES = 384  # of an array in an npz
 TOKEN_BYTES = 64  # a token with its span
+OBJECT_BYTES = 320  # an object with its label and box
 CURVE_BYTES = 2048  # of two curves
 ALIGNED_BYTES = 6  # an index of `aligned`
 MOST_PANELS = 144  # of one picture
@@ -40,7 +41,8 @@ def check_size(query: AttentionQuery, lengths: Sequence[Mapping[str, int]], targ
 def answer_bytes(query: AttentionQuery, lengths: Mapping[str, int], targets: int = 1) -> int:
     """Return the bytes that the answer for one input has at most."""
     options = query.options
-    total = TOKEN_BYTES * sum(length for name, length in lengths.items() if name != "image")
+    texts = sum(length for name, length in lengths.items() if name not in (OBJECTS, *_grids(query)))
+    total = TOKEN_BYTES * texts + OBJECT_BYTES * lengths.get(OBJECTS, 0)
     for one in query.kinds:
         maps = query.count_maps(one, targets)
         rows = query.count_rows(one, lengths)
@@ -52,6 +54,11 @@ def answer_bytes(query: AttentionQuery, lengths: Mapping[str, int], targets: int
     if options.diagnostics:
         total += sum(len(kind.maps) * kind.heads * len(FIGURES) * (options.digits + 6) for kind in query.model_kinds)
     return total + CURVE_BYTES * (most_orders(query) if is_comparison(query) else len(options.evaluate))
+
+
+def _grids(query: AttentionQuery) -> set[str]:
+    """Return the axes whose places are the patches of an image, which an answer does not list."""
+    return {kind.key for kind in query.model_kinds if kind.grid}
 
 
 def _values_bytes(query: AttentionQuery, rows: int, keys: int, *, normalized: bool) -> int:
@@ -92,7 +99,7 @@ def check_picture(
         raise Unacceptable(
             f"format: a png shows one kind; ask for kind {', '.join(one.kind.name for one in query.kinds)}"
         )
-    image = (picture.width, picture.height) if picture and query.kinds[0].kind.key == "image" else None
+    image = (picture.width, picture.height) if picture and query.kinds[0].kind.grid else None
     panels = rows = 0
     for one in query.kinds:
         maps, rows = query.count_maps(one, targets), query.count_rows(one, lengths)

@@ -24,6 +24,8 @@ Values: TypeAlias = npt.NDArray[np.floating]
 BAND_PIXELS = 2**18  # pixels that are coloured at once: few enough to stay in the processor's cache
 LEAST_PANEL_WIDTH = 120  # pixels of a panel with a title
 LEAST_TITLE_HEIGHT = 12  # pixels of the text of a title
+LINES_PER_IMAGE_WIDTH = 200  # the edge of a box is 1/200 of the image's width, but at least one pixel
+LINES_PER_IMAGE_WIDTH = 200  # the edge of a box is 1/200 of the image's width, but at least one pixel
 TEXT_HEIGHTS_PER_IMAGE_WIDTH = 28  # a title's text is 1/28 of the image's width high, but at least LEAST_TITLE_HEIGHT
 SHRINKING_GAP = 2.0  # a photograph is first shrunk by whole numbers to twice the size that is drawn: half of the time
 
@@ -45,6 +47,8 @@ class Panel:
     values: Values
     signed: bool = False
     """True if it is drawn in two colours with zero in the middle."""
+    outline: Box | None = None
+    """A rectangle of the image that is drawn over the heat: where the object is that the map belongs to."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,7 @@ def panel_width(width: int, columns: int, text: int) -> int:
 def overlay(
     image: Image.Image, box: Box, panels: Sequence[Panel], style: Style, max_pixels: int, width: int | None = None
 ) -> Image.Image:
-    """Return the image (`L` or `RGB`) with the heat map of each panel over it. Grids cover the box.
+    """Return the image (`L` or `RGB`) with the heat map of each panel over it, or as it is. Grids cover the box.
 
     A single panel has the size of the image and no title. Heat goes from the minimum of a panel to its maximum; where
     it is signed, two colours go from zero to the largest size of a value. At the minimum or at zero, and outside the
@@ -148,21 +152,38 @@ def overlay(
     """
     size = overlay_size(*image.size, len(panels), width)
     check_size(size, max_pixels)
-    tiles = None if len(panels) == 1 else _tiles(*image.size, len(panels), width)
+    tiles = None if len(panels) < 2 else _tiles(*image.size, len(panels), width)
     drawn = (tiles.width, tiles.height) if tiles else size
     across, down = drawn[0] / image.width, drawn[1] / image.height
     box = (box[0] * across, box[1] * down, box[2] * across, box[3] * down)
     image = _scaled(image, drawn)
+
+    def drawn_of(panel: Panel) -> Image.Image:
+        heated = _heated(image, box, panel, style)
+        if panel.outline:
+            left, top, right, bottom = panel.outline
+            _outline(heated, (left * across, top * down, right * across, bottom * down))
+        return heated
+
     if tiles is None:
-        return _heated(image, box, panels[0], style)
+        return drawn_of(panels[0]) if panels else image.convert("RGB")
     sheet = tiles.sheet([panel.title for panel in panels])
     for index, panel in enumerate(panels):
-        sheet.paste(_heated(image, box, panel, style), tiles.corner(index))
+        sheet.paste(drawn_of(panel), tiles.corner(index))
     return sheet
 
 
+def _outline(image: Image.Image, box: Box) -> None:
+    """Draw the edges of a rectangle: a white line between two dark ones, which is seen on any ground."""
+    pen, line = ImageDraw.Draw(image), max(1, image.width // LINES_PER_IMAGE_WIDTH)
+    left, top, right, bottom = box[0], box[1], max(box[0], box[2] - 1), max(box[1], box[3] - 1)
+    for grown, colour in ((line, INK), (-line, INK), (0, PAPER)):
+        edges = (left - grown, top - grown, max(left - grown, right + grown), max(top - grown, bottom + grown))
+        pen.rectangle(edges, outline=colour, width=line)
+
+
 def overlay_size(width: int, height: int, panels: int, picture_width: int | None = None) -> tuple[int, int]:
-    """Return the size of what `overlay` draws of an image of this size and at least one panel."""
+    """Return the size of what `overlay` draws of an image of this size."""
     if panels > 1:
         return _tiles(width, height, panels, picture_width).size
     return (width, height) if picture_width is None else (picture_width, _height(width, height, picture_width))

@@ -15,7 +15,7 @@ def pool(values: npt.NDArray[np.float32], most: int) -> npt.NDArray[np.float32]:
     whole = np.pad(values, beyond, mode="edge")  # repeating an edge changes no maximum
     blocks = whole.reshape(heads, whole.shape[1] // down, down, whole.shape[2] // across, across)
     largest: npt.NDArray[np.float32] = blocks.max(axis=2).max(axis=-1)
-    if values.min() >= 0:
+    if values.min(initial=0) >= 0:
         return largest
     least = blocks.min(axis=2).min(axis=-1)
     return np.where(-least > largest, least, largest)
@@ -28,4 +28,4 @@ def pooled_length(length: int, most: int | None) -> int:
 
 def _block_size(length: int, most: int) -> int:
     """Return how many rows or columns each block has; the last one may have fewer."""
-    return -(-length // most)
+    return max(1, -(-length // most))

@@ -8,7 +8,7 @@ from a baseline (Sundararajan et al. 2017, arXiv 1703.01365). The graphs compute
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
 from contract.manifest import FUSIONS, GRADIENT_METHODS, Kind, Manifest, Method, Recommendation, was_left_out
@@ -25,9 +25,9 @@ from service.explanations.score import (
     points_of,
     targets_of,
 )
-from service.options import AttentionOptions, Baseline, Indices
+from service.explanations.selection import Fusion, KindQuery, rows_of, select
+from service.options import AttentionOptions, Baseline, DetectOptions, Indices
 
-Fusion: TypeAlias = Literal["mean", "max", "min", "sum"]
 Form: TypeAlias = Literal["json", "npz", "png"]
 
 REASONS: dict[Method, str] = {
@@ -54,40 +54,6 @@ ONE_ROW = "evaluate: needs one map of one row; ask for one layer, fused heads, o
 
 
 @dataclass(frozen=True)
-class Target:
-    """What a gradient method explains: a class, or the token at a position of the answer; and the rows to read."""
-
-    token: int
-    """Class or token; a negative number stands for the likeliest."""
-    rows: tuple[int, ...]
-    """The rows that are read of relevance; of a token, the row that it is at."""
-    position: int = 0
-    index: int = 0
-    """Which mask or generated token it is, counted as the client counts."""
-
-
-@dataclass(frozen=True)
-class KindQuery:
-    """What a request asks of one kind of map: layers and heads by number, rows as the client wrote them."""
-
-    kind: Kind
-    layers: tuple[int, ...]
-    heads: tuple[int, ...] | Fusion
-    queries: Indices | Literal["cls"]
-
-    @property
-    def maps_of_heads(self) -> int:
-        """Number of maps of one layer: one where the heads are fused."""
-        return 1 if isinstance(self.heads, str) else len(self.heads)
-
-    def rows(self, length: int) -> list[int]:
-        """Return the rows asked for of a map with `length` queries. Raises Unacceptable for one it does not have."""
-        if self.queries == "cls":
-            return [0]
-        return select("queries", self.queries, length)
-
-
-@dataclass(frozen=True)
 class AttentionQuery:
     """The attention that one request asks for, which its model can serve."""
 
@@ -106,6 +72,8 @@ class AttentionQuery:
     best: Recommendation | None = None
     """Why it is this method, if the request asked for the best one."""
     form: Form = "json"
+    found: DetectOptions = field(default_factory=DetectOptions)
+    """Which objects of a detector count as found."""
 
     @property
     def by_gradient(self) -> bool:
@@ -132,6 +100,14 @@ class AttentionQuery:
         """1 if diagnostics take a run of the attention graph beside those of a gradient method, else 0."""
         return int(self.by_gradient and self.options.diagnostics)
 
+    def predicts_first(self, manifest: Manifest) -> bool:
+        """Return whether a prediction comes before what a gradient method explains.
+
+        That is so where the graph returns none, where it would choose targets in another precision, and of objects.
+        """
+        apart = self.method == "integrated" or self.explains == "object" or manifest.explained is not None
+        return self.by_gradient and apart
+
     @property
     def streams_steps(self) -> bool:
         """True if each token of a stream brings its row of cross."""
@@ -144,7 +120,7 @@ class AttentionQuery:
         That is so of signed shares of a class or an embedding, and of relevance where an embedding is the mean of all
         rows and the request names none.
         """
-        if not self.by_gradient or self.explains == "token":
+        if not self.by_gradient or self.explains in ("token", "object"):
             return False
         mean = self.explains == "embedding" and self.kinds[0].kind.pooled == "all" and self.options.queries is None
         return self.signed or mean
@@ -162,9 +138,11 @@ class AttentionQuery:
         return list(range(length)) if self.options.merge else one.rows(length)
 
     def count_rows(self, one: KindQuery, lengths: Mapping[str, int]) -> int:
-        """Return how many rows a map has: those asked for, or one for a token or a whole answer that is explained."""
-        explained = self.by_gradient and (self.explains == "token" or self.summarized)
-        return 1 if explained else len(one.rows(lengths[one.kind.query]))
+        """Return how many rows a map has at most: those asked for, or one for what is explained."""
+        if self.by_gradient and (self.explains in ("token", "object") or self.summarized):
+            return 1
+        count = len(one.rows(lengths[one.kind.query]))
+        return min(count, self.found.top_k) if one.queries == "found" else count
 
     def count_maps(self, one: KindQuery, targets: int) -> int:
         """Return the number of maps of one kind, each with its heads: for each layer, for each target, or for both."""
@@ -257,7 +235,7 @@ def check_runs(count: int) -> None:
 
 def image_kind(kinds: Sequence[Kind]) -> Kind:
     """Return the first kind whose keys are the patches of an image."""
-    return next(kind for kind in kinds if kind.key == "image")
+    return next(kind for kind in kinds if kind.grid)
 
 
 def methods_of(manifest: Manifest) -> list[Method]:
@@ -291,7 +269,7 @@ def _check_evaluation(query: AttentionQuery) -> None:
 
 def has_one_row(query: AttentionQuery, one: KindQuery) -> bool:
     """Return whether one row of a map explains what is evaluated: a token's, a class token's, or the only one."""
-    if query.explains == "token" or query.summarized or one.queries == "cls":
+    if query.explains in ("token", "object") or query.summarized or one.queries in ("cls", "mean"):
         return True
     if one.kind.length:
         return len(one.rows(one.kind.length)) == 1
@@ -332,7 +310,7 @@ def _check(options: AttentionOptions, method: Method, manifest: Manifest, kinds:
             what = "is through all of them" if method == "relevance" else "is of the input"
             raise Unacceptable(f"layers: {method} of an encoder-decoder {what}")
     if options.queries is not None and method in GRADIENT_METHODS:
-        if explains(manifest) == "token":
+        if explains(manifest) in ("token", "object"):
             raise Unacceptable("queries: are the targets' own; choose them by target")
         if method != "relevance":
             raise Unacceptable(f"queries: {method} has one row, the answer's, leave it out")
@@ -359,14 +337,12 @@ def _kind_query(
     if options.start_layer is not None:
         (start,) = select("start_layer", (options.start_layer,), count)
         layers = slice(start, None)
-    if options.queries == "cls" and not kind.prefix:
-        raise Unacceptable("queries: cls needs a class token, and this model has none; ask for all or for indices")
     chosen = tuple(select("layers", layers, count))
     return KindQuery(
         kind,
         tuple(sorted(chosen)) if method in ("rollout", "relevance") else chosen,
         heads if isinstance(heads, str) and heads != "all" else tuple(select("heads", heads, kind.heads)),
-        options.queries if options.queries is not None else "cls" if kind.prefix else "all",
+        rows_of(kind, options.queries),
     )
 
 
@@ -378,21 +354,3 @@ def count_states(manifest: Manifest) -> int:
 
 def _is_fusion(heads: object) -> bool:
     return isinstance(heads, str) and heads in FUSIONS
-
-
-def select(subject: str, indices: Indices, count: int) -> list[int]:
-    """Return the indices, in 0 to count - 1. Raises Unacceptable for one out of range or a range without any."""
-    if indices == "all":
-        return list(range(count))
-    if isinstance(indices, slice):
-        chosen = list(range(count))[indices]
-        if not chosen:
-            raise Unacceptable(f"{subject}: a range must hold some of the {count} there are, given one that holds none")
-        return chosen
-    for index in indices:
-        if not -count <= index < count:
-            raise Unacceptable(f"{subject}: must be from {-count} to {count - 1}, given {index}")
-    chosen = [index % count for index in indices]
-    if len(set(chosen)) < len(chosen):
-        raise Unacceptable(f"{subject}: each may be given once, given one twice")
-    return chosen

@@ -12,7 +12,7 @@ from service.errors import Unacceptable
 from service.explanations.evaluation import COMPARE
 from service.options import DEFAULT_STEPS, MOST_STEPS, MOST_TARGETS, Against, AttentionOptions, Baseline
 
-Explains: TypeAlias = Literal["class", "token", "embedding"]
+Explains: TypeAlias = Literal["class", "token", "embedding", "object"]
 """What an answer is made of, and so what a score is of."""
 TokenOf: TypeAlias = Callable[[str], int | None]
 """Returns the token of a text, or None for a text that is not exactly one."""
@@ -22,7 +22,11 @@ CLASSIFICATION_TASKS = ("image-classification", "text-classification")
 SIGNED_METHODS: tuple[Method, ...] = ("libra", "integrated")
 """Methods that give a token a signed share of a score."""
 EXPLAINING = f"{', '.join(GRADIENT_METHODS[:-1])} and {GRADIENT_METHODS[-1]}"
-AGAINST: dict[Explains, tuple[str, ...]] = {"class": ("label", "index"), "token": ("token", "text")}
+AGAINST: dict[Explains, tuple[str, ...]] = {
+    "class": ("label", "index"),
+    "token": ("token", "text"),
+    "object": ("label", "index"),
+}
 """What `against` may hold; for embeddings that depends on what the model takes."""
 DIGITS = re.compile(r"[0-9]{1,9}")
 
@@ -31,6 +35,8 @@ def explains(manifest: Manifest) -> Explains:
     """Return what a score of a model is of."""
     if manifest.task in CLASSIFICATION_TASKS:
         return "class"
+    if manifest.detection:
+        return "object"
     return "embedding" if manifest.task == "feature-extraction" else "token"
 
 
@@ -62,8 +68,12 @@ def targets_of(options: AttentionOptions, manifest: Manifest) -> tuple[int, ...]
         return None
     classes = explains(manifest) == "class"
     labels = {label: index for index, label in enumerate(manifest.labels)} if classes else {}
-    most = answer_width(manifest) - 1
-    rule = f"target: must be from 0 to {most} or a label" if classes else "target: must be numbers, such as 0 or 0,3"
+    most = (manifest.detection.objects if manifest.detection else answer_width(manifest)) - 1
+    rule = "target: must be numbers, such as 0 or 0,3"
+    if manifest.detection:
+        rule = f"target: must be numbers of objects, from 0 to {most}"
+    elif classes:
+        rule = f"target: must be from 0 to {most} or a label"
     found: list[int] = []
     for one in options.target:
         whole = isinstance(one, int) or one in labels
@@ -74,7 +84,7 @@ def targets_of(options: AttentionOptions, manifest: Manifest) -> tuple[int, ...]
                 found.append(labels[part])
             else:
                 raise Unacceptable(f"{rule}, given another")
-    if classes and not all(0 <= index <= most for index in found):
+    if (classes or manifest.detection) and not all(0 <= index <= most for index in found):
         raise Unacceptable(f"{rule}, given another")
     if len(found) > MOST_TARGETS or len(set(found)) < len(found):
         raise Unacceptable(f"target: must be at most {MOST_TARGETS}, each once, given {len(found)}")
@@ -113,6 +123,8 @@ def _number(against: Against, manifest: Manifest, token_of: TokenOf) -> int:
 
 def answer_width(manifest: Manifest) -> int:
     """Return the number of classes or tokens that a model tells apart, or of the numbers of its embeddings."""
+    if manifest.detection:  # without the class that says that there is no object
+        return len(manifest.labels)
     return int(manifest.graphs["attention"].outputs[0].axes[-1])
 
 

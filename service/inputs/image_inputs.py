@@ -1,10 +1,11 @@
 """Images as the inputs of a model: patches, with the prefix tokens before them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from contract.manifest import ImageRule, Kind
+from contract.manifest import OBJECTS, ImageRule, Kind
+from service.arrays import Array
 from service.inputs.model_input import ModelInput, Picture, Pixels
 
 
@@ -15,19 +16,31 @@ class ImageInputs:
     padded = False
     """True if the inputs of a batch may be padded to one length."""
 
-    def __init__(self, rule: ImageRule, kind: Kind) -> None:
+    def __init__(self, rule: ImageRule, kinds: Sequence[Kind], objects: int = 0) -> None:
         self.rule = rule
-        self.lengths = {self.axis: kind.length}
-        """Lengths of the axes that are the same for every input."""
+        self.lengths = {kind.key: kind.length for kind in kinds if kind.grid} | ({OBJECTS: objects} if objects else {})
+        """Lengths of the axes that are the same for every input; `objects` are those that a detector looks for."""
         self.longest: Mapping[str, int] = {}
         """The largest number of tokens along each axis whose length varies."""
-        self._special = {self.axis: np.arange(kind.length) < kind.prefix}
+        self._special = {kind.key: _special(kind) for kind in kinds if kind.grid}
+        self._special[OBJECTS] = np.zeros(objects, np.bool_)
+        self._grid = next((kind.grid for kind in kinds if kind.grid), None) if rule.locate == "fit" else None
 
     def image_input(self, picture: Picture, pixels: Pixels | None = None) -> ModelInput:
         """Return a picture as an input. `pixels`, if given, replace its own and have the same shape."""
         pixels = picture.pixels if pixels is None else pixels
-        return ModelInput({"pixels": pixels}, self.lengths, self._special, picture=picture)
+        arrays: dict[str, Array] = {"pixels": pixels}
+        if self._grid:
+            arrays["image_visible"] = picture.visible_cells(self._grid)
+        return ModelInput(arrays, self.lengths, self._special, picture=picture)
 
     def description(self) -> dict[str, object]:
         """Return the description of the inputs in `GET /v1/models/{model}`."""
         return {"height": self.rule.height, "width": self.rule.width, "channels": self.rule.channels}
+
+
+def _special(kind: Kind) -> Array:
+    """Return which tokens of an image are no patches, (token)."""
+    special = np.ones(kind.length, np.bool_)
+    special[kind.patches] = False
+    return special

@@ -4,7 +4,21 @@ from collections.abc import Iterator, Mapping
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
 from contract.generation import LIKELIEST, TOKENS, Generation
-from contract.manifest import BASELINE, GRADIENT_METHODS, GradientMethod, Graph, ImageRule, Kind, Manifest, Port, Role
+from contract.manifest import (
+    BASELINE,
+    BOX_NUMBERS,
+    BOXES,
+    GRADIENT_METHODS,
+    LOGITS,
+    Detection,
+    GradientMethod,
+    Graph,
+    ImageRule,
+    Kind,
+    Manifest,
+    Port,
+    Role,
+)
 from service.explanations.score import CLASSIFICATION_TASKS, baselines_of, explains
 from service.runtime.session import Session
 
@@ -31,6 +45,8 @@ def _faults(manifest: Manifest) -> Iterator[str]:
     width = attention.outputs[0].axes[-1]
     if manifest.task in CLASSIFICATION_TASKS and manifest.labels and len(manifest.labels) != width:
         yield f"must have a label for each of {width} classes, given {len(manifest.labels)}"
+    if manifest.detection:
+        yield from _faults_of_detection(manifest, manifest.detection, attention)
     if manifest.image:
         yield from _faults_of_image(manifest.image, attention.inputs)
     for kind in manifest.attention:
@@ -46,6 +62,17 @@ def _faults(manifest: Manifest) -> Iterator[str]:
     if manifest.generation:
         yield from _faults_of_tokens(_tokens(manifest.generation), manifest.graphs["decode"].outputs[0].axes[-1])
         yield from _faults_of_caches(manifest.generation, manifest.graphs)
+
+
+def _faults_of_detection(manifest: Manifest, detection: Detection, attention: Graph) -> Iterator[str]:
+    """The answers of a detector are a logit for each label, and behind them that of no object, and boxes."""
+    classes = len(manifest.labels) + (manifest.scores == "softmax")
+    wanted = {LOGITS: (detection.objects, classes), BOXES: (detection.objects, BOX_NUMBERS)}
+    given = {port.name: port.axes[1:] for port in manifest.answers}
+    if given != wanted:
+        yield f"must have {' and '.join(f'{name} of {_times(sizes)}' for name, sizes in wanted.items())}, given others"
+    if not any(kind.first_object is not None for kind in manifest.attention):
+        yield "must have a kind of attention whose rows are objects, given none"
 
 
 def _faults_of_method(manifest: Manifest, method: GradientMethod) -> Iterator[str]:
@@ -87,7 +114,7 @@ def _faults_of_image(rule: ImageRule, inputs: tuple[Port, ...]) -> Iterator[str]
 def _faults_of_kind(kind: Kind, port: Port, rule: ImageRule | None) -> Iterator[str]:
     if kind.prefix < 0:
         yield f"must have a prefix of 0 or more, given {kind.prefix}"
-    if kind.key != "image" or rule is None:
+    if not kind.grid or rule is None:
         return
     if isinstance(port.axes[-1], int) and kind.length != port.axes[-1]:
         yield f"must have prefix and grid of {port.axes[-1]} tokens together, given {kind.length}"

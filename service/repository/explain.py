@@ -48,6 +48,7 @@ async def explain(
         result = AttentionResult(prediction, maps, diagnostics)
     else:
         result = await served.attend(item, query, priority)
+    result = replace(result, maps=served.shown_maps(query, result.prediction, result.maps))
     evaluation = None
     if query.options.evaluate:
         subject = predicted(served, item, query, result.prediction, other.vector if other else None, priority)
@@ -59,8 +60,9 @@ async def explain(
     axes: dict[str, Sequence[Token]] = {"source": item.tokens} if item.tokens else {}
     texts = {axis: [text.text, text.text_pair] if isinstance(text, Pair) else [text] for axis in axes}
     answer = AttentionAnswer(
-        query, result.maps, item.picture, axes, texts, result.diagnostics, evaluation, other.name if other else None
-    )
+        query, result.maps, item.picture, axes, texts, result.diagnostics, evaluation, other.name if other else None,
+        objects=served.objects_of(result.prediction),
+    )  # fmt: skip
     if other and query.options.sides == "both":
         own_side = query.options.model_copy(update={"sides": "own", "evaluate": (), "diagnostics": False})
         own = Other(item, text, result.prediction)
@@ -125,11 +127,11 @@ async def _explain_prediction(
 ) -> tuple[Prediction, list[AttentionMap]]:
     """Return the prediction of an input, and the maps of each of its scores.
 
-    The prediction comes first where the graph returns none, or where it would choose targets in another precision.
+    The prediction comes first where targets are chosen by it.
     """
     prediction = None
     targets = served.targets(item, query)
-    if query.method == "integrated" or served.manifest.explained:
+    if query.predicts_first(served.manifest):
         prediction = await served.predict(item, priority)
         targets = [served.chosen(one, prediction) for one in targets]
     vector = other.vector if other else None

@@ -52,7 +52,7 @@ class Subject:
     @property
     def parts(self) -> Literal["patches", "tokens"]:
         """What is taken away."""
-        return "patches" if self.kind.key == "image" else "tokens"
+        return "patches" if self.kind.grid else "tokens"
 
     def values(self, maps: Sequence[AttentionMap], query: AttentionQuery) -> Array:
         """Return what a map says of each part. The 1 that a row of relevance begins with is subtracted.

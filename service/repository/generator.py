@@ -10,7 +10,8 @@ from contract.manifest import KindName
 from contract.names import listed
 from service.batching.admission import Backlog, Budget
 from service.errors import Unacceptable
-from service.explanations.query import AttentionQuery, Target, select
+from service.explanations.query import AttentionQuery
+from service.explanations.selection import Target, select
 from service.generation.decode_loop import DecodeLoop
 from service.generation.kv_cache import SLOTS
 from service.generation.token_selection import Beams, Constraints, Greedy, Hypothesis, Sampler, Search, Walk

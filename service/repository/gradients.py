@@ -10,7 +10,8 @@ from contract.manifest import GradientMethod, KindName, Manifest
 from service.arrays import Array
 from service.batching.admission import Priority
 from service.explanations.answer import AttentionMap
-from service.explanations.query import AttentionQuery, KindQuery, Target
+from service.explanations.query import AttentionQuery
+from service.explanations.selection import KindQuery, Target
 from service.inputs.model_input import ModelInput
 from service.repository.baselines import baseline_controls
 from service.repository.gradient_jobs import ROWS, Found, GradientJob

@@ -8,7 +8,8 @@ import numpy as np
 from contract.manifest import FIGURES, FUSIONS, GRAPH_METHODS, Kind
 from service.arrays import Array
 from service.explanations.answer import AttentionMap
-from service.explanations.query import AttentionQuery, KindQuery
+from service.explanations.query import AttentionQuery
+from service.explanations.selection import KindQuery
 
 
 @dataclass(frozen=True)

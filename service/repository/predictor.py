@@ -7,12 +7,14 @@ from typing import ClassVar
 import numpy as np
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
-from service.arrays import crop
 from service.batching.admission import Backlog, Budget, Priority
 from service.batching.batcher import Lane, bucket_of
 from service.errors import NOT_FINITE, Broken, Refusal, Unacceptable
-from service.explanations.query import AttentionQuery, Target, select
+from service.explanations.answer import AttentionMap
+from service.explanations.found_object import FoundObject
+from service.explanations.query import AttentionQuery
 from service.explanations.score import explains
+from service.explanations.selection import Target, select
 from service.inputs.model_input import ModelInput, cost_of
 from service.inputs.text_inputs import TextInputs
 from service.repository.served_model import Prediction, ServedModel
@@ -105,15 +107,24 @@ class Predictor(ServedModel):
         """Return what an answer says of the class that targets are explained against; nothing without one."""
         return {} if query.against is None else {"against": self.class_entry(query.against)}
 
+    def objects_of(self, prediction: Prediction) -> tuple[FoundObject, ...]:
+        """Return the objects that a prediction is of; none but those of a detector."""
+        return ()
+
+    def shown_maps(
+        self, query: AttentionQuery, prediction: Prediction, maps: Sequence[AttentionMap]
+    ) -> Sequence[AttentionMap]:
+        """Return the maps that an answer shows, once the prediction is known: all."""
+        return maps
+
     async def predict(self, item: ModelInput, priority: Priority) -> Prediction:
         """Return what the head returns for an input."""
         size = cost_of(item.lengths)
         return await self.prediction_lane.submit(item, size, bucket_of(size), priority)
 
     def _run_predictions(self, items: Sequence[ModelInput]) -> list[Prediction | Refusal]:
-        (port,) = self.manifest.graphs["predict"].outputs
-        out = self.run("predict", items)[port.name]
-        found = [crop(out[row], port, item.lengths) for row, item in enumerate(items)]
+        out = self.run("predict", items)
+        found = [self.prediction_of(out, row, item) for row, item in enumerate(items)]
         return [one if np.isfinite(one).all() else Broken(NOT_FINITE) for one in found]
 
 

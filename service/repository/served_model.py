@@ -19,7 +19,7 @@ from service.concurrency import together
 from service.errors import NOT_FINITE, Broken, Refusal, TooLarge, Unacceptable
 from service.explanations.answer import AttentionMap
 from service.explanations.comparison import is_comparison
-from service.explanations.query import AttentionQuery, image_kind, resolve
+from service.explanations.query import AttentionQuery, resolve
 from service.generation.decode_loop import DecodeLoop
 from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import ModelInput, Pair, Text
@@ -35,7 +35,8 @@ from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import Tracer
 
 Prediction: TypeAlias = npt.NDArray[np.float32]
-"""What a head returns for one input: logits (classes), an embedding (width), or logits (masks, vocabulary)."""
+"""What a head returns for one input: logits (classes), an embedding (width), logits (masks, vocabulary), or what
+`Detector` makes of a detector's two answers."""
 RawMaps: TypeAlias = tuple[Prediction, dict[str, Array]]
 """The prediction of one input, and what a graph computed of its attention."""
 
@@ -70,7 +71,7 @@ class AttentionResult:
     """The prediction of one input, its maps, and the figures of every head if they were asked for."""
 
     prediction: Prediction
-    maps: list[AttentionMap]
+    maps: Sequence[AttentionMap]
     diagnostics: list[dict[str, object]] | None = None
 
 
@@ -289,7 +290,6 @@ class ServedModel:
         self, item: ModelInput, row: int, controls: GraphControls, out: Mapping[str, Sequence[Array]]
     ) -> RawMaps:
         """Return one input's prediction and maps without the padding of its batch."""
-        answer = self.manifest.graphs["attention"].outputs[0]
         stacks = {}
         for one in controls.kinds:
             name, queries, keys = one.kind.name, item.lengths[one.kind.query], item.lengths[one.kind.fed]
@@ -299,7 +299,12 @@ class ServedModel:
             stacks[str(name)] = out[name][row][:, :, :rows, :keys]
             if controls.diagnose:
                 stacks[f"{name}.diagnostics"] = out[f"{name}.diagnostics"][row][:, :, :queries]
-        return crop(out[answer.name][row], answer, item.lengths), stacks
+        return self.prediction_of(out, row, item), stacks
+
+    def prediction_of(self, out: Mapping[str, Sequence[Array]], row: int, item: ModelInput) -> Prediction:
+        """Return the prediction of one input from the outputs of a graph, without the padding of its batch."""
+        answer = self.manifest.answers[0]
+        return crop(out[answer.name][row], answer, item.lengths)
 
     def run_gradient(self, method: GradientMethod, jobs: Sequence[GradientJob]) -> list[Found | Refusal]:
         """Run the graph of a method on a batch."""
@@ -350,7 +355,8 @@ def open_inputs(artifact: Artifact) -> ImageInputs | TextInputs:
     """Return what turns images or texts into inputs. Raises ArtifactError for a tokenizer that cannot be read."""
     image, text = artifact.manifest.image, artifact.manifest.text
     if image:
-        return ImageInputs(image, image_kind(artifact.manifest.attention))
+        detection = artifact.manifest.detection
+        return ImageInputs(image, artifact.manifest.attention, detection.objects if detection else 0)
     if text:
         return TextInputs(artifact, text)
     raise ArtifactError(artifact.path(MANIFEST), "must have an image rule or a text rule, given none")

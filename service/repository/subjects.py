@@ -12,9 +12,11 @@ from service.errors import Unacceptable
 from service.explanations.answer import AttentionMap
 from service.explanations.comparison import compared, curve_names, is_comparison
 from service.explanations.evaluation import Evaluation, MeasureName, Score
-from service.explanations.query import ONE_ROW, AttentionQuery, evaluated_kind, select
+from service.explanations.query import ONE_ROW, AttentionQuery, evaluated_kind
+from service.explanations.selection import select
 from service.inputs.model_input import ModelInput
 from service.inputs.text_inputs import TextInputs
+from service.repository.detector import Detector
 from service.repository.faithfulness import Measure, Subject, count_scores, evaluate, patches, tokens
 from service.repository.generator import Generator
 from service.repository.graph_controls import GraphControls, KindControls
@@ -80,6 +82,8 @@ def predicted(
             return float(own @ other) / max(lengths, SMALLEST_LENGTH)
 
         return _subject(served, item, cosine, Score("cosine", "the other input", {"target": None}))
+    if isinstance(served, Detector):
+        return _detected(served, item, query, prediction, priority)
     (index,) = query.targets or (int(prediction.argmax()),)
     scores, names = served.manifest.scores, served.manifest.labels
 
@@ -89,6 +93,21 @@ def predicted(
     measure: MeasureName = "score" if scores == "identity" else "probability"
     score = Score(measure, names[index] if names else str(index), {"target": index})
     return replace(_subject(served, item, chance, score), index=index)
+
+
+def _detected(
+    served: Detector, item: ModelInput, query: AttentionQuery, prediction: Prediction, priority: Priority
+) -> Subject:
+    """Return what is evaluated of an image with objects: the probability of the likeliest class of one of them."""
+    target = served.chosen(served.targets(item, query)[0], prediction)
+
+    async def chance(rest: ModelInput) -> float:
+        return float(served.chances(await served.predict(rest, priority))[target.position, target.token])
+
+    named = {"target": target.token, "object": target.position}
+    score = Score("probability", served.manifest.labels[target.token], named)
+    subject = _subject(served, item, chance, score)
+    return replace(subject, index=target.position, position=served.row_of(target.position))
 
 
 def _filled(

@@ -1,5 +1,6 @@
 """The class that serves each task."""
 
+from service.repository.detector import Detector
 from service.repository.generator import Generator
 from service.repository.predictor import MaskFiller, Predictor
 from service.repository.served_model import ServedModel
@@ -7,5 +8,6 @@ from service.repository.served_model import ServedModel
 TASKS: dict[str, type[ServedModel]] = {
     **dict.fromkeys(Predictor.own_endpoint, Predictor),
     "fill-mask": MaskFiller,
+    "object-detection": Detector,
     **dict.fromkeys(("text-generation", "text2text-generation", "image-to-text"), Generator),
 }

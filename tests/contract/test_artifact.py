@@ -152,14 +152,14 @@ def test_a_manifest_that_is_no_object_is_found(folder, content):
     [
         (
             "schema_version",
-            3,
+            4,
             "schema_version: Input should be 5; make the artifact anew: python -m export digits --to ",
         ),
         ("surprise", True, "surprise: Extra inputs are not permitted"),
         ("family", MISSING, "family: Field required"),
         ("files.0.file", "../weights.bin", "files.0.file: String should match pattern"),
-        ("image.height", "28", "image.height: Input should be a valid integer"),
-        ("image", None, "the document: Value error, exactly one of image and text must be given"),
+        ("image.height", "28", "inputs.0.image.height: Input should be a valid integer"),
+        ("inputs", [], "the document: Value error, a model must have an input"),
     ],
 )
 def test_a_manifest_of_another_schema_is_found_and_its_first_fault_is_placed(folder, path, value, reason):

@@ -30,6 +30,7 @@ OPTIONAL = {
     "attention.0.abreast": 1,
     "attention.0.prefix": 0,
     "attention.0.grid": None,
+    "attention.0.suffix": 0,
     "attention.0.pooled": "first",
     "generation.num_beams": 1,
     "generation.length_penalty": 1.0,
@@ -223,7 +224,7 @@ def test_a_plain_name_is_kept(path, name):
 
 
 def test_there_is_an_input_and_each_has_a_name_of_its_own():
-    assert list(refused(changed(IMAGE, "inputs", []))) == ["inputs"]
+    assert refused(changed(IMAGE, "inputs", [])) == {"": "Value error, a model must have an input"}
     twice = changed(IMAGE, "inputs", [*IMAGE["inputs"], *IMAGE["inputs"]])
     assert refused(twice) == {"": "Value error, each input must have a name of its own"}
 

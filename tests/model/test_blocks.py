@@ -6,6 +6,7 @@ from torch import nn
 from model.attention import MultiHeadAttention, causal, only_these
 from model.blocks import (
     BranchformerBlock,
+    BranchNormBlock,
     Decoder,
     EBranchformerBlock,
     MacaronBlock,
@@ -323,3 +324,17 @@ def test_a_block_is_its_equation(name):
     expected, weights = equation(weights_of(module), x.numpy())
     assert_same(given, expected)
     assert_same_maps(maps, weights)
+
+
+@pytest.mark.parametrize("visible", VISIBLE.values(), ids=VISIBLE)
+def test_a_block_with_norms_behind_its_branches_follows_its_equation(visible):
+    block, x = sharpen(BranchNormBlock(attention(), FeedForward(WIDTH, HIDDEN, nn.GELU()), norm)), randn(2, 5, WIDTH)
+    given, maps = block(x, visible)
+    w = weights_of(block, "block")
+    mixed, found = attention_equation(w, "block.attention", HEADS, x.numpy(), x.numpy(), shared(visible))
+    expected = x.numpy() + layer_norm(w, "block.attention_norm", mixed)
+    expected = expected + layer_norm(
+        w, "block.feed_forward_norm", feed_forward(w, "block.feed_forward", expected, gelu)
+    )
+    assert_same(given, expected)
+    assert_same_maps(maps, {"attention": found})

@@ -8,8 +8,11 @@ from torch import nn
 from model.captioner import CAPTIONER_SIZES
 from model.catalogue import CATALOGUE, build, bundled
 from model.convolutional import CONVOLUTIONAL_SIZES
+from model.detector import DETECTOR_SIZES
 from model.gpt import GPT_SIZES
 from model.recurrent import RECURRENT_SIZES
+from model.swin import SWIN_SIZES
+from model.swin_v2 import SWIN_V2_SIZES
 from model.text_encoder import TEXT_ENCODER_SIZES
 from model.transformer import TRANSFORMER_SIZES
 from model.vit import VIT_SIZES
@@ -23,6 +26,9 @@ PARAMETERS = {
     "vit_b_16": 86_567_656,
     "vit_l_16": 304_326_632,
     "vit_h_14": 632_045_800,
+    "swin_t": 28_288_354,  # as in torchvision
+    "swin_v2_t": 28_347_154,  # torchvision's 28 351 570, but for the 4 416 numbers of biases of keys, which are 0 there
+    "scenes-swin": 301_996,
     "digits": 455_050,
     "digits-dino": 454_080,
     "transformer_base": 63_082_496,
@@ -47,6 +53,7 @@ PARAMETERS = {
     "dates-bilinear": 737_296,
     "captions-soft": 293_349,
     "captions-hard": 293_349,
+    "scenes-detr": 652_119,
     "dates-recurrent": 593_163,
     "dates-convolutional": 742_443,
 }
@@ -55,6 +62,9 @@ MAPS = {  # how many, with how many heads each
     "vit_b_16": (12, 12),
     "vit_l_16": (24, 16),
     "vit_h_14": (32, 16),
+    "swin_t": (12, {3, 6, 12, 24}),
+    "swin_v2_t": (12, {3, 6, 12, 24}),
+    "scenes-swin": (4, {3, 6}),
     "digits": (4, 4),
     "digits-dino": (4, 4),
     "transformer_base": (3 * 6, 8),
@@ -66,6 +76,7 @@ MAPS = {  # how many, with how many heads each
     "digits-axial": (2 * 6, 4),
     "captions-soft": (1, 1),
     "captions-hard": (1, 1),
+    "scenes-detr": (2 + 2 * 3, 4),
     "dates-bilinear": (3 * 2, 4),
     "dates-recurrent": (1, 1),
     "dates-convolutional": (3, 1),
@@ -73,6 +84,7 @@ MAPS = {  # how many, with how many heads each
 LENGTHS = {"transformer_base": 512, "transformer_big": 512, "dates": 96, "dates-bilinear": 96}
 ALIGNING = {"dates-recurrent": (96, 16), "dates-convolutional": (96, 96)}
 """The most tokens of a source and a target."""
+SWINS = SWIN_SIZES | SWIN_V2_SIZES
 TEXTS = {"dates-mlm": 96, "dates-clm": 96}
 
 
@@ -114,13 +126,22 @@ def test_a_model_takes_its_largest_input_and_has_its_layers_and_heads(name):
             target = torch.zeros(1, config.decoder.target_length, dtype=torch.long)
             logits, maps = model(torch.zeros(1, config.channels, *config.image), None, target)
             assert logits.shape == (1, target.shape[1], len(WORD_SPECIALS) + len(WORDS))
+        elif name in DETECTOR_SIZES:
+            config = DETECTOR_SIZES[name]
+            logits, boxes, maps = model(torch.zeros(1, config.channels, *config.image))
+            assert (logits.shape, boxes.shape) == ((1, config.objects, config.classes + 1), (1, config.objects, 4))
+        elif name in SWINS:
+            config = SWINS[name]
+            logits, maps = model(torch.zeros(1, config.channels, *config.image))
+            assert logits.shape == (1, config.classes)
         else:
             config = PLAIN if name in VARIANTS else VIT_SIZES[name.removesuffix("-dino")]
             logits, maps = model(torch.zeros(1, config.channels, *config.image))
             assert logits.shape == (1, config.width if name.endswith("-dino") else config.classes)
     layers, heads = MAPS[name]
     assert len(maps) == layers
-    assert {found.shape[1] for found in maps.values()} == {heads}
+    # windows have an axis before that of heads
+    assert {found.shape[-3] for found in maps.values()} == (heads if isinstance(heads, set) else {heads})
 
 
 @pytest.mark.parametrize("name", ["digits", "digits-dino", "dates", "dates-mlm", "dates-clm"])

@@ -13,6 +13,8 @@ from model.heads import (
     FirstLinear,
     FirstState,
     MaskedWords,
+    MeanLinear,
+    MeanState,
     Pool,
     Unit,
     head_width,
@@ -45,6 +47,13 @@ def test_heads_of_more_than_the_first_state():
     assert_same(head(X), linear(weights_of(head), "module", both))
 
 
+def test_heads_of_the_mean_of_all_states():
+    mean = X.numpy().mean(1)
+    assert_same(MeanState()(X), mean)
+    head = sharpen(MeanLinear(8, 3))
+    assert_same(head(X), linear(weights_of(head), "module", mean))
+
+
 @pytest.mark.parametrize("unit", [False, True])
 @pytest.mark.parametrize(
     ("pooling", "pool"),
@@ -73,7 +82,14 @@ def test_masked_words_are_read_at_their_places():
 
 @pytest.mark.parametrize(
     ("head", "width"),
-    [(FirstState(), 8), (FirstLinear(8, 3), 3), (FirstClassifier(8, 4, nn.Tanh()), 4), (Pool("mean", Unit()), 8)],
+    [
+        (FirstState(), 8),
+        (FirstLinear(8, 3), 3),
+        (FirstClassifier(8, 4, nn.Tanh()), 4),
+        (Pool("mean", Unit()), 8),
+        (MeanState(), 8),
+        (MeanLinear(8, 3), 3),
+    ],
 )
 def test_a_head_says_how_wide_its_answer_is(head, width):
     assert head_width(head, 8) == width == head(X.float(), VISIBLE).shape[-1]

@@ -37,6 +37,10 @@ def sharpened(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
         for name, buffer in model.named_buffers():
             if name.endswith("final_logits_bias"):
                 buffer.copy_(torch.randn(buffer.shape, generator=generator))
+            elif name.endswith("running_mean"):
+                buffer.add_(0.3 * torch.randn(buffer.shape, generator=generator))
+            elif name.endswith("running_var"):
+                buffer.copy_(torch.rand(buffer.shape, generator=generator) + 0.5)
     return model.eval()
 
 
@@ -144,6 +148,28 @@ def vit(kind: Any = T.ViTForImageClassification, config: Any = T.ViTConfig, **op
 
 def dino(kind: Any, config: Any, **options: Any) -> Callable[[], Any]:
     return lambda: kind(config(**{**SMALL, "image_size": 8, "patch_size": 4, "mlp_ratio": 2, **LABELS, **options}))
+
+
+def detr(kind: Any, config: Any, backbone: dict[str, Any] | None = None, **options: Any) -> Callable[[], Any]:
+    sizes = {"embedding_size": 8, "hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 2, 1], "out_features": ["stage4"]}
+    small = {
+        "d_model": 16, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 2,
+        "decoder_attention_heads": 4, "encoder_ffn_dim": 24, "decoder_ffn_dim": 20, "num_queries": 5,
+        "attn_implementation": "eager", "use_timm_backbone": False,
+    }  # fmt: skip
+    own = {**sizes, **(backbone or {})}
+    return lambda: kind(config(**{**small, **LABELS, **options, "backbone_config": T.ResNetConfig(**own)}))
+
+
+def yolos(**options: Any) -> Callable[[], Any]:
+    small = {**SMALL, "intermediate_size": 24, "image_size": [8, 12], "patch_size": 4, "layer_norm_eps": 1e-3}
+    more = {"num_hidden_layers": 3, "num_detection_tokens": 5}
+    return lambda: T.YolosForObjectDetection(T.YolosConfig(**{**small, **more, **LABELS, **options}))
+
+
+def edges(kind: str, shortest: int, longest: int, **more: Any) -> dict[str, Any]:
+    """A processor that leaves the sides to the image."""
+    return processor(kind, 0, 0, **{"size": {"shortest_edge": shortest, "longest_edge": longest}, **more})
 
 
 def bert(kind: Any, config: Any = T.BertConfig, **options: Any) -> Callable[[], Any]:
@@ -336,6 +362,40 @@ CASES = {
     "dinov2-registers-features": Case(
         dino(T.Dinov2WithRegistersModel, T.Dinov2WithRegistersConfig, use_swiglu_ffn=True), "feature-extraction",
         processor("BitImageProcessor", 8, 8, **CROP),
+    ),
+    "detr": Case(
+        detr(T.DetrForObjectDetection, T.DetrConfig, activation_function="gelu"), "object-detection",
+        edges("DetrImageProcessor", 64, 110),
+    ),
+    "detr-learned": Case(
+        detr(
+            T.DetrForObjectDetection, T.DetrConfig, {"layer_type": "basic"}, position_embedding_type="learned",
+            num_queries=4,
+        ),
+        "object-detection",
+        edges("DetrFeatureExtractor", 64, 110, size=64, max_size=110, resample=3, do_rescale=False),
+        options=("--image-size", "90x64"),
+    ),
+    "detr-resized": Case(
+        detr(T.DetrForObjectDetection, T.DetrConfig, {"downsample_in_bottleneck": True}), "object-detection",
+        processor("DetrImageProcessor", 64, 96),
+    ),
+    "table-transformer": Case(
+        detr(T.TableTransformerForObjectDetection, T.TableTransformerConfig, {"layer_type": "basic"}),
+        "object-detection",
+        edges("DetrImageProcessor", 64, 64),
+    ),
+    "conditional-detr": Case(
+        detr(T.ConditionalDetrForObjectDetection, T.ConditionalDetrConfig, num_channels=3), "object-detection",
+        processor("ConditionalDetrImageProcessor", 0, 0, size={"max_height": 64, "max_width": 96}),
+    ),
+    "yolos": Case(
+        yolos(hidden_act="gelu_new"), "object-detection", edges("YolosImageProcessor", 8, 12, do_normalize=False),
+        options=("--image-size", "11x14"),
+    ),
+    "yolos-plain": Case(
+        yolos(use_mid_position_embeddings=False, qkv_bias=False), "object-detection",
+        processor("YolosImageProcessor", 8, 12),
     ),
     "bert": Case(bert(T.BertForSequenceClassification, hidden_act="gelu_new"), "text-classification", {}, pieces),
     "bert-mask": Case(bert(T.BertForPreTraining, hidden_act="relu"), "fill-mask", BERT_TOKENS, pieces),

@@ -60,6 +60,7 @@ IMAGE = {
             "normalized": True,
             "abreast": 1,
             "prefix": 1,
+            "suffix": 0,
             "grid": [7, 7],
             "pooled": "first",
         }
@@ -114,6 +115,7 @@ TEXT = {
             "normalized": True,
             "abreast": 1,
             "prefix": 0,
+            "suffix": 0,
             "grid": None,
             "pooled": "all",
         }

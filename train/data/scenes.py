@@ -43,16 +43,19 @@ def scene(fields: Tensor, labels: Tensor, generator: torch.Generator) -> Scene:
         for index, (size, gap) in enumerate(zip(sizes, gaps, strict=True)):
             left, top = gap + sum(sizes[:index]), middle - size // 2 + drawn(-LARGEST_NUDGE, LARGEST_NUDGE + 1)
             chosen = drawn(0, len(fields))
-            ink = F.interpolate(
-                fields[chosen, None, :, FIELD_MARGIN:-FIELD_MARGIN, FIELD_MARGIN:-FIELD_MARGIN],
-                (size, size),
-                mode="area",
-            )[0]
-            place = picture[:, top : top + size, left : left + size]
-            place.copy_(torch.maximum(place, ink))
+            boxes.append(put(picture, fields[chosen], left, top, size))
             digits.append(int(labels[chosen]))
-            boxes.append(_box(ink[0], left, top))
     return Scene(picture, tuple(digits), torch.tensor(boxes))
+
+
+def put(picture: Tensor, field: Tensor, left: int, top: int, size: int) -> tuple[int, int, int, int]:
+    """Draw a field (1, height, width), without its margin, into a square of a picture; return the box of its ink."""
+    ink = F.interpolate(
+        field[None, :, FIELD_MARGIN:-FIELD_MARGIN, FIELD_MARGIN:-FIELD_MARGIN], (size, size), mode="area"
+    )
+    place = picture[:, top : top + size, left : left + size]
+    place.copy_(torch.maximum(place, ink[0]))
+    return _box(ink[0, 0], left, top)
 
 
 def _box(ink: Tensor, left: int, top: int) -> tuple[int, int, int, int]:

@@ -148,10 +148,12 @@ def measure(module: Detector, some: Sequence[Scene]) -> str:
         f"{_pointing(maps[f'decoder.blocks.{layer}.cross'].mean(1), corners, shown):.1%}"
         for layer in range(len(module.decoder.blocks))
     )
+    places = torch.rand(len(maps["decoder.blocks.0.cross"]), *maps["decoder.blocks.0.cross"].shape[2:])
     return (
         f"AP {np.mean(list(each.values())):.3f}, AP50 {each[0.5]:.3f}, AP75 {each[0.75]:.3f}; "
         f"all digits of a scene right in {right / len(some):.1%} of {len(some)} held-out scenes; "
-        f"hottest cell of a found digit's cross map on its box, by layer: {pointing}"
+        f"hottest cell of a found digit's cross map on its box, by layer: {pointing}, "
+        f"a random cell {_pointing(places, corners, shown):.1%}"
     )
 
 

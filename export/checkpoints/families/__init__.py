@@ -4,7 +4,9 @@ from typing import Any
 
 from export.checkpoints.families.bart import BART
 from export.checkpoints.families.bert import BERT
+from export.checkpoints.families.conditional_detr import CONDITIONAL_DETR
 from export.checkpoints.families.deit import DEIT
+from export.checkpoints.families.detr import DETR
 from export.checkpoints.families.dinov2 import DINOV2, DINOV2_WITH_REGISTERS
 from export.checkpoints.families.distilbert import DISTILBERT
 from export.checkpoints.families.gpt2 import GPT2
@@ -13,11 +15,14 @@ from export.checkpoints.families.marian import MARIAN
 from export.checkpoints.families.mbart import MBART
 from export.checkpoints.families.pegasus import PEGASUS
 from export.checkpoints.families.roberta import CAMEMBERT, ROBERTA, XLM_ROBERTA
+from export.checkpoints.families.table_transformer import TABLE_TRANSFORMER
 from export.checkpoints.families.vit import VIT
+from export.checkpoints.families.yolos import YOLOS
 from export.checkpoints.family import Family
 
 _ALL = (
     *(VIT, DEIT, DINOV2, DINOV2_WITH_REGISTERS),
+    *(DETR, TABLE_TRANSFORMER, CONDITIONAL_DETR, YOLOS),
     *(BERT, ROBERTA, XLM_ROBERTA, CAMEMBERT, DISTILBERT, GPT2),
     *(MARIAN, BART, MBART, PEGASUS, M2M_100),
 )

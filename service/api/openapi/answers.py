@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from service.api.openapi.attention import Attention, Map
+from service.api.openapi.attention import Attention, Detected, Map
 from service.api.openapi.components import Part
 
 
@@ -58,6 +58,18 @@ class Classified(Answer):
     """Answer of classify."""
 
     results: list[ClassifiedResult] = Field(description="one per input, in order")
+
+
+class DetectedResult(Result):
+    """The objects of one image."""
+
+    objects: list[Detected] = Field(description="surest first")
+
+
+class DetectedObjects(Answer):
+    """Answer of detect."""
+
+    results: list[DetectedResult] = Field(description="one per input, in order")
 
 
 class EmbeddedResult(Result):

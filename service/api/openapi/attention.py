@@ -31,16 +31,6 @@ class Grid(Part):
     columns: int
 
 
-class Axes(Part):
-    """What the rows and columns of maps stand for: tokens, or the patches of an image behind `prefix` other tokens."""
-
-    source: list[Token] | None = Field(None, description="of the text that was sent")
-    target: list[Token] | None = Field(None, description="that each row of a generated text emitted")
-    target_input: list[Token] | None = Field(None, description="that each row of a generated text was fed")
-    grid: Grid | None = None
-    prefix: int | None = Field(None, description="tokens before the first patch, such as a class token")
-
-
 class Box(Part):
     """A rectangle, in pixels of the image as it was sent, upright."""
 
@@ -48,6 +38,27 @@ class Box(Part):
     top: float
     right: float
     bottom: float
+
+
+class Detected(Part):
+    """An object of an image."""
+
+    label: str
+    index: int = Field(description="of the class")
+    probability: float
+    object: int = Field(description="its number, by which its relevance is asked for")
+    box: Box
+
+
+class Axes(Part):
+    """What the rows and columns of maps stand for: tokens, or the patches of an image behind `prefix` other tokens."""
+
+    source: list[Token] | None = Field(None, description="of the text that was sent")
+    target: list[Token] | None = Field(None, description="that each row of a generated text emitted")
+    target_input: list[Token] | None = Field(None, description="that each row of a generated text was fed")
+    object: list[Detected] | None = Field(None, description="all that a detector looks for, found or not")
+    grid: Grid | None = None
+    prefix: int | None = Field(None, description="tokens before the first patch, such as a class token")
 
 
 class SentImage(Part):
@@ -64,6 +75,7 @@ class ExplainedClass(Part):
 
     index: int | None = Field(None, description="of a class")
     mask: int | None = Field(None, description="of fill-mask: which mask of the text")
+    object: int | None = Field(None, description="of a detector: the number of the object")
     token: int | None = Field(None, description="of fill-mask and generated texts")
     label: str | None = Field(None, description="the class, or the text of a token that fills a mask")
     text: str | None = Field(None, description="of a generated token")
@@ -132,7 +144,8 @@ class Map(Part):
     queries: None = Field(None, description="where one row stands for the whole answer")
     normalized: bool = Field(description="true if each row sums to one")
     signed: bool | None = Field(None, description="true of libra and integrated: values are shares of a score")
-    target: ExplainedClass | None = Field(None, description="the class or mask that is explained")
+    objects: list[int] | None = Field(None, description="of found objects: the number of each row's object")
+    target: ExplainedClass | None = Field(None, description="the class, mask or object that is explained")
     targets: list[ExplainedToken] | None = Field(None, description="the generated token that each row explains")
     against: ExplainedClass | None = Field(None, description="what the target is explained against")
     conserved: Conserved | None = None
@@ -198,6 +211,7 @@ class Evaluation(Part):
 
     target: int | None = Field(description="the class or token whose score is measured; null of embeddings")
     mask: int | None = Field(None, description="of fill-mask: which mask of the text")
+    object: int | None = Field(None, description="of a detector: the number of the object")
     position: int | None = Field(None, description="of the token in a generated text")
     measure: MeasureName
     fractions: list[float] = Field(description="of the parts that are taken away or put back")

@@ -75,6 +75,7 @@ class AttentionKind(Part):
     query: str = Field(description="what rows stand for")
     key: str = Field(description="what columns stand for")
     prefix: int = Field(description="tokens before the first patch or word, such as a class token")
+    suffix: int = Field(description="tokens behind the last patch, each of which becomes an object")
     grid: Grid | None = Field(description="of the patches of an image")
     normalized: bool = Field(description="true if rows sum to one")
     abreast: int = Field(description="parallel attentions in a layer, whose maps add up")
@@ -103,6 +104,13 @@ class Limits(Part):
     image_pixels: int | None = None
     max_new_tokens: int | None = None
     num_beams: int | None = None
+
+
+class Detection(Part):
+    """What a detector looks for."""
+
+    objects: int = Field(description="how many in every image")
+    threshold: float = Field(description="probability from which an object counts as found, by default")
 
 
 class Languages(Part):
@@ -143,6 +151,7 @@ class Model(ModelEntry):
     attention: ModelAttention
     limits: Limits
     languages: Languages | None = Field(None, description="of models that translate among several")
+    detection: Detection | None = Field(None, description="of detectors")
 
 
 class Models(Part):

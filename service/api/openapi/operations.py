@@ -6,6 +6,7 @@ from contract.manifest import PICTURE_TYPES
 from service.api.openapi.answers import (
     Attended,
     Classified,
+    DetectedObjects,
     Embedded,
     Filled,
     Generated,
@@ -21,6 +22,7 @@ from service.api.openapi.requests import (
     AttendTexts,
     ClassifyImages,
     ClassifyTexts,
+    DetectImages,
     EmbedImages,
     EmbedTexts,
     FillMasks,
@@ -32,7 +34,7 @@ from service.api.openapi.requests import (
     query,
 )
 from service.api.request_parsing import MEDIA_TYPES
-from service.options import AttentionOptions, ClassifyOptions, GenerateOptions, RequestOptions
+from service.options import AttentionOptions, ClassifyOptions, DetectOptions, GenerateOptions, RequestOptions
 
 PROBLEM = "application/problem+json"
 _REFUSALS = refusals(
@@ -86,6 +88,11 @@ CLASSIFY = _prediction(
     Classified,
     images_or(any_of(ClassifyImages, ClassifyTexts), form("ClassifyForm", ClassifyOptions)),
     query(RequestOptions, ClassifyOptions, AttentionOptions),
+)
+DETECT = _prediction(
+    DetectedObjects,
+    images_or(in_json(DetectImages), form("DetectForm", DetectOptions)),
+    query(RequestOptions, DetectOptions, AttentionOptions),
 )
 EMBED = _prediction(
     Embedded,

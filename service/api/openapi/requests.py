@@ -10,11 +10,13 @@ from service.options import (
     AttentionOptions,
     ClassifyOptions,
     ClassifyTextOptions,
+    DetectOptions,
     FillMaskOptions,
     GenerateOptions,
     Options,
     RequestOptions,
     TextOptions,
+    Threshold,
 )
 
 BINARY: Json = {"type": "string", "format": "binary"}
@@ -51,6 +53,10 @@ class ClassifyTexts(ClassifyTextOptions, _TextsOrPairs):
     """Texts to classify."""
 
 
+class DetectImages(DetectOptions, _Images):
+    """Images to find objects in."""
+
+
 class EmbedImages(RequestOptions, _Images):
     """Images to embed."""
 
@@ -72,7 +78,9 @@ class GenerateFromTexts(GenerateOptions, _Texts):
 
 
 class AttendImages(GenerateOptions, _Images):
-    """Images to attend to. All options but `priority` are of models that generate."""
+    """Images to attend to. `threshold` is of detectors; all options but it and `priority` of models that generate."""
+
+    threshold: Threshold = None
 
 
 class AttendTexts(GenerateOptions, TextOptions, _TextsOrPairs):

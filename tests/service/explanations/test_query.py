@@ -4,7 +4,8 @@ import pytest
 
 from contract.manifest import Recommendation
 from service.errors import Unacceptable
-from service.explanations.query import resolve, select
+from service.explanations.query import resolve
+from service.explanations.selection import select
 from service.options import AttentionOptions, parse
 from tests.samples.attention_queries import LAYERS, TOKENS, embedder, graphs, query_of, translator, vit
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image, ImageFile
 
+from contract.manifest import ImageRule
 from service.errors import TooLarge, Unacceptable, Unsupported
 from service.inputs import image_preprocessing
 from service.inputs.image_preprocessing import decode_image, open_image
@@ -88,6 +89,64 @@ def test_the_box_tells_where_in_the_image_the_pixels_are(size, rule):
     found = np.array([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]) * [across, down, across, down]
     error = np.abs(found + np.array([left, top, left, top]) - marked)
     assert (error < np.array([across, down, across, down]) / 2 + 0.6).all()
+
+
+def fitting(height, width, channels=3, mean=(0.4, 0.5, 0.6), **more):
+    mean = mean[:channels]
+    return ImageRule(
+        height=height, width=width, channels=channels, locate="fit", mean=mean, std=(0.2,) * channels, **more
+    )
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "fitted"),
+    [(90, 50, (30, 16)), (50, 90, (11, 20)), (30, 20, (30, 20)), (15, 10, (30, 20)), (7, 3, (30, 12)), (3, 7, (8, 20))],
+)
+@pytest.mark.parametrize("resample", ["bilinear", "bicubic"])
+def test_an_image_that_is_fitted_keeps_its_shape_and_stands_at_the_upper_left(width, height, fitted, resample):
+    image = colours(height, width)
+    picture = decode_image(encoded(image), fitting(20, 30, resample=resample), LIMIT)
+    across, down = fitted
+    resized = image.resize(fitted, Image.Resampling[resample.upper()])
+    assert np.array_equal(picture.pixels[:down, :across], np.asarray(resized))
+    assert (picture.pixels[down:] == (102, 128, 153)).all()  # the means, as bytes
+    assert (picture.pixels[:, across:] == (102, 128, 153)).all()
+    assert picture.box == (0, 0, 30 * width / across, 20 * height / down)
+    cells = picture.visible_cells((5, 6))  # of 4 x 5 pixels
+    assert cells.dtype == bool
+    expected = np.outer(np.arange(0, 20, 4) < down, np.arange(0, 30, 5) < across)
+    assert np.array_equal(cells.reshape(5, 6), expected)
+
+
+@pytest.mark.parametrize("size", [(1, 300), (300, 1), (1, 60_000), (60_000, 1)])
+def test_of_a_line_of_pixels_that_is_fitted_a_line_is_left(size):
+    picture = decode_image(encoded(Image.new("L", size, 255)), fitting(20, 30, 1), LIMIT)
+    line = np.nonzero(picture.pixels[:, :, 0] == 255)
+    assert [len(set(each)) for each in line] == ([20, 1] if size[0] == 1 else [1, 30])
+    assert picture.visible_cells((4, 6)).sum() == (4 if size[0] == 1 else 6)
+
+
+def test_pixels_beside_an_image_are_bytes_whatever_the_mean():
+    for mean, byte in ((0.0, 0), (1.3, 255), (-0.2, 0)):
+        picture = decode_image(encoded(Image.new("L", (4, 8), 9)), fitting(8, 8, 1, (mean,)), LIMIT)
+        assert (picture.pixels[:, 4:] == byte).all()
+
+
+def test_an_image_that_is_turned_is_fitted_upright():
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6
+    picture = decode_image(encoded(colours(20, 30), exif=exif), fitting(30, 30), LIMIT)
+    assert (picture.width, picture.height) == (20, 30)
+    assert (picture.pixels[:, 20:] == (102, 128, 153)).all()
+
+
+def test_a_large_jpeg_that_is_fitted_is_decoded_at_a_reduced_scale_where_its_rule_allows_it():
+    image = colours(1600, 2400)
+    data = encoded(image, "JPEG", quality=95)
+    whole, quick = (decode_image(data, fitting(100, 160, fast_jpeg=fast), LARGE) for fast in (False, True))
+    assert quick.box == pytest.approx(whole.box)
+    assert np.array_equal(quick.visible_cells((10, 16)), whole.visible_cells((10, 16)))
+    assert np.abs(quick.pixels.astype(int) - whole.pixels).max() <= 8
 
 
 @pytest.mark.parametrize("resize", [28, 224, 336])

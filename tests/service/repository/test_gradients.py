@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from service.explanations.query import Target
+from service.explanations.selection import Target
 from service.inputs.model_input import ModelInput
 from service.repository import gradients
 from service.repository.generator import Generator

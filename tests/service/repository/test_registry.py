@@ -9,7 +9,8 @@ import pytest
 
 from contract.artifact import NoRoomError
 from service.errors import Conflict
-from service.explanations.query import Target, resolve
+from service.explanations.query import resolve
+from service.explanations.selection import Target
 from service.inputs.model_input import Picture
 from service.options import AttentionOptions, parse
 from service.repository import registry

@@ -10,7 +10,7 @@ import pytest
 from contract.artifact import read_artifact
 from service.arrays import padded
 from service.errors import TooLarge
-from service.explanations.query import Target
+from service.explanations.selection import Target
 from service.inputs.model_input import ModelInput
 from service.options import AttentionOptions
 from service.repository import served_model

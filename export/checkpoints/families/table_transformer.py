@@ -1,0 +1,33 @@
+"""Table Transformer (Smock et al. 2022): a DETR that normalises before each branch, and finds parts of tables."""
+
+from typing import Literal
+
+from torch import nn
+
+from export.checkpoints.detector_family import DETR_HEADS, DETR_NAMES, DetrConfig, DetrFamily
+from model.detector import TABLE_TRANSFORMER as WIRING
+from model.detector import Detector, DetectorConfig, Places, detector
+
+
+class Config(DetrConfig):
+    """`config.json`."""
+
+    normalize_before: Literal[True] = True
+
+
+class TableTransformerFamily(DetrFamily[Config]):
+    """A Table Transformer on a ResNet."""
+
+    def compose(self, sizes: DetectorConfig, backbone: nn.Module, places: Places | None) -> Detector:
+        """Compose the definition, not yet filled."""
+        return detector(sizes, WIRING, backbone, places)
+
+
+TABLE_TRANSFORMER = TableTransformerFamily(
+    "table-transformer",
+    Config,
+    {**DETR_NAMES, "encoder.layernorm": "encoder.norm"},
+    DETR_HEADS,
+    prefix="model.",
+    processor="DetrImageProcessor",
+)

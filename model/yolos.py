@@ -1,0 +1,93 @@
+"""YOLOS (Fang et al. 2021, "You Only Look at One Sequence"): a Vision Transformer whose last tokens become objects."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from model.attention import Maps, Recall, only_these, under
+from model.blocks import Stack
+from model.detector import ObjectHead, box_perceptron
+from model.layers import Patches, perceptron
+from model.vit import ViTConfig, block, norm
+
+
+@dataclass(frozen=True)
+class YolosConfig(ViTConfig):
+    """Sizes of a ViT, and the number of its detection tokens: the most objects that it finds in an image."""
+
+    objects: int = 100
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens there are: the class token, the patches and the detection tokens."""
+        rows, columns = self.grid
+        return self.prefix + rows * columns + self.objects
+
+
+class PositionedStack(Stack):
+    """A stack that adds learned positions (block - 1, token, width) to what leaves every block but the last."""
+
+    def __init__(self, blocks: Iterable[nn.Module], norm: nn.Module, positions: nn.Parameter) -> None:
+        super().__init__(blocks, norm)
+        self.positions = positions
+
+    def forward(
+        self, x: Tensor, visible: Tensor | None, recalls: Sequence[Recall] | None = None
+    ) -> tuple[Tensor, Maps]:
+        """Take x (batch, token, width) -> the same shape; `recalls` has one entry for each block."""
+        recalls = recalls or [only_these] * len(self.blocks)
+        maps: Maps = {}
+        for index, (layer, recall) in enumerate(zip(self.blocks, recalls, strict=True)):
+            x, found = layer(x + self.positions[index - 1] if index else x, visible, recall)
+            maps |= under(f"blocks.{index}", found)
+        return self.norm(x), maps
+
+
+class Yolos(nn.Module):
+    """A class token, patches and detection tokens, an encoder, and a head of the detection tokens' last states."""
+
+    def __init__(self, patches: Patches, positions: nn.Module, encoder: Stack, head: ObjectHead, objects: int) -> None:
+        super().__init__()
+        self.patches = patches
+        self.positions = positions
+        self.encoder = encoder
+        self.head = head
+        width = patches.projection.out_channels
+        self.class_token = nn.Parameter(torch.zeros(1, 1, width))
+        self.detection_tokens = nn.Parameter(nn.init.trunc_normal_(torch.empty(1, objects, width), std=0.02))
+
+    def forward(self, pixels: Tensor, recalls: Sequence[Recall] | None = None) -> tuple[Tensor, Tensor, Maps]:
+        """Take normalised pixels (batch, channels, height, width) -> logits, boxes, and the encoder's maps.
+
+        logits (batch, object, classes + 1), boxes (batch, object, 4) as in `ObjectHead`, and maps (batch, heads, token,
+        token) over the class token, the patches in reading order, and the detection tokens.
+        """
+        x = self.patches(pixels)  # (batch, patches, width)
+        first, last = (token.expand(x.shape[0], -1, -1) for token in (self.class_token, self.detection_tokens))
+        x = torch.cat((first, x, last), dim=1)  # (batch, token, width)
+        x = x + self.positions(torch.arange(x.shape[1], device=x.device))
+        x, maps = self.encoder(x, None, recalls)
+        logits, boxes = self.head(x[:, x.shape[1] - last.shape[1] :])
+        return logits, boxes, under("encoder", maps)
+
+
+def positioned(config: YolosConfig, blocks: Iterable[nn.Module]) -> PositionedStack:
+    """Compose an encoder whose every block is told anew where tokens stand, as those of the authors' models are."""
+    positions = torch.empty(config.layers - 1, config.tokens, config.width)
+    return PositionedStack(blocks, norm(config)(), nn.Parameter(nn.init.trunc_normal_(positions, std=0.02)))
+
+
+def yolos(config: YolosConfig, encoder: Stack | None = None) -> Yolos:
+    """Compose a YOLOS of the given sizes with freshly initialised weights; `positioned` makes its usual encoder."""
+    width = config.width
+    learned = nn.Embedding(config.tokens, width)
+    nn.init.trunc_normal_(learned.weight, std=0.02)
+    return Yolos(
+        Patches(config.image, config.channels, config.patch, width),
+        learned,
+        encoder or positioned(config, [block(config) for _ in range(config.layers)]),
+        ObjectHead(perceptron(width, width, width, config.classes + 1), box_perceptron(width)),
+        config.objects,
+    )

@@ -1,0 +1,92 @@
+"""What a Swin is trained on, and how what it looked at is measured."""
+
+import pytest
+import torch
+from torch import nn
+
+from model.catalogue import build
+from model.swin import SCENES_MEAN, SCENES_STD
+from model.windows import unfold
+from tests.samples.attention_reference import assert_same, randn, sharpen
+from train.data.marked import marked_scene
+from train.data.scenes import SIDE, on_box
+from train.recipes.marked import alike, heat, held_out, measure, on_digit, tensors
+
+
+def scenes(count=4):
+    fields = torch.zeros(10, 1, 56, 56)
+    fields[:, :, 10:46, 10:46] = torch.linspace(0.3, 0.9, 10)[:, None, None, None]
+    generator = torch.Generator().manual_seed(2)
+    return [marked_scene(fields, torch.arange(10), generator) for _ in range(count)]
+
+
+def test_the_answer_is_the_digit_of_the_marked_quarter():
+    some = scenes()
+    pixels, digits = tensors(some)
+    assert pixels.shape == (4, 1, SIDE, SIDE)
+    assert abs((pixels[0] * SCENES_STD + SCENES_MEAN - some[0].picture).max().item()) < 1e-6
+    assert digits.tolist() == [one.digits[one.marked] for one in some]
+
+
+@pytest.mark.parametrize("cell", [4, 8])
+def test_cells_are_on_the_digit_if_they_touch_its_box(cell):
+    some = scenes()
+    for one, found in zip(some, on_digit(some, cell).tolist(), strict=True):
+        assert found == [on_box(place, one.boxes[one.marked], cell) for place in range((SIDE // cell) ** 2)]
+
+
+def test_digits_are_alike_at_first_and_apart_at_last():
+    assert alike(0) == alike(0.1) == 1
+    assert 0 < alike(0.4) < alike(0.2) < 1
+    assert alike(0.6) == alike(1) == 0
+
+
+def test_heat_is_that_of_the_squares_of_all_tokens():
+    model = sharpen(build("scenes-swin"))
+    logits, maps = model(randn(2, 1, SIDE, SIDE))
+    score = logits.max(-1).values.sum()
+    gradients = dict(zip(maps, torch.autograd.grad(score, list(maps.values()), retain_graph=True), strict=True))
+    found = heat(model, maps, logits)
+    merge = torch.zeros(64, 256, dtype=torch.float64)
+    for token in range(256):
+        merge[token // 32 * 8 + token % 16 // 2, token] = 1 / 4
+    rolled = relevant = torch.eye(256, dtype=torch.float64).expand(2, -1, -1)
+    for path, weights in maps.items():
+        places = model.get_submodule(path).windows.places()
+        size = places.numel()
+        if rolled.shape[1] != size:
+            rolled, relevant = merge @ rolled, merge @ relevant
+        square, evidence = (unfold(one, places).mean(1) for one in (weights, (weights * gradients[path]).clamp(min=0)))
+        eye = torch.eye(size, dtype=torch.float64)
+        rolled, relevant = (square + eye) / 2 @ rolled, (evidence + eye) @ relevant
+    assert_same(found.rollout, rolled.mean(1))
+    assert_same(found.relevance, relevant.mean(1))
+    assert_same(found.last, square.mean(1))
+
+
+class Knowing(nn.Module):
+    """Answers what it was told, and looks nowhere in particular."""
+
+    def __init__(self, model, digits):
+        super().__init__()
+        self.model, self.stages, self.digits = model, model.stages, digits
+
+    def forward(self, pixels):
+        logits, maps = self.model(pixels)
+        return logits + 1e4 * nn.functional.one_hot(self.digits[: len(pixels)], 10), maps
+
+
+def test_accuracy_counts_the_answers_that_are_right():
+    some = scenes(8)
+    digits = tensors(some)[1]
+    model = build("scenes-swin")
+    assert measure(Knowing(model, digits), some).startswith("accuracy 100.00% on 8 held-out scenes; hottest cell")
+    assert measure(Knowing(model, (digits + 1) % 10), some).startswith("accuracy 0.00% on 8 held-out scenes")
+    digits[0] += 1
+    assert measure(Knowing(model, digits % 10), some).startswith("accuracy 87.50% on 8 held-out scenes")
+
+
+def test_held_out_scenes_are_always_the_same():
+    for one, other in zip(held_out(3), held_out(3), strict=True):
+        assert torch.equal(one.picture, other.picture)
+        assert (one.digits, one.marked) == (other.digits, other.marked)

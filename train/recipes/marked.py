@@ -1,0 +1,173 @@
+"""`scenes-swin`: the digit that stands in the marked quarter of an image, by attention in shifted windows."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from model.attention import Maps
+from model.catalogue import build
+from model.swin import SCENES_MEAN, SCENES_STD, Swin, WindowAttention
+from model.vit import ViTConfig, vit
+from model.windows import (
+    WindowedStage,
+    mean_of_rows,
+    mean_row,
+    windowed_relevance,
+    windowed_relevance_of,
+    windowed_rollout,
+)
+from train.data.handwritten_digits import augment, scans
+from train.data.marked import MarkedScene, marked_scene
+from train.data.scenes import SIDE
+from train.fit import Run, fit
+
+STEPS = {"scenes-swin": 4000}
+BATCH = 32  # scenes
+RATE = 1e-3
+POOLED_SCENES = 512  # scenes drawn together, from as many augmented fields
+ALIKE, APART = 0.15, 0.6  # shares of the steps until which all digits of a scene are alike, and from which none must be
+PLAIN = ViTConfig((SIDE, SIDE), 1, patch=(4, 4), width=64, layers=6, heads=4, hidden=256, classes=10)  # to compare with
+HELD_SCENES = 2000  # on which the figures are measured
+MEASURED_TOGETHER = 50  # scenes in a batch
+
+
+def tensors(some: Sequence[MarkedScene]) -> tuple[Tensor, Tensor]:
+    """Return normalised pixels (batch, 1, SIDE, SIDE), and the digit of the marked quarter of each scene (batch)."""
+    pixels = (torch.stack([one.picture for one in some]) - SCENES_MEAN) / SCENES_STD
+    return pixels, torch.tensor([one.digits[one.marked] for one in some])
+
+
+def drawing(fields: Tensor, labels: Tensor, generator: torch.Generator) -> Callable[[float], tuple[Tensor, Tensor]]:
+    """Return what draws a batch of augmented scenes, given the chance that a digit is the one asked for."""
+    pool: list[MarkedScene] = []
+
+    def draw(alike: float) -> tuple[Tensor, Tensor]:
+        if len(pool) < BATCH:
+            some = torch.randint(len(fields), (POOLED_SCENES,))
+            drawn, own = augment(fields[some]), labels[some]
+            pool.extend(marked_scene(drawn, own, generator, alike) for _ in range(POOLED_SCENES))
+        return tensors([pool.pop() for _ in range(BATCH)])
+
+    return draw
+
+
+def alike(share: float) -> float:
+    """Return the chance that a digit repeats the one asked for, when a share of the steps is taken.
+
+    At first all digits of a scene are alike, so that reading is learned before the mark counts.
+    """
+    return min(1.0, max(0.0, (APART - share) / (APART - ALIKE)))
+
+
+def train(name: str, run: Run) -> tuple[nn.Module, str]:
+    """Train a Swin; return it and the sentence its card quotes."""
+    run.begin()
+    module = build(name)
+    assert isinstance(module, Swin)  # noqa: S101 # for the type checker
+    learn(module, run, name)
+    return module, measure(module, held_out(HELD_SCENES))
+
+
+def learn(module: nn.Module, run: Run, label: str) -> None:
+    """Train a classifier of marked scenes, which returns logits and maps."""
+    fields, labels, _, _ = scans()
+    draw = drawing(fields, labels, torch.Generator().manual_seed(run.seed))
+    taken = 0
+
+    def loss() -> Tensor:
+        pixels, digits = draw(alike(taken / run.steps))
+        return F.cross_entropy(module(pixels)[0], digits)
+
+    def after(step: int) -> None:
+        nonlocal taken
+        taken = step + 1
+
+    fit(module, loss, run, rate=RATE, label=label, after=after)
+
+
+def held_out(count: int) -> list[MarkedScene]:
+    """Return scenes of the held-out digits, always the same."""
+    _, _, held, labels = scans()
+    generator = torch.Generator().manual_seed(1_000_003)
+    return [marked_scene(held, labels, generator) for _ in range(count)]
+
+
+def on_digit(some: Sequence[MarkedScene], cell: int) -> Tensor:
+    """Return (scene, cell), True where a cell of so many pixels a side touches the box of the digit asked for."""
+    start = torch.arange(0, SIDE, cell)
+    left, top, right, bottom = torch.stack([one.boxes[one.marked] for one in some]).T[:, :, None]
+    across, down = (start < right) & (start + cell > left), (start < bottom) & (start + cell > top)
+    return (down[:, :, None] & across[:, None]).flatten(1)
+
+
+class Heat(NamedTuple):
+    """What each method gives to each cell of the first stage, (scene, cell)."""
+
+    rollout: Tensor
+    relevance: Tensor
+    last: Tensor
+
+
+def heat(module: Swin, maps: Maps, logits: Tensor) -> Heat:
+    """Return what the mean of all last states looked at, by rollout, by relevance of the predicted class, and last.
+
+    `last` is the mean row of the last block's map, which is of the last stage, averaged over its heads.
+    """
+    score = logits.max(-1).values.sum()
+    gradients = dict(zip(maps, torch.autograd.grad(score, list(maps.values())), strict=True))
+    rolled, relevant = [], []
+    for number, stage in enumerate(module.stages):
+        attentions = [block.attention for block in stage.blocks]  # type: ignore[union-attr] # a ModuleList
+        windows = [one.windows for one in attentions if isinstance(one, WindowAttention)]
+        names = [f"stages.{number}.blocks.{index}.attention" for index in range(len(windows))]
+        included = torch.ones(len(windows), dtype=torch.bool)
+        rolled.append(WindowedStage(windows, [maps[name].mean(2) for name in names], included))
+        evidence = [windowed_relevance_of(maps[name], gradients[name]) for name in names]
+        relevant.append(WindowedStage(windows, evidence, included))
+    grid, last = windows[-1], maps[names[-1]]
+    start = mean_of_rows(grid.rows * grid.columns, last)
+    return Heat(
+        windowed_rollout(rolled, start)[:, 0],
+        windowed_relevance(relevant, start)[:, 0],
+        mean_row(last, grid.places()).mean(1)[:, 0],
+    )
+
+
+def measure(module: Swin, some: Sequence[MarkedScene]) -> str:
+    """Return the figures of a Swin on scenes, as the sentence that its card quotes."""
+    right = 0
+    hits, chance = dict.fromkeys(Heat._fields, 0), dict.fromkeys(Heat._fields, 0.0)
+    for first in range(0, len(some), MEASURED_TOGETHER):
+        part = some[first : first + MEASURED_TOGETHER]
+        pixels, digits = tensors(part)
+        logits, maps = module(pixels)
+        right += int((logits.argmax(-1) == digits).sum())
+        for method, found in heat(module, maps, logits)._asdict().items():
+            on = on_digit(part, SIDE // int(found.shape[1] ** 0.5))
+            hits[method] += int(on.gather(1, found.argmax(1)[:, None]).sum())
+            chance[method] += float(on.double().mean(1).sum())
+    pointing = "; ".join(
+        f"{method} {hits[method] / len(some):.1%} (by chance {chance[method] / len(some):.1%})" for method in hits
+    )
+    return (
+        f"accuracy {right / len(some):.2%} on {len(some)} held-out scenes; hottest cell of the mean row on the asked "
+        f"digit: {pointing}"
+    )
+
+
+def compared(run: Run) -> str:
+    """Train a plain ViT of about as many parameters in the same way; return how often it is right."""
+    run.begin()
+    module = vit(PLAIN)
+    learn(module, run, "plain ViT")
+    right = 0
+    some = held_out(HELD_SCENES)
+    with torch.no_grad():
+        for first in range(0, len(some), MEASURED_TOGETHER):
+            pixels, digits = tensors(some[first : first + MEASURED_TOGETHER])
+            right += int((module(pixels)[0].argmax(-1) == digits).sum())
+    count = sum(parameter.numel() for parameter in module.parameters())
+    return f"accuracy {right / len(some):.2%} on {len(some)} held-out scenes; {count} parameters"
