@@ -101,12 +101,22 @@ class Traced(nn.Module):
         """Return the name of the state that enters a block of a stack."""
         return f"{stack}.blocks.{layer}.input"
 
+    def states_of(self, stack: int) -> list[str]:
+        """Return the names of a stack's states that can be explained: of each layer, or of the first of two stacks."""
+        return [self.state(self.stacks[stack], layer) for layer in range(self.layers)]
+
     @property
     def states(self) -> list[str]:
-        """The names of the states that can be explained: of each layer or, with two stacks, of the first of each."""
-        if len(self.stacks) > 1:
-            return [self.state(stack, 0) for stack in self.stacks]
-        return [self.state(path, layer) for path in self.stacks for layer in range(self.layers)]
+        """The names of all states that can be explained."""
+        return [name for stack in range(len(self.stacks)) for name in self.states_of(stack)]
+
+    def entered(self, stack: str) -> Kind:
+        """Return the kind of attention whose tokens enter a stack."""
+        return next(kind for kind in self.kinds if kind.kind == stack)
+
+    def carried(self, kind: Kind) -> Kind:
+        """Return the kind whose keys the rollout and the relevance of a kind have."""
+        return next((one for one in self.kinds if one.name == kind.carried), kind)
 
     def explained(self, method: Method) -> list[Kind]:
         """Return the kinds that have a method."""
@@ -115,6 +125,10 @@ class Traced(nn.Module):
     def stack_of(self, kind: Kind) -> int:
         """Return the number of the stack whose tokens are the keys of a kind: cross-attention reads the encoder's."""
         return self.stacks.index("encoder" if kind.kind == "cross" else kind.kind)
+
+    def stages(self, kind: Kind) -> list[Kind]:
+        """Return the kinds through which a kind is carried: the first stage first, itself last."""
+        return list(self.kinds[self.kinds.index(self.carried(kind)) : self.kinds.index(kind) + 1])
 
     @property
     def layers(self) -> int:
