@@ -1,5 +1,7 @@
 """The command `regard`, as it is typed."""
 
+import io
+import json
 import os
 import signal
 import socket
@@ -13,7 +15,7 @@ import regard
 from PIL import Image
 from regard import child, command
 
-from tests.client.conftest import SEVEN, data_of
+from tests.client.conftest import SEVEN, answer, data_of, detected, detector, told
 from tests.conftest import ROOT
 
 VERBS = ("serve", "export", "models", "look", "page")
@@ -122,6 +124,21 @@ def test_a_page_shows_the_method_and_the_class_that_were_asked_for(capsys, addre
         found = data_of(file.read_text())["attention"]
         shown.append((found["method"], found["maps"][0]["target"]["label"]))
     assert shown == [("integrated", "7"), ("relevance", "1"), ("integrated", "1")]
+
+
+def test_objects_are_looked_at_with_their_boxes(capsys, tmp_path):
+    file, model = io.BytesIO(), detector().json
+    Image.new("RGB", (30, 20)).save(file, "PNG")
+    found = {"id": "i", "results": [{"objects": [detected(3), detected(1, "dog")]}]}
+    said = [answer(200, json.dumps(one).encode()) for one in ({"models": [model]}, model, found)]
+    with told(*said, answer(200, file.getvalue(), "image/png")) as (url, asked):
+        to = tmp_path / "a.png"
+        status, out, _ = run(capsys, "look", str(SEVEN), "--model", "m", "--url", url, "--to", str(to))
+    assert (status, out) == (0, f"m: cat 90.0% at 3,1 to 6,6; dog 90.0% at 1,1 to 4,6\nwrote {to}\n")
+    assert asked[2].startswith(b"POST /v1/models/m/detect ")
+    assert asked[3].startswith(b"GET /v1/attention/i?kind=cross&method=raw&format=png&model=m ")
+    with Image.open(to) as drawn:
+        assert drawn.size == (30, 20)
 
 
 def test_in_a_terminal_that_can_the_picture_is_shown(capsys, address, tmp_path, monkeypatch):
