@@ -17,6 +17,7 @@ DATES = (
 PICTURES = {
     "digits": ("seven", "three", "zero", "six", "eight", "four", "two", "nine"),
     "captions-soft": ("260", "37165", "89", "5934"),
+    "scenes-swin": ("0-of-8150", "1-of-1348", "7-of-5179", "2-of-5289"),
 }
 """The pictures in the folder `examples` beside the weights of these models, in the order they are shown."""
 
