@@ -32,6 +32,8 @@ def sharpened(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
                 parameter.add_(0.3 * noise)
             elif "position" in name or "token" in name or "embed" in name or "shared" in name or "wte" in name:
                 parameter.copy_(noise)
+            elif name.endswith("input_projection.weight"):  # of what convolutions leave, which is large
+                parameter.copy_(noise * 0.3 / parameter[0].numel() ** 0.5)
             else:
                 parameter.copy_(noise * 1.5 / parameter[0].numel() ** 0.5)
         for name, buffer in model.named_buffers():
@@ -151,9 +153,9 @@ def dino(kind: Any, config: Any, **options: Any) -> Callable[[], Any]:
 
 
 def detr(kind: Any, config: Any, backbone: dict[str, Any] | None = None, **options: Any) -> Callable[[], Any]:
-    sizes = {"embedding_size": 8, "hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 2, 1], "out_features": ["stage4"]}
+    sizes = {"embedding_size": 8, "hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1], "out_features": ["stage4"]}
     small = {
-        "d_model": 16, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 2,
+        "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2,
         "decoder_attention_heads": 4, "encoder_ffn_dim": 24, "decoder_ffn_dim": 20, "num_queries": 5,
         "attn_implementation": "eager", "use_timm_backbone": False,
     }  # fmt: skip
