@@ -31,6 +31,7 @@ CATALOGUE: dict[str, Callable[[], nn.Module]] = {
     **{name: lambda config=config: convolutional(config) for name, config in CONVOLUTIONAL_SIZES.items()},  # type: ignore[misc] # as above
     **{name: lambda config=config: detector(config) for name, config in DETECTOR_SIZES.items()},  # type: ignore[misc] # as above
     "digits-dino": lambda: vit(VIT_SIZES["digits"], FirstState()),
+    "scenes-dino": lambda: vit(VIT_SIZES["scenes-dino"], FirstState()),
     **{name: lambda config=config: word_filler(config) for name, config in TEXT_ENCODER_SIZES.items()},  # type: ignore[misc] # as above
     **{name: lambda config=config: gpt(config) for name, config in GPT_SIZES.items()},  # type: ignore[misc] # as above
 }

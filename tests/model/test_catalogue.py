@@ -25,6 +25,7 @@ PARAMETERS = {
     "vit_h_14": 632_045_800,
     "digits": 455_050,
     "digits-dino": 454_080,
+    "scenes-dino": 463_200,
     "transformer_base": 63_082_496,
     "transformer_big": 214_245_376,
     "dates": 1_398_656,
@@ -57,6 +58,7 @@ MAPS = {  # how many, with how many heads each
     "vit_h_14": (32, 16),
     "digits": (4, 4),
     "digits-dino": (4, 4),
+    "scenes-dino": (4, 4),
     "transformer_base": (3 * 6, 8),
     "transformer_big": (3 * 6, 16),
     "dates": (3 * 3, 4),
@@ -115,7 +117,7 @@ def test_a_model_takes_its_largest_input_and_has_its_layers_and_heads(name):
             logits, maps = model(torch.zeros(1, config.channels, *config.image), None, target)
             assert logits.shape == (1, target.shape[1], len(WORD_SPECIALS) + len(WORDS))
         else:
-            config = PLAIN if name in VARIANTS else VIT_SIZES[name.removesuffix("-dino")]
+            config = PLAIN if name in VARIANTS else VIT_SIZES["digits" if name == "digits-dino" else name]
             logits, maps = model(torch.zeros(1, config.channels, *config.image))
             assert logits.shape == (1, config.width if name.endswith("-dino") else config.classes)
     layers, heads = MAPS[name]
