@@ -54,6 +54,22 @@ def digits_dino() -> Source:
     return _one_digit("digits-dino", VIT_SIZES["digits"], "feature-extraction")
 
 
+def scenes_dino() -> Source:
+    """Return the model that embeds a handwritten digit anywhere in a picture."""
+    name, config, model = "scenes-dino", VIT_SIZES["scenes-dino"], bundled("scenes-dino")
+    assert isinstance(model, ViT)  # noqa: S101 # for the type checker
+    return image_model(
+        name,
+        model,
+        config,
+        family="vit",
+        task="feature-extraction",
+        rule=_whole_image(config.image, DIGITS_MEAN, DIGITS_STD),
+        labels=(),
+        made_by=_made_by(name, config),
+    )
+
+
 def _one_digit(name: str, config: ViTConfig, task: Task = "image-classification") -> Source:
     model = bundled(name)
     assert isinstance(model, ViT)  # noqa: S101 # for the type checker
@@ -296,6 +312,7 @@ def _made(name: str, make: Callable[[], Source]) -> Source:
 _MAKERS: dict[str, Callable[[], Source]] = {
     "digits": digits,
     "digits-dino": digits_dino,
+    "scenes-dino": scenes_dino,
     "dates": dates,
     "dates-mlm": dates_mlm,
     "dates-clm": dates_clm,
