@@ -5,12 +5,12 @@ import { useForgotten } from './look.js'
 import { mapsOf } from './looks.js'
 import { html, useState } from './preact.js'
 import { attentionOf } from './question.js'
-import { headOptionsOf, kindOf, layerOf, methodOf, optionsOf, pinnedOf } from './selection.js'
+import { headOptionsOf, kindOf, layerOf, methodOf, objectOf, optionsOf, pinnedOf } from './selection.js'
 import { queryOf } from './service.js'
 import { EXPLAINS } from './words.js'
 
 /** Every head of every layer, small; one that is clicked is shown large. */
-export function Heads({ answer, model, selection, change, input, main, stale }) {
+export function Heads({ answer, model, selection, change, input, main, objects, stale }) {
   const kind = kindOf(model, selection)
   const ready = answer?.id && answer.model.name === model.name
   const query = ready && queryOf({ ...headOptionsOf(model, selection), encoding: 'base64', dtype: 'uint8' })
@@ -26,9 +26,11 @@ export function Heads({ answer, model, selection, change, input, main, stale }) 
   const raw = methodOf(model, kind, selection) === 'raw'
   const chosen = raw ? { layer: layerOf(kind, selection), head: Number(selection.heads) } : { layer: null, head: null }
   const image = shown?.key === 'image'
+  const row = maps?.[0].objects ? Math.max(maps[0].objects.indexOf(objects.shown), 0)
+    : image && shown.query !== 'image' ? pinnedOf(selection) ?? 0 : 0
   return html`<section id="heads" aria-label="Every head" class=${found.busy || stale ? 'stale' : ''}>
     <${EveryHead} maps=${maps} figures=${figures} kind=${shown} selection=${selection} change=${change} chosen=${chosen}
-      query=${image && shown.query !== 'image' ? pinnedOf(selection) ?? 0 : 0}
+      query=${row}
       choose=${({ layer, head }) => change({ method: 'raw', layer: String(layer), heads: String(head) })}>
       ${found.refusal && !stale && html`<p class="quiet">${found.refusal.message}</p>`}
     <//>
@@ -43,14 +45,19 @@ function evaluated(model, selection) {
   if (typeof options.target === 'string') options.target = options.target.split(',')[0]
   if (model.task === 'feature-extraction') options.against = { text: selection.pair } // what makes the two alike
   else if (model.endpoints[0] === 'generate') options.target = row
+  else if (model.detection) {
+    if (objectOf(model, selection) !== null) options.target = objectOf(model, selection)
+    if (queries !== undefined) options.queries = queries
+  }
   else if (model.task === 'fill-mask' && queries) options.queries = 'all' // that of the mask is among them
   else if (queries !== undefined) options.queries = queries === 'all' ? row : queries
   return { ...options, evaluate: 'deletion,insertion' }
 }
 
 /** Return the name of what an evaluation is of: a class, or a token that was written. */
-function scoredOf({ labels, tokens }, target, selection) {
+function scoredOf({ labels, tokens, objects }, { target, object }, selection) {
   const label = labels?.find(({ index }) => index === target)?.label
+    ?? objects?.find((one) => one.object === object)?.label
   return label ?? tokens?.[pinnedOf(selection) ?? 0]?.text ?? 'the answer'
 }
 
@@ -64,7 +71,7 @@ export function Evaluation({ answer, model, selection, input, main, stale }) {
   useForgotten(found, input, main.asked)
   const evaluation = found.value?.evaluation
   const parts = kindOf(model, selection).key === 'image' ? 'patches' : 'tokens'
-  const label = scoredOf(answer?.results?.[0] ?? {}, evaluation?.target, selection)
+  const label = scoredOf(answer?.results?.[0] ?? {}, evaluation ?? {}, selection)
   return html`<section id="evaluation" aria-label="Does it matter?">
     <details open=${open} onToggle=${({ target }) => setOpen(target.open)}>
       <summary>Does it matter?</summary>
