@@ -23,7 +23,7 @@ def everywhere(seen):
     return found
 
 
-@pytest.mark.parametrize("model", ["digits", "dates", "captions-soft", "minilm", "dates-mlm"])
+@pytest.mark.parametrize("model", ["digits", "dates", "scenes-detr", "captions-soft", "minilm", "dates-mlm"])
 def test_no_rule_is_broken_with_an_answer(visit, model):
     seen = visit()
     seen.open(f"#model={model}")

@@ -1800,7 +1800,7 @@ const placeOf = (cell, columns) => `row ${Math.floor(cell / columns)}, column ${
 
 /**
  * What was looked at in an image: one picture, or several on one scale. `other` is the look that it is compared
- * with; `word` is the one of a caption that is chosen, `objects` says which one of a detector's is (see useObjects);
+ * with; `word` is the one of a caption that is chosen, `objects` says which object of a detector is (see useObjects).
  * `covered` are patches that `cover` hides from the model. A patch can be seen from unless the look is `fixed`.
  * Rows are `ofObjects` where no patch is seen from.
  */

@@ -5,7 +5,7 @@ import { useForgotten } from './look.js'
 import { mapsOf } from './looks.js'
 import { html, useState } from './preact.js'
 import { attentionOf } from './question.js'
-import { headOptionsOf, kindOf, layerOf, methodOf, objectOf, optionsOf, pinnedOf } from './selection.js'
+import { hasObjects, headOptionsOf, kindOf, layerOf, methodOf, objectOf, optionsOf, pinnedOf } from './selection.js'
 import { queryOf } from './service.js'
 import { EXPLAINS } from './words.js'
 
@@ -62,15 +62,17 @@ function scoredOf({ labels, tokens, objects }, { target, object }, selection) {
 }
 
 /** Whether the answer changes when what is hottest goes: curves, asked for when they are opened. */
-export function Evaluation({ answer, model, selection, input, main, stale }) {
+export function Evaluation({ answer, model, selection, input, main, objects, stale }) {
   const [open, setOpen] = useState(false)
   const alone = model.task === 'feature-extraction' && !selection.pair
-  const ready = open && !alone && answer?.id && answer.model.name === model.name
+  const kind = kindOf(model, selection)
+  const rowless = hasObjects(kind) && objects.shown === null && !EXPLAINS.includes(methodOf(model, kind, selection))
+  const ready = open && !alone && !rowless && answer?.id && answer.model.name === model.name
   const query = ready && queryOf(evaluated(model, selection))
   const found = useAsked(ready ? `${answer.id}?${query}` : null, (signal) => attentionOf(answer.id, query, signal))
   useForgotten(found, input, main.asked)
   const evaluation = found.value?.evaluation
-  const parts = kindOf(model, selection).key === 'image' ? 'patches' : 'tokens'
+  const parts = kind.key === 'image' ? 'patches' : 'tokens'
   const label = scoredOf(answer?.results?.[0] ?? {}, evaluation ?? {}, selection)
   return html`<section id="evaluation" aria-label="Does it matter?">
     <details open=${open} onToggle=${({ target }) => setOpen(target.open)}>
@@ -79,6 +81,7 @@ export function Evaluation({ answer, model, selection, input, main, stale }) {
         What becomes of the answer as the hottest parts are deleted, or inserted alone, one after the other.
       </p>
       ${alone && html`<p>Give a second text: what is measured is how alike the two are.</p>`}
+      ${rowless && !stale && html`<p>Nothing is found whose probability could change.</p>`}
       ${found.busy && html`<p role="status">asking…</p>`}
       ${found.refusal && html`<p class="problem">${found.refusal.message}</p>`}
       ${evaluation && html`<div class=${found.busy || stale ? 'stale' : ''}>
