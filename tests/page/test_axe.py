@@ -37,6 +37,15 @@ def test_no_rule_is_broken_in_another_view(visit, view):
     assert everywhere(seen) == {}
 
 
+@pytest.mark.parametrize(
+    "look", ["object=1&compare=method:libra", "kind=decoder&object=1", "kind=encoder", "threshold=0", "threshold=1"]
+)
+def test_no_rule_is_broken_with_objects(visit, look):
+    seen = visit()
+    seen.open(f"#model=scenes-detr&{look}")
+    assert everywhere(seen) == {}
+
+
 def test_no_rule_is_broken_before_an_answer(visit):
     seen = visit()
     seen.page.route("**/classify*", lambda route: None)  # no answer ever comes
