@@ -37,7 +37,9 @@ def shot(browser, base, address, scheme, size):
 def main():
     """Write docs/pictures/page-*.png."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--artifacts", type=Path, default=ROOT / "artifacts", help="has digits, dates, captions-soft, scenes-detr")
+    parser.add_argument(
+        "--artifacts", type=Path, default=ROOT / "artifacts", help="has digits, dates, captions-soft, scenes-detr"
+    )
     parser.add_argument("--to", type=Path, default=ROOT / "docs/pictures")
     arguments = parser.parse_args()
     with served(arguments.artifacts) as client, chromium() as browser:

@@ -251,7 +251,7 @@ class AttentionAnswer:
         return {"dtype": options.dtype, **scale, "values": base64.b64encode(array.data).decode()}
 
     def _packed(self, one: AttentionMap) -> tuple[Array, dict[str, object]]:
-        """Return values in the dtype asked for and, of bytes, the numbers that undo it; in the order of their indices."""
+        """Return values in the dtype asked for, in the order of their indices, and the numbers that undo bytes."""
         if self.query.options.dtype == "uint8":
             return quantized(np.ascontiguousarray(one.values))
         return np.ascontiguousarray(one.values, "<f4"), {}

@@ -327,7 +327,8 @@ def test_a_method_that_explains_is_asked_about_the_pinned_object(go, scene, bare
     page.locator(FOUND).nth(1).click()
     page.mouse.move(0, 0)
     settled(page)
-    assert looks_asked(page)[-1] | {"attention": method, "kind": "cross", "target": str(second)} == looks_asked(page)[-1]
+    options = looks_asked(page)[-1]
+    assert (options["attention"], options["kind"], options["target"]) == (method, "cross", str(second))
     label = page.locator(FOUND).nth(1).locator("span").first.inner_text()
     expect(page.locator("#picture figcaption")).to_have_text(f"for “{label}”")
     assert numbers(page, MARKED) == [second]
