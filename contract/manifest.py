@@ -243,7 +243,7 @@ class Detection(Part):
     """How the answers of a detector are read: `logits` (batch, object, class) and `boxes` (batch, object, 4).
 
     Where `scores` are softmax, the logit behind those of the labels says that there is no object. A box is its middle
-    (x, y), its width and its height, as shares of the sides of the model's input.
+    (x, y), its width and its height, as shares of the sides of the model's input, or of the image that was fitted in.
     """
 
     objects: Size = Field(description="how many are looked for in every image")

@@ -229,8 +229,8 @@ def _unserved(method: Method, options: AttentionOptions, manifest: Manifest) -> 
         reason = NOT_IN_INT8 if in_8_bits else "was left out when this model was exported"
     elif options.kind and any(kind.windows for kind in manifest.attention):
         reason = f"is in {', '.join(kind.name for kind in manifest.attention if method in kind.methods)}"
-    elif options.kind == "encoder" and len(manifest.attention) > 1 and method in SIGNED_METHODS:
-        reason = "of an encoder-decoder is in decoder and cross"
+    elif method in SIGNED_METHODS and method in methods_of(manifest):  # of another kind
+        reason = "of a detector is in cross" if manifest.detection else "of an encoder-decoder is in decoder and cross"
     return f"method {method}: {reason}{other}"
 
 
