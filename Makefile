@@ -249,4 +249,4 @@ notebooks: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(foreach name,$(NOTEBOOK_MODELS),$(
 	@touch $@
 
 clean: ## remove .venv, artifacts and caches
-	rm -rf .venv .venv-uv .venv-audit .venv-clients .containers artifacts .mypy_cache .ruff_cache .pytest_cache *.egg-info client/*.egg-info
+	rm -rf .venv .venv-uv .venv-audit .venv-clients .containers artifacts .mypy_cache .ruff_cache .pytest_cache *.egg-info client/*.egg-info client/build

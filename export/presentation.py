@@ -17,6 +17,7 @@ DATES = (
 PICTURES = {
     "digits": ("seven", "three", "zero", "six", "eight", "four", "two", "nine"),
     "captions-soft": ("260", "37165", "89", "5934"),
+    "scenes-swin": ("0-of-8150", "1-of-1348", "7-of-5179", "2-of-5289"),
 }
 """The pictures in the folder `examples` beside the weights of these models, in the order they are shown."""
 
@@ -49,6 +50,10 @@ PRESENTATIONS: dict[str, Presentation] = {
     "scenes-detr": Presentation(
         "Finds the handwritten digits of a picture: which they are, and where. A small DETR.",
         pictures_of="captions-soft",
+    ),
+    "scenes-swin": Presentation(
+        "Reads the digit that stands in the marked quarter of a picture. A small Swin, which looks around in windows.",
+        pictures_of="scenes-swin",
     ),
     "captions-soft": _captions("Each word looks at every part of the picture, at some more than at others."),
     "dates-clm": Presentation(

@@ -14,7 +14,6 @@ from model.attention_variants import along_lines
 from model.attribution import entering
 from model.cache import recording
 from model.convolutional import Convolutional
-from model.detector import Detector
 from model.gpt import GPT
 from model.recurrent import Recurrent
 from model.text_encoder import TextEncoder
@@ -149,7 +148,8 @@ class Traced(nn.Module):
         return [self.model.get_submodule(name).get_parameter("output.weight").detach().T for name in kind.maps]
 
 
-def _values(recorded: Sequence[KeyValue]) -> list[Tensor]:
+def values_of(recorded: Sequence[KeyValue]) -> list[Tensor]:
+    """Return the values of recorded keys and values."""
     return [value for _, value in recorded]
 
 
@@ -167,7 +167,7 @@ class TracedViT(Traced):
         """Run the model; return its answer, maps and values."""
         recorded: list[KeyValue] = []
         answer, maps = self.model(self.normalize(*inputs), [recording(recorded)] * len(self.model.encoder.blocks))
-        return Observed(answer, self.by_kind(maps), [_values(recorded)])
+        return Observed(answer, self.by_kind(maps), [values_of(recorded)])
 
 
 class AxialViT(nn.Module):
@@ -203,7 +203,7 @@ class TracedTextEncoder(Traced):
         recorded: list[KeyValue] = []
         recalls = [recording(recorded)] * len(self.kinds[0].maps)
         answer, maps = self.model(source, visible, types, *masked, recalls=recalls)
-        return Observed(answer, self.by_kind(maps), [_values(recorded)])
+        return Observed(answer, self.by_kind(maps), [values_of(recorded)])
 
 
 class TracedGPT(Traced):
@@ -216,7 +216,7 @@ class TracedGPT(Traced):
         """Run the model; return its answer, maps and values."""
         recorded: list[KeyValue] = []
         logits, maps = self.model(*inputs, [recording(recorded)] * len(self.kinds[0].maps))
-        return Observed(logits, self.by_kind(maps), [_values(recorded)])
+        return Observed(logits, self.by_kind(maps), [values_of(recorded)])
 
 
 class TracedTransformer(Traced):
@@ -233,38 +233,7 @@ class TracedTransformer(Traced):
         encoder, decoder, _ = self.kinds
         memory, maps = self.model.encode(source, visible, [recording(own)] * len(encoder.maps))
         logits, others = self.model.decode(target, memory, visible, [recording(fed)] * len(decoder.maps))
-        return Observed(logits, self.by_kind(maps | others), [_values(own), _values(fed), _values(memory)])
-
-
-class TracedDetector(Traced):
-    """A detector: pixels (batch, height, width, channels), uint8 -> the class and the box of every object.
-
-    A second input may say which cells (batch, cell) begin in the picture. What is explained are the cells of the image,
-    the states that enter the encoder. The decoder's first states are 0, so that its objects first look at each other in
-    the same way in every image.
-    """
-
-    model: Detector
-    stacks = ("encoder",)
-    fixed = MappingProxyType({"decoder": 1})
-
-    def __init__(self, model: Detector, kinds: Sequence[Kind], normalize: Normalize, classes: int) -> None:
-        super().__init__(model, kinds)
-        self.normalize = normalize
-        self.classes = classes
-
-    def observe(self, *inputs: Tensor) -> Observed:
-        """Run the model; return its answer, maps and values."""
-        own: list[KeyValue] = []
-        fed: list[KeyValue] = []
-        encoder, decoder, _ = self.kinds
-        pixels, *visible = inputs
-        shown = visible[0] if visible else None
-        memory, maps = self.model.encode(self.normalize(pixels), shown, [recording(own)] * len(encoder.maps))
-        states, others = self.model.decode(memory, shown, [recording(fed)] * len(decoder.maps))
-        values = [_values(own), _values(fed), _values(memory)]
-        logits, boxes = self.model.answer(states[-1])
-        return Observed(logits, self.by_kind(maps | others), values, (boxes,))
+        return Observed(logits, self.by_kind(maps | others), [values_of(own), values_of(fed), values_of(memory)])
 
 
 class TextSource(nn.Module):

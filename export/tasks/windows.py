@@ -8,7 +8,7 @@ from torch import Tensor
 from contract.manifest import GRADIENT_METHODS, ImageRule, Kind, Port, Scores, Task, Window
 from export.plan import Source
 from export.tasks.ports import EMBEDDINGS, attention_kind, base_plan, derived_plans, float_port
-from export.traced import Normalize, Observed, Traced
+from export.traced import Normalize, Observed, Traced, values_of
 from model.attention import KeyValue
 from model.cache import recording
 from model.swin import Swin, SwinConfig
@@ -40,7 +40,7 @@ class TracedSwin(Traced):
         recorded: list[list[KeyValue]] = [[] for _ in self.kinds]
         recalls = [[recording(own)] * len(kind.maps) for own, kind in zip(recorded, self.kinds, strict=True)]
         answer, maps = self.model(self.normalize(*inputs), recalls)
-        return Observed(answer, self.by_kind(maps), [[value for _, value in own] for own in recorded])
+        return Observed(answer, self.by_kind(maps), list(map(values_of, recorded)))
 
 
 def windowed_image_model(

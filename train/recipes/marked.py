@@ -10,7 +10,6 @@ from torch.nn import functional as F
 from model.attention import Maps
 from model.catalogue import build
 from model.swin import SCENES_MEAN, SCENES_STD, Swin, WindowAttention
-from model.vit import ViTConfig, vit
 from model.windows import (
     WindowedStage,
     mean_of_rows,
@@ -29,7 +28,6 @@ BATCH = 32  # scenes
 RATE = 1e-3
 POOLED_SCENES = 512  # scenes drawn together, from as many augmented fields
 ALIKE, APART = 0.15, 0.6  # shares of the steps until which all digits of a scene are alike, and from which none must be
-PLAIN = ViTConfig((SIDE, SIDE), 1, patch=(4, 4), width=64, layers=6, heads=4, hidden=256, classes=10)  # to compare with
 HELD_SCENES = 2000  # on which the figures are measured
 MEASURED_TOGETHER = 50  # scenes in a batch
 
@@ -156,18 +154,3 @@ def measure(module: Swin, some: Sequence[MarkedScene]) -> str:
         f"accuracy {right / len(some):.2%} on {len(some)} held-out scenes; hottest cell of the mean row on the asked "
         f"digit: {pointing}"
     )
-
-
-def compared(run: Run) -> str:
-    """Train a plain ViT of about as many parameters in the same way; return how often it is right."""
-    run.begin()
-    module = vit(PLAIN)
-    learn(module, run, "plain ViT")
-    right = 0
-    some = held_out(HELD_SCENES)
-    with torch.no_grad():
-        for first in range(0, len(some), MEASURED_TOGETHER):
-            pixels, digits = tensors(some[first : first + MEASURED_TOGETHER])
-            right += int((module(pixels)[0].argmax(-1) == digits).sum())
-    count = sum(parameter.numel() for parameter in module.parameters())
-    return f"accuracy {right / len(some):.2%} on {len(some)} held-out scenes; {count} parameters"

@@ -230,6 +230,13 @@ def test_a_colormap_that_is_asked_for_is_used_for_signed_maps_too(method):
     assert drawn[3, 3].min() == 255
 
 
+def test_where_no_object_is_found_the_picture_is_as_it_was_sent():
+    query, sent = query_of(), np.random.default_rng(0).integers(0, 256, (4, 4, 3), dtype=np.uint8)
+    none = AttentionMap(query.kinds[0].kind, {"heads": "mean", "layer": 0}, np.zeros((1, 0, TOKENS), np.float32), ())
+    answer = AttentionAnswer(query, [none], Picture(sent, (0, 0, 4, 4), 4, 4))
+    np.testing.assert_array_equal(np.asarray(answer.draw(sent, 10**6)), sent)
+
+
 def test_curves_are_drawn_in_place_of_the_map():
     curves = {order: {"deletion": np.linspace(1, end, 11)} for order, end in (("raw", 0.0), ("random", 0.5))}
     evaluation = Evaluation(Score("probability", "3", {"target": 2}), "patches", curves, compared=False, digits=5)

@@ -16,7 +16,7 @@ from tests.samples.attention_queries import LAYERS, TOKENS, embedder, graphs, qu
         ({"layers": 99}, "layers: must be from -3 to 2, given 99"),
         ({"heads": -13}, "heads: must be from -2 to 1, given -13"),
         ({"layers": "3:9"}, "layers: a range must hold some of the 3"),
-        ({"queries": "banana"}, "queries: must be 'all', 'cls', an index"),
+        ({"queries": "banana"}, "queries: must be 'all', 'cls', 'mean', 'found', an index"),
         ({"queries": []}, "queries: must be"),
         ({"method": "libra", "layers": 3}, "layers: must be from -3 to 2, given 3"),
         ({"method": "integrated", "layers": 0}, "layers: integrated gradients are of the input, leave it out"),
