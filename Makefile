@@ -215,7 +215,7 @@ vendor: ## copy the page's one library, htm with Preact, from its npm package (n
 picture: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(call MANIFEST,captions-soft) $(call MANIFEST,minilm) ## draw the pictures of docs/ from the running models' answers
 	@$(BIN)/python docs/pictures/draw.py
 
-screenshots: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(call MANIFEST,captions-soft) ## take the pictures of the page for README and docs (needs chromium)
+screenshots: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(foreach name,captions-soft scenes-detr,$(call MANIFEST,$(name))) ## take the pictures of the page for README and docs (needs chromium)
 	@$(BIN)/python -m docs.screenshots $(ARGS)
 
 NOTEBOOK_MODELS := captions-soft dates-mlm minilm
@@ -249,4 +249,4 @@ notebooks: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(foreach name,$(NOTEBOOK_MODELS),$(
 	@touch $@
 
 clean: ## remove .venv, artifacts and caches
-	rm -rf .venv .venv-uv .venv-audit .venv-clients .containers artifacts .mypy_cache .ruff_cache .pytest_cache *.egg-info client/*.egg-info
+	rm -rf .venv .venv-uv .venv-audit .venv-clients .containers artifacts .mypy_cache .ruff_cache .pytest_cache *.egg-info client/*.egg-info client/build

@@ -14,6 +14,7 @@ SHOTS = {
     "page-light": ("#model=digits", "light", (1440, 1000)),
     "page-dark": ("#model=digits&example=2&method=relevance", "dark", (1440, 1000)),
     "page-text": ("#model=dates&example=1&view=lines&method=raw", "light", (1440, 1000)),
+    "page-objects": ("#model=scenes-detr&example=1&object=5", "light", (1440, 1000)),
     "page-phone": ("#model=captions-soft&example=1&row=0", "light", (390, 1400)),
 }
 """Address, colour scheme, and size in CSS pixels, by name."""
@@ -36,7 +37,9 @@ def shot(browser, base, address, scheme, size):
 def main():
     """Write docs/pictures/page-*.png."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--artifacts", type=Path, default=ROOT / "artifacts", help="has digits, dates, captions-soft")
+    parser.add_argument(
+        "--artifacts", type=Path, default=ROOT / "artifacts", help="has digits, dates, captions-soft, scenes-detr"
+    )
     parser.add_argument("--to", type=Path, default=ROOT / "docs/pictures")
     arguments = parser.parse_args()
     with served(arguments.artifacts) as client, chromium() as browser:

@@ -33,9 +33,9 @@ SHOWN = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
-def client(artifacts, minilm, captions, language_models, tmp_path_factory):
+def client(artifacts, minilm, captions, scenes, language_models, tmp_path_factory):
     folder = tmp_path_factory.mktemp("all")
-    for models in (artifacts, minilm, captions, language_models):
+    for models in (artifacts, minilm, captions, scenes, language_models):
         for one in models.iterdir():
             (folder / one.name).symlink_to(one)
     with served(folder) as client:
@@ -117,7 +117,7 @@ def test_the_commands_of_the_guide_to_the_client_run(checkout, capsys):
     for line in block.splitlines():
         assert regard_command(shlex.split(line)[1:]) == 0, line
     assert "digits: 7" in capsys.readouterr().out
-    assert all((checkout / name).stat().st_size for name in ("seven.png", "date.html", "look.html"))
+    assert all((checkout / name).stat().st_size for name in ("seven.png", "scene.png", "date.html", "look.html"))
 
 
 def test_the_readmes_answer_is_the_beginning_of_the_answer(client):

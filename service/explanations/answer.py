@@ -251,9 +251,9 @@ class AttentionAnswer:
         return {"dtype": options.dtype, **scale, "values": base64.b64encode(array.data).decode()}
 
     def _packed(self, one: AttentionMap) -> tuple[Array, dict[str, object]]:
-        """Return values in the dtype asked for and, of bytes, the numbers that undo it."""
+        """Return values in the dtype asked for, in the order of their indices, and the numbers that undo bytes."""
         if self.query.options.dtype == "uint8":
-            return quantized(one.values)
+            return quantized(np.ascontiguousarray(one.values))
         return np.ascontiguousarray(one.values, "<f4"), {}
 
     def _frame(self) -> dict[str, object]:

@@ -23,7 +23,7 @@ def everywhere(seen):
     return found
 
 
-@pytest.mark.parametrize("model", ["digits", "dates", "captions-soft", "minilm", "dates-mlm"])
+@pytest.mark.parametrize("model", ["digits", "dates", "scenes-detr", "captions-soft", "minilm", "dates-mlm"])
 def test_no_rule_is_broken_with_an_answer(visit, model):
     seen = visit()
     seen.open(f"#model={model}")
@@ -34,6 +34,15 @@ def test_no_rule_is_broken_with_an_answer(visit, model):
 def test_no_rule_is_broken_in_another_view(visit, view):
     seen = visit()
     seen.open(f"#model=dates&view={view}&row=1")
+    assert everywhere(seen) == {}
+
+
+@pytest.mark.parametrize(
+    "look", ["object=1&compare=method:libra", "kind=decoder&object=1", "kind=encoder", "threshold=0", "threshold=1"]
+)
+def test_no_rule_is_broken_with_objects(visit, look):
+    seen = visit()
+    seen.open(f"#model=scenes-detr&{look}")
     assert everywhere(seen) == {}
 
 

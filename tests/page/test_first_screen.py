@@ -2,7 +2,7 @@
 
 import pytest
 
-MODELS = ("digits", "dates", "captions-soft", "minilm", "dates-clm", "dates-mlm", "bert")
+MODELS = ("digits", "dates", "scenes-detr", "captions-soft", "minilm", "dates-clm", "dates-mlm", "bert")
 WIDTHS = (1440, 768, 390)
 
 

@@ -13,7 +13,7 @@ NAME_OF_FOCUSED = """() => {
 }"""
 
 
-@pytest.mark.parametrize("model", ["digits", "dates"])
+@pytest.mark.parametrize("model", ["digits", "dates", "scenes-detr"])
 def test_tab_leads_to_every_control_and_out_again(visit, model):
     page = visit().open(f"#model={model}")
     stops = set(page.evaluate(FOCUSABLE))

@@ -19,6 +19,14 @@ COMPONENTS = {
         "cells": WEIGHTS, "rows": 8, "columns": 8, "top": 1, "label": "What it looked at", "query": 3, "hovered": 5,
         "covered": [8, 9],
     }),
+    "picture with objects": ("Picture", {
+        "image": {"width": 8, "height": 8, "orientation": 1, "box": {"left": 0, "top": 0, "right": 8, "bottom": 8}},
+        "cells": WEIGHTS, "rows": 8, "columns": 8, "top": 1, "label": "What it looked at", "marked": 1, "pinned": 0,
+        "objects": [
+            {"object": at, "index": 0, "label": "cow", "probability": 0.9,
+             "box": {"left": at, "top": 2 * at, "right": at + 3, "bottom": 2 * at + 3}} for at in range(3)
+        ],
+    }),
     "legend": ("Legend", {"top": 1, "signed": False, "colormap": "viridis"}),
     "heads": ("HeadGrid", {
         "maps": [{"shape": [1, 8, 8], "values": WEIGHTS[None], "layer": 0, "normalized": True}], "chosen": None,

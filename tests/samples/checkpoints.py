@@ -30,8 +30,12 @@ def sharpened(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
                 continue
             if parameter.ndim < 2:
                 parameter.add_(0.3 * noise)
+            elif "query_position" in name:  # objects look at each other by little else
+                parameter.copy_(noise * 0.6)
             elif "position" in name or "token" in name or "embed" in name or "shared" in name or "wte" in name:
                 parameter.copy_(noise)
+            elif name.endswith("input_projection.weight"):  # of what convolutions leave, which is large
+                parameter.copy_(noise * 0.3 / parameter[0].numel() ** 0.5)
             else:
                 parameter.copy_(noise * 1.5 / parameter[0].numel() ** 0.5)
         for name, buffer in model.named_buffers():
@@ -369,11 +373,10 @@ CASES = {
     ),
     "detr-learned": Case(
         detr(
-            T.DetrForObjectDetection, T.DetrConfig, {"layer_type": "basic"}, position_embedding_type="learned",
-            num_queries=4,
+            T.DetrForObjectDetection, T.DetrConfig, position_embedding_type="learned", num_queries=4,
         ),
         "object-detection",
-        edges("DetrFeatureExtractor", 64, 110, size=64, max_size=110, resample=3, do_rescale=False),
+        edges("DetrFeatureExtractor", 64, 110, size=64, max_size=110, resample=3, rescale_factor=0.003),
         options=("--image-size", "90x64"),
     ),
     "detr-resized": Case(

@@ -11,6 +11,7 @@ const TOUCH = matchMedia('(hover: none)').matches
 /** What each task answers. */
 const TITLES = {
   'image-classification': 'What is in the image?',
+  'object-detection': 'What is where in the image?',
   'text-classification': 'What kind of text is it?',
   'feature-extraction': 'Which numbers stand for it?',
   'fill-mask': 'What is behind the mask?',
@@ -39,11 +40,24 @@ const METHODS = {
 /** Methods that explain a score. */
 const EXPLAINS = ['relevance', 'libra', 'integrated']
 
-/** What looks at what, by kind. */
-const KINDS = {
+const KINDS = { // what looks at what; what the answer looks at comes first
   cross: { name: 'answer → input', rows: 'From the answer (rows) to the text (columns)' },
   decoder: { name: 'answer → itself', rows: 'From the answer (rows) to all that was before (columns)' },
   encoder: { name: 'input → itself', rows: 'From the text (rows) to itself (columns)' },
+}
+const OBJECTS = { // the same where the answer is objects
+  cross: { name: 'objects → input', rows: 'From the objects (rows) to the image (columns)' },
+  decoder: { name: 'objects → themselves', rows: 'From objects (rows) to all that are looked for (columns)' },
+}
+
+/** The sorts of attention; what the answer looks at comes first. */
+const SORTS = Object.keys(KINDS)
+
+/** Return what looks at what in a kind of attention: its `name`, and what its `rows` and columns are. */
+function wordsOf({ name, kind: sort = name, query }) {
+  const words = (query === 'object' && OBJECTS[sort]) || KINDS[sort]
+  if (!words) return { name, rows: 'From what is asked about (rows) to what is looked at (columns)' }
+  return sort === name ? words : { ...words, name: `${words.name}, ${name}` } // of several of a sort
 }
 
 /** Orders of the thumbnails. */
@@ -54,7 +68,7 @@ const ORDERS = {
   special: 'share on special tokens',
 }
 
-return { TOUCH, TITLES, SECOND, METHODS, EXPLAINS, KINDS, ORDERS }
+return { TOUCH, TITLES, SECOND, METHODS, EXPLAINS, SORTS, wordsOf, ORDERS }
 })()
 const $values_js = (() => {
 /** Return a number in three digits. */
@@ -312,7 +326,8 @@ const $selection_js = (({ EXPLAINS }) => {
 const DEFAULTS = {
   model: '', example: '', text: '', pair: '', id: '', // the question
   kind: '', method: '', layer: '', heads: 'mean', row: '', target: '', align: 'emit', merge: '', // the look
-  view: 'place', order: 'index', own: '', special: '', keep: '1', only: '', // how it is drawn
+  object: '', threshold: '', // of a detector: the object that is pinned, and the probability from which one is found
+  view: '', order: 'index', own: '', special: '', keep: '1', only: '', // how it is drawn
   colormap: 'viridis', opacity: '0.6', smooth: '1',
   compare: '', with: '', covered: '', // with another method, layer, model or input
   max_new_tokens: '', num_beams: '', temperature: '', top_k: '', top_p: '', seed: '', alternatives: '3',
@@ -323,7 +338,8 @@ const GENERATION = ['max_new_tokens', 'num_beams', 'temperature', 'top_k', 'top_
 
 /** Return a part of a selection that begins another question: what is true of one is not of the next. */
 const aboutAnother = (part) => ({
-  example: '', text: '', pair: '', id: '', row: '', target: '', only: '', compare: '', with: '', covered: '', ...part,
+  example: '', text: '', pair: '', id: '', row: '', target: '', object: '', only: '',
+  compare: '', with: '', covered: '', ...part,
 })
 
 /** Return the row that is pinned, null without one. */
@@ -331,6 +347,21 @@ const pinnedOf = ({ row }) => (row === '' ? null : Number(row))
 
 /** Return a row to pin, null for none, as a selection holds it. */
 const rowNamed = (row) => (row === null ? '' : String(row))
+
+/** Return whether rows of a kind are objects that a detector looks for. */
+const hasObjects = ({ query, suffix }) => query === 'object' || suffix > 0
+
+/** Return the number of the object that is pinned, null without one or where a model has no such object. */
+function objectOf(model, { object }) {
+  return object !== '' && Number(object) < (model.detection?.objects ?? 0) ? Number(object) : null
+}
+
+/** Return the probability from which a detector's object counts as found. */
+const thresholdOf = (model, { threshold }) => (threshold === '' ? model.detection.threshold : Number(threshold))
+
+/** Return the options of detection that are chosen. */
+const detectionOf = (model, { threshold }) =>
+  model.detection && threshold !== '' ? { threshold: Number(threshold) } : {}
 
 /** Return the patches that are covered. */
 const coveredOf = ({ covered }) => (covered ? covered.split(',').map(Number) : [])
@@ -355,10 +386,13 @@ function methodsOf(model, kind, pair) {
   return kind.methods.filter((one) => !EXPLAINS.includes(one))
 }
 
-/** Return the method that is chosen: else the one that measured best on this model, else the first that explains. */
+/**
+ * Return the method that is chosen: else the one that measured best on this model, else the first that explains. Of
+ * objects it is the weights, which are there for all of them at once.
+ */
 function methodOf(model, kind, selection) {
   const methods = methodsOf(model, kind, selection.pair)
-  const best = model.attention.best?.method
+  const best = hasObjects(kind) ? 'raw' : model.attention.best?.method
   return [selection.method, best, 'libra', 'rollout', 'raw'].find((one) => methods.includes(one)) ?? methods[0]
 }
 
@@ -385,13 +419,17 @@ function optionsOf(model, selection) {
   if (!fixed) options.layers = through ? `0:${layerOf(kind, selection) + 1}` : layerOf(kind, selection)
   if (method === 'raw') options.heads = image ? selection.heads : 'all' // heads of a text are fused in the page
   if (method === 'rollout' && ['max', 'min'].includes(selection.heads)) options.heads = selection.heads
+  const patch = image && !speaks && selection.row !== ''
   if (!explains) {
-    if (!image || speaks) options.queries = 'all'
-    else if (selection.row !== '') options.queries = kind.prefix + pinnedOf(selection)
-    if (kind.name === 'cross') options.align = selection.align
+    if (patch) options.queries = kind.prefix + pinnedOf(selection)
+    else if (hasObjects(kind)) Object.assign(options, detectionOf(model, selection)) // the rows of what is found
+    else if (!image || speaks) options.queries = 'all'
+    if (kind.name === 'cross' && kind.query === 'target') options.align = selection.align
   }
   if (explains && model.task === 'feature-extraction') options.against = { text: selection.pair }
-  else if (explains && selection.target) options.target = selection.target
+  else if (explains && model.detection) {
+    if (objectOf(model, selection) !== null) options.target = objectOf(model, selection) // else the surest
+  } else if (explains && selection.target) options.target = selection.target
   if (selection.merge && !image) options.merge = 'words'
   return options
 }
@@ -400,14 +438,12 @@ function optionsOf(model, selection) {
 function headOptionsOf(model, selection) {
   const kind = kindOf(model, selection)
   const options = { attention: 'raw', kind: kind.name, layers: 'all', heads: 'all', diagnostics: true }
-  if (kind.key === 'image' && kind.query === 'image') {
-    if (selection.row !== '' && !EXPLAINS.includes(methodOf(model, kind, selection))) {
-      options.queries = kind.prefix + pinnedOf(selection)
-    }
-  } else {
-    options.queries = 'all'
-    if (kind.key !== 'image') options.pool = 48
-  }
+  const patches = kind.key === 'image' && kind.query === 'image'
+  if (patches && selection.row !== '' && !EXPLAINS.includes(methodOf(model, kind, selection))) {
+    options.queries = kind.prefix + pinnedOf(selection)
+  } else if (hasObjects(kind)) Object.assign(options, detectionOf(model, selection))
+  else if (!patches) options.queries = 'all'
+  if (kind.key !== 'image') options.pool = 48
   return options
 }
 
@@ -421,15 +457,322 @@ function generationOf(selection) {
   }
 }
 
-return { DEFAULTS, aboutAnother, pinnedOf, rowNamed, coveredOf, headsOf, kindsOf, kindOf, methodsOf, methodOf, layersOf, layerOf, optionsOf, headOptionsOf, generationOf }
+return { DEFAULTS, aboutAnother, pinnedOf, rowNamed, hasObjects, objectOf, thresholdOf, detectionOf, coveredOf, headsOf, kindsOf, kindOf, methodsOf, methodOf, layersOf, layerOf, optionsOf, headOptionsOf, generationOf }
 })($words_js)
-const $answer_js = (({ html, useState }, { labelOf, lengthOf, percent, short }) => {
+const $boxes_js = (({ html }, { clamp, lengthOf, percent }) => {
 
 
 
-/** What the model answered; `before` is its answer to the uncovered or other input, whose numbers stand beside. */
-function Answer({ results, before, streaming, pinned, pin, replay, playing }) {
-  const [{ labels, candidates, embedding }] = results
+const INSIDE = 0.07 // share of the picture's height: a label has no room above a box that begins so near the top
+
+/** Return the number of the object with the smallest box at a place, in pixels of the image; null where none is. */
+function objectAt(objects, x, y) {
+  const here = objects.filter(({ box: { left, top, right, bottom } }) =>
+    left <= x && x <= right && top <= y && y <= bottom)
+  const area = ({ box: { left, top, right, bottom } }) => (right - left) * (bottom - top)
+  return here.sort((one, other) => area(one) - area(other))[0]?.object ?? null
+}
+
+/**
+ * The boxes of objects over a picture that shows a `frame` of its image, each with its label; that of the `marked`
+ * object stands out, and that of the `pinned` one, too. For people who see them alone: the answer lists the objects.
+ */
+function Boxes({ objects, frame, marked = null, pinned = null }) {
+  const across = (x) => clamp((x - frame.left) / frame.width, 0, 1)
+  const down = (y) => clamp((y - frame.top) / frame.height, 0, 1)
+  const drawn = ({ object, label, probability, box }) => {
+    const [left, top, right, bottom] = [across(box.left), down(box.top), across(box.right), down(box.bottom)]
+    const names = ['box-of', object === marked && 'marked', object === pinned && 'pinned', top < INSIDE && 'inside']
+    return html`<div key=${object} class=${names.filter(Boolean).join(' ')} data-object=${object} style=${{
+      left: lengthOf(left), top: lengthOf(top), width: lengthOf(right - left), height: lengthOf(bottom - top),
+    }}><span>${label}${object === marked && ` ${percent(probability)}`}</span></div>`
+  }
+  return html`<div class="boxes" aria-hidden="true">${objects.map(drawn)}</div>`
+}
+
+return { objectAt, Boxes }
+})($preact_js, $values_js)
+const $objects_js = (({ html, useState }, { lengthOf, percent }) => {
+
+
+
+/**
+ * Return what is seen of the objects that are `found`: the one that is `hovered`, the one that is `pinned`, and the one
+ * that is `shown`, which is one of these or the surest; each null if there is none. `hover` and `pin` change the first
+ * two; a `pin` of what is pinned takes it off.
+ */
+function useObjects(found, selection, change) {
+  const [over, hover] = useState(null)
+  const known = (number) => (found.some(({ object }) => object === number) ? number : null)
+  const hovered = known(over)
+  const pinned = selection.object === '' ? null : known(Number(selection.object))
+  const pin = (number) => {
+    if (number === null) hover(null) // what the focus is on is unpinned, too
+    change({ object: number === null || number === pinned ? '' : String(number) })
+  }
+  return { hovered, pinned, shown: hovered ?? pinned ?? found[0]?.object ?? null, hover, pin }
+}
+
+/**
+ * The objects that were found, surest first, as buttons: one that is pointed at or has the focus is looked at, a click
+ * pins it. `before` are those of an answer whose numbers stand beside; `least` is the probability of one that is found.
+ */
+function Found({ found, before, least, objects }) {
+  const above = least === undefined ? '' : ` above ${percent(least, 0)}`
+  if (!found.length) return html`<p class="nothing">Nothing found${above}.</p>`
+  const old = new Map(before?.map(({ object, index, probability }) => [`${object} ${index}`, probability]))
+  const item = ({ object, index, label, probability }) => {
+    const was = old.get(`${object} ${index}`)
+    const parts = html`
+      <span>${label}</span>
+      <span class="bar">
+        ${was !== undefined && html`<span class="was" style=${{ width: lengthOf(was) }}></span>`}
+        <span style=${{ width: lengthOf(probability) }}></span>
+      </span>
+      <span>${percent(probability)}${was !== undefined && html`<small> was ${percent(was)}</small>`}</span>`
+    const { shown, pinned, hover, pin } = objects ?? {}
+    return html`<li key=${`${object} ${index}`}>
+      ${objects ? html`<button type="button" data-object=${object}
+        class=${object === shown ? 'shown' : ''}
+        aria-pressed=${String(object === pinned)}
+        onPointerEnter=${() => hover(object)} onPointerLeave=${() => hover(null)}
+        onFocus=${() => hover(object)} onBlur=${() => hover(null)}
+        onClick=${() => pin(object)}>${parts}</button>` : html`<div>${parts}</div>`}
+    </li>`
+  }
+  const unpin = ({ key }) => key === 'Escape' && objects?.pin(null)
+  return html`<ol class="found" aria-label="Objects" onKeyDown=${unpin}>${found.map(item)}</ol>`
+}
+
+/** The probability from which an object counts as found: it is asked for anew when the slider is let go. */
+function Threshold({ least, choose }) {
+  const [moved, move] = useState(null) // while it is dragged
+  const shown = moved ?? least
+  return html`<label>
+    Found from ${percent(shown, 0)} on
+    <input type="range" id="threshold" name="threshold" min="0" max="1" step="0.01" value=${shown}
+      onInput=${({ target }) => move(Number(target.value))}
+      onChange=${({ target }) => (move(null), choose(target.value))} />
+  </label>`
+}
+
+return { useObjects, Found, Threshold }
+})($preact_js, $values_js)
+const $colours_js = (({ AGAINST_AND_FOR, COLORMAPS, SIGNED }) => {
+
+
+/** Colours of heads or models, told apart from one another and on a light and on a dark ground. */
+const SERIES = [
+  '#3b82f6', '#e07010', '#12935a', '#e0434d', '#9b5de5', '#0f95a5', '#d9469b', '#8a8a12', '#a8693a', '#78828d',
+]
+
+/** The colour of what speaks against an answer. */
+const AGAINST = `#${AGAINST_AND_FOR[0]}`
+
+/** The colour of what speaks for it. */
+const FOR = `#${AGAINST_AND_FOR[1]}`
+
+/** The names of the colour maps. */
+const COLORMAP_NAMES = Object.keys(COLORMAPS)
+
+const bytesOf = (hex) => Uint8ClampedArray.from(hex.match(/../g), (byte) => parseInt(byte, 16))
+
+const once = new Map() // name of a palette: its bytes
+
+/** Return 256 colours, red, green and blue each. Those of signed values are 255; the last stands twice. */
+function paletteOf(name, signed) {
+  const key = signed ? 'signed' : name
+  if (!once.has(key)) {
+    const hex = signed ? SIGNED + SIGNED.slice(-6) : COLORMAPS[name] ?? COLORMAPS.viridis
+    once.set(key, bytesOf(hex))
+  }
+  return once.get(key)
+}
+
+/** Return 256 opaque pixels (red in the lowest byte), by level. */
+function opaque(name, signed) {
+  const palette = paletteOf(name, signed)
+  return Uint32Array.from({ length: 256 }, (_, level) => pixel(palette, 3 * level, 255))
+}
+
+/**
+ * Return 256 pixels over an image, by level: the service draws the same. The hotter, the less of the image is seen; of
+ * signed values there are two colours, and where a value is zero there is none.
+ */
+function translucent(name, signed, opacity) {
+  if (!signed) {
+    const palette = paletteOf(name, false)
+    return Uint32Array.from({ length: 256 }, (_, level) => pixel(palette, 3 * level, opacity * level))
+  }
+  const [against, speaksFor] = AGAINST_AND_FOR.map(bytesOf)
+  return Uint32Array.from({ length: 256 }, (_, level) => {
+    const size = Math.min(Math.abs(level - 127) / 127, 1)
+    return pixel(level < 127 ? against : speaksFor, 0, 255 * opacity * size)
+  })
+}
+
+const pixel = (bytes, at, alpha) =>
+  bytes[at] | (bytes[at + 1] << 8) | (bytes[at + 2] << 16) | (Math.round(alpha) << 24)
+
+/** Return what turns a value into its level, 0 to 255: from `low` to `top` or, signed, from -top (0) to top (254). */
+function levels(low, top, signed) {
+  const [from, scale] = signed ? [-top, 127 / top] : [low, 255 / (top - low)]
+  const most = signed ? 254 : 255
+  if (!Number.isFinite(scale)) return () => (signed ? 127 : 0)
+  return (value) => Math.min(Math.max(Math.floor((value - from) * scale + 0.5), 0), most) || 0 // NaN is cold
+}
+
+return { SERIES, AGAINST, FOR, COLORMAP_NAMES, paletteOf, opaque, translucent, levels }
+})($tables_js)
+const $looks_js = (({ headsOf }, { fuse, headOf, largest, range, rowOf, unpackMap }, { EXPLAINS }) => {
+
+
+
+
+const mean = (rows) => rows[0].map((_, at) => rows.reduce((sum, row) => sum + row[at], 0) / rows.length)
+const headName = (map, head) => (Array.isArray(map.heads) ? `head ${map.heads[head]}` : map.heads)
+
+/** Return the maps of an attention answer, unpacked, each with the `names` of its heads. */
+const mapsOf = (attention) =>
+  attention.maps.map((map) => {
+    const names = range(map.shape[0]).map((head) => headName(map, head))
+    return { ...unpackMap(map, attention.method), names, fused: !Array.isArray(map.heads) }
+  })
+
+/**
+ * Return the objects that are found in an image, surest first, each once: `answered` says which, or without an answer
+ * those of the attention whose probability is at `least` so much. None of a model that looks for none.
+ */
+function foundIn({ tokens: { object: all = [] } }, answered, least = 0.5) {
+  const sure = answered ?? all.filter(({ probability }) => probability >= least)
+    .sort((one, other) => other.probability - one.probability)
+  return sure.filter(({ object }, at) => sure.findIndex((one) => one.object === object) === at)
+}
+
+/**
+ * Return what is drawn over an image: panels, each with a label and values a row and patch. `words` are what was said
+ * of the image, each a row of its own. Of the rows of patches `row` is seen, the mean of all without one. Where rows
+ * are objects, `numbers` say which; `explained` is the object that a method explains, `found` are those that are found.
+ */
+function imageLook(attention, kind, row = null, found = []) {
+  const { tokens, image, maps: [{ normalized, objects: numbers = null, target, grid = tokens.grid }] } = attention
+  const { prefix } = tokens
+  const end = prefix + grid.rows * grid.columns
+  const panels = mapsOf(attention).flatMap((map) => map.names.map((name, head) => {
+    const queries = range(map.queries).map((query) => rowOf(map, head, query).slice(prefix, end))
+    const rows = numbers || kind.query !== 'image' ? queries : row === null ? [mean(queries)] : [queries[row]]
+    const label = map.target?.label !== undefined ? `for “${map.target.label}”` : map.names.length > 1 ? name : ''
+    return { label, rows, signed: map.signed, top: largest(rows.flatMap((row) => [...row]), map.signed) }
+  }))
+  const words = numbers ? numbers.map((one) => ({ text: tokens.object[one].label })) : tokens.target ?? []
+  const explained = target?.object ?? null
+  return { panels, words, image, rows: grid.rows, columns: grid.columns, normalized, numbers, explained, found }
+}
+
+/**
+ * Return the maps of a text: `rows` and `columns` as tokens, `series` of values (one a head, or one), the text that the
+ * columns lie in, and whether rows and columns are the same tokens. `text` was asked about, the tokens of `written`
+ * were answered; `merged` says that tokens are words. Where maps have blocks of tokens (`pool`), so have the axes, and
+ * where they have some of the rows, these have numbers. The tokens of objects are their labels, of those that are
+ * `found`, and their numbers; `numbers` say which are rows, if rows are objects.
+ */
+function textLook(attention, kind, { text, written, heads, mask, merged, found = [] }) {
+  const { method } = attention
+  const axes = { ...attention.tokens, object: attention.tokens.object?.map((one) => objectToken(one, found)) }
+  const maps = mapsOf(attention)
+  const [{ target, targets, queries, keys, pool, objects: numbers = null }] = maps
+  const asked = numbers ? numbers.map((one) => axes.object[one]) : blocksOf(axes[kind.query], queries, pool)
+  const generated = kind.query === 'target'
+  const behind = axes.source ? 0 : [...text].length // what the answer continues
+  const given = ({ span }) => span && span[0] < behind && span[1] <= behind
+  const first = generated ? asked.findLastIndex(given) + 1 : 0
+  const own = asked.slice(first)
+  const columns = blocksOf(axes[kind.key], keys, pool)
+  const explains = EXPLAINS.includes(method)
+  const whole = explains && !target && !targets // one row for all of an embedding
+  const emitted = (token, at) => ({ text: token.text, span: null, special: at >= written.length })
+  const some = !target && !whole && queries !== (targets ? own : asked).length
+  const rows = target ? maps.map((map) => axes.object?.[map.target.object] ?? { text: map.target.label, span: null })
+    : whole ? [{ text: 'likeness', span: null }] : targets && (merged || some) ? targets.map(emitted)
+    : some ? range(queries).map((row) => ({ text: `#${row}`, span: null })) : own
+  const skip = target || whole || targets || some ? 0 : first * columns.length
+  const values = target || whole ? Float32Array.from(maps.flatMap((map) => [...rowOf(map, 0, 0)])) : null
+  const series = values ? [{ name: method, values }] : seriesOf(maps[0], heads, skip)
+  const apart = method === 'relevance' && kind.name !== 'cross' && !whole
+  if (apart) for (const one of series) takeIdentity(one.values, rows, columns, maps, mask)
+  const answer = own.filter(({ span }) => span).map((token) => token.text).join('')
+  const start = own.find(({ span }) => span)?.span[0] ?? behind
+  const before = axes.source || !generated ? '' : [...text].slice(0, start).join('')
+  return {
+    rows, columns, series, apart, before, explains, signed: maps[0].signed, normalized: maps[0].normalized,
+    text: kind.key === 'source' ? text : before + answer,
+    same: !values && !some && !numbers && kind.query === kind.key,
+    numbers, explained: target?.object ?? null, found, image: attention.image,
+    sure: generated && !merged && !some && !pool ? written.map(({ log_probability }) => Math.exp(log_probability)) : [],
+  }
+}
+
+/** Return an object as a token: its label, if it is found, and its number. */
+function objectToken({ label, object }, found) {
+  const words = found.some((one) => one.object === object) ? `${label} #${object}` : `#${object}`
+  return { text: words.replaceAll(' ', '\u00a0'), span: null } // else spaces would be marked as in a text
+}
+
+/** Return tokens; in place of some the blocks that a pooled map has: their texts, from the first to the last. */
+function blocksOf(tokens, count, pool) {
+  if (!pool || tokens.length === count) return tokens
+  const size = Math.ceil(tokens.length / count)
+  const gap = (one, next) => (one?.span && next.span && next.span[0] > one.span[1] ? ' ' : '')
+  return range(count).map((block) => {
+    const part = tokens.slice(block * size, (block + 1) * size)
+    const spans = part.flatMap(({ span }) => (span ? [span] : []))
+    return {
+      text: part.map((token, at) => gap(part[at - 1], token) + token.text).join(''),
+      span: spans.length ? [spans[0][0], spans.at(-1)[1]] : null,
+      special: part.every(({ special }) => special),
+      sequence: part[0].sequence,
+    }
+  })
+}
+
+/** Return the heads that are chosen as series: `mean`, `max` or `min` of all, or some by number. */
+function seriesOf(map, heads, skip) {
+  const chosen = headsOf({ heads })
+  if (map.fused || map.names.length === 1) return [{ name: map.names[0], values: headOf(map, 0).slice(skip) }]
+  if (!chosen.length) return [{ name: `${heads} of heads`, values: fuse(map, heads).slice(skip) }]
+  const there = chosen.filter((head) => head < map.names.length)
+  if (!there.length) return [{ name: 'mean of heads', values: fuse(map, 'mean').slice(skip) }]
+  return there.map((head) => ({ name: `head ${head}`, head, values: headOf(map, head).slice(skip) }))
+}
+
+/** Take the 1 off that each row of relevance starts with: at its class token, its mask, or its own token. */
+function takeIdentity(values, rows, columns, maps, mask) {
+  const masks = range(columns.length).filter((at) => mask && columns[at].text.includes(mask))
+  rows.forEach((_, row) => {
+    const line = values.subarray(row * columns.length, (row + 1) * columns.length)
+    const { target } = maps[row] ?? {}
+    const hottest = line.indexOf(largest(line)) // where nobody says what a mask is
+    const own = target?.object !== undefined ? target.object
+      : !target ? line.findLastIndex((value) => value > 0)
+      : 'mask' in target ? masks[target.mask] ?? hottest : 0
+    if (own >= 0) line[own] = Math.max(0, line[own] - 1)
+  })
+}
+
+return { mapsOf, foundIn, imageLook, textLook }
+})($selection_js, $values_js, $words_js)
+const $answer_js = (({ Found }, { html, useState }, { labelOf, lengthOf, percent, short }) => {
+
+
+
+
+/**
+ * What the model answered; `before` is its answer to the uncovered or other input, whose numbers stand beside. Of a
+ * detector, `objects` says which one is seen (see useObjects), and `least` from which probability one is found.
+ */
+function Answer({ results, before, streaming, pinned, pin, replay, playing, objects, least }) {
+  const [{ labels, candidates, embedding, objects: found }] = results
+  if (found) return html`<${Found} found=${found} before=${before?.[0].objects} objects=${objects} least=${least} />`
   if (labels?.some(({ score }) => score !== undefined)) {
     return html`<ul>${labels.map(({ label, score }) => html`<li>${label}: ${short(score)}</li>`)}</ul>`
   }
@@ -540,185 +883,7 @@ function GenerationOptions({ selection, change, model }) {
 }
 
 return { Answer, GenerationOptions }
-})($preact_js, $values_js)
-const $colours_js = (({ AGAINST_AND_FOR, COLORMAPS, SIGNED }) => {
-
-
-/** Colours of heads or models, told apart from one another and on a light and on a dark ground. */
-const SERIES = [
-  '#3b82f6', '#e07010', '#12935a', '#e0434d', '#9b5de5', '#0f95a5', '#d9469b', '#8a8a12', '#a8693a', '#78828d',
-]
-
-/** The colour of what speaks against an answer. */
-const AGAINST = `#${AGAINST_AND_FOR[0]}`
-
-/** The colour of what speaks for it. */
-const FOR = `#${AGAINST_AND_FOR[1]}`
-
-/** The names of the colour maps. */
-const COLORMAP_NAMES = Object.keys(COLORMAPS)
-
-const bytesOf = (hex) => Uint8ClampedArray.from(hex.match(/../g), (byte) => parseInt(byte, 16))
-
-const once = new Map() // name of a palette: its bytes
-
-/** Return 256 colours, red, green and blue each. Those of signed values are 255; the last stands twice. */
-function paletteOf(name, signed) {
-  const key = signed ? 'signed' : name
-  if (!once.has(key)) {
-    const hex = signed ? SIGNED + SIGNED.slice(-6) : COLORMAPS[name] ?? COLORMAPS.viridis
-    once.set(key, bytesOf(hex))
-  }
-  return once.get(key)
-}
-
-/** Return 256 opaque pixels (red in the lowest byte), by level. */
-function opaque(name, signed) {
-  const palette = paletteOf(name, signed)
-  return Uint32Array.from({ length: 256 }, (_, level) => pixel(palette, 3 * level, 255))
-}
-
-/**
- * Return 256 pixels over an image, by level: the service draws the same. The hotter, the less of the image is seen; of
- * signed values there are two colours, and where a value is zero there is none.
- */
-function translucent(name, signed, opacity) {
-  if (!signed) {
-    const palette = paletteOf(name, false)
-    return Uint32Array.from({ length: 256 }, (_, level) => pixel(palette, 3 * level, opacity * level))
-  }
-  const [against, speaksFor] = AGAINST_AND_FOR.map(bytesOf)
-  return Uint32Array.from({ length: 256 }, (_, level) => {
-    const size = Math.min(Math.abs(level - 127) / 127, 1)
-    return pixel(level < 127 ? against : speaksFor, 0, 255 * opacity * size)
-  })
-}
-
-const pixel = (bytes, at, alpha) =>
-  bytes[at] | (bytes[at + 1] << 8) | (bytes[at + 2] << 16) | (Math.round(alpha) << 24)
-
-/** Return what turns a value into its level, 0 to 255: from `low` to `top` or, signed, from -top (0) to top (254). */
-function levels(low, top, signed) {
-  const [from, scale] = signed ? [-top, 127 / top] : [low, 255 / (top - low)]
-  const most = signed ? 254 : 255
-  if (!Number.isFinite(scale)) return () => (signed ? 127 : 0)
-  return (value) => Math.min(Math.max(Math.floor((value - from) * scale + 0.5), 0), most) || 0 // NaN is cold
-}
-
-return { SERIES, AGAINST, FOR, COLORMAP_NAMES, paletteOf, opaque, translucent, levels }
-})($tables_js)
-const $looks_js = (({ headsOf }, { fuse, headOf, largest, range, rowOf, unpackMap }, { EXPLAINS }) => {
-
-
-
-
-const mean = (rows) => rows[0].map((_, at) => rows.reduce((sum, row) => sum + row[at], 0) / rows.length)
-const headName = (map, head) => (Array.isArray(map.heads) ? `head ${map.heads[head]}` : map.heads)
-
-/** Return the maps of an attention answer, unpacked, each with the `names` of its heads. */
-const mapsOf = (attention) =>
-  attention.maps.map((map) => {
-    const names = range(map.shape[0]).map((head) => headName(map, head))
-    return { ...unpackMap(map, attention.method), names, fused: !Array.isArray(map.heads) }
-  })
-
-/**
- * Return what is drawn over an image: panels, each with a label and values a row and patch. `words` are what was said
- * of the image, each a row of its own. Of the rows of patches `row` is seen, the mean of all without one.
- */
-function imageLook(attention, kind, row = null) {
-  const { tokens: { grid, prefix, target: words = [] }, image, maps: [{ normalized }] } = attention
-  const panels = mapsOf(attention).flatMap((map) => map.names.map((name, head) => {
-    const queries = range(map.queries).map((query) => rowOf(map, head, query).slice(prefix))
-    const rows = kind.query !== 'image' ? queries : row === null ? [mean(queries)] : [queries[row]]
-    const label = map.target?.label !== undefined ? `for “${map.target.label}”` : map.names.length > 1 ? name : ''
-    return { label, rows, signed: map.signed, top: largest(rows.flatMap((row) => [...row]), map.signed) }
-  }))
-  return { panels, words, image, rows: grid.rows, columns: grid.columns, normalized }
-}
-
-/**
- * Return the maps of a text: `rows` and `columns` as tokens, `series` of values (one a head, or one), the text that the
- * columns lie in, and whether rows and columns are the same tokens. `text` was asked about, the tokens of `written`
- * were answered; `merged` says that tokens are words. Where maps have blocks of tokens (`pool`), so have the axes, and
- * where they have some of the rows, these have numbers.
- */
-function textLook(attention, kind, { text, written, heads, mask, merged }) {
-  const { method, tokens: axes } = attention
-  const maps = mapsOf(attention)
-  const [{ target, targets, queries, keys, pool }] = maps
-  const asked = blocksOf(axes[kind.query], queries, pool)
-  const generated = kind.query === 'target'
-  const behind = axes.source ? 0 : [...text].length // what the answer continues
-  const given = ({ span }) => span && span[0] < behind && span[1] <= behind
-  const first = generated ? asked.findLastIndex(given) + 1 : 0
-  const own = asked.slice(first)
-  const columns = blocksOf(axes[kind.key], keys, pool)
-  const explains = EXPLAINS.includes(method)
-  const whole = explains && !target && !targets // one row for all of an embedding
-  const emitted = (token, at) => ({ text: token.text, span: null, special: at >= written.length })
-  const some = !target && !whole && queries !== (targets ? own : asked).length
-  const rows = target ? maps.map((map) => ({ text: map.target.label, span: null }))
-    : whole ? [{ text: 'likeness', span: null }] : targets && (merged || some) ? targets.map(emitted)
-    : some ? range(queries).map((row) => ({ text: `#${row}`, span: null })) : own
-  const skip = target || whole || targets || some ? 0 : first * columns.length
-  const values = target || whole ? Float32Array.from(maps.flatMap((map) => [...rowOf(map, 0, 0)])) : null
-  const series = values ? [{ name: method, values }] : seriesOf(maps[0], heads, skip)
-  const apart = method === 'relevance' && kind.name !== 'cross' && !whole
-  if (apart) for (const one of series) takeIdentity(one.values, rows, columns, maps, mask)
-  const answer = own.filter(({ span }) => span).map((token) => token.text).join('')
-  const start = own.find(({ span }) => span)?.span[0] ?? behind
-  const before = axes.source || !generated ? '' : [...text].slice(0, start).join('')
-  return {
-    rows, columns, series, apart, before, explains, signed: maps[0].signed, normalized: maps[0].normalized,
-    text: kind.key === 'source' ? text : before + answer,
-    same: !values && !some && kind.query === kind.key,
-    sure: generated && !merged && !some && !pool ? written.map(({ log_probability }) => Math.exp(log_probability)) : [],
-  }
-}
-
-/** Return tokens; in place of some the blocks that a pooled map has: their texts, from the first to the last. */
-function blocksOf(tokens, count, pool) {
-  if (!pool || tokens.length === count) return tokens
-  const size = Math.ceil(tokens.length / count)
-  const gap = (one, next) => (one?.span && next.span && next.span[0] > one.span[1] ? ' ' : '')
-  return range(count).map((block) => {
-    const part = tokens.slice(block * size, (block + 1) * size)
-    const spans = part.flatMap(({ span }) => (span ? [span] : []))
-    return {
-      text: part.map((token, at) => gap(part[at - 1], token) + token.text).join(''),
-      span: spans.length ? [spans[0][0], spans.at(-1)[1]] : null,
-      special: part.every(({ special }) => special),
-      sequence: part[0].sequence,
-    }
-  })
-}
-
-/** Return the heads that are chosen as series: `mean`, `max` or `min` of all, or some by number. */
-function seriesOf(map, heads, skip) {
-  const chosen = headsOf({ heads })
-  if (map.fused || map.names.length === 1) return [{ name: map.names[0], values: headOf(map, 0).slice(skip) }]
-  if (!chosen.length) return [{ name: `${heads} of heads`, values: fuse(map, heads).slice(skip) }]
-  const there = chosen.filter((head) => head < map.names.length)
-  if (!there.length) return [{ name: 'mean of heads', values: fuse(map, 'mean').slice(skip) }]
-  return there.map((head) => ({ name: `head ${head}`, head, values: headOf(map, head).slice(skip) }))
-}
-
-/** Take the 1 off that each row of relevance starts with: at its class token, its mask, or its own token. */
-function takeIdentity(values, rows, columns, maps, mask) {
-  const masks = range(columns.length).filter((at) => mask && columns[at].text.includes(mask))
-  rows.forEach((_, row) => {
-    const line = values.subarray(row * columns.length, (row + 1) * columns.length)
-    const { target } = maps[row] ?? {}
-    const hottest = line.indexOf(largest(line)) // where nobody says what a mask is
-    const own = !target ? line.findLastIndex((value) => value > 0)
-      : 'mask' in target ? masks[target.mask] ?? hottest : 0
-    if (own >= 0) line[own] = Math.max(0, line[own] - 1)
-  })
-}
-
-return { mapsOf, imageLook, textLook }
-})($selection_js, $values_js, $words_js)
+})($objects_js, $preact_js, $values_js)
 const $canvas_js = (({ levels }, { useEffect, useLayoutEffect, useRef, useState }, { clamp }) => {
 
 
@@ -1150,7 +1315,8 @@ function Legend({ top, signed, colormap, low = 0, explains = false }) {
 
 return { Legend }
 })($canvas_js, $colours_js, $preact_js, $values_js)
-const $picture_js = (({ brushOf, painted, smoothed, useDensity, useDrawing, useSame, useSize }, { translucent }, { html, useMemo, useRef, useState }, { clamp, lengthOf }) => {
+const $picture_js = (({ Boxes, objectAt }, { brushOf, painted, smoothed, useDensity, useDrawing, useSame, useSize }, { translucent }, { html, useMemo, useRef, useState }, { clamp, lengthOf }) => {
+
 
 
 
@@ -1218,17 +1384,33 @@ function coveredBy(from, to, columns, covered) {
   return all ? rest : [...rest, ...within].sort((one, other) => one - other)
 }
 
-/** Return the cells that are covered, with those of a rectangle that is being dragged, and what listens to the grid. */
-function useCells({ rows, columns, query, hovered, covered, covering, onHover, onPick, onCover }) {
+/**
+ * Return the cells that are covered, with those of a rectangle that is being dragged, and what listens to the grid.
+ * `objectIn` says which object is at a place, given as shares of the grid's width and height.
+ */
+function useCells({
+  rows, columns, query, hovered, covered, covering, onHover, onPick, onCover, objectIn, onObject, onPickObject,
+}) {
   const [drag, setDrag] = useState(null) // {from, to}: cells between which a rectangle is being covered
   const covers = drag ? coveredBy(drag.from, drag.to, columns, covered) : covered
-  const cellAt = ({ clientX, clientY, currentTarget }) => {
+  const placeOf = ({ clientX, clientY, currentTarget }) => {
     const { left, top: above, width, height } = currentTarget.getBoundingClientRect()
-    const row = clamp(Math.floor(((clientY - above) / height) * rows), 0, rows - 1)
-    return row * columns + clamp(Math.floor(((clientX - left) / width) * columns), 0, columns - 1)
+    return [(clientX - left) / width, (clientY - above) / height]
+  }
+  const cellAt = (event) => {
+    const [across, down] = placeOf(event)
+    const row = clamp(Math.floor(down * rows), 0, rows - 1)
+    return row * columns + clamp(Math.floor(across * columns), 0, columns - 1)
+  }
+  const middleOf = (cell) => [((cell % columns) + 0.5) / columns, (Math.floor(cell / columns) + 0.5) / rows]
+  const pick = (cell, place) => {
+    const object = onPickObject ? objectIn(...place) : null
+    if (object === null) onPick(cell)
+    else onPickObject(object)
   }
   const move = (event) => {
     const cell = cellAt(event)
+    onObject(objectIn(...placeOf(event)))
     if (drag && drag.to !== cell) setDrag({ ...drag, to: cell })
     if (cell !== hovered) onHover(cell)
   }
@@ -1248,24 +1430,26 @@ function useCells({ rows, columns, query, hovered, covered, covering, onHover, o
     if (event.ctrlKey || event.metaKey || event.altKey) return
     if (event.key === 'Escape') {
       if (drag) setDrag(null)
-      else onPick(null)
-    } else if (event.key === 'Enter') onPick(at)
+      else (onPickObject ?? onPick)(null)
+    } else if (event.key === 'Enter') pick(at, middleOf(at))
     else if (event.key === 'c' && onCover) onCover(coveredBy(at, at, columns, covered))
     else if (event.key in ARROWS) {
       const [down, right] = ARROWS[event.key]
       const row = clamp(Math.floor(at / columns) + down, 0, rows - 1)
-      onHover(row * columns + clamp((at % columns) + right, 0, columns - 1))
+      const next = row * columns + clamp((at % columns) + right, 0, columns - 1)
+      onHover(next)
+      onObject(objectIn(...middleOf(next)))
     } else return
     event.preventDefault() // nothing scrolls
   }
   return [covers, {
     onPointerMove: move,
-    onPointerLeave: () => onHover(null),
+    onPointerLeave: () => (onHover(null), onObject(null)),
     onPointerDown: press,
     onPointerUp: release,
     onPointerCancel: () => setDrag(null),
     onKeyDown: key,
-    onClick: (event) => event.shiftKey || covering ? null : onPick(cellAt(event)),
+    onClick: (event) => event.shiftKey || covering ? null : pick(cellAt(event), placeOf(event)),
   }]
 }
 
@@ -1273,12 +1457,14 @@ function useCells({ rows, columns, query, hovered, covered, covering, onHover, o
  * A picture under the heat of its grid of cells. It says which cell is hovered (`onHover`), picked (`onPick`: click or
  * Enter; Escape picks null), and which are covered (`onCover` gets all of them: a rectangle dragged with Shift, or
  * without it where `covering` is set, as touch needs; `c` covers one). `low` is the value without heat: the least of
- * the cells, unless several pictures share a scale.
+ * the cells, unless several pictures share a scale. `objects` have boxes, of which those of the `marked` and the
+ * `pinned` one stand out: `onObject` is given the number of the one that is hovered, `onPickObject` that of the one
+ * that is picked, in place of `onPick`, where there is one; null on Escape.
  */
 function Picture({
   image, source, cells: given, rows, columns, low, top, signed = false, colormap = 'viridis', opacity = 0.6,
   smooth = true, query = null, hovered = null, covered = [], covering = false, label, onHover = () => {},
-  onPick = () => {}, onCover,
+  onPick = () => {}, onCover, objects = [], marked, pinned, onObject = () => {}, onPickObject,
 }) {
   const canvas = useRef()
   const cells = useSame(given)
@@ -1295,8 +1481,10 @@ function Picture({
   }, [size, density, source, cells, rows, columns, least, top, signed, colormap, opacity, smooth,
     image.width, image.height, box.left, box.top, box.right, box.bottom])
 
+  const objectIn = (across, down) => objectAt(
+    objects, box.left + across * (box.right - box.left), box.top + down * (box.bottom - box.top))
   const [hidden, listeners] = useCells({
-    rows, columns, query, hovered, covered, covering, onHover, onPick, onCover,
+    rows, columns, query, hovered, covered, covering, onHover, onPick, onCover, objectIn, onObject, onPickObject,
   })
   const mark = (cell, name) => html`<div class=${`mark ${name}`} style=${{
     left: lengthOf((cell % columns) / columns),
@@ -1320,11 +1508,12 @@ function Picture({
       ${query !== null && mark(query, 'query')}
       ${hovered !== null && mark(hovered, 'hovered')}
     </div>
+    ${objects.length > 0 && html`<${Boxes} objects=${objects} frame=${frame} marked=${marked} pinned=${pinned} />`}
   </div>`
 }
 
 return { frameOf, coldest, drawPicture, Picture }
-})($canvas_js, $colours_js, $preact_js, $values_js)
+})($boxes_js, $canvas_js, $colours_js, $preact_js, $values_js)
 const $heads_js = (({ brushOf, painted, pooled, useDrawing }, { opaque }, { html, useMemo, useRef, useState }, { clamp, entropy, headOf, largest, range, rowOf, short }) => {
 
 
@@ -1345,12 +1534,14 @@ function figuresOf(name, maps, figures) {
 /** Return what a thumbnail shows: the cells seen from a row (of all rows the mean, where it is null), or the matrix. */
 function shownOf(map, head, grid, prefix, query) {
   if (!grid) return pooled(headOf(map, head), map.queries, map.keys, SIDE, map.signed)
-  if (query !== null) return { values: rowOf(map, head, Math.min(query, map.queries - 1)).subarray(prefix), ...grid }
-  const values = new Float32Array(map.keys - prefix)
+  const { rows, columns } = map.grid ?? grid
+  const patches = (row) => rowOf(map, head, row).subarray(prefix, prefix + rows * columns)
+  if (query !== null) return { values: patches(Math.min(query, map.queries - 1)), rows, columns }
+  const values = new Float32Array(rows * columns)
   for (let row = 0; row < map.queries; row++) {
-    rowOf(map, head, row).subarray(prefix).forEach((value, at) => (values[at] += value / map.queries))
+    patches(row).forEach((value, at) => (values[at] += value / map.queries))
   }
-  return { values, ...grid }
+  return { values, rows, columns }
 }
 
 /** Return which thumbnail a key leads to, of `count` in rows of `across`; undefined if it leads to none. */
@@ -1561,13 +1752,18 @@ const $image_view_js = (({ Legend }, { Picture, coldest }, { html, useMemo, useS
 
 
 
-/** Return the panels of a look at one word or place, each with the `cells` that are drawn: all but the smallest. */
-function panelsOf(look, source, word, keep, title) {
-  const { panels, image, rows, columns } = look
+/**
+ * Return the panels of a look at one word, object or place, each with the `cells` that are drawn: all but the smallest.
+ * A look at the objects of an image in which nothing is found has none.
+ */
+function panelsOf(look, source, { word, object }, keep, title) {
+  const { panels, image, rows, columns, numbers, found } = look
+  const at = numbers ? Math.max(numbers.indexOf(object), 0) : word
   return panels.map(({ rows: lines, ...panel }) => {
-    const values = lines[Math.min(word, lines.length - 1)]
+    const values = lines[Math.min(at, lines.length - 1)] ?? null
     const label = [title, panel.label].filter(Boolean).join(', ')
-    return { ...panel, image, rows, columns, source, values, cells: keepMass(values, keep), label }
+    const cells = values && keepMass(values, keep)
+    return { ...panel, image, rows, columns, source, values, cells, label, objects: found }
   })
 }
 
@@ -1575,17 +1771,17 @@ function panelsOf(look, source, word, keep, title) {
 function differenceOf(one, other) {
   const edges = Object.keys(one.image.box)
   if (edges.some((edge) => one.image.box[edge] !== other.image.box[edge])) return []
-  if (one.values.length !== other.values.length) return []
+  if (one.values?.length !== other.values?.length || !one.values) return []
   const values = difference(other.values, one.values)
   const drawn = { values, cells: values, signed: true, top: largest(values, true) }
   return [{ ...one, ...drawn, label: 'difference', apart: true, first: false }]
 }
 
 /** Return the panels of a look, of the one that it is compared with, and of their difference, where it has one. */
-function allPanels(look, source, other, word, keep) {
-  const here = panelsOf(look, source, word, keep, other?.here).map((panel) => ({ ...panel, first: true }))
+function allPanels(look, source, other, place, keep) {
+  const here = panelsOf(look, source, place, keep, other?.here).map((panel) => ({ ...panel, first: true }))
   if (!other) return here
-  const there = panelsOf(other.look, other.source, word, keep, other.there)
+  const there = panelsOf(other.look, other.source, place, keep, other.there)
     .map((panel) => ({ ...panel, apart: !other.comparable }))
   const pair = other.comparable && here.length + there.length === 2
   return [...here, ...there, ...(pair ? differenceOf(here[0], there[0]) : [])]
@@ -1593,6 +1789,7 @@ function allPanels(look, source, other, word, keep) {
 
 /** Return in words where a row of the picture is seen from, and how much of its attention is on patches. */
 function seenFrom({ words, normalized, columns }, word, query, prefix, values) {
+  if (!values) return 'Nothing is found that looks at anything.'
   const from = words.length ? `“${words[Math.min(word, words.length - 1)].text.trim()}”`
     : query !== null ? `the patch in ${placeOf(query, columns)}` : prefix ? 'the class token' : 'all patches, mean'
   const sum = values.reduce((total, value) => total + value, 0)
@@ -1603,28 +1800,39 @@ const placeOf = (cell, columns) => `row ${Math.floor(cell / columns)}, column ${
 
 /**
  * What was looked at in an image: one picture, or several on one scale. `other` is the look that it is compared
- * with; `word` is the one of a caption that is chosen; `covered` are patches that `cover` hides from the model. A patch
- * can be seen from unless the look is `fixed`.
+ * with; `word` is the one of a caption that is chosen, `objects` says which object of a detector is (see useObjects).
+ * `covered` are patches that `cover` hides from the model. A patch can be seen from unless the look is `fixed`.
+ * Rows are `ofObjects` where no patch is seen from.
  */
 function ImageView({
-  look, other, source, selection, change, word, covered = [], cover, prefix, explains, fixed = false,
+  look, other, source, selection, change, word, objects, covered = [], cover, prefix, explains, fixed = false,
+  ofObjects = false,
 }) {
   const [hovered, setHovered] = useState(null)
   const [covering, setCovering] = useState(false) // without the Shift key, as a finger needs it
   const [own, keep] = [Boolean(selection.own), Number(selection.keep)]
+  const object = objects?.shown
   const panels = useMemo(
-    () => allPanels(look, source, other, word ?? 0, keep),
-    [look, source, other?.look, other?.source, other?.here, other?.there, other?.comparable, word, keep],
+    () => allPanels(look, source, other, { word: word ?? 0, object }, keep),
+    [look, source, other?.look, other?.source, other?.here, other?.there, other?.comparable, word, object, keep],
   )
   const scaled = panels.filter(({ apart }) => !apart)
   const top = Math.max(...scaled.map((panel) => panel.top))
-  const low = Math.min(...scaled.map(({ cells }) => coldest(cells)))
-  const canPick = !fixed && !look.words.length && !explains // else the row is a word's, or the answer's
+  const low = Math.min(...scaled.map(({ cells }) => coldest(cells ?? [0])))
+  const canPick = !fixed && (ofObjects || !look.words.length) && !explains // else the row is a word's, or the answer's
   const query = canPick ? pinnedOf(selection) : null
+  const boxes = objects && look.found.length > 0
+  const asks = boxes && objects.hovered !== null && objects.hovered !== look.explained
+  const picksObject = boxes && (explains || (ofObjects && query === null))
+  const at = look.numbers ? Math.max(look.numbers.indexOf(object), 0) : word ?? 0
   const pick = (cell) => canPick && change({ row: rowNamed(cell === query ? null : cell) })
   const shared = {
     query, hovered, covering, onHover: setHovered, onPick: pick, onCover: cover,
     colormap: selection.colormap, opacity: Number(selection.opacity), smooth: Boolean(selection.smooth),
+    ...(boxes && {
+      marked: objects.hovered ?? look.explained ?? objects.shown, pinned: objects.pinned,
+      onObject: objects.hover, onPickObject: picksObject ? objects.pin : undefined,
+    }),
   }
   const picture = (panel, at) => {
     const alone = own || panel.apart
@@ -1636,23 +1844,25 @@ function ImageView({
     </figure>`
   }
   const [first] = panels
-  const scale = own ? { top: first.top, low: coldest(first.cells) } : { top, low }
-  const click = canPick ? ' Click it to see from there.' : ''
+  const scale = own ? { top: first.top, low: coldest(first.cells ?? [0]) } : { top, low }
+  const pins = picksObject ? ' Click a box to pin its object; Escape unpins.' : ''
+  const click = pins || (canPick ? ' Click it to see from there.' : '')
   const mouse = `Point at a patch to see its value.${click}${cover ? ' Drag with Shift to cover some.' : ''}`
   const hint = TOUCH ? 'Touch a patch to see its value.' : mouse
   const alike = panels.filter(({ rows, columns }) => rows === look.rows && columns === look.columns)
-  const numbers = alike.map(({ values }) => short(values[hovered] ?? NaN)).join(' · ')
+  const numbers = alike.map(({ values }) => short(values?.[hovered] ?? NaN)).join(' · ')
   const lines = [
-    hovered === null ? hint : `In ${placeOf(hovered, look.columns)}: ${numbers}`,
-    explains ? '' : seenFrom(look, word ?? 0, query, prefix, first.values),
+    !first.values ? '' : hovered === null ? hint : `In ${placeOf(hovered, look.columns)}: ${numbers}`,
+    !explains ? seenFrom(look, at, query, prefix, first.values) : asks ? 'Click to explain this object.' : '',
   ]
   return html`
     <div class=${panels.length > 1 ? 'pictures several' : 'pictures'} id="picture">${panels.map(picture)}</div>
-    <${Legend} ...${scale} signed=${first.signed} colormap=${selection.colormap} explains=${explains} />
-    <output class="readout">${lines.join('\n')}</output>
+    ${first.values && html`<${Legend}
+      ...${scale} signed=${first.signed} colormap=${selection.colormap} explains=${explains} />`}
+    <output class="readout">${lines.filter(Boolean).join('\n')}</output>
     <div class="row">
       ${query !== null && html`<button type="button" id="back" onClick=${() => pick(null)}>
-        ${prefix ? 'Back to the class token' : 'Back to all patches'}
+        ${ofObjects ? 'Back to the objects' : prefix ? 'Back to the class token' : 'Back to all patches'}
       </button>`}
       ${source && cover && html`<button type="button" id="cover" aria-pressed=${covering}
         onClick=${() => setCovering(!covering)}>Cover patches</button>`}
@@ -1680,7 +1890,8 @@ function EveryHead({ maps, figures, kind, query, selection, change, chosen, choo
     <${Select} words="Order" id="order" values=${Object.entries(ORDERS).filter(has)} chosen=${selection.order}
       choose=${(order) => change({ order })} />
     ${children}
-    ${maps && html`<${HeadGrid}
+    ${maps?.[0].queries === 0 && html`<p class="quiet">Nothing is found, and so there are no rows.</p>`}
+    ${maps?.[0].queries > 0 && html`<${HeadGrid}
       maps=${maps}
       order=${selection.order}
       figures=${figures}
@@ -1695,7 +1906,7 @@ function EveryHead({ maps, figures, kind, query, selection, change, chosen, choo
 
 return { EveryHead }
 })($heads_js, $preact_js, $select_js, $words_js)
-const $text_view_js = (({ SERIES }, { Legend }, { Lines }, { Matrix }, { html, useEffect, useMemo, useState }, { pinnedOf, rowNamed }, { InPlace, readout }, { difference, keepMass, largest, range, without }, { KINDS, TOUCH }) => {
+const $text_view_js = (({ SERIES }, { Legend }, { Lines }, { Matrix }, { html, useEffect, useMemo, useState }, { pinnedOf, rowNamed }, { InPlace, readout }, { difference, keepMass, largest, range, without }, { TOUCH, wordsOf }) => {
 
 
 
@@ -1763,9 +1974,13 @@ function panelsOf(look, compared, { here, there, comparable } = {}, own) {
   return panels.map((panel, at) => ({ ...panel, top: own || panel.apart ? tops[at] : shared }))
 }
 
-/** What was looked at in a text: in place, by lines, as a matrix; of several heads, and beside another look. */
-function TextView({ look: whole, other, selection, change, kind, playing, edit }) {
-  const { view, own, colormap } = selection
+/**
+ * What was looked at in a text: in place, by lines, as a matrix; of several heads, and beside another look. `point` is
+ * told which row is hovered, by its number, null for none.
+ */
+function TextView({ look: whole, other, selection, change, kind, playing, edit, point = () => {} }) {
+  const { own, colormap } = selection
+  const view = selection.view || (whole.numbers ? 'matrix' : 'place') // objects have no place in a text
   const [hovered, setHovered] = useState(null)
   const [hoveredColumn, setHoveredColumn] = useState(null)
   const look = useShown(whole, selection)
@@ -1785,7 +2000,11 @@ function TextView({ look: whole, other, selection, change, kind, playing, edit }
   const row = Math.min(shownRow(playing) ?? hovered ?? pinned ?? 0, last)
   const column = hoveredColumn < look.columns.length ? hoveredColumn : null
   const pin = (at) => change({ row: rowNamed(at === pinned || at === null ? null : look.kept[at]) })
-  const shared = { view, hovered, pinned, column, colormap, hover: setHovered, point: setHoveredColumn, pin }
+  const hover = (at) => {
+    setHovered(at)
+    point(at === null ? null : look.kept[at])
+  }
+  const shared = { view, hovered, pinned, column, colormap, hover, point: setHoveredColumn, pin }
   const panel = ({ look: one, label, top }, at) => html`<figure key=${at}>
     ${label && html`<figcaption>${label}</figcaption>`}
     <${Drawn} ...${shared} look=${one} row=${Math.min(row, one.rows.length - 1)} top=${top} />
@@ -1793,7 +2012,8 @@ function TextView({ look: whole, other, selection, change, kind, playing, edit }
   const token = look.rows[pinned]
   const editable = edit && kind.query === 'source' && token?.span && !token.special && !token.sequence
   return html`
-    <${Tabs} view=${view} change=${change} explains=${look.explains} />
+    <${Tabs} view=${view} change=${change} explains=${look.explains}
+      what=${kind.query === 'object' ? 'object' : 'token'} />
     <div class=${panels.length > 1 ? 'several' : ''} id="looks" onKeyDown=${({ key }) => key === 'Escape' && pin(null)}>
       ${panels.map(panel)}
     </div>
@@ -1803,17 +2023,17 @@ function TextView({ look: whole, other, selection, change, kind, playing, edit }
     ${editable && html`<${Edit} token=${token} edit=${edit} />`}
     ${view === 'matrix' && html`
       <p class="quiet">
-        ${KINDS[kind.name].rows}${look.apart && '; the 1 that each row’s own entry starts with is taken off'}
+        ${wordsOf(kind).rows}${look.apart && '; the 1 that each row’s own entry starts with is taken off'}
       </p>
       <${Legend} top=${panels[0].top} signed=${look.signed} colormap=${colormap}
         explains=${look.explains} />`}
     ${view === 'lines' && look.series.length > 1 && html`<${Swatches} series=${look.series} />`}`
 }
 
-function Tabs({ view, change, explains }) {
+function Tabs({ view, change, explains, what }) {
   const tab = ([name, words]) => html`<button type="button" key=${name} id=${`view-${name}`}
     aria-pressed=${view === name} onClick=${() => change({ view: name })}>${words}</button>`
-  const meaning = explains ? 'What each token contributed to the marked one.' : 'What the marked token looks at.'
+  const meaning = explains ? `What each ${what} contributed to the marked one.` : `What the marked ${what} looks at.`
   return html`<div class="tabs" role="group" aria-label="View">
     ${Object.entries(VIEWS).map(tab)}
     <small>${meaning} ${TOUCH ? 'Touch one to pin it.' : 'Point at one, or click to pin it; Escape unpins.'}</small>
@@ -1869,7 +2089,36 @@ function Edit({ token, edit }) {
 
 return { TextView }
 })($colours_js, $legend_js, $lines_js, $matrix_js, $preact_js, $selection_js, $tokens_js, $values_js, $words_js)
-const $inline_js = (({ Answer }, { blobOf }, { DrawControls }, { EveryHead }, { ImageView }, { imageLook, mapsOf, textLook }, { html, render, useEffect, useMemo, useState }, { Select }, { DEFAULTS, pinnedOf }, { TextView }, { EXPLAINS, KINDS, METHODS, TITLES }) => {
+const $objects_view_js = (({ Picture }, { html }, { rowNamed }, { TextView }) => {
+
+
+
+
+
+/** What objects looked at in one another: their boxes, and each as a row, which is pinned as the object. */
+function BetweenObjects({ look, other, selection, change, kind, objects, source }) {
+  const { found, numbers, explained, image } = look
+  const rowOf = (number) => (numbers?.includes(number) ? numbers.indexOf(number) : null)
+  const pick = ({ row, ...part }) => {
+    if (row !== undefined && numbers) objects.pin(row === '' ? null : numbers[Number(row)])
+    if (Object.keys(part).length) change(part)
+  }
+  return html`
+    <div class="pictures"><${Picture}
+      image=${image} source=${source} cells=${null} rows=${1} columns=${1} top=${1} label="What was found"
+      objects=${found} marked=${objects.hovered ?? explained ?? objects.shown} pinned=${objects.pinned}
+      onObject=${objects.hover} onPickObject=${objects.pin} /></div>
+    ${look.rows.length ? html`<${TextView} look=${look} other=${other} kind=${kind} change=${pick}
+      selection=${{ ...selection, row: rowNamed(rowOf(objects.pinned)) }} playing=${rowOf(objects.hovered)}
+      point=${(row) => objects.hover(row === null || !numbers ? null : numbers[row])} />`
+      : html`<p class="readout">Nothing is found that looks at anything.</p>`}`
+}
+
+return { BetweenObjects }
+})($picture_js, $preact_js, $selection_js, $text_view_js)
+const $inline_js = (({ Answer }, { blobOf }, { DrawControls }, { EveryHead }, { ImageView }, { foundIn, imageLook, mapsOf, textLook }, { useObjects }, { BetweenObjects }, { html, render, useEffect, useMemo, useState }, { Select }, { DEFAULTS, pinnedOf }, { TextView }, { EXPLAINS, METHODS, SORTS, TITLES, wordsOf }) => {
+
+
 
 
 
@@ -1884,31 +2133,40 @@ const $inline_js = (({ Answer }, { blobOf }, { DrawControls }, { EveryHead }, { 
 
 const NARROW = 6 // heads of a layer that fit beside the picture
 
-/** Return a kind of attention by its name: what its rows and columns are, and of an image the grid and its prefix. */
-function kindNamed(name, { grid = null, prefix = 0 }) {
+/**
+ * Return the kind of attention that a map is of: what its rows and columns are, and of an image the grid and its
+ * prefix. One whose name is not that of a sort is of the input.
+ */
+function kindOfMap({ kind: name, grid: own }, { grid: common = null, prefix = 0, object }) {
+  const grid = own ?? common
   const input = grid ? 'image' : 'source'
-  const [query, key] = { encoder: [input, input], cross: ['target', input], decoder: ['target', 'target_input'] }[name]
-  return { name, query, key, prefix, grid }
+  const [answer, before] = object ? ['object', 'object'] : ['target', 'target_input']
+  const axes = { encoder: [input, input], cross: [answer, input], decoder: [answer, before] }
+  const kind = SORTS.includes(name) ? name : 'encoder'
+  const [query, key] = axes[kind]
+  return { name, kind, query, key, prefix, grid }
 }
 
 /** Return the maps of an answer in groups that are looked at alone: those of several targets stand together. */
 function groupsOf({ maps, tokens }) {
   const named = new Map()
   for (const map of maps) named.set(map.name, [...(named.get(map.name) ?? []), map])
-  const order = Object.keys(KINDS) // what the answer looks at comes first
-  const groups = [...named.values()].map((some) => ({ maps: some, kind: kindNamed(some[0].kind, tokens) }))
-  groups.sort((one, other) => order.indexOf(one.kind.name) - order.indexOf(other.kind.name))
+  const groups = [...named.values()].map((some) => ({ maps: some, kind: kindOfMap(some[0], tokens) }))
   const kinds = new Set(groups.map(({ kind }) => kind.name))
+  const names = [...kinds].reverse() // of several of a sort the last comes first, as what the answer looks at does
+  const place = ({ kind }) => SORTS.indexOf(kind.kind) * names.length + names.indexOf(kind.name)
+  groups.sort((one, other) => place(one) - place(other))
   return groups.map(({ maps: some, kind }) => {
     const alone = groups.filter((one) => one.kind.name === kind.name).length === 1
     const layer = alone ? '' : `layer ${some[0].layer ?? some[0].name}`
-    return { maps: some, kind, words: [kinds.size > 1 && KINDS[kind.name].name, layer].filter(Boolean).join(', ') }
+    return { maps: some, kind, words: [kinds.size > 1 && wordsOf(kind).name, layer].filter(Boolean).join(', ') }
   })
 }
 
 /** Return the row of an image's maps that is seen; null for the mean of all. */
 function rowSeen({ maps: [map], kind }, patch) {
-  const every = kind.query === 'image' && map.shape[1] > 1 && map.shape[1] === kind.prefix + cellsOf(kind)
+  const rows = map.objects ? 0 : map.shape[1]
+  const every = kind.query === 'image' && rows > 1 && rows >= kind.prefix + cellsOf(kind)
   if (!every) return { every, row: kind.query === 'image' && map.shape[1] === 1 ? 0 : null }
   return { every, row: patch === null ? (kind.prefix ? 0 : null) : kind.prefix + patch }
 }
@@ -1921,12 +2179,13 @@ function areMerged({ tokens: { target = [] } }, written) {
   return spoken.some(({ text }, at) => text !== written[at]?.text) || spoken.length < written.length
 }
 
-/** Return what is drawn of a group of maps; `heads` are those that are chosen of a text. */
-function lookOf({ text, result }, attention, group, patch, heads) {
+/** Return what is drawn of a group of maps; `heads` are chosen of a text, `found` are the objects of an image. */
+function lookOf({ text, result }, attention, group, patch, heads, found) {
   const part = { ...attention, maps: group.maps }
-  if (group.kind.key === 'image') return imageLook(part, group.kind, rowSeen(group, patch).row)
+  if (group.kind.key === 'image') return imageLook(part, group.kind, rowSeen(group, patch).row, found)
   const written = result.tokens ?? []
-  return textLook(part, group.kind, { text: text ?? '', written, heads, merged: areMerged(attention, written) })
+  const merged = !found.length && areMerged(attention, written)
+  return textLook(part, group.kind, { text: text ?? '', written, heads, merged, found })
 }
 
 /** Return the picture that was sent, upright, once it is decoded; null where there is none. */
@@ -1953,17 +2212,19 @@ function Inline({ seen }) {
   const first = groups.filter(({ kind }) => kind.name === groups[0].kind.name).length - 1 // the last layer of its kind
   const [place, choose] = useState(first)
   const [chosen, pick] = useState(null) // {layer, head}: one that is shown large
-  const answered = result.labels || result.candidates || result.text !== undefined
+  const found = useMemo(() => (attention ? foundIn(attention, result.objects) : result.objects ?? []), [])
+  const objects = useObjects(found, selection, change)
+  const answered = result.objects || result.labels || result.candidates || result.text !== undefined
   const every = useMemo(() => everyOf(heads, groups[place]?.kind), [place])
   const many = every && Math.max(...every.unpacked.map((map) => map.heads)) > NARROW
-  const parts = { seen, attention, groups, place, every, chosen, pick, selection, change }
+  const parts = { seen, attention, groups, place, every, chosen, pick, selection, change, found, objects }
   const names = ['inline', many && 'many', (answered || (every && !many)) && 'beside'].filter(Boolean).join(' ')
   return html`
     <header><h1>${seen.model}</h1><small>${TITLES[seen.task] ?? seen.task} ${seen.about}</small></header>
     <main class=${names}>
       ${answered && html`<section id="answer" aria-label="Answer">
         <h2>Answer</h2>
-        <${Answer} results=${[result]} pinned=${pinnedOf(selection)}
+        <${Answer} results=${[result]} objects=${objects} pinned=${pinnedOf(selection)}
           pin=${(row) => change({ row: row === null ? '' : String(row) })} />
       </section>`}
       ${groups.length > 0 && html`<${Looked} ...${parts}
@@ -1971,7 +2232,7 @@ function Inline({ seen }) {
       ${!groups.length && html`<${Sent} ...${seen} />`}
       ${every && html`<section id="heads" aria-label="Every head">
         <${EveryHead} maps=${every.unpacked} figures=${every.figures} kind=${every.kind}
-          query=${every.kind.query === 'image' ? rowSeen(every, pinnedOf(selection)).row : pinnedOf(selection) ?? 0}
+          query=${rowOfHeads(every, pinnedOf(selection), objects)}
           selection=${selection} change=${change} chosen=${chosen}
           choose=${(one) => pick(one.layer === chosen?.layer && one.head === chosen?.head ? null : one)} />
       </section>`}
@@ -1986,8 +2247,17 @@ function everyOf(heads, kind) {
   return { maps, kind, figures, unpacked: mapsOf({ ...heads, maps }) }
 }
 
+/** Return the row that the heads of an image are seen from; null for the mean of all. */
+function rowOfHeads(every, pinned, { shown }) {
+  const [{ objects: numbers }] = every.maps
+  if (numbers) return Math.max(numbers.indexOf(shown), 0)
+  return every.kind.query === 'image' ? rowSeen(every, pinned).row : pinned ?? 0
+}
+
 /** What the model looked at: by its method, or by one head that is chosen. */
-function Looked({ seen, attention, groups, place, choose, every, chosen, pick, selection, change }) {
+function Looked({
+  seen, attention, groups, place, choose, every, chosen, pick, selection, change, found, objects,
+}) {
   const bitmap = useBitmap(seen.picture)
   const one = chosen && headOf(every, chosen)
   const group = one?.group ?? groups[place]
@@ -1995,11 +2265,14 @@ function Looked({ seen, attention, groups, place, choose, every, chosen, pick, s
   const pinned = pinnedOf(selection)
   const { every: all, row } = rowSeen(group, pinned)
   const look = useMemo(() => {
-    const found = lookOf(seen, one ? seen.heads : attention, group, pinned, one ? String(one.head) : 'mean')
-    return one && found.panels ? { ...found, panels: [{ ...found.panels[one.head], label: '' }] } : found
+    const whole = lookOf(seen, one ? seen.heads : attention, group, pinned, one ? String(one.head) : 'mean', found)
+    return one && whole.panels ? { ...whole, panels: [{ ...whole.panels[one.head], label: '' }] } : whole
   }, [place, chosen, group.kind.key === 'image' ? row : null])
   const shared = { look, selection, change }
   const image = group.kind.key === 'image'
+  const text = () => (group.kind.query === 'object'
+    ? html`<${BetweenObjects} ...${shared} kind=${group.kind} objects=${objects} source=${bitmap} />`
+    : html`<${TextView} ...${shared} kind=${group.kind} />`)
   const words = one ? `raw, layer ${chosen.layer}, head ${chosen.head}` : method
   return html`<section id="look" aria-label="What it looked at">
     <div class="row">
@@ -2010,8 +2283,9 @@ function Looked({ seen, attention, groups, place, choose, every, chosen, pick, s
     </div>
     ${image
       ? html`<${ImageView} ...${shared} source=${bitmap} word=${look.words.length ? pinned : null} fixed=${!all}
+          objects=${objects} ofObjects=${Boolean(look.numbers)}
           prefix=${group.kind.prefix} explains=${EXPLAINS.includes(method)} />`
-      : html`<${TextView} ...${shared} kind=${group.kind} />`}
+      : text()}
     <p class="meaning">${METHODS[method]}</p>
     <${DrawControls} selection=${selection} change=${change} text=${!image} pairs=${group.kind.name === 'encoder'} />
   </section>`
@@ -2030,5 +2304,5 @@ const seen = JSON.parse(document.getElementById('seen').textContent)
 render(html`<${Inline} seen=${seen} />`, document.getElementById('app'))
 
 return {  }
-})($answer_js, $canvas_js, $drawing_js, $every_head_js, $image_view_js, $looks_js, $preact_js, $select_js, $selection_js, $text_view_js, $words_js)
+})($answer_js, $canvas_js, $drawing_js, $every_head_js, $image_view_js, $looks_js, $objects_js, $objects_view_js, $preact_js, $select_js, $selection_js, $text_view_js, $words_js)
 })()

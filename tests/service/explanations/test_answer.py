@@ -62,6 +62,18 @@ def test_bytes_of_values_that_are_not_negative_have_a_scale_alone(low, high):
     assert np.array_equal(packed, (values / given["scale"]).round())
 
 
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_some_rows_of_several_heads_are_packed_in_the_order_of_their_indices(dtype):
+    query = query_of(encoding="base64", dtype=dtype)
+    rows = drawn(0, 1)[:, [2, 0]]  # as those of a detector's objects are taken
+    some = AttentionMap(query.kinds[0].kind, {"heads": [0, 1], "layer": 0}, rows, (2, 0))
+    assert not some.values.flags.c_contiguous
+    (shown,) = AttentionAnswer(query, [some], axes={}).json()["maps"]
+    numbers = np.frombuffer(base64.b64decode(shown["values"]), "<f4" if dtype == "float32" else np.uint8)
+    found = numbers.reshape(shown["shape"]) * shown.get("scale", 1)
+    assert np.abs(found - some.values).max() <= shown.get("scale", 0) / 2 + 1e-7
+
+
 def signed_map(query, values=(0.5, -1.25, 0.0, 2.0, -0.125), **entry):
     """A signed map with one row for the whole answer."""
     given = {"heads": "sum", "layer": 0, "signed": True, "target": {"index": 1, "label": "cow"}, **entry}
@@ -229,6 +241,13 @@ def test_a_colormap_that_is_asked_for_is_used_for_signed_maps_too(method):
     assert (drawn[..., 0] == drawn[..., 2]).all()
     assert drawn[0, 0].max() == 0
     assert drawn[3, 3].min() == 255
+
+
+def test_where_no_object_is_found_the_picture_is_as_it_was_sent():
+    query, sent = query_of(), np.random.default_rng(0).integers(0, 256, (4, 4, 3), dtype=np.uint8)
+    none = AttentionMap(query.kinds[0].kind, {"heads": "mean", "layer": 0}, np.zeros((1, 0, TOKENS), np.float32), ())
+    answer = AttentionAnswer(query, [none], Picture(sent, (0, 0, 4, 4), 4, 4))
+    np.testing.assert_array_equal(np.asarray(answer.draw(sent, 10**6)), sent)
 
 
 FOUND = tuple(FoundObject(number, "cow", 1, 0.75 - number / 4, (1, 2, 30.004, 40)) for number in range(3))

@@ -1,9 +1,14 @@
+import { Found } from './objects.js'
 import { html, useState } from './preact.js'
 import { labelOf, lengthOf, percent, short } from './values.js'
 
-/** What the model answered; `before` is its answer to the uncovered or other input, whose numbers stand beside. */
-export function Answer({ results, before, streaming, pinned, pin, replay, playing }) {
-  const [{ labels, candidates, embedding }] = results
+/**
+ * What the model answered; `before` is its answer to the uncovered or other input, whose numbers stand beside. Of a
+ * detector, `objects` says which one is seen (see useObjects), and `least` from which probability one is found.
+ */
+export function Answer({ results, before, streaming, pinned, pin, replay, playing, objects, least }) {
+  const [{ labels, candidates, embedding, objects: found }] = results
+  if (found) return html`<${Found} found=${found} before=${before?.[0].objects} objects=${objects} least=${least} />`
   if (labels?.some(({ score }) => score !== undefined)) {
     return html`<ul>${labels.map(({ label, score }) => html`<li>${label}: ${short(score)}</li>`)}</ul>`
   }

@@ -2,6 +2,7 @@ import { useResolved } from './asked.js'
 import { Evaluation, Heads } from './heads_view.js'
 import { Header } from './header.js'
 import { useCompared, useDrawn, useLook } from './look.js'
+import { useObjects } from './objects.js'
 import { Answers, Controls, Input, Look } from './panels.js'
 import { html, render, useEffect, useLayoutEffect, useMemo, useState } from './preact.js'
 import { KeyDialog, Problem } from './problem.js'
@@ -69,6 +70,7 @@ function App() {
   const answer = main.asked.value
   const [playing, play] = usePlayed(answer?.id)
   const drawn = useDrawn(main.look, selection.heads)
+  const objects = useObjects(drawn?.found ?? [], selection, change)
   const bitmap = main.look?.answer.input.bitmap
   const edited = useCovered(coveredOf(selection), bitmap, drawn)
   const compared = useCompared(models.value, model, input, edited, selection, main)
@@ -81,7 +83,7 @@ function App() {
   useDocument(model, asked.some(({ busy }) => busy))
 
   const about = (part) => change(aboutAnother(part))
-  const choose = (name) => about({ model: name, kind: '', layer: '', heads: 'mean', method: '' })
+  const choose = (name) => about({ model: name, kind: '', layer: '', heads: 'mean', method: '', threshold: '' })
   const take = (next) => {
     setPicture(next)
     about(next ? { id: 'new' } : { example: 'none' })
@@ -96,7 +98,8 @@ function App() {
   }
   const stale = main.busy || Boolean(main.refusal)
   const parts = {
-    models: models.value, model, selection, change, about, input, answer, main, compared, drawn, playing, stale,
+    models: models.value, model, selection, change, about, input, answer, main, compared, drawn, objects, playing,
+    stale,
   }
   return html`
     <${Header} models=${models.value} model=${model} choose=${choose} missing=${missing} />

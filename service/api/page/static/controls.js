@@ -1,7 +1,7 @@
 import { html } from './preact.js'
 import { headsOf, kindOf, kindsOf, layerOf, layersOf, methodOf, methodsOf } from './selection.js'
 import { range, short } from './values.js'
-import { EXPLAINS, KINDS, METHODS } from './words.js'
+import { EXPLAINS, METHODS, wordsOf } from './words.js'
 
 const FUSED = ['mean', 'max', 'min']
 
@@ -33,7 +33,7 @@ export function LookControls({ model, selection, change, labels }) {
   const method = methodOf(model, kind, selection)
   const explains = EXPLAINS.includes(method)
   const best = model.attention.best
-  const kinds = kindsOf(model).map((name) => [name, KINDS[name].name])
+  const kinds = kindsOf(model).map((name) => [name, wordsOf({ name, ...model.attention.kinds[name] }).name])
   const methods = methodsOf(model, kind, selection.pair).map((one) => [one, best?.method === one ? `${one} ★` : one])
   const aligns = !explains && kind.name === 'cross' && kind.key !== 'image'
   return html`

@@ -15,7 +15,8 @@ export function EveryHead({ maps, figures, kind, query, selection, change, chose
     <${Select} words="Order" id="order" values=${Object.entries(ORDERS).filter(has)} chosen=${selection.order}
       choose=${(order) => change({ order })} />
     ${children}
-    ${maps && html`<${HeadGrid}
+    ${maps?.[0].queries === 0 && html`<p class="quiet">Nothing is found, and so there are no rows.</p>`}
+    ${maps?.[0].queries > 0 && html`<${HeadGrid}
       maps=${maps}
       order=${selection.order}
       figures=${figures}

@@ -17,12 +17,14 @@ function figuresOf(name, maps, figures) {
 /** Return what a thumbnail shows: the cells seen from a row (of all rows the mean, where it is null), or the matrix. */
 function shownOf(map, head, grid, prefix, query) {
   if (!grid) return pooled(headOf(map, head), map.queries, map.keys, SIDE, map.signed)
-  if (query !== null) return { values: rowOf(map, head, Math.min(query, map.queries - 1)).subarray(prefix), ...grid }
-  const values = new Float32Array(map.keys - prefix)
+  const { rows, columns } = map.grid ?? grid
+  const patches = (row) => rowOf(map, head, row).subarray(prefix, prefix + rows * columns)
+  if (query !== null) return { values: patches(Math.min(query, map.queries - 1)), rows, columns }
+  const values = new Float32Array(rows * columns)
   for (let row = 0; row < map.queries; row++) {
-    rowOf(map, head, row).subarray(prefix).forEach((value, at) => (values[at] += value / map.queries))
+    patches(row).forEach((value, at) => (values[at] += value / map.queries))
   }
-  return { values, ...grid }
+  return { values, rows, columns }
 }
 
 /** Return which thumbnail a key leads to, of `count` in rows of `across`; undefined if it leads to none. */

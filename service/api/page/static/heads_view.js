@@ -5,12 +5,12 @@ import { useForgotten } from './look.js'
 import { mapsOf } from './looks.js'
 import { html, useState } from './preact.js'
 import { attentionOf } from './question.js'
-import { headOptionsOf, kindOf, layerOf, methodOf, optionsOf, pinnedOf } from './selection.js'
+import { hasObjects, headOptionsOf, kindOf, layerOf, methodOf, objectOf, optionsOf, pinnedOf } from './selection.js'
 import { queryOf } from './service.js'
 import { EXPLAINS } from './words.js'
 
 /** Every head of every layer, small; one that is clicked is shown large. */
-export function Heads({ answer, model, selection, change, input, main, stale }) {
+export function Heads({ answer, model, selection, change, input, main, objects, stale }) {
   const kind = kindOf(model, selection)
   const ready = answer?.id && answer.model.name === model.name
   const query = ready && queryOf({ ...headOptionsOf(model, selection), encoding: 'base64', dtype: 'uint8' })
@@ -26,9 +26,11 @@ export function Heads({ answer, model, selection, change, input, main, stale }) 
   const raw = methodOf(model, kind, selection) === 'raw'
   const chosen = raw ? { layer: layerOf(kind, selection), head: Number(selection.heads) } : { layer: null, head: null }
   const image = shown?.key === 'image'
+  const row = maps?.[0].objects ? Math.max(maps[0].objects.indexOf(objects.shown), 0)
+    : image && shown.query !== 'image' ? pinnedOf(selection) ?? 0 : 0
   return html`<section id="heads" aria-label="Every head" class=${found.busy || stale ? 'stale' : ''}>
     <${EveryHead} maps=${maps} figures=${figures} kind=${shown} selection=${selection} change=${change} chosen=${chosen}
-      query=${image && shown.query !== 'image' ? pinnedOf(selection) ?? 0 : 0}
+      query=${row}
       choose=${({ layer, head }) => change({ method: 'raw', layer: String(layer), heads: String(head) })}>
       ${found.refusal && !stale && html`<p class="quiet">${found.refusal.message}</p>`}
     <//>
@@ -43,28 +45,35 @@ function evaluated(model, selection) {
   if (typeof options.target === 'string') options.target = options.target.split(',')[0]
   if (model.task === 'feature-extraction') options.against = { text: selection.pair } // what makes the two alike
   else if (model.endpoints[0] === 'generate') options.target = row
+  else if (model.detection) {
+    if (objectOf(model, selection) !== null) options.target = objectOf(model, selection)
+    if (queries !== undefined) options.queries = queries
+  }
   else if (model.task === 'fill-mask' && queries) options.queries = 'all' // that of the mask is among them
   else if (queries !== undefined) options.queries = queries === 'all' ? row : queries
   return { ...options, evaluate: 'deletion,insertion' }
 }
 
 /** Return the name of what an evaluation is of: a class, or a token that was written. */
-function scoredOf({ labels, tokens }, target, selection) {
+function scoredOf({ labels, tokens, objects }, { target, object }, selection) {
   const label = labels?.find(({ index }) => index === target)?.label
+    ?? objects?.find((one) => one.object === object)?.label
   return label ?? tokens?.[pinnedOf(selection) ?? 0]?.text ?? 'the answer'
 }
 
 /** Whether the answer changes when what is hottest goes: curves, asked for when they are opened. */
-export function Evaluation({ answer, model, selection, input, main, stale }) {
+export function Evaluation({ answer, model, selection, input, main, objects, stale }) {
   const [open, setOpen] = useState(false)
   const alone = model.task === 'feature-extraction' && !selection.pair
-  const ready = open && !alone && answer?.id && answer.model.name === model.name
+  const kind = kindOf(model, selection)
+  const rowless = hasObjects(kind) && objects.shown === null && !EXPLAINS.includes(methodOf(model, kind, selection))
+  const ready = open && !alone && !rowless && answer?.id && answer.model.name === model.name
   const query = ready && queryOf(evaluated(model, selection))
   const found = useAsked(ready ? `${answer.id}?${query}` : null, (signal) => attentionOf(answer.id, query, signal))
   useForgotten(found, input, main.asked)
   const evaluation = found.value?.evaluation
-  const parts = kindOf(model, selection).key === 'image' ? 'patches' : 'tokens'
-  const label = scoredOf(answer?.results?.[0] ?? {}, evaluation?.target, selection)
+  const parts = kind.key === 'image' ? 'patches' : 'tokens'
+  const label = scoredOf(answer?.results?.[0] ?? {}, evaluation ?? {}, selection)
   return html`<section id="evaluation" aria-label="Does it matter?">
     <details open=${open} onToggle=${({ target }) => setOpen(target.open)}>
       <summary>Does it matter?</summary>
@@ -72,6 +81,7 @@ export function Evaluation({ answer, model, selection, input, main, stale }) {
         What becomes of the answer as the hottest parts are deleted, or inserted alone, one after the other.
       </p>
       ${alone && html`<p>Give a second text: what is measured is how alike the two are.</p>`}
+      ${rowless && !stale && html`<p>Nothing is found whose probability could change.</p>`}
       ${found.busy && html`<p role="status">asking…</p>`}
       ${found.refusal && html`<p class="problem">${found.refusal.message}</p>`}
       ${evaluation && html`<div class=${found.busy || stale ? 'stale' : ''}>

@@ -5,13 +5,18 @@ import { pinnedOf, rowNamed } from './selection.js'
 import { difference, keepMass, largest, percent, short } from './values.js'
 import { TOUCH } from './words.js'
 
-/** Return the panels of a look at one word or place, each with the `cells` that are drawn: all but the smallest. */
-function panelsOf(look, source, word, keep, title) {
-  const { panels, image, rows, columns } = look
+/**
+ * Return the panels of a look at one word, object or place, each with the `cells` that are drawn: all but the smallest.
+ * A look at the objects of an image in which nothing is found has none.
+ */
+function panelsOf(look, source, { word, object }, keep, title) {
+  const { panels, image, rows, columns, numbers, found } = look
+  const at = numbers ? Math.max(numbers.indexOf(object), 0) : word
   return panels.map(({ rows: lines, ...panel }) => {
-    const values = lines[Math.min(word, lines.length - 1)]
+    const values = lines[Math.min(at, lines.length - 1)] ?? null
     const label = [title, panel.label].filter(Boolean).join(', ')
-    return { ...panel, image, rows, columns, source, values, cells: keepMass(values, keep), label }
+    const cells = values && keepMass(values, keep)
+    return { ...panel, image, rows, columns, source, values, cells, label, objects: found }
   })
 }
 
@@ -19,17 +24,17 @@ function panelsOf(look, source, word, keep, title) {
 function differenceOf(one, other) {
   const edges = Object.keys(one.image.box)
   if (edges.some((edge) => one.image.box[edge] !== other.image.box[edge])) return []
-  if (one.values.length !== other.values.length) return []
+  if (one.values?.length !== other.values?.length || !one.values) return []
   const values = difference(other.values, one.values)
   const drawn = { values, cells: values, signed: true, top: largest(values, true) }
   return [{ ...one, ...drawn, label: 'difference', apart: true, first: false }]
 }
 
 /** Return the panels of a look, of the one that it is compared with, and of their difference, where it has one. */
-function allPanels(look, source, other, word, keep) {
-  const here = panelsOf(look, source, word, keep, other?.here).map((panel) => ({ ...panel, first: true }))
+function allPanels(look, source, other, place, keep) {
+  const here = panelsOf(look, source, place, keep, other?.here).map((panel) => ({ ...panel, first: true }))
   if (!other) return here
-  const there = panelsOf(other.look, other.source, word, keep, other.there)
+  const there = panelsOf(other.look, other.source, place, keep, other.there)
     .map((panel) => ({ ...panel, apart: !other.comparable }))
   const pair = other.comparable && here.length + there.length === 2
   return [...here, ...there, ...(pair ? differenceOf(here[0], there[0]) : [])]
@@ -37,6 +42,7 @@ function allPanels(look, source, other, word, keep) {
 
 /** Return in words where a row of the picture is seen from, and how much of its attention is on patches. */
 function seenFrom({ words, normalized, columns }, word, query, prefix, values) {
+  if (!values) return 'Nothing is found that looks at anything.'
   const from = words.length ? `“${words[Math.min(word, words.length - 1)].text.trim()}”`
     : query !== null ? `the patch in ${placeOf(query, columns)}` : prefix ? 'the class token' : 'all patches, mean'
   const sum = values.reduce((total, value) => total + value, 0)
@@ -47,28 +53,39 @@ const placeOf = (cell, columns) => `row ${Math.floor(cell / columns)}, column ${
 
 /**
  * What was looked at in an image: one picture, or several on one scale. `other` is the look that it is compared
- * with; `word` is the one of a caption that is chosen; `covered` are patches that `cover` hides from the model. A patch
- * can be seen from unless the look is `fixed`.
+ * with; `word` is the one of a caption that is chosen, `objects` says which object of a detector is (see useObjects).
+ * `covered` are patches that `cover` hides from the model. A patch can be seen from unless the look is `fixed`.
+ * Rows are `ofObjects` where no patch is seen from.
  */
 export function ImageView({
-  look, other, source, selection, change, word, covered = [], cover, prefix, explains, fixed = false,
+  look, other, source, selection, change, word, objects, covered = [], cover, prefix, explains, fixed = false,
+  ofObjects = false,
 }) {
   const [hovered, setHovered] = useState(null)
   const [covering, setCovering] = useState(false) // without the Shift key, as a finger needs it
   const [own, keep] = [Boolean(selection.own), Number(selection.keep)]
+  const object = objects?.shown
   const panels = useMemo(
-    () => allPanels(look, source, other, word ?? 0, keep),
-    [look, source, other?.look, other?.source, other?.here, other?.there, other?.comparable, word, keep],
+    () => allPanels(look, source, other, { word: word ?? 0, object }, keep),
+    [look, source, other?.look, other?.source, other?.here, other?.there, other?.comparable, word, object, keep],
   )
   const scaled = panels.filter(({ apart }) => !apart)
   const top = Math.max(...scaled.map((panel) => panel.top))
-  const low = Math.min(...scaled.map(({ cells }) => coldest(cells)))
-  const canPick = !fixed && !look.words.length && !explains // else the row is a word's, or the answer's
+  const low = Math.min(...scaled.map(({ cells }) => coldest(cells ?? [0])))
+  const canPick = !fixed && (ofObjects || !look.words.length) && !explains // else the row is a word's, or the answer's
   const query = canPick ? pinnedOf(selection) : null
+  const boxes = objects && look.found.length > 0
+  const asks = boxes && objects.hovered !== null && objects.hovered !== look.explained
+  const picksObject = boxes && (explains || (ofObjects && query === null))
+  const at = look.numbers ? Math.max(look.numbers.indexOf(object), 0) : word ?? 0
   const pick = (cell) => canPick && change({ row: rowNamed(cell === query ? null : cell) })
   const shared = {
     query, hovered, covering, onHover: setHovered, onPick: pick, onCover: cover,
     colormap: selection.colormap, opacity: Number(selection.opacity), smooth: Boolean(selection.smooth),
+    ...(boxes && {
+      marked: objects.hovered ?? look.explained ?? objects.shown, pinned: objects.pinned,
+      onObject: objects.hover, onPickObject: picksObject ? objects.pin : undefined,
+    }),
   }
   const picture = (panel, at) => {
     const alone = own || panel.apart
@@ -80,23 +97,25 @@ export function ImageView({
     </figure>`
   }
   const [first] = panels
-  const scale = own ? { top: first.top, low: coldest(first.cells) } : { top, low }
-  const click = canPick ? ' Click it to see from there.' : ''
+  const scale = own ? { top: first.top, low: coldest(first.cells ?? [0]) } : { top, low }
+  const pins = picksObject ? ' Click a box to pin its object; Escape unpins.' : ''
+  const click = pins || (canPick ? ' Click it to see from there.' : '')
   const mouse = `Point at a patch to see its value.${click}${cover ? ' Drag with Shift to cover some.' : ''}`
   const hint = TOUCH ? 'Touch a patch to see its value.' : mouse
   const alike = panels.filter(({ rows, columns }) => rows === look.rows && columns === look.columns)
-  const numbers = alike.map(({ values }) => short(values[hovered] ?? NaN)).join(' · ')
+  const numbers = alike.map(({ values }) => short(values?.[hovered] ?? NaN)).join(' · ')
   const lines = [
-    hovered === null ? hint : `In ${placeOf(hovered, look.columns)}: ${numbers}`,
-    explains ? '' : seenFrom(look, word ?? 0, query, prefix, first.values),
+    !first.values ? '' : hovered === null ? hint : `In ${placeOf(hovered, look.columns)}: ${numbers}`,
+    !explains ? seenFrom(look, at, query, prefix, first.values) : asks ? 'Click to explain this object.' : '',
   ]
   return html`
     <div class=${panels.length > 1 ? 'pictures several' : 'pictures'} id="picture">${panels.map(picture)}</div>
-    <${Legend} ...${scale} signed=${first.signed} colormap=${selection.colormap} explains=${explains} />
-    <output class="readout">${lines.join('\n')}</output>
+    ${first.values && html`<${Legend}
+      ...${scale} signed=${first.signed} colormap=${selection.colormap} explains=${explains} />`}
+    <output class="readout">${lines.filter(Boolean).join('\n')}</output>
     <div class="row">
       ${query !== null && html`<button type="button" id="back" onClick=${() => pick(null)}>
-        ${prefix ? 'Back to the class token' : 'Back to all patches'}
+        ${ofObjects ? 'Back to the objects' : prefix ? 'Back to the class token' : 'Back to all patches'}
       </button>`}
       ${source && cover && html`<button type="button" id="cover" aria-pressed=${covering}
         onClick=${() => setCovering(!covering)}>Cover patches</button>`}

@@ -3,40 +3,51 @@ import { blobOf } from './canvas.js'
 import { DrawControls } from './drawing.js'
 import { EveryHead } from './every_head.js'
 import { ImageView } from './image_view.js'
-import { imageLook, mapsOf, textLook } from './looks.js'
+import { foundIn, imageLook, mapsOf, textLook } from './looks.js'
+import { useObjects } from './objects.js'
+import { BetweenObjects } from './objects_view.js'
 import { html, render, useEffect, useMemo, useState } from './preact.js'
 import { Select } from './select.js'
 import { DEFAULTS, pinnedOf } from './selection.js'
 import { TextView } from './text_view.js'
-import { EXPLAINS, KINDS, METHODS, TITLES } from './words.js'
+import { EXPLAINS, METHODS, SORTS, TITLES, wordsOf } from './words.js'
 
 const NARROW = 6 // heads of a layer that fit beside the picture
 
-/** Return a kind of attention by its name: what its rows and columns are, and of an image the grid and its prefix. */
-function kindNamed(name, { grid = null, prefix = 0 }) {
+/**
+ * Return the kind of attention that a map is of: what its rows and columns are, and of an image the grid and its
+ * prefix. One whose name is not that of a sort is of the input.
+ */
+function kindOfMap({ kind: name, grid: own }, { grid: common = null, prefix = 0, object }) {
+  const grid = own ?? common
   const input = grid ? 'image' : 'source'
-  const [query, key] = { encoder: [input, input], cross: ['target', input], decoder: ['target', 'target_input'] }[name]
-  return { name, query, key, prefix, grid }
+  const [answer, before] = object ? ['object', 'object'] : ['target', 'target_input']
+  const axes = { encoder: [input, input], cross: [answer, input], decoder: [answer, before] }
+  const kind = SORTS.includes(name) ? name : 'encoder'
+  const [query, key] = axes[kind]
+  return { name, kind, query, key, prefix, grid }
 }
 
 /** Return the maps of an answer in groups that are looked at alone: those of several targets stand together. */
 function groupsOf({ maps, tokens }) {
   const named = new Map()
   for (const map of maps) named.set(map.name, [...(named.get(map.name) ?? []), map])
-  const order = Object.keys(KINDS) // what the answer looks at comes first
-  const groups = [...named.values()].map((some) => ({ maps: some, kind: kindNamed(some[0].kind, tokens) }))
-  groups.sort((one, other) => order.indexOf(one.kind.name) - order.indexOf(other.kind.name))
+  const groups = [...named.values()].map((some) => ({ maps: some, kind: kindOfMap(some[0], tokens) }))
   const kinds = new Set(groups.map(({ kind }) => kind.name))
+  const names = [...kinds].reverse() // of several of a sort the last comes first, as what the answer looks at does
+  const place = ({ kind }) => SORTS.indexOf(kind.kind) * names.length + names.indexOf(kind.name)
+  groups.sort((one, other) => place(one) - place(other))
   return groups.map(({ maps: some, kind }) => {
     const alone = groups.filter((one) => one.kind.name === kind.name).length === 1
     const layer = alone ? '' : `layer ${some[0].layer ?? some[0].name}`
-    return { maps: some, kind, words: [kinds.size > 1 && KINDS[kind.name].name, layer].filter(Boolean).join(', ') }
+    return { maps: some, kind, words: [kinds.size > 1 && wordsOf(kind).name, layer].filter(Boolean).join(', ') }
   })
 }
 
 /** Return the row of an image's maps that is seen; null for the mean of all. */
 function rowSeen({ maps: [map], kind }, patch) {
-  const every = kind.query === 'image' && map.shape[1] > 1 && map.shape[1] === kind.prefix + cellsOf(kind)
+  const rows = map.objects ? 0 : map.shape[1]
+  const every = kind.query === 'image' && rows > 1 && rows >= kind.prefix + cellsOf(kind)
   if (!every) return { every, row: kind.query === 'image' && map.shape[1] === 1 ? 0 : null }
   return { every, row: patch === null ? (kind.prefix ? 0 : null) : kind.prefix + patch }
 }
@@ -49,12 +60,13 @@ function areMerged({ tokens: { target = [] } }, written) {
   return spoken.some(({ text }, at) => text !== written[at]?.text) || spoken.length < written.length
 }
 
-/** Return what is drawn of a group of maps; `heads` are those that are chosen of a text. */
-function lookOf({ text, result }, attention, group, patch, heads) {
+/** Return what is drawn of a group of maps; `heads` are chosen of a text, `found` are the objects of an image. */
+function lookOf({ text, result }, attention, group, patch, heads, found) {
   const part = { ...attention, maps: group.maps }
-  if (group.kind.key === 'image') return imageLook(part, group.kind, rowSeen(group, patch).row)
+  if (group.kind.key === 'image') return imageLook(part, group.kind, rowSeen(group, patch).row, found)
   const written = result.tokens ?? []
-  return textLook(part, group.kind, { text: text ?? '', written, heads, merged: areMerged(attention, written) })
+  const merged = !found.length && areMerged(attention, written)
+  return textLook(part, group.kind, { text: text ?? '', written, heads, merged, found })
 }
 
 /** Return the picture that was sent, upright, once it is decoded; null where there is none. */
@@ -81,17 +93,19 @@ function Inline({ seen }) {
   const first = groups.filter(({ kind }) => kind.name === groups[0].kind.name).length - 1 // the last layer of its kind
   const [place, choose] = useState(first)
   const [chosen, pick] = useState(null) // {layer, head}: one that is shown large
-  const answered = result.labels || result.candidates || result.text !== undefined
+  const found = useMemo(() => (attention ? foundIn(attention, result.objects) : result.objects ?? []), [])
+  const objects = useObjects(found, selection, change)
+  const answered = result.objects || result.labels || result.candidates || result.text !== undefined
   const every = useMemo(() => everyOf(heads, groups[place]?.kind), [place])
   const many = every && Math.max(...every.unpacked.map((map) => map.heads)) > NARROW
-  const parts = { seen, attention, groups, place, every, chosen, pick, selection, change }
+  const parts = { seen, attention, groups, place, every, chosen, pick, selection, change, found, objects }
   const names = ['inline', many && 'many', (answered || (every && !many)) && 'beside'].filter(Boolean).join(' ')
   return html`
     <header><h1>${seen.model}</h1><small>${TITLES[seen.task] ?? seen.task} ${seen.about}</small></header>
     <main class=${names}>
       ${answered && html`<section id="answer" aria-label="Answer">
         <h2>Answer</h2>
-        <${Answer} results=${[result]} pinned=${pinnedOf(selection)}
+        <${Answer} results=${[result]} objects=${objects} pinned=${pinnedOf(selection)}
           pin=${(row) => change({ row: row === null ? '' : String(row) })} />
       </section>`}
       ${groups.length > 0 && html`<${Looked} ...${parts}
@@ -99,7 +113,7 @@ function Inline({ seen }) {
       ${!groups.length && html`<${Sent} ...${seen} />`}
       ${every && html`<section id="heads" aria-label="Every head">
         <${EveryHead} maps=${every.unpacked} figures=${every.figures} kind=${every.kind}
-          query=${every.kind.query === 'image' ? rowSeen(every, pinnedOf(selection)).row : pinnedOf(selection) ?? 0}
+          query=${rowOfHeads(every, pinnedOf(selection), objects)}
           selection=${selection} change=${change} chosen=${chosen}
           choose=${(one) => pick(one.layer === chosen?.layer && one.head === chosen?.head ? null : one)} />
       </section>`}
@@ -114,8 +128,17 @@ function everyOf(heads, kind) {
   return { maps, kind, figures, unpacked: mapsOf({ ...heads, maps }) }
 }
 
+/** Return the row that the heads of an image are seen from; null for the mean of all. */
+function rowOfHeads(every, pinned, { shown }) {
+  const [{ objects: numbers }] = every.maps
+  if (numbers) return Math.max(numbers.indexOf(shown), 0)
+  return every.kind.query === 'image' ? rowSeen(every, pinned).row : pinned ?? 0
+}
+
 /** What the model looked at: by its method, or by one head that is chosen. */
-function Looked({ seen, attention, groups, place, choose, every, chosen, pick, selection, change }) {
+function Looked({
+  seen, attention, groups, place, choose, every, chosen, pick, selection, change, found, objects,
+}) {
   const bitmap = useBitmap(seen.picture)
   const one = chosen && headOf(every, chosen)
   const group = one?.group ?? groups[place]
@@ -123,11 +146,14 @@ function Looked({ seen, attention, groups, place, choose, every, chosen, pick, s
   const pinned = pinnedOf(selection)
   const { every: all, row } = rowSeen(group, pinned)
   const look = useMemo(() => {
-    const found = lookOf(seen, one ? seen.heads : attention, group, pinned, one ? String(one.head) : 'mean')
-    return one && found.panels ? { ...found, panels: [{ ...found.panels[one.head], label: '' }] } : found
+    const whole = lookOf(seen, one ? seen.heads : attention, group, pinned, one ? String(one.head) : 'mean', found)
+    return one && whole.panels ? { ...whole, panels: [{ ...whole.panels[one.head], label: '' }] } : whole
   }, [place, chosen, group.kind.key === 'image' ? row : null])
   const shared = { look, selection, change }
   const image = group.kind.key === 'image'
+  const text = () => (group.kind.query === 'object'
+    ? html`<${BetweenObjects} ...${shared} kind=${group.kind} objects=${objects} source=${bitmap} />`
+    : html`<${TextView} ...${shared} kind=${group.kind} />`)
   const words = one ? `raw, layer ${chosen.layer}, head ${chosen.head}` : method
   return html`<section id="look" aria-label="What it looked at">
     <div class="row">
@@ -138,8 +164,9 @@ function Looked({ seen, attention, groups, place, choose, every, chosen, pick, s
     </div>
     ${image
       ? html`<${ImageView} ...${shared} source=${bitmap} word=${look.words.length ? pinned : null} fixed=${!all}
+          objects=${objects} ofObjects=${Boolean(look.numbers)}
           prefix=${group.kind.prefix} explains=${EXPLAINS.includes(method)} />`
-      : html`<${TextView} ...${shared} kind=${group.kind} />`}
+      : text()}
     <p class="meaning">${METHODS[method]}</p>
     <${DrawControls} selection=${selection} change=${change} text=${!image} pairs=${group.kind.name === 'encoder'} />
   </section>`

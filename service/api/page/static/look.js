@@ -1,8 +1,8 @@
 import { useAsked } from './asked.js'
-import { imageLook, textLook } from './looks.js'
+import { foundIn, imageLook, textLook } from './looks.js'
 import { useEffect, useMemo, useRef } from './preact.js'
 import { attentionOf, GONE, question } from './question.js'
-import { generationOf, kindOf, layerOf, methodOf, optionsOf } from './selection.js'
+import { detectionOf, generationOf, kindOf, layerOf, methodOf, optionsOf, thresholdOf } from './selection.js'
 import { queryOf } from './service.js'
 
 const serials = new WeakMap() // of pictures: each is asked about once
@@ -21,8 +21,9 @@ function nameOf(input) {
  */
 export function useLook(model, input, selection, from = null) {
   const generation = [generationOf(selection), selection.alternatives]
+  const detection = model && detectionOf(model, selection)
   const nothing = input === undefined ? undefined : null
-  const about = model && input ? JSON.stringify([model.name, nameOf(input), generation]) : nothing
+  const about = model && input ? JSON.stringify([model.name, nameOf(input), generation, detection]) : nothing
   const asked = useAsked(from ? null : about, (signal, show) => question(model, input, selection, signal, show))
   const answer = from ?? asked
   const ready = model && !answer.behind && answer.value?.id && answer.value.model.name === model.name
@@ -30,7 +31,7 @@ export function useLook(model, input, selection, from = null) {
   const key = ready ? `${answer.value.id}?${queryOf(options)}` : about === null ? null : undefined
   const look = useAsked(key, async (signal) => {
     const attention = await attentionOf(answer.value.id, queryOf({ ...options, model: model.name }), signal)
-    return { attention, answer: answer.value, model, kind: kindOf(model, selection), options }
+    return { attention, answer: answer.value, model, kind: kindOf(model, selection), options, selection }
   })
   useForgotten(look, input, answer)
   const lost = look.refusal?.status === 404 && input?.kind === 'kept' && { ...look.refusal, message: GONE }
@@ -56,11 +57,14 @@ export function useForgotten({ refusal, value }, input, answer) {
 /** Return what is drawn of a look (nothing without one), unpacked once for the heads that are chosen. */
 export const useDrawn = (look, heads) => useMemo(() => look && drawnOf(look, heads), [look, heads])
 
-function drawnOf({ attention, answer, model, kind, options }, heads) {
-  if (kind.key === 'image') return imageLook(attention, kind)
+function drawnOf({ attention, answer, model, kind, options, selection }, heads) {
+  const least = model.detection && thresholdOf(model, selection)
+  const found = foundIn(attention, answer.results?.[0].objects, least)
+  if (kind.key === 'image') return imageLook(attention, kind, null, found)
   const text = answer.input.text ?? ''
   const written = answer.results?.[0].tokens ?? []
-  return textLook(attention, kind, { text, written, heads, mask: model.inputs.mask, merged: Boolean(options.merge) })
+  const merged = Boolean(options.merge)
+  return textLook(attention, kind, { text, written, heads, mask: model.inputs.mask, merged, found })
 }
 
 /** Look at what the selection compares with: by another method or layer, of another model or input (`edited`). */

@@ -13,31 +13,48 @@ export const mapsOf = (attention) =>
   })
 
 /**
- * Return what is drawn over an image: panels, each with a label and values a row and patch. `words` are what was said
- * of the image, each a row of its own. Of the rows of patches `row` is seen, the mean of all without one.
+ * Return the objects that are found in an image, surest first, each once: `answered` says which, or without an answer
+ * those of the attention whose probability is at `least` so much. None of a model that looks for none.
  */
-export function imageLook(attention, kind, row = null) {
-  const { tokens: { grid, prefix, target: words = [] }, image, maps: [{ normalized }] } = attention
+export function foundIn({ tokens: { object: all = [] } }, answered, least = 0.5) {
+  const sure = answered ?? all.filter(({ probability }) => probability >= least)
+    .sort((one, other) => other.probability - one.probability)
+  return sure.filter(({ object }, at) => sure.findIndex((one) => one.object === object) === at)
+}
+
+/**
+ * Return what is drawn over an image: panels, each with a label and values a row and patch. `words` are what was said
+ * of the image, each a row of its own. Of the rows of patches `row` is seen, the mean of all without one. Where rows
+ * are objects, `numbers` say which; `explained` is the object that a method explains, `found` are those that are found.
+ */
+export function imageLook(attention, kind, row = null, found = []) {
+  const { tokens, image, maps: [{ normalized, objects: numbers = null, target, grid = tokens.grid }] } = attention
+  const { prefix } = tokens
+  const end = prefix + grid.rows * grid.columns
   const panels = mapsOf(attention).flatMap((map) => map.names.map((name, head) => {
-    const queries = range(map.queries).map((query) => rowOf(map, head, query).slice(prefix))
-    const rows = kind.query !== 'image' ? queries : row === null ? [mean(queries)] : [queries[row]]
+    const queries = range(map.queries).map((query) => rowOf(map, head, query).slice(prefix, end))
+    const rows = numbers || kind.query !== 'image' ? queries : row === null ? [mean(queries)] : [queries[row]]
     const label = map.target?.label !== undefined ? `for “${map.target.label}”` : map.names.length > 1 ? name : ''
     return { label, rows, signed: map.signed, top: largest(rows.flatMap((row) => [...row]), map.signed) }
   }))
-  return { panels, words, image, rows: grid.rows, columns: grid.columns, normalized }
+  const words = numbers ? numbers.map((one) => ({ text: tokens.object[one].label })) : tokens.target ?? []
+  const explained = target?.object ?? null
+  return { panels, words, image, rows: grid.rows, columns: grid.columns, normalized, numbers, explained, found }
 }
 
 /**
  * Return the maps of a text: `rows` and `columns` as tokens, `series` of values (one a head, or one), the text that the
  * columns lie in, and whether rows and columns are the same tokens. `text` was asked about, the tokens of `written`
  * were answered; `merged` says that tokens are words. Where maps have blocks of tokens (`pool`), so have the axes, and
- * where they have some of the rows, these have numbers.
+ * where they have some of the rows, these have numbers. The tokens of objects are their labels, of those that are
+ * `found`, and their numbers; `numbers` say which are rows, if rows are objects.
  */
-export function textLook(attention, kind, { text, written, heads, mask, merged }) {
-  const { method, tokens: axes } = attention
+export function textLook(attention, kind, { text, written, heads, mask, merged, found = [] }) {
+  const { method } = attention
+  const axes = { ...attention.tokens, object: attention.tokens.object?.map((one) => objectToken(one, found)) }
   const maps = mapsOf(attention)
-  const [{ target, targets, queries, keys, pool }] = maps
-  const asked = blocksOf(axes[kind.query], queries, pool)
+  const [{ target, targets, queries, keys, pool, objects: numbers = null }] = maps
+  const asked = numbers ? numbers.map((one) => axes.object[one]) : blocksOf(axes[kind.query], queries, pool)
   const generated = kind.query === 'target'
   const behind = axes.source ? 0 : [...text].length // what the answer continues
   const given = ({ span }) => span && span[0] < behind && span[1] <= behind
@@ -48,7 +65,7 @@ export function textLook(attention, kind, { text, written, heads, mask, merged }
   const whole = explains && !target && !targets // one row for all of an embedding
   const emitted = (token, at) => ({ text: token.text, span: null, special: at >= written.length })
   const some = !target && !whole && queries !== (targets ? own : asked).length
-  const rows = target ? maps.map((map) => ({ text: map.target.label, span: null }))
+  const rows = target ? maps.map((map) => axes.object?.[map.target.object] ?? { text: map.target.label, span: null })
     : whole ? [{ text: 'likeness', span: null }] : targets && (merged || some) ? targets.map(emitted)
     : some ? range(queries).map((row) => ({ text: `#${row}`, span: null })) : own
   const skip = target || whole || targets || some ? 0 : first * columns.length
@@ -62,9 +79,16 @@ export function textLook(attention, kind, { text, written, heads, mask, merged }
   return {
     rows, columns, series, apart, before, explains, signed: maps[0].signed, normalized: maps[0].normalized,
     text: kind.key === 'source' ? text : before + answer,
-    same: !values && !some && kind.query === kind.key,
+    same: !values && !some && !numbers && kind.query === kind.key,
+    numbers, explained: target?.object ?? null, found, image: attention.image,
     sure: generated && !merged && !some && !pool ? written.map(({ log_probability }) => Math.exp(log_probability)) : [],
   }
+}
+
+/** Return an object as a token: its label, if it is found, and its number. */
+function objectToken({ label, object }, found) {
+  const words = found.some((one) => one.object === object) ? `${label} #${object}` : `#${object}`
+  return { text: words.replaceAll(' ', '\u00a0'), span: null } // else spaces would be marked as in a text
 }
 
 /** Return tokens; in place of some the blocks that a pooled map has: their texts, from the first to the last. */
@@ -101,7 +125,8 @@ function takeIdentity(values, rows, columns, maps, mask) {
     const line = values.subarray(row * columns.length, (row + 1) * columns.length)
     const { target } = maps[row] ?? {}
     const hottest = line.indexOf(largest(line)) // where nobody says what a mask is
-    const own = !target ? line.findLastIndex((value) => value > 0)
+    const own = target?.object !== undefined ? target.object
+      : !target ? line.findLastIndex((value) => value > 0)
       : 'mask' in target ? masks[target.mask] ?? hottest : 0
     if (own >= 0) line[own] = Math.max(0, line[own] - 1)
   })

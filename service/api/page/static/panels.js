@@ -6,8 +6,10 @@ import { ImageView } from './image_view.js'
 import { Examples, TextInput } from './inputs.js'
 import { useDrawn } from './look.js'
 import { ImageInput } from './pad.js'
+import { Threshold } from './objects.js'
+import { BetweenObjects } from './objects_view.js'
 import { html } from './preact.js'
-import { coveredOf, kindOf, pinnedOf, rowNamed } from './selection.js'
+import { coveredOf, hasObjects, kindOf, pinnedOf, rowNamed, thresholdOf } from './selection.js'
 import { Streaming } from './streaming.js'
 import { TextView } from './text_view.js'
 import { EXPLAINS, TITLES } from './words.js'
@@ -25,14 +27,22 @@ export function Input({ model, selection, change, about, input, take }) {
     ${own}
     ${model.endpoints[0] === 'generate' && html`
       <${GenerationOptions} selection=${selection} change=${change} model=${model} />`}
+    ${model.detection && html`
+      <${Threshold} least=${thresholdOf(model, selection)} choose=${(threshold) => change({ threshold })} />`}
   </section>`
 }
 
 /** What the model answered, and below it the answer that it is compared with; `problem` says why there is none. */
-export function Answers({ model, selection, change, input, answer, main, compared, playing, problem, play }) {
+export function Answers({
+  model, selection, change, input, answer, main, compared, drawn, objects, playing, problem, play,
+}) {
   const old = input === undefined || (main.asked.busy && !answer?.streaming) || main.asked.refusal
   const words = Boolean(selection.merge) // then a row is a word's
-  const shared = { pinned: words ? null : playing ?? pinnedOf(selection), pin: (row) => change({ row: rowNamed(row) }) }
+  const shared = {
+    pinned: words ? null : playing ?? pinnedOf(selection), pin: (row) => change({ row: rowNamed(row) }), objects,
+    least: model.detection && thresholdOf(model, selection),
+  }
+  const results = answer?.results ?? (answer && drawn?.found?.length ? [{ objects: drawn.found }] : null)
   const nothing = main.busy || main.refusal ? '' : answer ? 'The answer itself is not kept, its attention is.'
     : model.state === 'ready' ? 'Ask something.' : 'The model is warming up.'
   const replay = words ? null : () => play(answer.results[0].tokens.length)
@@ -40,8 +50,8 @@ export function Answers({ model, selection, change, input, answer, main, compare
     <div class="row"><h2>Answer</h2><small role="status">${main.busy ? 'asking…' : ''}</small></div>
     ${problem}
     <div class=${old ? 'stale' : ''}>
-      ${answer?.results
-        ? html`<${Answer} ...${shared} results=${answer.results} streaming=${answer.streaming}
+      ${results
+        ? html`<${Answer} ...${shared} results=${results} streaming=${answer.streaming}
             replay=${replay} playing=${playing !== null} />`
         : html`<p class="quiet">${nothing}</p>`}
       ${compared.answer?.results && html`
@@ -52,7 +62,7 @@ export function Answers({ model, selection, change, input, answer, main, compare
 }
 
 /** What the model looked at, and beside it the look that it is compared with. */
-export function Look({ model, selection, change, answer, main, compared, drawn, playing, stale, bitmap }) {
+export function Look({ model, selection, change, answer, main, compared, drawn, objects, playing, stale, bitmap }) {
   const { look } = main
   const beside = useDrawn(compared.look, selection.heads)
   const other = beside && { ...compared, look: beside, source: compared.look.answer.input.bitmap }
@@ -60,6 +70,9 @@ export function Look({ model, selection, change, answer, main, compared, drawn, 
   const image = () => html`<${ImageView} ...${shared}
     source=${bitmap}
     word=${playing ?? (drawn.words.length ? pinnedOf(selection) : null)}
+    objects=${objects}
+    ofObjects=${hasObjects(look.kind)}
+    fixed=${look.kind.query === 'object'}
     covered=${bitmap ? coveredOf(selection) : []}
     cover=${(cells) => change({ covered: cells.join(), compare: cells.length ? 'input' : '', with: '' })}
     prefix=${look.kind.prefix}
@@ -68,11 +81,13 @@ export function Look({ model, selection, change, answer, main, compared, drawn, 
     kind=${look.kind}
     playing=${playing}
     edit=${editOf(look, change)} />`
+  const between = () => html`<${BetweenObjects} ...${shared} kind=${look.kind} objects=${objects} source=${bitmap} />`
   const streaming = () => html`<${Streaming}
     answer=${answer}
     kind=${model.attention.kinds.cross}
     colormap=${selection.colormap} />`
-  const view = answer?.streaming ? streaming : drawn && (look.kind.key === 'image' ? image : text)
+  const view = answer?.streaming ? streaming : drawn
+    && (look.kind.key === 'image' ? image : look.kind.query === 'object' ? between : text)
   return html`<section id="look" aria-label="What it looked at" class=${stale ? 'stale' : ''}>
     <h2>What it looked at</h2>
     ${view?.()}

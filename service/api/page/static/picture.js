@@ -1,3 +1,4 @@
+import { Boxes, objectAt } from './boxes.js'
 import { brushOf, painted, smoothed, useDensity, useDrawing, useSame, useSize } from './canvas.js'
 import { translucent } from './colours.js'
 import { html, useMemo, useRef, useState } from './preact.js'
@@ -65,17 +66,33 @@ function coveredBy(from, to, columns, covered) {
   return all ? rest : [...rest, ...within].sort((one, other) => one - other)
 }
 
-/** Return the cells that are covered, with those of a rectangle that is being dragged, and what listens to the grid. */
-function useCells({ rows, columns, query, hovered, covered, covering, onHover, onPick, onCover }) {
+/**
+ * Return the cells that are covered, with those of a rectangle that is being dragged, and what listens to the grid.
+ * `objectIn` says which object is at a place, given as shares of the grid's width and height.
+ */
+function useCells({
+  rows, columns, query, hovered, covered, covering, onHover, onPick, onCover, objectIn, onObject, onPickObject,
+}) {
   const [drag, setDrag] = useState(null) // {from, to}: cells between which a rectangle is being covered
   const covers = drag ? coveredBy(drag.from, drag.to, columns, covered) : covered
-  const cellAt = ({ clientX, clientY, currentTarget }) => {
+  const placeOf = ({ clientX, clientY, currentTarget }) => {
     const { left, top: above, width, height } = currentTarget.getBoundingClientRect()
-    const row = clamp(Math.floor(((clientY - above) / height) * rows), 0, rows - 1)
-    return row * columns + clamp(Math.floor(((clientX - left) / width) * columns), 0, columns - 1)
+    return [(clientX - left) / width, (clientY - above) / height]
+  }
+  const cellAt = (event) => {
+    const [across, down] = placeOf(event)
+    const row = clamp(Math.floor(down * rows), 0, rows - 1)
+    return row * columns + clamp(Math.floor(across * columns), 0, columns - 1)
+  }
+  const middleOf = (cell) => [((cell % columns) + 0.5) / columns, (Math.floor(cell / columns) + 0.5) / rows]
+  const pick = (cell, place) => {
+    const object = onPickObject ? objectIn(...place) : null
+    if (object === null) onPick(cell)
+    else onPickObject(object)
   }
   const move = (event) => {
     const cell = cellAt(event)
+    onObject(objectIn(...placeOf(event)))
     if (drag && drag.to !== cell) setDrag({ ...drag, to: cell })
     if (cell !== hovered) onHover(cell)
   }
@@ -95,24 +112,26 @@ function useCells({ rows, columns, query, hovered, covered, covering, onHover, o
     if (event.ctrlKey || event.metaKey || event.altKey) return
     if (event.key === 'Escape') {
       if (drag) setDrag(null)
-      else onPick(null)
-    } else if (event.key === 'Enter') onPick(at)
+      else (onPickObject ?? onPick)(null)
+    } else if (event.key === 'Enter') pick(at, middleOf(at))
     else if (event.key === 'c' && onCover) onCover(coveredBy(at, at, columns, covered))
     else if (event.key in ARROWS) {
       const [down, right] = ARROWS[event.key]
       const row = clamp(Math.floor(at / columns) + down, 0, rows - 1)
-      onHover(row * columns + clamp((at % columns) + right, 0, columns - 1))
+      const next = row * columns + clamp((at % columns) + right, 0, columns - 1)
+      onHover(next)
+      onObject(objectIn(...middleOf(next)))
     } else return
     event.preventDefault() // nothing scrolls
   }
   return [covers, {
     onPointerMove: move,
-    onPointerLeave: () => onHover(null),
+    onPointerLeave: () => (onHover(null), onObject(null)),
     onPointerDown: press,
     onPointerUp: release,
     onPointerCancel: () => setDrag(null),
     onKeyDown: key,
-    onClick: (event) => event.shiftKey || covering ? null : onPick(cellAt(event)),
+    onClick: (event) => event.shiftKey || covering ? null : pick(cellAt(event), placeOf(event)),
   }]
 }
 
@@ -120,12 +139,14 @@ function useCells({ rows, columns, query, hovered, covered, covering, onHover, o
  * A picture under the heat of its grid of cells. It says which cell is hovered (`onHover`), picked (`onPick`: click or
  * Enter; Escape picks null), and which are covered (`onCover` gets all of them: a rectangle dragged with Shift, or
  * without it where `covering` is set, as touch needs; `c` covers one). `low` is the value without heat: the least of
- * the cells, unless several pictures share a scale.
+ * the cells, unless several pictures share a scale. `objects` have boxes, of which those of the `marked` and the
+ * `pinned` one stand out: `onObject` is given the number of the one that is hovered, `onPickObject` that of the one
+ * that is picked, in place of `onPick`, where there is one; null on Escape.
  */
 export function Picture({
   image, source, cells: given, rows, columns, low, top, signed = false, colormap = 'viridis', opacity = 0.6,
   smooth = true, query = null, hovered = null, covered = [], covering = false, label, onHover = () => {},
-  onPick = () => {}, onCover,
+  onPick = () => {}, onCover, objects = [], marked, pinned, onObject = () => {}, onPickObject,
 }) {
   const canvas = useRef()
   const cells = useSame(given)
@@ -142,8 +163,10 @@ export function Picture({
   }, [size, density, source, cells, rows, columns, least, top, signed, colormap, opacity, smooth,
     image.width, image.height, box.left, box.top, box.right, box.bottom])
 
+  const objectIn = (across, down) => objectAt(
+    objects, box.left + across * (box.right - box.left), box.top + down * (box.bottom - box.top))
   const [hidden, listeners] = useCells({
-    rows, columns, query, hovered, covered, covering, onHover, onPick, onCover,
+    rows, columns, query, hovered, covered, covering, onHover, onPick, onCover, objectIn, onObject, onPickObject,
   })
   const mark = (cell, name) => html`<div class=${`mark ${name}`} style=${{
     left: lengthOf((cell % columns) / columns),
@@ -167,5 +190,6 @@ export function Picture({
       ${query !== null && mark(query, 'query')}
       ${hovered !== null && mark(hovered, 'hovered')}
     </div>
+    ${objects.length > 0 && html`<${Boxes} objects=${objects} frame=${frame} marked=${marked} pinned=${pinned} />`}
   </div>`
 }

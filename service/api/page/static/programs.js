@@ -47,7 +47,8 @@ function pythonOf({ key, path, file, body, options: { attention, ...options } })
     `service = regard.connect(${JSON.stringify(address)})${key ? '  # REGARD_KEY holds the key' : ''}`,
     `model = service[${JSON.stringify(decodeURIComponent(model))}]`,
     `answer${both ? ', other' : ''} = model.${method}(${[text, ...keywordsOf(given)].join(', ')})`,
-    'print(answer.json)',
+    ...(endpoint === 'detect' ? ['for found in answer.objects:', '    print(found.label, found.box)']
+      : ['print(answer.json)']),
     `look = answer.look(${[JSON.stringify(attention), ...keywordsOf(options)].join(', ')})`,
     'for one in look.maps:',
     '    print(one.name, one.values.shape)',

@@ -1,6 +1,6 @@
 import { blobOf, examplePicture, pictureOf } from './image_file.js'
 import { requestOf } from './request.js'
-import { generationOf } from './selection.js'
+import { detectionOf, generationOf } from './selection.js'
 import { ask, BROKEN, listen, Refusal } from './service.js'
 
 const PREFIX = 'regard-picture-'
@@ -49,7 +49,7 @@ function restored(id) {
 export async function question(model, input, selection, signal, show) {
   if (input.kind === 'kept') return { id: input.id, model, input, results: null }
   const writes = model.endpoints[0] === 'generate'
-  const options = writes ? generationOf(selection) : {}
+  const options = writes ? generationOf(selection) : detectionOf(model, selection)
   if (writes && Number(selection.alternatives)) options.alternatives = Number(selection.alternatives)
   const request = requestOf(model, input, options)
   if (!writes || (options.num_beams ?? 1) > 1) {

@@ -4,7 +4,8 @@ import { EXPLAINS } from './words.js'
 export const DEFAULTS = {
   model: '', example: '', text: '', pair: '', id: '', // the question
   kind: '', method: '', layer: '', heads: 'mean', row: '', target: '', align: 'emit', merge: '', // the look
-  view: 'place', order: 'index', own: '', special: '', keep: '1', only: '', // how it is drawn
+  object: '', threshold: '', // of a detector: the object that is pinned, and the probability from which one is found
+  view: '', order: 'index', own: '', special: '', keep: '1', only: '', // how it is drawn
   colormap: 'viridis', opacity: '0.6', smooth: '1',
   compare: '', with: '', covered: '', // with another method, layer, model or input
   max_new_tokens: '', num_beams: '', temperature: '', top_k: '', top_p: '', seed: '', alternatives: '3',
@@ -15,7 +16,8 @@ const GENERATION = ['max_new_tokens', 'num_beams', 'temperature', 'top_k', 'top_
 
 /** Return a part of a selection that begins another question: what is true of one is not of the next. */
 export const aboutAnother = (part) => ({
-  example: '', text: '', pair: '', id: '', row: '', target: '', only: '', compare: '', with: '', covered: '', ...part,
+  example: '', text: '', pair: '', id: '', row: '', target: '', object: '', only: '',
+  compare: '', with: '', covered: '', ...part,
 })
 
 /** Return the row that is pinned, null without one. */
@@ -23,6 +25,21 @@ export const pinnedOf = ({ row }) => (row === '' ? null : Number(row))
 
 /** Return a row to pin, null for none, as a selection holds it. */
 export const rowNamed = (row) => (row === null ? '' : String(row))
+
+/** Return whether rows of a kind are objects that a detector looks for. */
+export const hasObjects = ({ query, suffix }) => query === 'object' || suffix > 0
+
+/** Return the number of the object that is pinned, null without one or where a model has no such object. */
+export function objectOf(model, { object }) {
+  return object !== '' && Number(object) < (model.detection?.objects ?? 0) ? Number(object) : null
+}
+
+/** Return the probability from which a detector's object counts as found. */
+export const thresholdOf = (model, { threshold }) => (threshold === '' ? model.detection.threshold : Number(threshold))
+
+/** Return the options of detection that are chosen. */
+export const detectionOf = (model, { threshold }) =>
+  model.detection && threshold !== '' ? { threshold: Number(threshold) } : {}
 
 /** Return the patches that are covered. */
 export const coveredOf = ({ covered }) => (covered ? covered.split(',').map(Number) : [])
@@ -47,10 +64,13 @@ export function methodsOf(model, kind, pair) {
   return kind.methods.filter((one) => !EXPLAINS.includes(one))
 }
 
-/** Return the method that is chosen: else the one that measured best on this model, else the first that explains. */
+/**
+ * Return the method that is chosen: else the one that measured best on this model, else the first that explains. Of
+ * objects it is the weights, which are there for all of them at once.
+ */
 export function methodOf(model, kind, selection) {
   const methods = methodsOf(model, kind, selection.pair)
-  const best = model.attention.best?.method
+  const best = hasObjects(kind) ? 'raw' : model.attention.best?.method
   return [selection.method, best, 'libra', 'rollout', 'raw'].find((one) => methods.includes(one)) ?? methods[0]
 }
 
@@ -77,13 +97,17 @@ export function optionsOf(model, selection) {
   if (!fixed) options.layers = through ? `0:${layerOf(kind, selection) + 1}` : layerOf(kind, selection)
   if (method === 'raw') options.heads = image ? selection.heads : 'all' // heads of a text are fused in the page
   if (method === 'rollout' && ['max', 'min'].includes(selection.heads)) options.heads = selection.heads
+  const patch = image && !speaks && selection.row !== ''
   if (!explains) {
-    if (!image || speaks) options.queries = 'all'
-    else if (selection.row !== '') options.queries = kind.prefix + pinnedOf(selection)
-    if (kind.name === 'cross') options.align = selection.align
+    if (patch) options.queries = kind.prefix + pinnedOf(selection)
+    else if (hasObjects(kind)) Object.assign(options, detectionOf(model, selection)) // the rows of what is found
+    else if (!image || speaks) options.queries = 'all'
+    if (kind.name === 'cross' && kind.query === 'target') options.align = selection.align
   }
   if (explains && model.task === 'feature-extraction') options.against = { text: selection.pair }
-  else if (explains && selection.target) options.target = selection.target
+  else if (explains && model.detection) {
+    if (objectOf(model, selection) !== null) options.target = objectOf(model, selection) // else the surest
+  } else if (explains && selection.target) options.target = selection.target
   if (selection.merge && !image) options.merge = 'words'
   return options
 }
@@ -92,14 +116,12 @@ export function optionsOf(model, selection) {
 export function headOptionsOf(model, selection) {
   const kind = kindOf(model, selection)
   const options = { attention: 'raw', kind: kind.name, layers: 'all', heads: 'all', diagnostics: true }
-  if (kind.key === 'image' && kind.query === 'image') {
-    if (selection.row !== '' && !EXPLAINS.includes(methodOf(model, kind, selection))) {
-      options.queries = kind.prefix + pinnedOf(selection)
-    }
-  } else {
-    options.queries = 'all'
-    if (kind.key !== 'image') options.pool = 48
-  }
+  const patches = kind.key === 'image' && kind.query === 'image'
+  if (patches && selection.row !== '' && !EXPLAINS.includes(methodOf(model, kind, selection))) {
+    options.queries = kind.prefix + pinnedOf(selection)
+  } else if (hasObjects(kind)) Object.assign(options, detectionOf(model, selection))
+  else if (!patches) options.queries = 'all'
+  if (kind.key !== 'image') options.pool = 48
   return options
 }
 

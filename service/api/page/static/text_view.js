@@ -6,7 +6,7 @@ import { html, useEffect, useMemo, useState } from './preact.js'
 import { pinnedOf, rowNamed } from './selection.js'
 import { InPlace, readout } from './tokens.js'
 import { difference, keepMass, largest, range, without } from './values.js'
-import { KINDS, TOUCH } from './words.js'
+import { TOUCH, wordsOf } from './words.js'
 
 const VIEWS = { place: 'in place', lines: 'lines', matrix: 'matrix' }
 const LEAST = 0.04 // share of the largest weight: a line is drawn above it
@@ -65,9 +65,13 @@ function panelsOf(look, compared, { here, there, comparable } = {}, own) {
   return panels.map((panel, at) => ({ ...panel, top: own || panel.apart ? tops[at] : shared }))
 }
 
-/** What was looked at in a text: in place, by lines, as a matrix; of several heads, and beside another look. */
-export function TextView({ look: whole, other, selection, change, kind, playing, edit }) {
-  const { view, own, colormap } = selection
+/**
+ * What was looked at in a text: in place, by lines, as a matrix; of several heads, and beside another look. `point` is
+ * told which row is hovered, by its number, null for none.
+ */
+export function TextView({ look: whole, other, selection, change, kind, playing, edit, point = () => {} }) {
+  const { own, colormap } = selection
+  const view = selection.view || (whole.numbers ? 'matrix' : 'place') // objects have no place in a text
   const [hovered, setHovered] = useState(null)
   const [hoveredColumn, setHoveredColumn] = useState(null)
   const look = useShown(whole, selection)
@@ -87,7 +91,11 @@ export function TextView({ look: whole, other, selection, change, kind, playing,
   const row = Math.min(shownRow(playing) ?? hovered ?? pinned ?? 0, last)
   const column = hoveredColumn < look.columns.length ? hoveredColumn : null
   const pin = (at) => change({ row: rowNamed(at === pinned || at === null ? null : look.kept[at]) })
-  const shared = { view, hovered, pinned, column, colormap, hover: setHovered, point: setHoveredColumn, pin }
+  const hover = (at) => {
+    setHovered(at)
+    point(at === null ? null : look.kept[at])
+  }
+  const shared = { view, hovered, pinned, column, colormap, hover, point: setHoveredColumn, pin }
   const panel = ({ look: one, label, top }, at) => html`<figure key=${at}>
     ${label && html`<figcaption>${label}</figcaption>`}
     <${Drawn} ...${shared} look=${one} row=${Math.min(row, one.rows.length - 1)} top=${top} />
@@ -95,7 +103,8 @@ export function TextView({ look: whole, other, selection, change, kind, playing,
   const token = look.rows[pinned]
   const editable = edit && kind.query === 'source' && token?.span && !token.special && !token.sequence
   return html`
-    <${Tabs} view=${view} change=${change} explains=${look.explains} />
+    <${Tabs} view=${view} change=${change} explains=${look.explains}
+      what=${kind.query === 'object' ? 'object' : 'token'} />
     <div class=${panels.length > 1 ? 'several' : ''} id="looks" onKeyDown=${({ key }) => key === 'Escape' && pin(null)}>
       ${panels.map(panel)}
     </div>
@@ -105,17 +114,17 @@ export function TextView({ look: whole, other, selection, change, kind, playing,
     ${editable && html`<${Edit} token=${token} edit=${edit} />`}
     ${view === 'matrix' && html`
       <p class="quiet">
-        ${KINDS[kind.name].rows}${look.apart && '; the 1 that each row’s own entry starts with is taken off'}
+        ${wordsOf(kind).rows}${look.apart && '; the 1 that each row’s own entry starts with is taken off'}
       </p>
       <${Legend} top=${panels[0].top} signed=${look.signed} colormap=${colormap}
         explains=${look.explains} />`}
     ${view === 'lines' && look.series.length > 1 && html`<${Swatches} series=${look.series} />`}`
 }
 
-function Tabs({ view, change, explains }) {
+function Tabs({ view, change, explains, what }) {
   const tab = ([name, words]) => html`<button type="button" key=${name} id=${`view-${name}`}
     aria-pressed=${view === name} onClick=${() => change({ view: name })}>${words}</button>`
-  const meaning = explains ? 'What each token contributed to the marked one.' : 'What the marked token looks at.'
+  const meaning = explains ? `What each ${what} contributed to the marked one.` : `What the marked ${what} looks at.`
   return html`<div class="tabs" role="group" aria-label="View">
     ${Object.entries(VIEWS).map(tab)}
     <small>${meaning} ${TOUCH ? 'Touch one to pin it.' : 'Point at one, or click to pin it; Escape unpins.'}</small>

@@ -4,6 +4,7 @@ export const TOUCH = matchMedia('(hover: none)').matches
 /** What each task answers. */
 export const TITLES = {
   'image-classification': 'What is in the image?',
+  'object-detection': 'What is where in the image?',
   'text-classification': 'What kind of text is it?',
   'feature-extraction': 'Which numbers stand for it?',
   'fill-mask': 'What is behind the mask?',
@@ -32,11 +33,24 @@ export const METHODS = {
 /** Methods that explain a score. */
 export const EXPLAINS = ['relevance', 'libra', 'integrated']
 
-/** What looks at what, by kind. */
-export const KINDS = {
+const KINDS = { // what looks at what; what the answer looks at comes first
   cross: { name: 'answer → input', rows: 'From the answer (rows) to the text (columns)' },
   decoder: { name: 'answer → itself', rows: 'From the answer (rows) to all that was before (columns)' },
   encoder: { name: 'input → itself', rows: 'From the text (rows) to itself (columns)' },
+}
+const OBJECTS = { // the same where the answer is objects
+  cross: { name: 'objects → input', rows: 'From the objects (rows) to the image (columns)' },
+  decoder: { name: 'objects → themselves', rows: 'From objects (rows) to all that are looked for (columns)' },
+}
+
+/** The sorts of attention; what the answer looks at comes first. */
+export const SORTS = Object.keys(KINDS)
+
+/** Return what looks at what in a kind of attention: its `name`, and what its `rows` and columns are. */
+export function wordsOf({ name, kind: sort = name, query }) {
+  const words = (query === 'object' && OBJECTS[sort]) || KINDS[sort]
+  if (!words) return { name, rows: 'From what is asked about (rows) to what is looked at (columns)' }
+  return sort === name ? words : { ...words, name: `${words.name}, ${name}` } // of several of a sort
 }
 
 /** Orders of the thumbnails. */

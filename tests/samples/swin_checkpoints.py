@@ -1,0 +1,46 @@
+"""Checkpoints of the reference library that are read into our Swins."""
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from export.checkpoints.checkpoint import open_checkpoint
+from export.checkpoints.family import Family
+from export.checkpoints.image_family import sides
+from tests.samples.checkpoints import sharpened
+
+
+class Reader(Family):
+    """A family that reads, and makes no artifact."""
+
+    def build(self, checkpoint, options, config, task):
+        raise NotImplementedError
+
+
+def reader(model_type, family):
+    return Reader(
+        model_type, family.Config, family.NAMES, heads=family.HEADS, prefix=family.PREFIX, unused=family.UNUSED
+    )
+
+
+def saved(model, folder, **more):
+    """Write a checkpoint of a model whose attention is far from uniform; `more` are tensors that old ones have."""
+    sharpened(model).save_pretrained(folder)
+    file = folder / "model.safetensors"
+    save_file({**load_file(file), **more}, file)
+    return model
+
+
+def read(family, model_type, folder, task=None):
+    """Return our model with a checkpoint's weights, and the names of the tensors that it does not use."""
+    one, checkpoint = reader(model_type, family), open_checkpoint(str(folder), None)
+    config, task = one.read(checkpoint), one.task(checkpoint, task)
+    module = family.definition(config, sides(config.image_size), task)
+    return one.fill(module, checkpoint, config, task)
+
+
+def differ(ours, theirs, pixels):
+    """The largest difference of two answers, in float64."""
+    with torch.no_grad():
+        given = ours.double()(pixels.double())[0]
+        found = theirs.double()(pixels.double())
+    return (given - (found.logits if hasattr(found, "logits") else found.pooler_output)).abs().max().item()
