@@ -31,12 +31,8 @@ TESTED_ELSEWHERE = {
     "export/checkpoints/families/pegasus.py": "tests/end_to_end/test_families_over_http.py",
     "export/checkpoints/families/roberta.py": "tests/end_to_end/test_families_over_http.py",
     "export/checkpoints/families/table_transformer.py": "tests/export/checkpoints/test_detector_family.py",
-<<<<<<< HEAD
-=======
     "export/checkpoints/families/vit.py": "tests/end_to_end/test_families_over_http.py",
->>>>>>> h-detr
     "export/checkpoints/families/yolos.py": "tests/export/checkpoints/test_detector_family.py",
-    "export/checkpoints/families/vit.py": "tests/end_to_end/test_families_over_http.py",
     "export/checkpoints/family.py": "tests/export/checkpoints/test_checkpoint.py",
     "export/checkpoints/multilingual_family.py": "tests/end_to_end/test_families_over_http.py",
     "export/checkpoints/tokenizers/sentencepiece_model.py": "tests/export/checkpoints/tokenizers/test_marian.py",
