@@ -28,8 +28,6 @@ TESTED_ELSEWHERE = {
     "export/checkpoints/families/mbart.py": "tests/end_to_end/test_families_over_http.py",
     "export/checkpoints/families/pegasus.py": "tests/end_to_end/test_families_over_http.py",
     "export/checkpoints/families/roberta.py": "tests/end_to_end/test_families_over_http.py",
-    "export/checkpoints/families/swin.py": "tests/end_to_end/test_windows_over_http.py",
-    "export/checkpoints/families/swinv2.py": "tests/end_to_end/test_windows_over_http.py",
     "export/checkpoints/families/vit.py": "tests/end_to_end/test_families_over_http.py",
     "export/checkpoints/family.py": "tests/export/checkpoints/test_checkpoint.py",
     "export/checkpoints/multilingual_family.py": "tests/end_to_end/test_families_over_http.py",
