@@ -4,22 +4,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from export.checkpoints.checkpoint import open_checkpoint
-from export.checkpoints.family import Family
 from export.checkpoints.image_family import sides
 from tests.samples.checkpoints import sharpened
-
-
-class Reader(Family):
-    """A family that reads, and makes no artifact."""
-
-    def build(self, checkpoint, options, config, task):
-        raise NotImplementedError
-
-
-def reader(model_type, family):
-    return Reader(
-        model_type, family.Config, family.NAMES, heads=family.HEADS, prefix=family.PREFIX, unused=family.UNUSED
-    )
 
 
 def saved(model, folder, **more):
@@ -30,12 +16,12 @@ def saved(model, folder, **more):
     return model
 
 
-def read(family, model_type, folder, task=None):
+def read(family, folder, task=None):
     """Return our model with a checkpoint's weights, and the names of the tensors that it does not use."""
-    one, checkpoint = reader(model_type, family), open_checkpoint(str(folder), None)
-    config, task = one.read(checkpoint), one.task(checkpoint, task)
-    module = family.definition(config, sides(config.image_size), task)
-    return one.fill(module, checkpoint, config, task)
+    checkpoint = open_checkpoint(str(folder), None)
+    config, task = family.read(checkpoint), family.task(checkpoint, task)
+    module, _ = family.compose(config, sides(config.image_size), task, checkpoint)
+    return family.fill(module, checkpoint, config, task)
 
 
 def differ(ours, theirs, pixels):

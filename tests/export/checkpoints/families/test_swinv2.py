@@ -6,7 +6,7 @@ import pytest
 import torch
 import transformers
 
-from export.checkpoints.families import swinv2
+from export.checkpoints.families.swinv2 import SWINV2
 from export.errors import CheckpointError
 from tests.samples.swin_checkpoints import differ, read, saved
 
@@ -30,14 +30,14 @@ PIXELS = torch.randn(2, 1, 32, 32, generator=torch.Generator().manual_seed(0))
 def test_a_classifier_is_read_with_every_tensor(tmp_path, changed):
     config = transformers.Swinv2Config(**{**KEYS, **changed})
     theirs = saved(transformers.Swinv2ForImageClassification(config), tmp_path)
-    ours, unused = read(swinv2, "swinv2", tmp_path)
+    ours, unused = read(SWINV2, tmp_path)
     assert unused == []
     assert differ(ours, theirs, PIXELS) < 1e-5
 
 
 def test_features_are_the_mean_of_the_last_states(tmp_path):
     theirs = saved(transformers.Swinv2Model(transformers.Swinv2Config(**KEYS)), tmp_path)
-    ours, unused = read(swinv2, "swinv2", tmp_path)
+    ours, unused = read(SWINV2, tmp_path)
     assert unused == []
     assert differ(ours, theirs, PIXELS) < 1e-5
 
@@ -49,7 +49,7 @@ def test_tables_that_older_checkpoints_hold_are_not_used(tmp_path):
         f"{path}.relative_coords_table": torch.zeros(1, 7, 7, 2),
     }
     theirs = saved(transformers.Swinv2ForImageClassification(transformers.Swinv2Config(**KEYS)), tmp_path, **more)
-    ours, unused = read(swinv2, "swinv2", tmp_path)
+    ours, unused = read(SWINV2, tmp_path)
     assert sorted(unused) == sorted(more)
     assert differ(ours, theirs, PIXELS) < 1e-5
 
@@ -59,7 +59,7 @@ def test_absolute_positions_are_refused_because_the_reference_library_cannot_run
     file = tmp_path / "config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "use_absolute_embeddings": True}))
     with pytest.raises(CheckpointError, match=r"config.json: use_absolute_embeddings: Input should be False"):
-        read(swinv2, "swinv2", tmp_path)
+        read(SWINV2, tmp_path)
     broken = transformers.Swinv2Config(**KEYS, use_absolute_embeddings=True)
     with pytest.raises(RuntimeError, match="must match the size"):
         transformers.Swinv2ForImageClassification(broken)(PIXELS)
