@@ -376,7 +376,8 @@ def faults(kind: type[BaseModel], error: ValidationError, beside: Iterable[str] 
     for fault in error.errors(include_url=False)[:20]:
         if fault["type"] == "extra_forbidden":
             known = ", ".join(sorted({*kind.model_fields, *beside}))
-            listed.append({"loc": "options", "msg": f"unknown option; known are {known}"})
+            unknown = {"loc": "options", "msg": f"unknown option; known are {known}"}
+            listed += [unknown] if unknown not in listed else []  # it is said once of all
             continue
         given = fault["input"]
         said = f", given {given}" if type(given) in (int, float) else ""

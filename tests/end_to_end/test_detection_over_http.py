@@ -612,7 +612,7 @@ def test_a_model_says_what_it_looks_for(client):
         ({"queries": "4", "kind": "cross"}, "queries: must be from -4 to 3, given 4"),
         ({"queries": "some"}, "queries: must be 'all', 'cls', 'mean', 'found', an index"),
         ({"queries": "0", "method": "relevance"}, "queries: are the targets' own; choose them by target"),
-        ({"method": "libra", "layers": 1}, "layers: libra of an encoder-decoder is of the input"),
+        ({"method": "libra", "layers": 1}, "layers: libra of several kinds of attention is of the input"),
         ({"kind": "fork"}, "kind: this model has encoder, decoder, cross, given another"),
         ({"kind": "Fork"}, "kind: String should match pattern"),
         ({"method": "rollout", "kind": "cross"}, "method rollout: needs maps of tokens onto themselves"),
