@@ -162,6 +162,18 @@ def test_the_digits_that_the_readme_sends_become_their_words(client):
     assert send(client, command).json()["results"][0]["text"] == "zero three five eight six"
 
 
+def test_the_object_that_the_guide_shows_is_the_one_that_is_found(client):
+    (command,) = (one for one in CURLS if "scenes-detr/detect" in one)
+    shown = json.loads(
+        re.search(r"```text\n(\{.*?scenes-detr.*?)```", (ROOT / "docs/api.md").read_text(), re.DOTALL)[1]
+    )
+    found, (wanted,) = send(client, command).json()["results"][0]["objects"], shown["results"][0]["objects"]
+    (one,) = found
+    assert one.pop("probability") == pytest.approx(wanted.pop("probability"), abs=1e-5)
+    assert one.pop("box") == pytest.approx(wanted.pop("box"), abs=0.02)
+    assert one == wanted
+
+
 def test_the_settings_table_is_that_of_the_settings():
     assert (ROOT / "docs/settings.md").read_text() == settings.table(), "run: python docs/settings.py"
 

@@ -15,6 +15,7 @@ from service.store import open_store
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SEVEN = (ROOT / "tests/data/digits/seven.png").read_bytes()
+SCENE = (ROOT / "tests/data/scenes/five.png").read_bytes()
 TEXT = "on Tuesday, the 23rd of March 2021"
 SENTENCES = "The violin is on the table.", "She bought a violin."
 INK, PAPER, EDGE = (30, 30, 36), (255, 255, 255), 20
@@ -33,6 +34,14 @@ def date(client, **options):
     written = client.post("/v1/models/dates/generate", json={"inputs": TEXT}).json()
     answer = client.get(f"/v1/attention/{written['id']}", params={"format": "png", "kind": "cross", **options})
     return Image.open(io.BytesIO(answer.content)).convert("RGB"), written["results"][0]["text"]
+
+
+def scene(client, **options):
+    """Return the picture of five digits under a map of one of them."""
+    answer = client.post(
+        "/v1/models/scenes-detr/attention", params=options, content=SCENE, headers={"Content-Type": "image/png"}
+    )
+    return Image.open(io.BytesIO(answer.content)).convert("RGB")
 
 
 def likeness(client, **options):
@@ -92,6 +101,11 @@ def main():
                 (digit(client, method="integrated", target=1), "what speaks for 1"),
                 (digit(client, method="integrated", target=7, against='{"index": 1}'), "for 7 rather than 1"),
             ],
+            "objects": [
+                (scene(client, kind="cross", queries=1), "where object 1 looked"),
+                (scene(client, method="libra", target=1), "what speaks for its 3"),
+                (scene(client, method="libra", target=1, against='{"index": 8}'), "for 3 rather than 8"),
+            ],
             "likeness": [
                 (likeness(client, method="libra"), f"libra, against “{SENTENCES[1]}”"),
                 (likeness(client, method="relevance"), "relevance, against the same"),
@@ -101,7 +115,7 @@ def main():
         words = client.post(
             "/v1/models/captions-soft/attention",
             params={"format": "png"},
-            content=(ROOT / "tests/data/scenes/five.png").read_bytes(),
+            content=SCENE,
             headers={"Content-Type": "image/png"},
         )
         (HERE / "captions.png").write_bytes(words.content)
