@@ -154,6 +154,13 @@ class Inputs:
         return next((rule for rule in self.inputs if isinstance(rule, TextRule)), None)
 
 
+class Window(Part):
+    """The windows of one layer: squares of tokens, cut after a cyclic shift up and to the left (Liu et al. 2021)."""
+
+    side: Size = Field(description="in tokens")
+    shift: int = Field(0, ge=0, description="in tokens")
+
+
 class Kind(Part):
     """The maps of one kind, in layer order, and the inputs of the graphs that compute them.
 
@@ -162,7 +169,9 @@ class Kind(Part):
     `<kind>.layers`, `<kind>.rows`, where -1 alone stands for the mean of all rows of a kind that `averages`,
     `<kind>.heads` and `<kind>.special`, which marks the special tokens among its keys; and for a kind with rollout
     `<kind>.discard`, the number of entries of a layer that are set to 0. It returns `<kind>` (batch, heads, layers in
-    their order, rows, key) and `<kind>.diagnostics` (batch, layer, head, query, figure).
+    their order, rows, key) and `<kind>.diagnostics` (batch, layer, head, query, figure). Where tokens look around in
+    windows, rows have zeros outside of theirs. Stages are kinds of their own: the rollout and the relevance of one that
+    is `carried` have the keys of the first, through the stages between.
 
     The graphs relevance, libra and integrated explain a score. It is the logit of `explained` (batch): a class or
     token, or a negative number for the likeliest; less the logit of `against` (batch), unless that is negative. For a
@@ -188,6 +197,8 @@ class Kind(Part):
     prefix: int = Field(0, description="tokens before the first patch or word, such as a class token")
     suffix: int = Field(0, ge=0, description="tokens behind the last patch, each of which becomes an object")
     grid: tuple[Size, Size] | None = Field(None, description="rows and columns of patches, for images")
+    windows: tuple[Window, ...] = Field((), description="of each layer; empty where all tokens see all")
+    carried: KindName | None = Field(None, description="the kind whose keys rollout and relevance have, if not its own")
     pooled: Literal["first", "all"] = Field("first", description="the rows that an answer is made of")
 
     @property
@@ -211,6 +222,10 @@ class Kind(Part):
         """Tokens of an image: the prefix, the patches, and the suffix."""
         return int(self.patches.stop) + self.suffix
 
+    def weights(self, queries: int, keys: int) -> int:
+        """Return how many weights a head of a layer has; of windows, without the zeros outside of them."""
+        return queries * max((window.side**2 for window in self.windows), default=keys)
+
     @property
     def averages(self) -> bool:
         """True if the graphs can return the mean of all rows: of patches without a token that stands for all."""
@@ -228,7 +243,7 @@ class Detection(Part):
     """How the answers of a detector are read: `logits` (batch, object, class) and `boxes` (batch, object, 4).
 
     Where `scores` are softmax, the logit behind those of the labels says that there is no object. A box is its middle
-    (x, y), its width and its height, as shares of the sides of the model's input.
+    (x, y), its width and its height, as shares of the sides of the model's input, or of the image that was fitted in.
     """
 
     objects: Size = Field(description="how many are looked for in every image")

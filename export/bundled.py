@@ -22,12 +22,16 @@ from export.tasks.detection import object_detector
 from export.tasks.generation import text_continuer, text_to_text
 from export.tasks.image import image_model
 from export.tasks.text import text_model
+from export.tasks.windows import windowed_image_model
 from model.captioner import CAPTIONER_SIZES, CAPTIONS_MEAN, CAPTIONS_STD
 from model.catalogue import BUNDLED, bundled
 from model.convolutional import CONVOLUTIONAL_SIZES, Convolutional
 from model.detector import DETECTOR_SIZES, SCENES_MEAN, SCENES_STD, Detector
 from model.gpt import GPT, GPT_SIZES
 from model.recurrent import RECURRENT_SIZES, Recurrent, RecurrentConfig
+from model.swin import SCENES_MEAN as MARKED_MEAN
+from model.swin import SCENES_STD as MARKED_STD
+from model.swin import SWIN_SIZES, Swin
 from model.text_encoder import TEXT_ENCODER_SIZES, TextEncoder
 from model.transformer import TRANSFORMER_SIZES, Transformer
 from model.vit import DIGITS_BOX, DIGITS_MEAN, DIGITS_STD, VIT_SIZES, ViT, ViTConfig
@@ -48,6 +52,22 @@ def variant(name: str) -> Source:
 def digits_dino() -> Source:
     """Return the model that embeds handwritten digits."""
     return _one_digit("digits-dino", VIT_SIZES["digits"], "feature-extraction")
+
+
+def scenes_dino() -> Source:
+    """Return the model that embeds a handwritten digit anywhere in a picture."""
+    name, config, model = "scenes-dino", VIT_SIZES["scenes-dino"], bundled("scenes-dino")
+    assert isinstance(model, ViT)  # noqa: S101 # for the type checker
+    return image_model(
+        name,
+        model,
+        config,
+        family="vit",
+        task="feature-extraction",
+        rule=_whole_image(config.image, DIGITS_MEAN, DIGITS_STD),
+        labels=(),
+        made_by=_made_by(name, config),
+    )
 
 
 def _one_digit(name: str, config: ViTConfig, task: Task = "image-classification") -> Source:
@@ -187,6 +207,22 @@ def scenes_detr() -> Source:
     )
 
 
+def scenes_swin() -> Source:
+    """Return the model that reads the digit of the marked quarter of an image."""
+    name, config, model = "scenes-swin", SWIN_SIZES["scenes-swin"], bundled("scenes-swin")
+    assert isinstance(model, Swin)  # noqa: S101 # for the type checker
+    return windowed_image_model(
+        name,
+        model,
+        config,
+        family="swin",
+        task="image-classification",
+        rule=_whole_image(config.image, MARKED_MEAN, MARKED_STD),
+        labels=tuple(map(str, range(config.classes))),
+        made_by=_made_by(name, config),
+    )
+
+
 def _whole_image(sides: tuple[int, int], mean: float, std: float) -> ImageRule:
     """Return the rule of gray images that are resized to (height, width)."""
     height, width = sides
@@ -276,6 +312,7 @@ def _made(name: str, make: Callable[[], Source]) -> Source:
 _MAKERS: dict[str, Callable[[], Source]] = {
     "digits": digits,
     "digits-dino": digits_dino,
+    "scenes-dino": scenes_dino,
     "dates": dates,
     "dates-mlm": dates_mlm,
     "dates-clm": dates_clm,
@@ -284,6 +321,7 @@ _MAKERS: dict[str, Callable[[], Source]] = {
     "dates-convolutional": dates_convolutional,
     **{name: functools.partial(captions, name) for name in ("captions-soft", "captions-hard")},
     "scenes-detr": scenes_detr,
+    "scenes-swin": scenes_swin,
     **{name: functools.partial(variant, name) for name in VARIANTS},
     "minilm": minilm,
 }

@@ -17,7 +17,7 @@ from contract.manifest import LIGHT_BYTES, GradientMethod, Method, Role, Scales
 from export.checks.int8_loss import MAX_LOSSES, check_losses, draw_samples, measure_losses, read_samples
 from export.checks.verify import FACTOR, verify
 from export.errors import CheckpointError, ExportError, MethodError
-from export.graphs.attention_maps import attention_graph
+from export.graphs.attention_graph import attention_graph
 from export.graphs.bfloat16 import to_float32, with_casts_for_missing_kernels
 from export.graphs.calibration import measure_ranges
 from export.graphs.cleanup import clean, extract

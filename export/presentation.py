@@ -17,6 +17,8 @@ DATES = (
 PICTURES = {
     "digits": ("seven", "three", "zero", "six", "eight", "four", "two", "nine"),
     "captions-soft": ("260", "37165", "89", "5934"),
+    "scenes-swin": ("6173-6", "0534-5", "4387-8", "1597-7"),
+    "scenes-dino": ("seven", "five", "nine", "six"),
 }
 """The pictures in the folder `examples` beside the weights of these models, in the order they are shown."""
 
@@ -50,6 +52,10 @@ PRESENTATIONS: dict[str, Presentation] = {
         "Finds the handwritten digits of a picture: which they are, and where. A small DETR.",
         pictures_of="captions-soft",
     ),
+    "scenes-swin": Presentation(
+        "Reads the digit that stands in the marked quarter of a picture. A small Swin, which looks around in windows.",
+        pictures_of="scenes-swin",
+    ),
     "captions-soft": _captions("Each word looks at every part of the picture, at some more than at others."),
     "dates-clm": Presentation(
         "Continues a line that begins with a written date, character by character, as GPT-2 does.",
@@ -78,6 +84,11 @@ PRESENTATIONS: dict[str, Presentation] = {
     "digits-dino": Presentation(
         "Turns a handwritten digit into 96 numbers. It learned without ever being told which digit is which.",
         pictures_of="digits",
+    ),
+    "scenes-dino": Presentation(
+        "Turns a handwritten digit, anywhere on a ground of any texture, into 96 numbers. It was never told which "
+        "digit is which, nor where it stands. Rollout finds it.",
+        pictures_of="scenes-dino",
     ),
     "captions-hard": _captions("Each word looks at one part of the picture only."),
     "dates-bilinear": _dates("A Transformer whose attention scores are a learned bilinear form's."),

@@ -14,7 +14,6 @@ from model.attention_variants import along_lines
 from model.attribution import entering
 from model.cache import recording
 from model.convolutional import Convolutional
-from model.detector import Detector
 from model.gpt import GPT
 from model.recurrent import Recurrent
 from model.text_encoder import TextEncoder
@@ -101,12 +100,22 @@ class Traced(nn.Module):
         """Return the name of the state that enters a block of a stack."""
         return f"{stack}.blocks.{layer}.input"
 
+    def states_of(self, stack: int) -> list[str]:
+        """Return the names of a stack's states that can be explained: of each layer, or of the first of two stacks."""
+        return [self.state(self.stacks[stack], layer) for layer in range(self.layers)]
+
     @property
     def states(self) -> list[str]:
-        """The names of the states that can be explained: of each layer or, with two stacks, of the first of each."""
-        if len(self.stacks) > 1:
-            return [self.state(stack, 0) for stack in self.stacks]
-        return [self.state(path, layer) for path in self.stacks for layer in range(self.layers)]
+        """The names of all states that can be explained."""
+        return [name for stack in range(len(self.stacks)) for name in self.states_of(stack)]
+
+    def entered(self, stack: str) -> Kind:
+        """Return the kind of attention whose tokens enter a stack."""
+        return next(kind for kind in self.kinds if kind.kind == stack)
+
+    def carried(self, kind: Kind) -> Kind:
+        """Return the kind whose keys the rollout and the relevance of a kind have."""
+        return next((one for one in self.kinds if one.name == kind.carried), kind)
 
     def explained(self, method: Method) -> list[Kind]:
         """Return the kinds that have a method."""
@@ -115,6 +124,10 @@ class Traced(nn.Module):
     def stack_of(self, kind: Kind) -> int:
         """Return the number of the stack whose tokens are the keys of a kind: cross-attention reads the encoder's."""
         return self.stacks.index("encoder" if kind.kind == "cross" else kind.kind)
+
+    def stages(self, kind: Kind) -> list[Kind]:
+        """Return the kinds through which a kind is carried: the first stage first, itself last."""
+        return list(self.kinds[self.kinds.index(self.carried(kind)) : self.kinds.index(kind) + 1])
 
     @property
     def layers(self) -> int:
@@ -135,7 +148,8 @@ class Traced(nn.Module):
         return [self.model.get_submodule(name).get_parameter("output.weight").detach().T for name in kind.maps]
 
 
-def _values(recorded: Sequence[KeyValue]) -> list[Tensor]:
+def values_of(recorded: Sequence[KeyValue]) -> list[Tensor]:
+    """Return the values of recorded keys and values."""
     return [value for _, value in recorded]
 
 
@@ -153,7 +167,7 @@ class TracedViT(Traced):
         """Run the model; return its answer, maps and values."""
         recorded: list[KeyValue] = []
         answer, maps = self.model(self.normalize(*inputs), [recording(recorded)] * len(self.model.encoder.blocks))
-        return Observed(answer, self.by_kind(maps), [_values(recorded)])
+        return Observed(answer, self.by_kind(maps), [values_of(recorded)])
 
 
 class AxialViT(nn.Module):
@@ -189,7 +203,7 @@ class TracedTextEncoder(Traced):
         recorded: list[KeyValue] = []
         recalls = [recording(recorded)] * len(self.kinds[0].maps)
         answer, maps = self.model(source, visible, types, *masked, recalls=recalls)
-        return Observed(answer, self.by_kind(maps), [_values(recorded)])
+        return Observed(answer, self.by_kind(maps), [values_of(recorded)])
 
 
 class TracedGPT(Traced):
@@ -202,7 +216,7 @@ class TracedGPT(Traced):
         """Run the model; return its answer, maps and values."""
         recorded: list[KeyValue] = []
         logits, maps = self.model(*inputs, [recording(recorded)] * len(self.kinds[0].maps))
-        return Observed(logits, self.by_kind(maps), [_values(recorded)])
+        return Observed(logits, self.by_kind(maps), [values_of(recorded)])
 
 
 class TracedTransformer(Traced):
@@ -219,38 +233,7 @@ class TracedTransformer(Traced):
         encoder, decoder, _ = self.kinds
         memory, maps = self.model.encode(source, visible, [recording(own)] * len(encoder.maps))
         logits, others = self.model.decode(target, memory, visible, [recording(fed)] * len(decoder.maps))
-        return Observed(logits, self.by_kind(maps | others), [_values(own), _values(fed), _values(memory)])
-
-
-class TracedDetector(Traced):
-    """A detector: pixels (batch, height, width, channels), uint8 -> the class and the box of every object.
-
-    A second input may say which cells (batch, cell) begin in the picture. What is explained are the cells of the image,
-    the states that enter the encoder. The decoder's first states are 0, so that its objects first look at each other in
-    the same way in every image.
-    """
-
-    model: Detector
-    stacks = ("encoder",)
-    fixed = MappingProxyType({"decoder": 1})
-
-    def __init__(self, model: Detector, kinds: Sequence[Kind], normalize: Normalize, classes: int) -> None:
-        super().__init__(model, kinds)
-        self.normalize = normalize
-        self.classes = classes
-
-    def observe(self, *inputs: Tensor) -> Observed:
-        """Run the model; return its answer, maps and values."""
-        own: list[KeyValue] = []
-        fed: list[KeyValue] = []
-        encoder, decoder, _ = self.kinds
-        pixels, *visible = inputs
-        shown = visible[0] if visible else None
-        memory, maps = self.model.encode(self.normalize(pixels), shown, [recording(own)] * len(encoder.maps))
-        states, others = self.model.decode(memory, shown, [recording(fed)] * len(decoder.maps))
-        values = [_values(own), _values(fed), _values(memory)]
-        logits, boxes = self.model.answer(states[-1])
-        return Observed(logits, self.by_kind(maps | others), values, (boxes,))
+        return Observed(logits, self.by_kind(maps | others), [values_of(own), values_of(fed), values_of(memory)])
 
 
 class TextSource(nn.Module):

@@ -141,7 +141,8 @@ def libra(model: nn.Module, stacks: Sequence[nn.Module], explain: Callable[[], T
 
     `explain` runs the model once and returns the score (batch) of each row. With several stacks, such as encoder and
     decoder, the tokens of all of them and the biases behind both first states make the score: only layer 0 has a
-    meaning then. The biases are the parameters called `bias`, each times its own gradient.
+    meaning then. The biases are the parameters called `bias`, and the `positions` that a stack adds between its blocks,
+    each times its own gradient.
     """
     states: list[list[Tensor]] = [[] for _ in stacks]
 
@@ -150,12 +151,14 @@ def libra(model: nn.Module, stacks: Sequence[nn.Module], explain: Callable[[], T
         states[stack].append(x)
         return x
 
+    paths = {part: name for name, part in model.named_modules()}
+    between = {f"{paths[part]}.positions" for part in stacks}
     biases = {
         name: one
         for name, one in model.named_parameters()
-        if name.rpartition(".")[2] == "bias" and ".select." not in name  # attention's weights are constants
+        if name in between
+        or (name.rpartition(".")[2] == "bias" and ".select." not in name)  # attention's weights are constants
     }
-    paths = {part: name for name, part in model.named_modules()}
     with contextlib.ExitStack() as frozen, torch.enable_grad():
         for parameter in model.parameters():
             frozen.callback(parameter.requires_grad_, parameter.requires_grad)
@@ -167,11 +170,16 @@ def libra(model: nn.Module, stacks: Sequence[nn.Module], explain: Callable[[], T
     count = len(wanted) - len(biases)
     gradients = iter(found[:count])
     tokens = [[(x * next(gradients)).sum(-1).detach() for x in own] for own in states]
-    shares = {
-        name: (bias * gradient).sum().detach()
-        for (name, bias), gradient in zip(biases.items(), found[count:], strict=True)
-        if gradient is not None
-    }
+    shares: dict[str, Tensor] = {}
+    for (name, bias), gradient in zip(biases.items(), found[count:], strict=True):
+        if gradient is None:
+            continue
+        added = (bias * gradient).detach()
+        if name in between:  # behind each block but the last
+            stack = name.removesuffix(".positions")
+            shares |= {f"{stack}.blocks.{layer}.positions": one.sum() for layer, one in enumerate(added)}
+        else:
+            shares[name] = added.sum()
     total = torch.stack(list(shares.values())).sum()
     behind = [total]
     for layer in range(len(states[0]) - 1):

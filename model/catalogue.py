@@ -35,6 +35,7 @@ CATALOGUE: dict[str, Callable[[], nn.Module]] = {
     **{name: lambda config=config: swin(config) for name, config in SWIN_SIZES.items()},  # type: ignore[misc] # as above
     **{name: lambda config=config: swin_v2(config) for name, config in SWIN_V2_SIZES.items()},  # type: ignore[misc] # as above
     "digits-dino": lambda: vit(VIT_SIZES["digits"], FirstState()),
+    "scenes-dino": lambda: vit(VIT_SIZES["scenes-dino"], FirstState()),
     **{name: lambda config=config: word_filler(config) for name, config in TEXT_ENCODER_SIZES.items()},  # type: ignore[misc] # as above
     **{name: lambda config=config: gpt(config) for name, config in GPT_SIZES.items()},  # type: ignore[misc] # as above
 }

@@ -57,6 +57,7 @@ VIT_SIZES = {
     "vit_h_14": ViTConfig((224, 224), 3, patch=(14, 14), width=1280, layers=32, heads=16, hidden=5120, classes=1000),
     # bundled: handwritten digits
     "digits": ViTConfig((28, 28), 1, patch=(4, 4), width=96, layers=4, heads=4, hidden=384, classes=10),
+    "scenes-dino": ViTConfig((48, 48), 1, patch=(4, 4), width=96, layers=4, heads=4, hidden=384, classes=0),
 }
 
 

@@ -120,9 +120,12 @@ def unfold_rows(weights: Tensor, places: Tensor, rows: Tensor) -> Tensor:
 
 def mean_row(weights: Tensor, places: Tensor) -> Tensor:
     """Return the mean of all rows of the square of all tokens, (batch, heads, 1, token)."""
-    order = places.flatten().argsort()
-    sums = weights.sum(3).transpose(1, 2).flatten(2)  # (batch, heads, windows x slot)
-    return sums[:, :, None, order] / places.numel()
+    return by_token(weights.sum(3), places)[:, :, None] / places.numel()
+
+
+def by_token(x: Tensor, places: Tensor) -> Tensor:
+    """Put x (batch, windows, heads, slot) in the order of tokens: (batch, heads, token)."""
+    return x.transpose(1, 2).flatten(2)[..., places.flatten().argsort()]
 
 
 def windowed_norms(weights: Tensor, value: Tensor, output: Tensor) -> Tensor:

@@ -145,6 +145,20 @@ def captions(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def scenes(tmp_path_factory):
+    """A folder with the artifact of the detector of digits."""
+    return once(tmp_path_factory, "scenes-detr", export("scenes-detr"))
+
+
+@pytest.fixture(scope="session")
+def detectors(tmp_path_factory):
+    """A folder with the artifacts of small detectors of each form."""
+    from tests.samples.detectors import write  # imports the exporter
+
+    return once(tmp_path_factory, "detectors", write)
+
+
+@pytest.fixture(scope="session")
 def families(tmp_path_factory):
     """A folder with a small checkpoint of every family, and with the artifacts that the command makes of them."""
     from tests.samples.checkpoints import CASES  # needs the reference libraries, which take seconds to import

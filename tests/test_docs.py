@@ -33,9 +33,9 @@ SHOWN = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
-def client(artifacts, minilm, captions, language_models, tmp_path_factory):
+def client(artifacts, minilm, captions, scenes, language_models, tmp_path_factory):
     folder = tmp_path_factory.mktemp("all")
-    for models in (artifacts, minilm, captions, language_models):
+    for models in (artifacts, minilm, captions, scenes, language_models):
         for one in models.iterdir():
             (folder / one.name).symlink_to(one)
     with served(folder) as client:
@@ -117,7 +117,7 @@ def test_the_commands_of_the_guide_to_the_client_run(checkout, capsys):
     for line in block.splitlines():
         assert regard_command(shlex.split(line)[1:]) == 0, line
     assert "digits: 7" in capsys.readouterr().out
-    assert all((checkout / name).stat().st_size for name in ("seven.png", "date.html", "look.html"))
+    assert all((checkout / name).stat().st_size for name in ("seven.png", "scene.png", "date.html", "look.html"))
 
 
 def test_the_readmes_answer_is_the_beginning_of_the_answer(client):
@@ -160,6 +160,18 @@ def test_the_sentences_that_the_readme_sends_become_the_date(client):
 def test_the_digits_that_the_readme_sends_become_their_words(client):
     (command,) = (one for one in CURLS if "captions-soft/generate" in one)
     assert send(client, command).json()["results"][0]["text"] == "zero three five eight six"
+
+
+def test_the_object_that_the_guide_shows_is_the_one_that_is_found(client):
+    (command,) = (one for one in CURLS if "scenes-detr/detect" in one)
+    shown = json.loads(
+        re.search(r"```text\n(\{.*?scenes-detr.*?)```", (ROOT / "docs/api.md").read_text(), re.DOTALL)[1]
+    )
+    found, (wanted,) = send(client, command).json()["results"][0]["objects"], shown["results"][0]["objects"]
+    (one,) = found
+    assert one.pop("probability") == pytest.approx(wanted.pop("probability"), abs=1e-5)
+    assert one.pop("box") == pytest.approx(wanted.pop("box"), abs=0.02)
+    assert one == wanted
 
 
 def test_the_settings_table_is_that_of_the_settings():

@@ -16,6 +16,7 @@ RECIPES = {
     **dict.fromkeys(VARIANTS, "digits"),
     **dict.fromkeys(("captions-soft", "captions-hard"), "captions"),
     "digits-dino": "dino",
+    "scenes-dino": "dino_scenes",
     "scenes-detr": "scenes",
     "scenes-swin": "marked",
     "dates-mlm": "language",

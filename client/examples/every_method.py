@@ -67,6 +67,19 @@ def texts(dates: regard.Model) -> None:
     print(sorted(bertviz))
 
 
+def objects(detector: regard.Model) -> None:
+    """Find the objects of a picture, and see by what each was found."""
+    answer: regard.Detection = detector.detect(PICTURE, threshold=0.1, top_k=3)
+    for one in answer.objects:
+        found: regard.Detected = one
+        box: regard.Box = found.box
+        print(found.label, f"{found.probability:.2f}", f"{box.left:.0f}", f"{box.bottom:.0f}")
+        print("heat", answer.heat("raw", object=found.object).shape, answer.heat("libra", object=found.object).shape)
+    look: regard.Attention = answer.look("raw", kind="cross", threshold=0.0)
+    print(look.maps[0].objects, look.objects[0].label, answer.image().size)
+    print(len(detector.detect_batch([PICTURE, PICTURE])), detector.description.detection)
+
+
 def others(model: regard.Model, text: str) -> None:
     """Call what only models of other tasks have."""
     embedding: regard.Embedding = model.embed(text, truncate=True)
@@ -92,7 +105,7 @@ async def beside_one_another(url: str) -> None:
         async with dates.stream(DATE) as stream:
             print([token.text async for token in stream], stream.result.text)
         wrong = (dates.embed(DATE), dates.embed_batch([DATE]), dates.fill_mask(DATE), dates.fill_mask_batch([DATE]))
-        for call in wrong:
+        for call in (*wrong, digits.detect(PICTURE), digits.detect_batch([PICTURE])):
             try:
                 await call
             except regard.NotFound as error:
@@ -113,6 +126,10 @@ def errors(service: regard.Service) -> None:
         others(service["digits"], DATE)
     except regard.RegardError as error:
         print(type(error).__name__)
+    try:
+        objects(service["digits"])
+    except regard.NotFound as error:
+        print(error.problem.detail)
 
 
 def main() -> None:
@@ -121,6 +138,9 @@ def main() -> None:
         print([one.name for one in service.models()], service.url, service["digits"].name)
         pictures(service["digits"])
         texts(service["dates"])
+        for one in service.models():
+            if "detect" in one.endpoints:
+                objects(service[one.name])
         errors(service)
         asyncio.run(beside_one_another(service.url))
     service.close()

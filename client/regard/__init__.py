@@ -39,10 +39,13 @@ from regard.errors import (
     TimedOut,
     TooSlow,
 )
+from regard.heat import Box
 from regard.models import Description
+from regard.objects import Detected
 from regard.results import (
     Candidate,
     Classification,
+    Detection,
     Embedding,
     Filled,
     GeneratedToken,
@@ -56,7 +59,8 @@ from regard.service import Model, Service, Stream, connect
 
 __all__ = [
     "Array", "AskedAttention", "AsyncModel", "AsyncService", "AsyncStream", "Attention", "AttentionOptions",
-    "BadInput", "Busy", "Candidate", "Classification", "CommandFailed", "Curve", "Description", "Diagnosis",
+    "BadInput", "Box", "Busy", "Candidate", "Classification", "CommandFailed", "Curve", "Description", "Detected",
+    "Detection", "Diagnosis",
     "Embedding", "Evaluation", "Filled", "GeneratedToken", "Generation", "Incompatible", "InputRefused", "KeyRefused",
     "Label", "Look", "Map", "Model", "NoService", "NotFound", "NotInstalled", "NotReady", "Problem", "Refused",
     "RegardError", "Result", "Service", "ServiceFailed", "Started", "Stream", "StreamBroken", "StreamedToken",

@@ -11,15 +11,16 @@ from regard import calls
 from regard.attention import AskedAttention, Attention, AttentionOptions, Json, Method, PictureOptions
 from regard.calls import Call, T
 from regard.errors import NotFound, StreamBroken
-from regard.inputs import Input, Text, encode
+from regard.inputs import Input, Picture, Text, encode
 from regard.models import Description
-from regard.options import ClassifyOptions, EmbedOptions, GenerateOptions
-from regard.results import Classification, Embedding, Filled, Generation, Look, R, Result, StreamedToken
+from regard.options import ClassifyOptions, DetectOptions, EmbedOptions, GenerateOptions
+from regard.results import Classification, Detection, Embedding, Filled, Generation, Look, R, Result, StreamedToken
 from regard.service import (
     KINDS,
     asked_attention,
     is_forgotten,
     known,
+    of_picture,
     opened,
     streamed,
     with_method,
@@ -137,6 +138,14 @@ class AsyncModel:
         """Return the likeliest classes of each of several pictures or texts."""
         return await self._all(Classification, "classify", given, options)
 
+    async def detect(self, given: Picture, **options: Unpack[DetectOptions]) -> Detection:
+        """Return the objects of a picture: which they are, and where."""
+        return await self._one(Detection, "detect", given, options)
+
+    async def detect_batch(self, given: Iterable[Picture], **options: Unpack[DetectOptions]) -> list[Detection]:
+        """Return the objects of each of several pictures."""
+        return await self._all(Detection, "detect", given, options)
+
     async def embed(self, given: Input, **options: Unpack[EmbedOptions]) -> Embedding:
         """Return a text or a picture as a vector."""
         return await self._one(Embedding, "embed", given, options)
@@ -184,7 +193,7 @@ class AsyncModel:
         self, result: Result, method: Method | None = None, **options: Unpack[PictureOptions]
     ) -> Image.Image:
         """Return what the model looked at as the service draws it."""
-        asked = with_method(self.description, method, options)
+        asked = of_picture(self.description, method, options)
         stored, again = calls.stored_picture(result, asked), calls.picture_again(result, asked)
         return opened(await self._kept(result, stored, again))
 

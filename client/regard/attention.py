@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from regard.errors import BadInput
 from regard.heat import Box, spread
+from regard.objects import Detected, read_box, read_detected
 
 Method: TypeAlias = Literal["raw", "rollout", "norm", "relevance", "libra", "integrated", "best"]
 """How maps are computed; the service's docs/attention.md says which to take for which question."""
@@ -28,7 +29,9 @@ class AttentionOptions(TypedDict, total=False):
     heads: Indices
     queries: Indices
     target: int | str | Sequence[int | str]
-    """The class, mask or generated token that relevance, libra and integrated explain."""
+    """The class, mask, generated token or detected object that relevance, libra and integrated explain."""
+    threshold: float
+    """Of a detector: the probability from which an object counts as found, and has a row; else that of the answer."""
     against: Mapping[str, str | int]
     """The class, token or other input that it is explained against: `{"label": "7"}`, `{"text": "..."}`."""
     sides: Literal["own", "both"]
@@ -124,9 +127,13 @@ class Map:
     values: Array = field(repr=False)
     """(heads, queries, keys)"""
     target: Json | None = None
-    """The class or mask that is explained."""
+    """The class, mask or object that is explained."""
+    objects: Sequence[int] = ()
+    """Of a detector: the number of each row's object; none where rows are others, or were asked for by number."""
     targets: Sequence[Json] = ()
     """The generated tokens that the rows explain."""
+    grid: tuple[int, int] | None = None
+    """Rows and columns of the patches of its columns, where stages of a model have different ones."""
     details: Json = field(default_factory=dict, repr=False)
     """All that the service says of the map but its values: `conserved`, `completeness`, `against`, `pool`, ..."""
 
@@ -149,6 +156,8 @@ class Attention:
     """Of an image: the EXIF value by which its stored pixels are turned."""
     box: Box | None = None
     """Of an image: the rectangle (left, top, right, bottom) that the grid covers, in pixels of the upright image."""
+    objects: Sequence[Detected] = ()
+    """Of a detector: all that it looks for, by number, found or not."""
     diagnostics: Sequence[Diagnosis] = ()
     evaluation: Evaluation | None = None
     against: "Attention | None" = None
@@ -162,25 +171,28 @@ class Attention:
         map: int = 0,  # noqa: A002 # the word of the interface
         head: int | None = None,
         row: int | None = None,
+        object: int | None = None,  # noqa: A002 # as above
         smooth: bool = True,
         upright: bool = True,
         outside: float = np.nan,
     ) -> Array:
         """Return a map as heat over the picture: (height, width), as large as the picture that was sent.
 
-        Resizing, cropping and the EXIF rotation are undone: the value at a pixel is that of the patch which covers it,
-        `smooth` between the middles of patches. Pixels that the model did not see are `outside`. With `upright=False`
-        the array is turned as the file stores its pixels, as Pillow shows them if nothing turns them.
+        Resizing and cropping are undone, and the picture stands upright: the value at a pixel is that of the patch
+        which covers it, `smooth` between the middles of patches. Pixels that the model did not see are `outside`. With
+        `upright=False` the array is turned as the file stores its pixels, as Pillow shows them if nothing turns them.
 
         `map` chooses among `maps`, such as one for each target. Without `head`, it is the mean of the heads. Without
         `row`, it is the only row, or the mean over patches that look; of a map with a row for each word, `row` must be
-        given. Rows of relevance are without the identity that they start from. Raises BadInput if the input was no
-        image or there is no such map, head or row.
+        given. Rows of relevance are without the identity that they start from. `object` is the number of a detector's
+        object: it chooses the row that is the object's, and `map` among the maps that have one. Raises BadInput if the
+        input was no image or there is no such map, head, row or object.
         """
         if self.grid is None or self.size is None or self.box is None:
             raise BadInput("heat: must be of an image, given the attention of a text; maps[0].values has its numbers")
-        one = self.maps[_checked("map", map, len(self.maps))]
-        if one.values.shape[2] != self.prefix + self.grid[0] * self.grid[1]:
+        one, row = self._chosen(map, row, object)
+        patches = self._patches_of(one)
+        if patches is None:
             raise BadInput("heat: must be of a map whose columns are all patches, given another, such as one with pool")
         heads = slice(None) if head is None else [_checked("head", head, len(one.values))]
         values = one.values[heads].mean(0)  # (queries, keys)
@@ -190,13 +202,34 @@ class Attention:
         if row is not None:
             values = values[_checked("row", row, len(values))]
         elif len(values) > 1 and not looks_from_patches:
-            raise BadInput(f"row: must be given, 0 to {len(values) - 1}, since the map has a row for each word")
+            which = "object: or row must be given, since the map has a row for each object"
+            rule = f"row: must be given, 0 to {len(values) - 1}, since the map has a row for each word"
+            raise BadInput(which if self.objects else rule)
         else:
-            values = values[self.prefix if looks_from_patches else 0 :].mean(0)
+            values = (values[patches] if looks_from_patches else values).mean(0)
         return spread(
-            values[self.prefix :].reshape(self.grid), self.size, self.box,
+            values[patches].reshape(one.grid or self.grid), self.size, self.box,
             smooth=smooth, outside=outside, orientation=1 if upright else self.orientation,
         )  # fmt: skip
+
+    def _chosen(self, map: int, row: int | None, object: int | None) -> tuple[Map, int | None]:  # noqa: A002 # as above
+        """Return the map of an index and the row that was asked for; with an object, among those that have its row."""
+        if object is None:
+            return self.maps[_checked("map", map, len(self.maps))], row
+        if row is not None:
+            raise BadInput("object: chooses the row, so row must be left out, given both")
+        shown = [one for one in self.maps if object in one.objects and self._patches_of(one)]
+        if not shown:
+            raise BadInput(f"object: must be one that has a row over patches in these maps, given {object}")
+        one = shown[_checked("map", map, len(shown))]
+        return one, one.objects.index(object)
+
+    def _patches_of(self, one: Map) -> slice | None:
+        """Return which columns of a map are patches; None if it has others, or not all."""
+        rows, columns = one.grid or self.grid or (0, 0)
+        end = self.prefix + rows * columns
+        widths = (end, end + len(self.objects))  # objects may be tokens behind the patches
+        return slice(self.prefix, end) if one.values.shape[2] in widths else None
 
     def bertviz(self) -> dict[str, Any]:
         """Return keywords for BertViz' `head_view` and `model_view`: `attention` and `tokens`, or those of a decoder.
@@ -217,17 +250,20 @@ def _checked(subject: str, index: int, length: int) -> int:
 
 def read_attention(json: Json) -> Attention:
     """Return the attention of one input from the service's JSON. Raises KeyError, TypeError or ValueError."""
-    tokens = {axis: [_token(one) for one in found] for axis, found in json["tokens"].items() if isinstance(found, list)}
+    axes = {axis: found for axis, found in json["tokens"].items() if isinstance(found, list)}
+    objects = axes.pop("object", ())
+    tokens = {axis: [_token(one) for one in found] for axis, found in axes.items()}
     image, opposite = json.get("image"), json.get("against")
     return Attention(
         method=json["method"],
         maps=[read_map(one) for one in json["maps"]],
         tokens=tokens,
-        grid=(json["tokens"]["grid"]["rows"], json["tokens"]["grid"]["columns"]) if image else None,
+        grid=_grid(json["tokens"]["grid"]) if image else None,
         prefix=json["tokens"]["prefix"] if image else 0,
         size=(image["width"], image["height"]) if image else None,
         orientation=image["orientation"] if image else 1,
-        box=tuple(image["box"][edge] for edge in ("left", "top", "right", "bottom")) if image else None,
+        box=read_box(image["box"]) if image else None,
+        objects=[read_detected(one) for one in objects],
         diagnostics=[_diagnosis(one) for one in json.get("diagnostics") or ()],
         evaluation=_evaluation(json["evaluation"], json["method"]) if json.get("evaluation") else None,
         against=read_attention({**opposite, "method": json["method"]}) if opposite and "maps" in opposite else None,
@@ -252,9 +288,22 @@ def read_map(json: Json) -> Map:
         signed=json.get("signed", False),
         values=array.astype(np.float32),
         target=json.get("target"),
+        objects=_objects_of_rows(json),
         targets=json.get("targets", ()),
+        grid=_grid(json["grid"]) if json.get("grid") else None,
         details={name: value for name, value in json.items() if name != "values"},
     )
+
+
+def _grid(json: Json) -> tuple[int, int]:
+    return json["rows"], json["columns"]
+
+
+def _objects_of_rows(json: Json) -> Sequence[int]:
+    """Return the number of each row's object: of those that are found, or of the one that is explained."""
+    explained = (json.get("target") or {}).get("object")
+    found: Sequence[int] = json.get("objects", () if explained is None else (explained,))
+    return found
 
 
 def _token(json: Json) -> Token:

@@ -20,6 +20,8 @@ BODY_BYTES = 12_000_000
 """A batch is sent in requests of at most so many bytes; the service takes 16 MiB by default."""
 EXACT = {"encoding": "base64"}
 """Maps come as the bytes of float32, which are exact and small."""
+OF_OBJECTS = ("threshold", "top_k")
+"""Options of a detector that say which objects are found, and so which rows its maps have."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def batches(model: Description, inputs: Iterable[object]) -> Iterator[list[Encod
 def stored_attention(result: Result, options: Json) -> Call[Attention]:
     """Ask for the attention of a request that was answered, without sending its input again."""
     asked = result.asked
-    query = _query({**EXACT, **options, "model": asked.model.name})
+    query = _query({**EXACT, **_found(result), **options, "model": asked.model.name})
     read = lambda reply: read_attention(reply.json["results"][asked.index]["attention"])  # noqa: E731
     return Call("GET", f"/v1/attention/{_part('id', asked.id)}", read, query=query)
 
@@ -120,7 +122,7 @@ def stored_picture(result: Result, options: Json) -> Call[bytes]:
     """
     if result.asked.is_of_batch and result.asked.is_repeatable:
         return picture_again(result, options)
-    query = _query({**_drawn(result.asked.model, options), "model": result.asked.model.name})
+    query = _query({**_found(result), **_drawn(result.asked.model, options), "model": result.asked.model.name})
     return Call("GET", f"/v1/attention/{_part('id', result.asked.id)}", lambda reply: reply.content, query=query)
 
 
@@ -136,14 +138,25 @@ def _drawn(model: Description, options: Json) -> Json:
     return {**usual, **options, "format": "png"}
 
 
+def _found(result: Result) -> Json:
+    """Return the options by which a detector finds the objects of an answer."""
+    asked = result.asked
+    return {name: asked.options[name] for name in OF_OBJECTS if asked.model.detection and name in asked.options}
+
+
+def beside(attention: Json) -> Json:
+    """Return a body with options of attention, and beside them the one that says which objects are found."""
+    own = {name: value for name, value in attention.items() if name != "threshold"}
+    return {**({"threshold": attention["threshold"]} if "threshold" in attention else {}), "attention": own}
+
+
 def _again(result: Result, attention: Json) -> Call[bytes]:
     asked = result.asked
     inputs = {"images" if asked.model.takes_images else "inputs": [asked.given.json]}
-    dropped = (
-        () if "generate" in asked.model.endpoints else ("top_k",)
-    )  # how many labels; of generation, how it is drawn
-    kept = {name: value for name, value in asked.options.items() if name not in dropped}
-    body = {**inputs, **kept, "attention": attention}
+    # how many labels; of generation, how it is drawn; of a detector, how many objects
+    keeps_top_k = "generate" in asked.model.endpoints or asked.model.detection
+    kept = {name: value for name, value in asked.options.items() if name != "top_k" or keeps_top_k}
+    body = {**inputs, **kept, **beside(attention)}
     return Call("POST", f"/v1/models/{asked.model.name}/attention", lambda reply: reply.content, body=body)
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Protocol, Self, runtime_checkable
@@ -24,6 +24,13 @@ STOP_SECONDS = 40.0
 """The service lets requests end before it stops."""
 LAST_LINES = 8
 """So many lines of a failed process are in the error."""
+REASON = ": not exported: "
+"""Stands in the line in which the exporter says why it failed."""
+PROGRESS = re.compile(
+    r"\s*($|WARNING|\[notice\]|Looking|Collecting|Obtaining|Downloading|Using|Requirement|Installing|Preparing|Building"
+    r"|Attempting|Found|Uninstalling|Successfully|Resolved|Prepared|Installed|Uninstalled|Audited|[-+~] |[━╸]|Progress)"
+)
+"""How lines begin in which pip and uv tell what they do."""
 WORDS = "clone the repository of regard, run `make serve` there, and use its .venv/bin/python"
 
 
@@ -136,9 +143,16 @@ def export(
                 lines.append(line.rstrip())
                 say(lines[-1])
         if process.returncode:
-            raise CommandFailed("\n".join(["export: failed:", *lines[-LAST_LINES:]]))
+            raise CommandFailed("\n".join(["export: failed:", *_last_words(lines)]))
     found = [line.split()[1] for line in lines if line.split()[:1] == ["pack"]]
     return Path(found[-1]) if found else Path(to)
+
+
+def _last_words(lines: Sequence[str]) -> Sequence[str]:
+    """Return the lines that say why an export failed: the exporter's reason, or else the last that are no progress."""
+    reasons = [number for number, line in enumerate(lines) if REASON in line]
+    told = lines[reasons[0] :] if reasons else [line for line in lines if not PROGRESS.match(line)]
+    return told[-LAST_LINES:]
 
 
 def _flag(flag: str, value: object) -> list[str]:

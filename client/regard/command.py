@@ -1,6 +1,7 @@
 """The command `regard`: serve and export models, list them, and look at what they looked at."""
 
 import argparse
+import dataclasses
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from typing import get_args
 
 from PIL import Image
 
-from regard.attention import Method, PictureOptions
+from regard.attention import AttentionOptions, Method
 from regard.child import command
 from regard.errors import BadInput, RegardError
 from regard.models import Description
@@ -19,15 +20,14 @@ from regard.service import KEY_VARIABLE, URL, URL_VARIABLE, Service, connect
 from regard.showing import described, save
 from regard.terminal import can_show, drawn
 
+LOG_VARIABLE = "REGARD_LOG_FORMAT"
+EXPORT_EXAMPLE = "regard export path/to/checkpoint --to artifacts"
+
 
 def main(given: Sequence[str] | None = None) -> int:
     """Run the command. Returns its exit status: 0, 1 for an error, 2 for a wrong word, or that of what it ran."""
-    words = list(sys.argv[1:] if given is None else given)
-    if words[:1] == ["export"] and words[1:2] not in (["--help"], ["-h"]):
-        return _run("export", words[1:])  # the exporter knows its own options
-    asked = _parser().parse_args(words)
     try:
-        status = int(asked.run(asked))
+        status = _done(list(sys.argv[1:] if given is None else given))
         sys.stdout.flush()
         return status
     except RegardError as error:
@@ -43,6 +43,27 @@ def main(given: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _done(words: list[str]) -> int:
+    """Do what the words say, and return the exit status. Raises RegardError, OSError, and SystemExit after help."""
+    if words[:1] == ["export"]:
+        status = _run("export", words[1:])  # the exporter knows its own options
+        if words[1:2] not in (["--help"], ["-h"]):
+            return status
+        if status == 0:
+            print(f"\n{_example(EXPORT_EXAMPLE)}")
+            return 0
+    parser = _parser()
+    if not words:
+        parser.print_help()
+        return 2
+    asked = parser.parse_args(words)
+    return int(asked.run(asked))
+
+
+def _example(line: str) -> str:
+    return f"example:\n  {line}"
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="regard", description="Serves Transformers and Vision Transformers and shows what they looked at."
@@ -54,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
             name,
             help=words,
             description=f"{words[0].upper()}{words[1:]}.",
-            epilog=f"example:\n  {example}",
+            epilog=_example(example),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
 
@@ -69,13 +90,8 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--device", help="auto, cpu, openvino, cuda or tensorrt (auto)")
     serve.set_defaults(run=_serve)
 
-    export = verb(
-        "export",
-        "turn a checkpoint into an artifact, as `python -m export` does",
-        "regard export path/to/checkpoint --to artifacts",
-    )
+    export = verb("export", "turn a checkpoint into an artifact, as `python -m export` does", EXPORT_EXAMPLE)
     export.add_argument("words", nargs="*", metavar="...", help="what `python -m export` takes")
-    export.set_defaults(run=lambda asked: _run("export", ["--help"]))
 
     _add_questions(verb)
     return parser
@@ -129,8 +145,11 @@ def _run(module: str, words: Sequence[str], environment: dict[str, str] | None =
 
 
 def _serve(asked: argparse.Namespace) -> int:
-    named = {name: getattr(asked, name) for name in ("artifacts", "host", "port", "device")}
-    return _run("service", [], {f"REGARD_{name.upper()}": value for name, value in named.items() if value})
+    given = {name: getattr(asked, name) for name in ("artifacts", "host", "port", "device")}
+    named = {f"REGARD_{name.upper()}": value for name, value in given.items() if value}
+    if sys.stdout.isatty() and LOG_VARIABLE not in os.environ:
+        named[LOG_VARIABLE] = "console"  # lines for a person
+    return _run("service", [], named)
 
 
 def _models(asked: argparse.Namespace) -> int:
@@ -145,7 +164,7 @@ def _models(asked: argparse.Namespace) -> int:
 
 
 def _look(asked: argparse.Namespace) -> int:
-    options: PictureOptions = {}
+    options: AttentionOptions = {}
     if asked.target:
         options["target"] = int(asked.target) if asked.target.isdigit() else asked.target
     to: Path = asked.to or Path("regard.png")
@@ -153,6 +172,8 @@ def _look(asked: argparse.Namespace) -> int:
     with connect(asked.url, asked.key) as service:
         result = _asked(service, asked)
         if to.suffix == ".html":
+            if asked.method or options:
+                result = dataclasses.replace(result, attention=result.look(asked.method, **options))
             save(result, to)
         else:
             image = result.image(asked.method, **options)
@@ -188,8 +209,12 @@ def _asked(service: Service, asked: argparse.Namespace) -> Result:
     is_file = path.is_file()
     if not is_file and path.suffix.lower() in Image.registered_extensions():
         raise BadInput(f"FILE: must be a picture's file that exists, given {path.name!r}")
-    name = asked.model or _first(service.models(), is_file).name
-    return service[name](asked.input)
+    model = service[asked.model or _first(service.models(), is_file).name]
+    if is_file and not model.description.takes_images:
+        raise BadInput(
+            f"--model: must be one that takes pictures, given {model.name!r}; left out, it is the first that does"
+        )
+    return model(asked.input)
 
 
 def _first(models: Sequence[Description], image: bool) -> Description:

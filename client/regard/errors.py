@@ -100,11 +100,13 @@ class KeyRefused(Refused):
 class NotFound(Refused):
     """There is no such model, example or stored answer, or the model's task has no such endpoint (404)."""
 
-    advice = "service.models() lists the models and what each of them can do."
+    advice = "service.models() or, in a shell, `regard models` lists the models and what each of them can do."
 
 
 class InputRefused(Refused):
     """The service cannot read the input, or an option or a size is beyond a limit (400, 406, 413, 415, 422)."""
+
+    advice = "The service's /docs has every option and what it takes."
 
 
 class Busy(Refused):

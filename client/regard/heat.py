@@ -1,12 +1,10 @@
 """A grid of values as heat over a picture: resizing, cropping and the EXIF rotation undone."""
 
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-Box: TypeAlias = tuple[float, float, float, float]
-"""Left, top, right, bottom in pixels; it may reach beyond the picture."""
 Values: TypeAlias = npt.NDArray[np.float32]
 
 STORED = {
@@ -22,8 +20,23 @@ STORED = {
 """How an upright array is turned back to stored pixels, by the EXIF orientation (Exif 2.32, tag 0x0112)."""
 
 
+class Box(NamedTuple):
+    """A rectangle in pixels, left, top, right, bottom; it may reach beyond the picture."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
 def spread(
-    grid: Values, size: tuple[int, int], box: Box, *, smooth: bool, outside: float, orientation: int = 1
+    grid: Values,
+    size: tuple[int, int],
+    box: tuple[float, float, float, float],
+    *,
+    smooth: bool,
+    outside: float,
+    orientation: int = 1,
 ) -> Values:
     """Return the values (rows, columns) of a grid over a picture of a size (width, height), as (height, width).
 

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from regard.attention import Json, Method
+from regard.attention import AttentionOptions, Json, Method
+from regard.errors import BadInput
 
 COMPARING = ("relevance", "libra", "integrated")
-"""Of embeddings, these explain what makes two of them alike."""
+"""These explain a score: of embeddings what makes two of them alike, of a detector one object."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Description:
     """By the names of Hugging Face: `image-classification`, `text2text-generation`, ..."""
     about: str
     endpoints: Sequence[str]
-    """The first is its prediction: `classify`, `embed`, `fill-mask` or `generate`."""
+    """The first is its prediction: `classify`, `detect`, `embed`, `fill-mask` or `generate`."""
     takes_images: bool
     labels: Sequence[str]
     """The classes; empty where there are none, or too many to list."""
@@ -34,6 +35,32 @@ class Description:
     ready: bool
     json: Json = field(repr=False)
     """All that the service says of it."""
+
+    @property
+    def detection(self) -> Json | None:
+        """Of a detector: how many `objects` it looks for in every picture, and its `threshold`; else None."""
+        return self.json.get("detection")
+
+    def asking_for(self, number: int, method: Method | None) -> AttentionOptions:
+        """Return the options by which a detector's map shows one of its objects. Raises BadInput if there is none."""
+        count = self.detection["objects"] if self.detection else 0
+        if not 0 <= number < count:
+            raise BadInput(f"object: must be 0 to {count - 1} for this model, given {number}")
+        chosen = self.best if method == "best" else method or self.usual_method
+        name, first = self._objects()
+        if chosen in COMPARING:
+            return {"kind": name, "target": number}
+        return {"kind": name, "queries": [first + number]}
+
+    def _objects(self) -> tuple[str, int]:
+        """Return the kind of maps that has a row for each object and columns of patches, and the first object's row."""
+        for name, kind in self.kinds.items():
+            grid = kind["grid"]
+            if grid and kind["query"] == "object":
+                return name, 0
+            if grid and kind["suffix"]:
+                return name, kind["prefix"] + grid["rows"] * grid["columns"]
+        raise BadInput("object: this model shows no patches by object")
 
     @property
     def usual_method(self) -> Method:

@@ -28,6 +28,15 @@ class ClassifyOptions(EmbedOptions, total=False):
     top_k: int
 
 
+class DetectOptions(CommonOptions, total=False):
+    """What `detect` takes."""
+
+    threshold: float
+    """The probability from which an object counts as found, 0 to 1; the model's own by default."""
+    top_k: int
+    """How many objects at most, surest first (100)."""
+
+
 class GenerateOptions(CommonOptions, total=False):
     """What `generate` and `stream` take."""
 

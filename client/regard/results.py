@@ -21,6 +21,7 @@ from regard.attention import (
 )
 from regard.errors import BadInput
 from regard.inputs import Encoded
+from regard.objects import Detected, read_detected
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -168,6 +169,43 @@ class Classification(Result):
 
 
 @dataclass(frozen=True, eq=False)
+class Detection(Result):
+    """The objects of a picture, surest first."""
+
+    objects: Sequence[Detected]
+
+    def heat(
+        self,
+        method: Method | None = None,
+        *,
+        object: int | None = None,  # noqa: A002 # the word of the interface
+        map: int = 0,  # noqa: A002 # as above
+        head: int | None = None,
+        row: int | None = None,
+        smooth: bool = True,
+        upright: bool = True,
+        outside: float = np.nan,
+        **options: Unpack[AttentionOptions],
+    ) -> Array:
+        """Return what an object was found by as heat over the picture: (height, width), as large as it was sent.
+
+        `object` is its number, `found.objects[0].object` of the surest, which it is by default. With `kind`, `queries`,
+        `row` or `target` these choose. Raises BadInput if no object was found, or there is none of this number.
+        """
+        if object is not None or (row is None and not options.keys() & {"kind", "queries", "target"}):
+            number = self._surest() if object is None else object
+            options = {**self.asked.model.asking_for(number, method), **options}
+        return super().heat(
+            method, map=map, head=head, row=row, smooth=smooth, upright=upright, outside=outside, **options
+        )
+
+    def _surest(self) -> int:
+        if not self.objects:
+            raise BadInput("object: must be given, since none was found; a lower threshold finds more")
+        return self.objects[0].object
+
+
+@dataclass(frozen=True, eq=False)
 class Embedding(Result):
     """An input as a vector."""
 
@@ -228,6 +266,8 @@ def fields_of(kind: type[Result], json: Json) -> Mapping[str, Any]:
     """Return what a result of a kind has beside attention. Raises KeyError, TypeError or ValueError."""
     if kind is Classification:
         return {"labels": [_label(one) for one in json["labels"]]}
+    if kind is Detection:
+        return {"objects": [read_detected(one) for one in json["objects"]]}
     if kind is Embedding:
         return {"vector": np.array(json["embedding"], np.float32)}
     if kind is Filled:

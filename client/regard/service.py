@@ -13,11 +13,12 @@ from regard import calls
 from regard.attention import AskedAttention, Attention, AttentionOptions, Json, Method, PictureOptions
 from regard.calls import Call, T
 from regard.errors import NotFound, StreamBroken
-from regard.inputs import Input, Text, encode
+from regard.inputs import Input, Picture, Text, encode
 from regard.models import Description
-from regard.options import ClassifyOptions, EmbedOptions, GenerateOptions
+from regard.options import ClassifyOptions, DetectOptions, EmbedOptions, GenerateOptions
 from regard.results import (
     Classification,
+    Detection,
     Embedding,
     Filled,
     Generation,
@@ -34,11 +35,14 @@ URL = "http://127.0.0.1:8000"
 
 KINDS: dict[str, type[Result]] = {
     "classify": Classification,
+    "detect": Detection,
     "embed": Embedding,
     "fill-mask": Filled,
     "generate": Generation,
 }
 """What each endpoint answers."""
+ONE_SCORE = {"target", "against", "baseline", "steps"}
+"""Options of methods that explain a score, and so of a detector one object."""
 
 
 def connect(url: str | None = None, key: str | None = None, **options: Unpack[Connecting]) -> "Service":
@@ -168,6 +172,14 @@ class Model:
         """Return the likeliest classes of each of several pictures or texts."""
         return self._all(Classification, "classify", given, options)
 
+    def detect(self, given: Picture, **options: Unpack[DetectOptions]) -> Detection:
+        """Return the objects of a picture: which they are, and where."""
+        return self._one(Detection, "detect", given, options)
+
+    def detect_batch(self, given: Iterable[Picture], **options: Unpack[DetectOptions]) -> list[Detection]:
+        """Return the objects of each of several pictures."""
+        return self._all(Detection, "detect", given, options)
+
     def embed(self, given: Input, **options: Unpack[EmbedOptions]) -> Embedding:
         """Return a text or a picture as a vector."""
         return self._one(Embedding, "embed", given, options)
@@ -218,7 +230,7 @@ class Model:
 
     def png(self, result: Result, method: Method | None = None, **options: Unpack[PictureOptions]) -> bytes:
         """Return the same as the bytes of a PNG file."""
-        asked = with_method(self.description, method, options)
+        asked = of_picture(self.description, method, options)
         return self._kept(result, calls.stored_picture(result, asked), calls.picture_again(result, asked))
 
     def _kept(self, result: Result, stored: Call[T], again: Call[T]) -> T:
@@ -264,9 +276,15 @@ def with_method(model: Description, method: Method | None, options: Json) -> Jso
     return {"method": method or model.usual_method, **options}
 
 
+def of_picture(model: Description, method: Method | None, options: Json) -> Json:
+    """Return options of a picture with a method: where none is given, one that shows every object that is found."""
+    every = model.detection and not options.keys() & ONE_SCORE
+    return with_method(model, method or ("raw" if every else None), options)
+
+
 def asked_attention(model: Description, options: Json) -> Json:
     """Return the options of the endpoint of attention alone."""
-    return {"attention": {"method": model.usual_method, **options}}
+    return calls.beside({"method": model.usual_method, **options})
 
 
 def is_forgotten(error: NotFound, result: Result) -> bool:

@@ -12,7 +12,8 @@ from PIL import Image
 from regard.attention import Attention, AttentionOptions, Json, Method
 from regard.errors import RegardError
 from regard.inline import document, frame
-from regard.results import Classification, Embedding, Filled, Generation, Result
+from regard.objects import Detected
+from regard.results import Classification, Detection, Embedding, Filled, Generation, Result
 
 PICTURE_BYTES = 3_000_000
 """A picture of more bytes is shown smaller: a notebook keeps what it shows."""
@@ -50,6 +51,8 @@ def described(result: Result) -> str:
     if isinstance(result, Classification):
         values = (f"{one.probability:.1%}" if one.score is None else f"{one.score:.3f}" for one in result.labels)
         return f"{name}: " + ", ".join(f"{one.label} {value}" for one, value in zip(result.labels, values, strict=True))
+    if isinstance(result, Detection):
+        return f"{name}: " + ("; ".join(map(_placed, result.objects)) or "nothing found")
     if isinstance(result, Generation):
         return f"{name}: {result.text}"
     if isinstance(result, Filled):
@@ -57,6 +60,11 @@ def described(result: Result) -> str:
     if isinstance(result, Embedding):
         return f"{name}: a vector of {len(result.vector)} numbers"
     return f"{name}: {result.attention.method if result.attention else 'no'} attention"
+
+
+def _placed(found: Detected) -> str:
+    left, top, right, bottom = (f"{edge:.0f}" for edge in found.box)
+    return f"{found.label} {found.probability:.1%} at {left},{top} to {right},{bottom}"
 
 
 def asked_for(result: Result) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """Sending calls over HTTP: errors as this package's own, and waiting where the service says that it is worth it."""
 
 import random
+import ssl
 import time
 import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -62,6 +63,11 @@ def meant(error: httpx.HTTPError | httpx.InvalidURL, address: str) -> RegardErro
     """Return this package's error for one of httpx."""
     if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
         return BadInput("url: must be such as http://127.0.0.1:8000, given another")
+    if _is_of_tls(error):
+        return NoService(
+            f"{address}: TLS failed. Use http:// if the service has no TLS, or give connect(..., verify=...) the path "
+            "of its authority's certificate."
+        )
     if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError):
         return NoService(f"{address}: nothing answers there. Start a service (`regard serve`), or give another url.")
     if isinstance(error, httpx.TimeoutException):
@@ -69,13 +75,34 @@ def meant(error: httpx.HTTPError | httpx.InvalidURL, address: str) -> RegardErro
     return NoService(f"{address}: the connection broke ({type(error).__name__}). Is it an address of a regard service?")
 
 
-def is_foreign(reply: Reply) -> bool:
-    """True if an answer is none of a regard service's: a page that says 404, or success with something else."""
-    return reply.status in (404, 405) and "problem+json" not in reply.headers.get("content-type", "")
+def _is_of_tls(error: BaseException | None) -> bool:
+    """True if no connection was made because of TLS: plain HTTP answered, or a certificate cannot be verified.
+
+    What lies beneath httpx' errors says so; what lies deeper still is the caller's.
+    """
+    if not isinstance(error, httpx.ConnectError):
+        return False
+    while error is not None and type(error).__module__.partition(".")[0] in ("httpx", "httpcore"):
+        error = error.__cause__ or error.__context__
+    return isinstance(error, ssl.SSLError)
 
 
-def foreign(address: str) -> NoService:
+def is_foreign(found: httpx.Response) -> bool:
+    """True if an answer is none of a regard service's: a way to another address, a page, or a 404 without a problem.
+
+    Pages of 429 and 5xx are not: a proxy answers so for a service that is there.
+    """
+    kind, status = found.headers.get("content-type", ""), found.status_code
+    if status in (404, 405):
+        return "problem+json" not in kind
+    is_of_proxy = status == 429 or status >= 500
+    return 300 <= status < 400 or (kind.startswith("text/html") and not is_of_proxy)
+
+
+def foreign(address: str, found: httpx.Response) -> NoService:
     """Return the error for an address where something else answers."""
+    if 300 <= found.status_code < 400:
+        return NoService(f"{address}: sends on to another address. Give that one; it may begin with https://.")
     return NoService(f"{address}: what answers there is no regard service. Give the address that `regard serve` shows.")
 
 
@@ -83,6 +110,17 @@ def incompatible(found: str | None) -> Incompatible:
     """Return the error for an answer that cannot be read, with the version that the service says it has."""
     service = f"the service is version {found}" if found else "the service does not say its version"
     return Incompatible(f"answer: cannot be read: {service}, this client {VERSION}. Use the same version of both.")
+
+
+def _verifying(options: Connecting) -> ssl.SSLContext | bool:
+    """Return what verifies certificates, as httpx takes it. Raises BadInput for a file that holds none."""
+    given = options.get("verify", True)
+    if isinstance(given, bool):
+        return given
+    try:
+        return ssl.create_default_context(cafile=given)
+    except OSError as error:
+        raise BadInput("verify: must be True, False or the path of a file with certificates, given another") from error
 
 
 UNREADABLE = (KeyError, TypeError, ValueError, IndexError, AttributeError)
@@ -98,7 +136,7 @@ class _Base:
         self.patience = options.get("patience", 30.0)
         headers = {"User-Agent": f"regard-client/{VERSION}"} | ({"Authorization": f"Bearer {key}"} if key else {})
         timeout = httpx.Timeout(options.get("timeout", 60.0), connect=10.0)
-        self.given: dict[str, Any] = {"headers": headers, "timeout": timeout, "verify": options.get("verify", True)}
+        self.given: dict[str, Any] = {"headers": headers, "timeout": timeout, "verify": _verifying(options)}
 
     def request(self, call: Call[Any]) -> dict[str, Any]:
         if self.http.is_closed:
@@ -129,8 +167,8 @@ class Transport(_Base):
                 time.sleep(attempts.after_error(error))
                 continue
             reply = reply_of(found)
-            if is_foreign(reply):
-                raise foreign(self.address)
+            if is_foreign(found):
+                raise foreign(self.address, found)
             if found.is_success:
                 return self._read(call, reply)
             time.sleep(attempts.after_refusal(reply))
@@ -159,6 +197,8 @@ class Transport(_Base):
                 time.sleep(attempts.after_error(error))
                 continue
             try:
+                if is_foreign(found):
+                    raise foreign(self.address, found)
                 if found.is_success:
                     yield found.iter_lines()
                     return
@@ -190,8 +230,8 @@ class AsyncTransport(_Base):
                 await anyio.sleep(attempts.after_error(error))
                 continue
             reply = reply_of(found)
-            if is_foreign(reply):
-                raise foreign(self.address)
+            if is_foreign(found):
+                raise foreign(self.address, found)
             if found.is_success:
                 return await self._read(call, reply)
             await anyio.sleep(attempts.after_refusal(reply))
@@ -220,6 +260,8 @@ class AsyncTransport(_Base):
                 await anyio.sleep(attempts.after_error(error))
                 continue
             try:
+                if is_foreign(found):
+                    raise foreign(self.address, found)
                 if found.is_success:
                     yield found.aiter_lines()
                     return

@@ -127,7 +127,8 @@ def _download(name: str, revision: str | None) -> tuple[Path, dict[str, str]]:
         ) from error
     except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
         raise CheckpointError(
-            "NAME: is no bundled model and no folder, the hub cannot be reached, and its cache does not hold it"
+            "NAME: is no bundled model and no folder, the hub cannot be reached, and its cache does not hold it; give "
+            "the folder of a checkpoint that was downloaded elsewhere"
         ) from error
     return folder, {"hub": name, "revision": folder.name}
 

@@ -63,12 +63,17 @@ class LabelsWithGaps(Config):
 
 
 def _changing(given: object) -> object:
-    """Leave out of a nested configuration what changes nothing: where it was saved whole, that is most of it."""
+    """Leave out of a nested configuration what changes nothing: where it was saved whole, that is most of it.
+
+    Raises ValueError for a key that is not known.
+    """
     if not isinstance(given, dict):
         return given
     dropped = IRRELEVANT_KEYS | GENERATION_KEYS | BACKBONE_IRRELEVANT_KEYS
-    fields = BackboneConfig.model_fields
-    return {key: value for key, value in given.items() if value is not None and (key in fields or key not in dropped)}
+    set_keys = {key for key, value in given.items() if value is not None}
+    if unknown := sorted(set_keys - dropped - BackboneConfig.model_fields.keys()):
+        raise ValueError(f"must have known keys, not {', '.join(unknown)}")
+    return {key: given[key] for key in BackboneConfig.model_fields if key in set_keys}
 
 
 BACKBONE_IRRELEVANT_KEYS = frozenset(

@@ -1,6 +1,7 @@
 """The base of the families of image encoders: configuration, image rule and positions of a ViT's checkpoint."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeVar
 
@@ -17,6 +18,7 @@ from export.errors import CheckpointError
 from export.plan import Source
 from export.tasks.image import image_model
 from model.attention import MultiHeadAttention
+from model.swin import SwinConfig
 from model.vit import ViT, ViTConfig, block, vit
 
 PREPROCESSOR = "preprocessor_config.json"
@@ -24,19 +26,25 @@ PREPROCESSOR = "preprocessor_config.json"
 Sides = int | tuple[Size, Size]
 
 
-class ImageConfig(Config):
+class PatchesConfig(Config):
+    """What configurations of models have in common that cut images into patches."""
+
+    image_size: Sides = 224
+    patch_size: Sides = 16
+    num_channels: Literal[1, 3] = 3
+    hidden_act: Activation = "gelu"
+    qkv_bias: bool = True
+
+
+class ImageConfig(PatchesConfig):
     """What configurations of Vision Transformers have in common."""
 
     hidden_size: Size = 768
     num_hidden_layers: Size = 12
     num_attention_heads: Size = 12
-    hidden_act: Activation = "gelu"
-    image_size: Sides = 224
-    patch_size: Sides = 16
-    num_channels: Literal[1, 3] = 3
-    qkv_bias: bool = True
 
 
+P = TypeVar("P", bound=PatchesConfig)
 C = TypeVar("C", bound=ImageConfig)
 
 
@@ -46,14 +54,61 @@ def sides(value: Sides) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class ImageFamily(Family[C]):
-    """A family whose definition is a ViT."""
+class ImageFamily(Family[P]):
+    """A family that classifies or embeds images."""
 
     processor: str = ""
     """The class of image processor to assume if the folder names none."""
+    command_options: ClassVar[str] = "--image-size"
+    plan: ClassVar[Callable[..., Source]] = staticmethod(image_model)
+    """Plans the graphs of a definition of its sizes."""
+
+    @abstractmethod
+    def compose(
+        self, config: P, image: tuple[int, int], task: Task, checkpoint: Checkpoint
+    ) -> tuple[nn.Module, ViTConfig | SwinConfig]:
+        """Return the definition, not yet filled, and its sizes. Raises ValueError for an image that it cannot take."""
+
+    def image(self, trained: tuple[int, int], processed: tuple[int, int] | None) -> tuple[int, int]:
+        """Return the (height, width) to export for by default. Raises CheckpointError if two files disagree."""
+        if processed not in (None, trained):
+            raise CheckpointError(
+                f"{PREPROCESSOR}: makes images of {processed[0]}x{processed[1]}, but {CONFIG} says "
+                f"{trained[0]}x{trained[1]}; say which with --image-size HEIGHTxWIDTH"
+            )
+        return trained
+
+    def build(self, checkpoint: Checkpoint, options: ExportOptions, config: P, task: Task) -> Source:
+        """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
+        if not checkpoint.has(PREPROCESSOR):
+            raise CheckpointError(f"{PREPROCESSOR}: must be in the checkpoint's folder, and is not")
+        processor = without_keys(checkpoint.json(PREPROCESSOR), options.ignored)
+        image = options.image or self.image(sides(config.image_size), processed_size(processor, self.processor))
+        rule = read_image_rule(processor, image, config.num_channels, self.processor)
+        try:
+            module, sizes = self.compose(config, image, task, checkpoint)
+        except ValueError as error:
+            raise CheckpointError(f"{CONFIG}: {error}; say another size with --image-size HEIGHTxWIDTH") from error
+        module, unused = self.fill(module, checkpoint, config, task)
+        return self.plan(
+            options.name,
+            module,
+            sizes,
+            family=self.model_type,
+            task=task,
+            rule=rule,
+            labels=config.labels if task == "image-classification" else (),
+            scores=config.scores if task.endswith("classification") else "softmax",
+            made_by=made_by(self.model_type, sizes, checkpoint, unused),
+        )
+
+
+@dataclass(frozen=True)
+class VisionTransformerFamily(ImageFamily[C]):
+    """A family whose definition is a ViT."""
+
     antialias: bool = False
     """True if position embeddings are smoothed when they are interpolated to fewer patches."""
-    command_options: ClassVar[str] = "--image-size"
 
     @abstractmethod
     def sizes(self, config: C, image: tuple[int, int], checkpoint: Checkpoint) -> ViTConfig:
@@ -67,37 +122,13 @@ class ImageFamily(Family[C]):
         """Return a fresh block."""
         return block(sizes, MultiHeadAttention(sizes.width, sizes.heads, bias=config.qkv_bias))
 
-    def image(self, trained: tuple[int, int], processed: tuple[int, int] | None) -> tuple[int, int]:
-        """Return the (height, width) to export for by default. Raises CheckpointError if two files disagree."""
-        if processed not in (None, trained):
-            raise CheckpointError(
-                f"{PREPROCESSOR}: makes images of {processed[0]}x{processed[1]}, but {CONFIG} says "
-                f"{trained[0]}x{trained[1]}; say which with --image-size HEIGHTxWIDTH"
-            )
-        return trained
-
-    def build(self, checkpoint: Checkpoint, options: ExportOptions, config: C, task: Task) -> Source:
-        """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
-        if not checkpoint.has(PREPROCESSOR):
-            raise CheckpointError(f"{PREPROCESSOR}: must be in the checkpoint's folder, and is not")
-        processor = without_keys(checkpoint.json(PREPROCESSOR), options.ignored)
-        image = options.image or self.image(sides(config.image_size), processed_size(processor, self.processor))
-        rule = read_image_rule(processor, image, config.num_channels, self.processor)
+    def compose(
+        self, config: C, image: tuple[int, int], task: Task, checkpoint: Checkpoint
+    ) -> tuple[nn.Module, ViTConfig]:
+        """Return a ViT, not yet filled, and its sizes."""
         sizes = self.sizes(config, image, checkpoint)
         blocks = [self.block(config, sizes) for _ in range(sizes.layers)]
-        module = vit(sizes, self.head(config, sizes, task, checkpoint), blocks=blocks)
-        module, unused = self.fill(module, checkpoint, config, task)
-        return image_model(
-            options.name,
-            module,
-            sizes,
-            family=self.model_type,
-            task=task,
-            rule=rule,
-            labels=config.labels if task == "image-classification" else (),
-            scores=config.scores if task.endswith("classification") else "softmax",
-            made_by=made_by(self.model_type, sizes, checkpoint, unused),
-        )
+        return vit(sizes, self.head(config, sizes, task, checkpoint), blocks=blocks), sizes
 
     def adapt(self, config: C, module: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """Interpolate the position embeddings to the grid of the image that is exported for."""

@@ -8,10 +8,12 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from contract.manifest import FIGURES, FUSIONS, GRAPH_METHODS, ImageRule, Kind
+from contract.manifest import FIGURES, FUSIONS, GRAPH_METHODS, OBJECTS, ImageRule, Kind
+from export.checks import windowed_reference
 from export.plan import Sizes, Source, patch_centres
 from export.traced import Observed, Traced
 from model import explanations
+from model.windows import windowed_rollout
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -66,17 +68,26 @@ class Case:
 
     def applies(self, kinds: Sequence[Kind]) -> bool:
         """Return whether there is a kind to ask for so."""
+        if self.share:  # nothing is discarded of windows
+            return not any(kind.windows for kind in kinds)
         return not self.mean or any(kind.averages for kind in kinds)
 
     def _rows(self, kind: Kind, query: int) -> Tensor:
         if self.method not in kind.methods or (self.mean and not kind.averages):
             return torch.arange(0)
-        return torch.tensor([-1]) if self.mean else torch.arange(query)
+        if self.mean:
+            return torch.tensor([-1])
+        return torch.arange(0, query, -(-query // MOST_ROWS) if kind.windows else 1)
+
+
+MOST_ROWS = 100
+"""Of a kind whose tokens look around in windows, so many rows at most are verified: there may be thousands."""
 
 
 def with_fixed_axes(source: Source, sizes: Sizes) -> Sizes:
     """Return the sizes with the lengths of the axes that never vary: an image's, and that of the objects in it."""
-    return {**sizes, "image": source.attention[0].length, "object": source.detection.objects if source.detection else 0}
+    objects = source.detection.objects if source.detection else 0
+    return {**sizes, OBJECTS: objects, **{kind.key: kind.length for kind in source.attention if kind.grid}}
 
 
 CASES = (
@@ -94,25 +105,38 @@ CASES = (
 def attention_outputs(traced: Traced, observed: Observed, controls: Controls, image: ImageRule | None) -> list[Tensor]:
     """Return for each kind its maps, and its diagnostics if they are asked for."""
     found = []
-    for kind, weights, values in zip(traced.kinds, observed.weights, observed.values, strict=True):
-        found.append(_maps(traced, kind, weights, values, controls))
+    for kind, weights in zip(traced.kinds, observed.weights, strict=True):
+        found.append(_maps(traced, kind, observed, controls))
+        figures = windowed_reference.diagnostics if kind.windows else _diagnostics
         found.append(
-            _diagnostics(kind, weights, controls[f"{kind.name}.special"], image)
+            figures(kind, weights, controls[f"{kind.name}.special"], image)
             if controls["diagnose"]
             else torch.zeros(0, 0, 0, 0, 0)
         )
     return found
 
 
-def _maps(traced: Traced, kind: Kind, weights: list[Tensor], values: list[Tensor], controls: Controls) -> Tensor:
+def _maps(traced: Traced, kind: Kind, observed: Observed, controls: Controls) -> Tensor:
+    index = traced.kinds.index(kind)
+    weights, values = observed.weights[index], observed.values[index]
     layers, rows, heads = (controls[f"{kind.name}.{name}"] for name in ("layers", "rows", "heads"))
     method, fusion = GRAPH_METHODS[int(controls["method"])], FUSIONS[int(controls["fusion"])]
     if method not in kind.methods or not len(rows):
         return torch.zeros(0)
     if method == "raw":
-        picked = [explanations.mean_of_rows(layer, rows) for layer in weights]
+        picked = (
+            windowed_reference.raw(kind, weights, rows)
+            if kind.windows
+            else [explanations.mean_of_rows(layer, rows) for layer in weights]
+        )
         stack = torch.stack(picked, dim=2)[:, :, layers]
         return stack[:, heads] if fusion == "each" else _fuse_heads(stack, fusion)[:, None]
+    if method == "rollout" and kind.windows:
+        every = [[_fuse_heads(layer, fusion, 2) for layer in own] for own in observed.weights]
+        included = torch.isin(torch.arange(len(weights)), layers)
+        joint = windowed_reference.joint_of(kind, rows, weights[0])[None]
+        stages = windowed_reference.stages(traced, kind, every, included)
+        return windowed_rollout(stages, joint)[:, None, None]
     if method == "rollout":
         fused = [_fuse_heads(layer, fusion) for layer in weights]
         ratio = controls[f"{kind.name}.discard"] / fused[0].shape[-1] ** 2
@@ -120,17 +144,22 @@ def _maps(traced: Traced, kind: Kind, weights: list[Tensor], values: list[Tensor
             fused = [explanations.discard(layer, ratio) for layer in fused]
         included = torch.isin(torch.arange(len(weights)), layers)
         return explanations.rollout(*explanations.add_parallel(fused, included, kind.parallel), rows)[:, None, None]
-    norms = [
-        explanations.mean_of_rows(explanations.norms(layer, value, output), rows)
-        for layer, value, output in zip(weights, values, traced.output_projections(kind), strict=True)
-    ]
+    outputs = traced.output_projections(kind)
+    norms = (
+        windowed_reference.norms(kind, weights, values, outputs, rows)
+        if kind.windows
+        else [
+            explanations.mean_of_rows(explanations.norms(layer, value, output), rows)
+            for layer, value, output in zip(weights, values, outputs, strict=True)
+        ]
+    )
     return torch.stack(norms, dim=1)[:, None, layers]
 
 
-def _fuse_heads(weights: Tensor, fusion: str) -> Tensor:
+def _fuse_heads(weights: Tensor, fusion: str, axis: int = 1) -> Tensor:
     if fusion == "mean":
-        return weights.mean(1)
-    return weights.amax(1) if fusion == "max" else weights.amin(1)
+        return weights.mean(axis)
+    return weights.amax(axis) if fusion == "max" else weights.amin(axis)
 
 
 def _diagnostics(kind: Kind, weights: list[Tensor], special: Tensor, image: ImageRule | None) -> Tensor:

@@ -7,10 +7,12 @@ import torch
 from torch import Tensor
 
 from contract.manifest import BASELINE, GradientMethod, Kind
+from export.checks import windowed_reference
 from export.checks.reference import Controls
 from export.plan import Plan, Sizes
 from export.traced import Traced
 from model import attribution, explanations
+from model.windows import windowed_relevance, windowed_relevance_of
 
 
 def draw_targets(
@@ -26,7 +28,8 @@ def draw_targets(
     generator = torch.Generator().manual_seed(seed)
     batch, numbers = answer.shape[0], answer.shape[-1]
     classes = classes or numbers
-    query = (sizes[kinds[0].query] + 1) // 2
+    rows_of = next((kind for kind in kinds if "relevance" in kind.methods), kinds[0])
+    query = (sizes[rows_of.query] + 1) // 2
     controls = {
         "explained": torch.randint(classes, (batch,), generator=generator),
         "other": torch.randn(batch, numbers, generator=generator),
@@ -85,9 +88,12 @@ def _relevance(traced: Traced, given: Mapping[str, Tensor], controls: Mapping[st
         observed = traced.observe(*given.values())
         maps = [layer for kind in observed.weights for layer in kind]
         gradients = iter(torch.autograd.grad(score_of(observed.answer, controls, traced.classes).sum(), maps))
-    layers = [
-        [explanations.relevance_of(layer, next(gradients)).detach() for layer in kind] for kind in observed.weights
-    ]
+    last = traced.explained("relevance")[-1]
+    of_layer = windowed_relevance_of if last.windows else explanations.relevance_of
+    layers = [[of_layer(layer, next(gradients)).detach() for layer in kind] for kind in observed.weights]
+    if last.windows:
+        joint = windowed_reference.joint_of(last, controls["rows"], layers[0][0])
+        return [windowed_relevance(windowed_reference.stages(traced, last, layers), joint)]
     if len(layers) == 1:
         (kind,) = traced.kinds
         included = torch.isin(torch.arange(len(layers[0])), controls[f"{kind.name}.layers"])
@@ -131,4 +137,4 @@ REFERENCES: Mapping[GradientMethod, Callable[[Traced, Mapping[str, Tensor], Mapp
 def identity_keys(kinds: Sequence[Kind], controls: Mapping[str, Tensor]) -> list[Tensor | None]:
     """Return for each kind with relevance the keys (batch, row) at which its rows start as 1; None for cross."""
     rows = controls["rows"] if "rows" in controls else controls["position"][:, None]
-    return [None if kind.kind == "cross" else rows for kind in kinds if "relevance" in kind.methods]
+    return [None if kind.kind == "cross" or kind.carried else rows for kind in kinds if "relevance" in kind.methods]

@@ -1,4 +1,4 @@
-"""The attention graph: the base graph, extended by nodes that compute maps and diagnostics from its weights.
+"""Maps and diagnostics, computed from the weights of a base graph: what the attention graph adds to it.
 
 What it computes is defined in `model/explanations.py`, against which it is verified. Everything is reduced here, in the
 graph, and what is not asked for is not computed: it is behind an `If`, or has no rows. (Rollout fuses the heads of all
@@ -6,35 +6,19 @@ layers of a kind, whichever of them it then multiplies.)
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import onnx
 
 from contract.manifest import FUSIONS, GRAPH_METHODS, ImageRule, Kind
-from export.graphs.base_graph import copy_base, row_vectors, selected_layers, sum_parallel
+from export.graphs.base_graph import row_vectors, selected_layers, sum_parallel
 from export.graphs.builder import FLOAT, INT64, Builder
-from export.graphs.cleanup import prune
-from export.plan import Plan, patch_centres
-from export.traced import Traced
+from export.plan import patch_centres
 
 
-def attention_graph(base: onnx.ModelProto, plan: Plan, traced: Traced, image: ImageRule | None) -> onnx.ModelProto:
-    """Extend the base graph to the attention graph: the answers, and the maps that its controls ask for."""
-    graph, b, _ = copy_base(base, plan, "read.")
-    axes = {port.name: port.axes for port in plan.outputs}
-    selected = _copy_maps_if_selected(graph, b, traced.kinds)
-    for kind in traced.kinds:
-        projections = [weight.numpy() for weight in traced.output_projections(kind)]
-        maps = MapsBuilder(b, kind, selected, projections, image)
-        b.output(kind.name, maps.maps(axes[kind.name]), FLOAT, axes[kind.name])
-        name = f"{kind.name}.diagnostics"
-        b.output(name, maps.diagnostics(), FLOAT, axes[name])
-    return prune(graph, plan)
-
-
-def _copy_maps_if_selected(graph: onnx.ModelProto, b: Builder, kinds: Sequence[Kind]) -> str:
+def copy_maps_if_selected(graph: onnx.ModelProto, b: Builder, kinds: Sequence[Kind]) -> str:
     """Copy all weights and values to `<name>.seen` in float32 as they are computed, if any row is selected.
 
     Otherwise each copy is empty, so that the memory of one layer can be reused for the next: the nodes that read
@@ -49,7 +33,7 @@ def _copy_maps_if_selected(graph: onnx.ModelProto, b: Builder, kinds: Sequence[K
     for kind in kinds:
         for name in kind.maps:
             for tensor, condition in ((name, selected), (f"{name}.value", values_selected)):
-                b.branch(condition, functools.partial(_cast, b, tensor), lambda: [b.empty(0, 0, 0, 0)])
+                b.branch(condition, functools.partial(_cast, b, tensor), functools.partial(_nothing, b, kind))
                 taps[tensor] = graph.graph.node[-1]
                 taps[tensor].output[0] = f"{tensor}.seen"
     nodes = first
@@ -65,8 +49,14 @@ def _cast(b: Builder, tensor: str) -> list[str]:
     return [b.as_float32(tensor)]
 
 
+def _nothing(b: Builder, kind: Kind) -> list[str]:
+    return [b.empty(*[0] * (5 if kind.windows else 4))]
+
+
 class MapsBuilder:
     """Builds maps and diagnostics of one kind from its weights (batch, heads, query, key) and values."""
+
+    heads_axis = 1
 
     def __init__(
         self,
@@ -106,8 +96,8 @@ class MapsBuilder:
     def raw(self) -> str:
         """Return the weights of the selected layers and rows, of the selected heads or fused over all."""
         b = self.b
-        selected = zip(self.weights, self._rows_by_layer(), strict=True)
-        picked = [self._picked(name, rows) for name, rows in selected]
+        selected = zip(self.weights, self.rows_by_layer(), strict=True)
+        picked = [self.picked(name, rows) for name, rows in selected]
         joined = b.op("Concat", *picked, axis=2)  # (batch, heads, layers x rows, key)
         fused = self._switch(
             "fusion",
@@ -119,9 +109,9 @@ class MapsBuilder:
                 "min": lambda: b.reduce("ReduceMin", joined, 1),
             },
         )
-        return self._split_layers(fused)
+        return self.split_layers(fused)
 
-    def _picked(self, weights: str, rows: str) -> str:
+    def picked(self, weights: str, rows: str) -> str:
         """Return the rows of weights (batch, heads, query, key), or the mean of all rows for the row -1."""
         b = self.b
 
@@ -130,9 +120,9 @@ class MapsBuilder:
 
         if not self.kind.averages:
             return rows_alone()[0]
-        return b.branch(self._asks_for_mean(), lambda: [self._mean_of(weights, rows, 2)], rows_alone)[0]
+        return b.branch(self.asks_for_mean(), lambda: [self._mean_of(weights, rows, 2)], rows_alone)[0]
 
-    def _asks_for_mean(self) -> str:
+    def asks_for_mean(self) -> str:
         """Return whether the row that is asked for is the mean of all."""
         return self.b.op("Less", self.b.reduce("ReduceSum", self.rows, 0, keep=False), self.b.constant(0))
 
@@ -147,13 +137,14 @@ class MapsBuilder:
         shape = b.op("Concat", b.op("Shape", self.weights[0], end=1), b.constant([1, 1, 0, 1]), axis=0)
         return b.branch(
             b.op("Greater", b.length(self.rows, 0), b.constant(0)),
-            lambda: [self._rollout()],
+            lambda: [self.followed()],
             lambda: [b.zeros(shape)],
         )[0]
 
-    def _rollout(self) -> str:
+    def followed(self) -> str:
+        """Return the rows of `explanations.rollout`."""
         b = self.b
-        fused = self._fused_heads()
+        fused = self.fused_heads()
         length = b.length(fused[0], 2)
         cut = b.branch(
             b.op("Greater", self.discard, b.constant(0)),
@@ -174,7 +165,7 @@ class MapsBuilder:
         layers: list[str] = []
         projections = self.output_projections
         for weights, value, projection, rows in zip(
-            self.weights, self.values, projections, self._rows_by_layer(), strict=True
+            self.weights, self.values, projections, self.rows_by_layer(), strict=True
         ):
             any_row = b.op("Greater", b.length(rows, 0), b.constant(0))
             alpha = b.op("Gather", weights, rows, axis=2)
@@ -183,7 +174,7 @@ class MapsBuilder:
                 functools.partial(self._norms_of_rows, value, projection, weights, alpha, rows),
                 functools.partial(self._no_norms, alpha),
             )
-        return self._split_layers(b.op("Unsqueeze", b.op("Concat", *layers, axis=1), b.constant([1])))
+        return self.split_layers(b.op("Unsqueeze", b.op("Concat", *layers, axis=1), b.constant([1])))
 
     def _norms_of_rows(
         self, value: str, projection: npt.NDArray[np.generic], weights: str, alpha: str, rows: str
@@ -191,14 +182,14 @@ class MapsBuilder:
         """Return the norms of the rows `alpha` of weights, or the mean of all rows' norms."""
 
         def rows_alone() -> list[str]:
-            return self._norms_of_layer(value, projection, alpha)
+            return self.norms_of_layer(value, projection, alpha)
 
         def mean() -> list[str]:
-            return [self._mean_of(self._norms_of_layer(value, projection, weights)[0], rows, 1)]
+            return [self._mean_of(self.norms_of_layer(value, projection, weights)[0], rows, 1)]
 
-        return self.b.branch(self._asks_for_mean(), mean, rows_alone) if self.kind.averages else rows_alone()
+        return self.b.branch(self.asks_for_mean(), mean, rows_alone) if self.kind.averages else rows_alone()
 
-    def _norms_of_layer(self, value: str, projection: npt.NDArray[np.generic], alpha: str) -> list[str]:
+    def norms_of_layer(self, value: str, projection: npt.NDArray[np.generic], alpha: str) -> list[str]:
         """Return ‖Σ alpha f(value)‖ (batch, row, key) over heads, from the Gram matrix of the projected values f."""
         b, heads, width = self.b, self.kind.heads, projection.shape[1]
         output = b.constant(projection.reshape(heads, -1, width), np.float32)
@@ -232,20 +223,24 @@ class MapsBuilder:
         b = self.b
 
         def figures() -> list[str]:
-            special = b.op("Unsqueeze", b.op("Cast", self.special, to=FLOAT), b.constant([1, 3]))
-            places, tiny = self._patch_distances(), b.constant(1e-30, np.float32)
-            layers = []
-            for weights in map(self._distributions, self.weights):
-                log = b.op("Log", b.op("Max", weights, tiny))
-                found = [
-                    b.op("Neg", b.reduce("ReduceSum", b.op("Mul", weights, log), 3)),
-                    b.op("MatMul", weights, special),
-                    *([self._distance(weights, places)] if places else []),
-                ]
-                layers.append(b.op("Unsqueeze", b.op("Concat", *found, axis=3), b.constant([1])))
+            layers = [b.op("Unsqueeze", found, b.constant([1])) for found in self.figures_of_layers()]
             return [b.op("Concat", *layers, axis=1)]
 
         return b.branch("diagnose", figures, lambda: [b.empty(0, 0, 0, 0, 0)])[0]
+
+    def figures_of_layers(self) -> Iterator[str]:
+        """Yield the figures of each layer, (batch, heads, query, figure)."""
+        b = self.b
+        special = b.op("Unsqueeze", b.op("Cast", self.special, to=FLOAT), b.constant([1, 3]))
+        places, tiny = self._patch_distances(), b.constant(1e-30, np.float32)
+        for weights in map(self._distributions, self.weights):
+            log = b.op("Log", b.op("Max", weights, tiny))
+            found = [
+                b.op("Neg", b.reduce("ReduceSum", b.op("Mul", weights, log), 3)),
+                b.op("MatMul", weights, special),
+                *([self._distance(weights, places)] if places else []),
+            ]
+            yield b.op("Concat", *found, axis=3)
 
     def _distributions(self, weights: str) -> str:
         """Return weights as distributions: as they are or, if not normalised, `explanations.shares` of them."""
@@ -270,12 +265,12 @@ class MapsBuilder:
         mean = b.op("Div", b.reduce("ReduceSum", b.op("Mul", among, apart), 3), total)
         return b.op("Pad", mean, b.constant([0, 0, prefix, 0, 0, 0, self.kind.suffix, 0]), b.constant(0, np.float32))
 
-    def _fused_heads(self) -> list[str]:
+    def fused_heads(self) -> list[str]:
         """Return every layer's weights fused over heads (batch, query, key), by the control `fusion`."""
         b = self.b
 
         def all_by(kind: str) -> Callable[[], list[str]]:
-            return lambda: [b.reduce(kind, weights, 1, keep=False) for weights in self.weights]
+            return lambda: [b.reduce(kind, weights, self.heads_axis, keep=False) for weights in self.weights]
 
         def other() -> list[str]:
             return b.branch(self._equals("fusion", FUSIONS, "max"), all_by("ReduceMax"), all_by("ReduceMin"))
@@ -294,7 +289,7 @@ class MapsBuilder:
         kept = b.op("Where", b.op("And", first, inner), b.constant(0, np.float32), values)
         return b.op("Reshape", b.op("ScatterElements", flat, order, kept, axis=1), b.op("Shape", fused))
 
-    def _rows_by_layer(self) -> list[str]:
+    def rows_by_layer(self) -> list[str]:
         """Return for each layer the selected rows; none if the layer is not selected."""
         b = self.b
         counts = b.op("Mul", b.op("Cast", selected_layers(b, self.kind), to=INT64), b.op("Shape", self.rows))
@@ -304,7 +299,7 @@ class MapsBuilder:
             for layer in range(len(self.kind.maps))
         ]
 
-    def _split_layers(self, x: str) -> str:
+    def split_layers(self, x: str) -> str:
         """Reshape (batch, heads, layers x rows, key) to (batch, heads, layers, rows, key)."""
         b = self.b
         shape = b.op("Shape", x)

@@ -3,17 +3,18 @@
 What it computes is defined in `model/explanations.py`, against which it is verified.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
 
-from contract.manifest import KindName
+from contract.manifest import Kind, KindName
 from export.graphs.base_graph import copy_base, row_vectors, sum_parallel
 from export.graphs.builder import FLOAT, Builder
 from export.graphs.cleanup import prune
 from export.graphs.gradient import differentiate
 from export.graphs.score import gradient_scale, score_of, unscaled
+from export.graphs.windows import carry, places_of, spread
 from export.plan import Plan
 from export.traced import Traced
 from model.explanations import LEAST_EVIDENCE
@@ -27,9 +28,13 @@ def relevance_graph(base: onnx.ModelProto, plan: Plan, traced: Traced) -> onnx.M
     score = score_of(b, plan, answer, traced.classes).scaled(b, scale)
     gradients = differentiate(graph, score.output, score.seed, names)
     layers = {
-        kind.name: [_layer_relevance(b, name, gradients[name], scale) for name in kind.maps] for kind in traced.kinds
+        kind.name: [_layer_relevance(b, kind, name, gradients[name], scale) for name in kind.maps]
+        for kind in traced.kinds
     }
-    if "cross" in layers:
+    (last, *_) = reversed(traced.explained("relevance"))
+    if last.windows:
+        b.output(last.name, _windowed_relevance(b, traced.stages(last), layers), FLOAT, plan.outputs[1].axes)
+    elif "cross" in layers:
         _bimodal_relevance(b, plan, layers)
     else:
         kind, length = traced.kinds[0], b.length(traced.kinds[0].maps[0], 3)
@@ -40,10 +45,23 @@ def relevance_graph(base: onnx.ModelProto, plan: Plan, traced: Traced) -> onnx.M
     return prune(graph, plan)
 
 
-def _layer_relevance(b: Builder, weights: str, gradient: str, scale: float) -> str:
-    """Compute `explanations.relevance_of` of one layer: (batch, query, key)."""
+def _layer_relevance(b: Builder, kind: Kind, weights: str, gradient: str, scale: float) -> str:
+    """Compute `explanations.relevance_of` of one layer: (batch, query, key), or (batch, windows, slot, slot)."""
     weights, gradient = unscaled(b, weights, gradient, scale)
-    return b.reduce("ReduceMean", b.op("Relu", b.op("Mul", weights, gradient)), 1, keep=False)
+    product = b.op("Relu", b.op("Mul", weights, gradient))
+    return b.reduce("ReduceMean", product, 2 if kind.windows else 1, keep=False)
+
+
+def _windowed_relevance(b: Builder, stages: Sequence[Kind], layers: Mapping[KindName, list[str]]) -> str:
+    """Compute `windows.windowed_relevance` of the rows of the last stage, to the tokens of the first."""
+    last = stages[-1]
+    joint = row_vectors(b, last, "rows", b.constant(last.length))  # (batch, row, token)
+    for kind in reversed(stages):
+        if kind is not last:
+            joint = spread(b, joint, kind.grid or (0, 0))
+        for layer, places in reversed(list(zip(layers[kind.name], places_of(kind), strict=True))):
+            joint = b.op("Add", joint, carry(b, joint, layer, places))
+    return joint
 
 
 def _bimodal_relevance(b: Builder, plan: Plan, layers: Mapping[KindName, list[str]]) -> None:

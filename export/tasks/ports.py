@@ -1,7 +1,7 @@
 """The parts that the plans of all tasks share: ports, kinds of attention, the base graph and those derived from it."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from contract.manifest import BASELINE, GRADIENT_METHODS, GradientMethod, Kind, Method, Port, Sort, Task
@@ -31,22 +31,31 @@ def base_plan(
     inputs: tuple[Port, ...],
     answers: tuple[Port, ...],
     sizes: dict[str, int],
-    width: int,
+    width: int | Sequence[int],
     upper_bounds: UpperBounds | None = None,
 ) -> Plan:
     """Plan the base graph, from which those of predictions, attention and explanations are derived.
 
     It returns the answers, every map, every value and every state. `sizes` gives the lengths of the axes that never
-    vary; `width` is that of all heads together.
+    vary; `width` is that of all heads together, of each kind if they differ.
     """
+    widths = [width] * len(traced.kinds) if isinstance(width, int) else width
     weights, values = [], []
-    for kind in traced.kinds:
+    for kind, own in zip(traced.kinds, widths, strict=True):
         query, key = (sizes.get(axis, axis) for axis in (kind.query, kind.fed))
-        for name in kind.maps:
-            weights.append(float_port(name, "batch", kind.heads, query, key))
-            values.append(float_port(f"{name}.value", "batch", kind.heads, key, width // kind.heads))
-    axes = {str(kind.name): sizes.get(kind.fed, kind.fed) for kind in traced.kinds}
-    states = [float_port(name, "batch", axes[name.partition(".")[0]], width) for name in traced.states]
+        for layer, name in enumerate(kind.maps):
+            outer: tuple[int | str, ...] = ("batch", kind.heads)
+            if kind.windows:  # which have an axis of their own, and places of theirs
+                query = key = kind.windows[layer].side ** 2
+                outer = ("batch", kind.length // key, kind.heads)
+            weights.append(float_port(name, *outer, query, key))
+            values.append(float_port(f"{name}.value", *outer, key, own // kind.heads))
+    width_of = dict(zip((kind.name for kind in traced.kinds), widths, strict=True))
+    states = []
+    for number, stack in enumerate(traced.stacks):
+        kind = traced.entered(stack)
+        axes = ("batch", sizes.get(kind.fed, kind.fed), width_of[kind.name])
+        states += [float_port(name, *axes) for name in traced.states_of(number)]
     outputs = (*answers, *weights, *values, *states)
     return Plan("attention", traced, inputs, outputs, len(weights), upper_bounds or {}, len(answers))
 
@@ -73,11 +82,12 @@ def _attention_plan(traced: Traced, base: Plan, sizes: dict[str, int]) -> Plan:
     own, outputs = [], []
     for kind in traced.kinds:
         name, key = kind.name, sizes.get(kind.fed, kind.fed)
+        shown = f"{name}.key" if kind.carried else key  # rollout has other keys than what it is made of
         own += [Port(name=f"{name}.{what}", dtype="int64", axes=(f"{name}.{what}",)) for what in SELECTION_CONTROLS]
-        if "rollout" in kind.methods:
+        if "rollout" in kind.methods and not kind.windows:
             own.append(Port(name=f"{name}.discard", dtype="int64", axes=()))
         own.append(Port(name=f"{name}.special", dtype="bool", axes=("batch", key)))
-        outputs.append(float_port(name, "batch", f"{name}.head", f"{name}.layer", f"{name}.row", key))
+        outputs.append(float_port(name, "batch", f"{name}.head", f"{name}.layer", f"{name}.row", shown))
         outputs.append(
             float_port(f"{name}.diagnostics", "batch", f"{name}.layers", f"{name}.heads", kind.query, "figure")
         )
@@ -94,8 +104,11 @@ def _relevance_plan(traced: Traced, base: Plan, explained: list[Kind], sizes: di
     if len(explained) == 1:
         rows, name = "rows", explained[0].kind
         controls.append(Port(name="rows", dtype="int64", axes=("batch", "rows")))
-        controls.append(Port(name=f"{name}.layers", dtype="int64", axes=(f"{name}.layers",)))
-    maps = [float_port(kind.name, "batch", rows, sizes.get(kind.fed, kind.fed)) for kind in explained]
+        if len(traced.kinds) == 1:  # through several stages, it is through all of their layers
+            controls.append(Port(name=f"{name}.layers", dtype="int64", axes=(f"{name}.layers",)))
+    keys = [traced.carried(kind).fed for kind in explained]
+    found = zip(explained, (sizes.get(key, key) for key in keys), strict=True)
+    maps = [float_port(kind.name, "batch", rows, key) for kind, key in found]
     inputs = (*base.inputs, *controls)
     return Plan("relevance", traced, inputs, (base.outputs[0], *maps), base.attentions, base.upper_bounds)
 

@@ -168,6 +168,7 @@ def describe(served: ServedModel) -> dict[str, object]:
                     "key": kind.key,
                     "prefix": kind.prefix,
                     "suffix": kind.suffix,
+                    "windows": [window.model_dump() for window in kind.windows],
                     "grid": {"rows": kind.grid[0], "columns": kind.grid[1]} if kind.grid else None,
                     "normalized": kind.normalized,
                     "abreast": kind.parallel,

@@ -168,7 +168,7 @@ class AttentionAnswer:
                 )
                 for one in shown.maps
                 for head in range(one.values.shape[0])
-                for row, position in enumerate(one.rows or (None,))
+                for row, position in enumerate((None,) if one.rows is None else one.rows)
             ]
             image = Image.fromarray(sent[:, :, 0] if sent.shape[2] == 1 else sent)
             return drawing.overlay(image, self.picture.box, panels, style, max_pixels, width)

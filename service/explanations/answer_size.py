@@ -48,7 +48,7 @@ def answer_bytes(query: AttentionQuery, lengths: Mapping[str, int], targets: int
         rows = query.count_rows(one, lengths)
         if options.hard:
             total += maps * one.maps_of_heads * rows * ALIGNED_BYTES
-        rows, keys = (pooled_length(length, options.pool) for length in (rows, lengths[one.kind.key]))
+        rows, keys = (pooled_length(length, options.pool) for length in (rows, lengths[query.shown(one.kind).key]))
         values = _values_bytes(query, one.maps_of_heads * rows, keys, normalized=one.kind.normalized)
         total += maps * (MAP_BYTES + values + (FIGURES_BYTES if query.signed else 0))
     if options.diagnostics:
@@ -108,7 +108,7 @@ def check_picture(
         panels += one.maps_of_heads * maps * (rows if image else 1)
     if panels > MOST_PANELS:
         raise TooLarge(f"png: at most {MOST_PANELS} panels, given {panels}; ask for fewer layers, heads or queries")
-    keys = lengths[query.kinds[0].kind.key]
+    keys = lengths[query.shown(query.kinds[0].kind).key]
     space.take(
         drawing.overlay_size(*image, panels, width) if image else matrix_drawing.matrix_size(rows, keys, panels, width)
     )

@@ -37,7 +37,7 @@ def compared(
         if method in GRADIENT_METHODS:
             asked = query.options.target if target is None else (target,)
             options = options.model_copy(update={"target": asked, "against": query.options.against})
-        elif query.explains == "token":  # whose own row is among them
+        elif query.explains in ("token", "object"):  # whose own row is among them
             options = options.model_copy(update={"queries": "all"})
         resolved = resolve(options)
         if has_one_row(resolved, resolved.kinds[0]):

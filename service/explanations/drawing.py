@@ -25,7 +25,6 @@ BAND_PIXELS = 2**18  # pixels that are coloured at once: few enough to stay in t
 LEAST_PANEL_WIDTH = 120  # pixels of a panel with a title
 LEAST_TITLE_HEIGHT = 12  # pixels of the text of a title
 LINES_PER_IMAGE_WIDTH = 200  # the edge of a box is 1/200 of the image's width, but at least one pixel
-LINES_PER_IMAGE_WIDTH = 200  # the edge of a box is 1/200 of the image's width, but at least one pixel
 TEXT_HEIGHTS_PER_IMAGE_WIDTH = 28  # a title's text is 1/28 of the image's width high, but at least LEAST_TITLE_HEIGHT
 SHRINKING_GAP = 2.0  # a photograph is first shrunk by whole numbers to twice the size that is drawn: half of the time
 
@@ -176,7 +175,8 @@ def overlay(
 def _outline(image: Image.Image, box: Box) -> None:
     """Draw the edges of a rectangle: a white line between two dark ones, which is seen on any ground."""
     pen, line = ImageDraw.Draw(image), max(1, image.width // LINES_PER_IMAGE_WIDTH)
-    left, top, right, bottom = box[0], box[1], max(box[0], box[2] - 1), max(box[1], box[3] - 1)
+    left, top, beyond, below = (round(edge) for edge in box)
+    right, bottom = max(left, beyond - 1), max(top, below - 1)
     for grown, colour in ((line, INK), (-line, INK), (0, PAPER)):
         edges = (left - grown, top - grown, max(left - grown, right + grown), max(top - grown, bottom + grown))
         pen.rectangle(edges, outline=colour, width=line)

@@ -113,6 +113,13 @@ class AttentionQuery:
         """True if each token of a stream brings its row of cross."""
         return self.method == "raw" and bool(self.options.steps)
 
+    def shown(self, kind: Kind) -> Kind:
+        """Return a kind as its maps have it: rollout and relevance of a later stage have the keys of the first."""
+        if kind.carried is None or self.method in ("raw", "norm"):
+            return kind
+        first = next(one for one in self.model_kinds if one.name == kind.carried)
+        return kind.model_copy(update={"key": first.key, "grid": first.grid})
+
     @property
     def summarized(self) -> bool:
         """True if a map has one row that stands for the whole answer, not for a token.
@@ -122,8 +129,9 @@ class AttentionQuery:
         """
         if not self.by_gradient or self.explains in ("token", "object"):
             return False
-        mean = self.explains == "embedding" and self.kinds[0].kind.pooled == "all" and self.options.queries is None
-        return self.signed or mean
+        kind = self.kinds[0].kind
+        mean = self.explains == "embedding" and kind.pooled == "all" and self.options.queries is None
+        return self.signed or (mean and not kind.averages)
 
     def shift(self, kind: Kind) -> int:
         """Return the offset of a token's row: 1 if the row that is fed the token is read (`align=input`), else 0."""
@@ -219,8 +227,10 @@ def _unserved(method: Method, options: AttentionOptions, manifest: Manifest) -> 
     if was_left_out(manifest, method):
         in_8_bits = method in GRADIENT_METHODS and manifest.precision == "int8" and manifest.explained is None
         reason = NOT_IN_INT8 if in_8_bits else "was left out when this model was exported"
-    elif options.kind == "encoder" and len(manifest.attention) > 1 and method in SIGNED_METHODS:
-        reason = "of an encoder-decoder is in decoder and cross"
+    elif options.kind and any(kind.windows for kind in manifest.attention):
+        reason = f"is in {', '.join(kind.name for kind in manifest.attention if method in kind.methods)}"
+    elif method in SIGNED_METHODS and method in methods_of(manifest):  # of another kind
+        reason = "of a detector is in cross" if manifest.detection else "of an encoder-decoder is in decoder and cross"
     return f"method {method}: {reason}{other}"
 
 
@@ -260,11 +270,16 @@ def _check_evaluation(query: AttentionQuery) -> None:
         if len(options.evaluate) > 1:
             raise Unacceptable(f"evaluate: {COMPARE} has both curves, ask for it alone")
         return
-    own = [one for one in query.kinds if one.kind == kind]
+    own = [one for one in query.kinds if is_of(query.shown(one.kind), kind)]
     if not own:
         raise Unacceptable(f"evaluate: is of {kind.name}, whose columns are the input, and which is not asked for")
     if query.count_maps(own[0], 1) * own[0].maps_of_heads != 1 or not has_one_row(query, own[0]):
         raise Unacceptable(ONE_ROW)
+
+
+def is_of(kind: Kind, evaluated: Kind) -> bool:
+    """Return whether a map of a kind explains what is evaluated; of several stages, those with the first one's keys."""
+    return kind.key == evaluated.key if evaluated.windows else kind == evaluated
 
 
 def has_one_row(query: AttentionQuery, one: KindQuery) -> bool:
@@ -301,6 +316,8 @@ def _check(options: AttentionOptions, method: Method, manifest: Manifest, kinds:
     """Refuse options that the method, or the model, has no use for."""
     if method != "rollout" and (options.discard or options.start_layer is not None):
         raise Unacceptable(f"{'discard' if options.discard else 'start_layer'}: is for rollout")
+    if options.discard and any(kind.windows for kind in kinds):
+        raise Unacceptable("discard: is of maps of all tokens, and those of this model look around in windows")
     if options.start_layer is not None and options.layers is not None:
         raise Unacceptable("start_layer: says what layers does, give one of them")
     if options.layers is not None and method in GRADIENT_METHODS:
@@ -308,7 +325,7 @@ def _check(options: AttentionOptions, method: Method, manifest: Manifest, kinds:
             raise Unacceptable("layers: integrated gradients are of the input, leave it out")
         if len(manifest.attention) > 1:
             what = "is through all of them" if method == "relevance" else "is of the input"
-            raise Unacceptable(f"layers: {method} of an encoder-decoder {what}")
+            raise Unacceptable(f"layers: {method} of several kinds of attention {what}")
     if options.queries is not None and method in GRADIENT_METHODS:
         if explains(manifest) in ("token", "object"):
             raise Unacceptable("queries: are the targets' own; choose them by target")

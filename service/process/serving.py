@@ -67,7 +67,7 @@ def load_and_serve(settings: Settings, worker: Worker | None, fork_server: ForkS
             try:
                 listening[name] = stack.enter_context(bind(settings.host, port, shared=worker is not None))
             except OSError as error:
-                return cannot_bind(settings.host, port, error), False
+                return cannot_bind(settings.host, port, name, error), False
         url = "http://{}:{}".format(*listening["port"].getsockname()[:2])
         other_ports = {name: listening[name].getsockname()[1] if name in listening else None for name in PORTS[1:]}
         log.info("listening", url=url, **other_ports)

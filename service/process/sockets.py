@@ -1,8 +1,11 @@
 """Listening sockets: binding a port, or logging why it cannot be bound."""
 
+import errno
 import socket
 
 import structlog
+
+from service.settings import PREFIX
 
 PORTS = ("port", "admin_port", "probe_port")
 """The settings that are ports to listen on; the first is never None."""
@@ -26,7 +29,9 @@ def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
     return bound
 
 
-def cannot_bind(host: str, port: int, error: OSError) -> int:
-    """Log that a port cannot be bound; return the exit status."""
-    log.error("port cannot be had", host=host, port=port, reason=error.strerror)
+def cannot_bind(host: str, port: int, name: str, error: OSError) -> int:
+    """Log that the port of a setting's name cannot be bound, and which setting to change; return the exit status."""
+    wrong = name if error.errno in (errno.EADDRINUSE, errno.EACCES) else "host"
+    reason = f"{error.strerror}; set {PREFIX}{wrong.upper()} to another"
+    log.error("port cannot be had", host=host, port=port, reason=reason)
     return 5

@@ -92,7 +92,7 @@ def supervise(settings: Settings) -> int:
                 bind(settings.host, port).close()  # not shared, so that it fails if any other process listens
                 reserved = stack.enter_context(bind(settings.host, port, shared=True))
             except OSError as error:
-                return cannot_bind(settings.host, port, error)
+                return cannot_bind(settings.host, port, name, error)
             environment[f"{PREFIX}{name}".upper()] = str(reserved.getsockname()[1])
         return Workers(settings.workers, environment).run()
 

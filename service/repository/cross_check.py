@@ -52,8 +52,11 @@ def _faults(manifest: Manifest) -> Iterator[str]:
     for kind in manifest.attention:
         port = next(one for one in attention.outputs if one.name == kind.name)
         yield from _faults_of_kind(kind, port, manifest.image)
-        if ("rollout" in kind.methods) != (f"{kind.name}.discard" in {one.name for one in attention.inputs}):
+        discards = f"{kind.name}.discard" in {one.name for one in attention.inputs}
+        if ("rollout" in kind.methods and not kind.windows) != discards:
             yield f"must have rollout of {kind.name} exactly if the graph computes it"
+        if kind.windows:
+            yield from _faults_of_windows(kind, manifest)
     for method in GRADIENT_METHODS:
         yield from _faults_of_method(manifest, method)
     if manifest.best and not any(manifest.best.method in kind.methods for kind in manifest.attention):
@@ -122,6 +125,17 @@ def _faults_of_kind(kind: Kind, port: Port, rule: ImageRule | None) -> Iterator[
     sides = zip(kind.grid or (0, 0), (rule.height, rule.width), strict=True)
     if not all(_is_quotient(count, pixels) for count, pixels in sides):
         yield f"must have a grid of patches of {rule.height} x {rule.width} pixels, given {_times(kind.grid)}"
+
+
+def _faults_of_windows(kind: Kind, manifest: Manifest) -> Iterator[str]:
+    """Each layer has windows, which cover the grid; what is carried goes to another kind of the model."""
+    if len(kind.windows) != len(kind.maps):
+        yield f"must have windows for each of {len(kind.maps)} layers, given {len(kind.windows)}"
+    for window in kind.windows:
+        if any(side % window.side for side in kind.grid or (1,)) or window.shift >= window.side:
+            yield f"must have windows that cover a grid of {_times(kind.grid)}, given {window.side}"
+    if kind.carried not in (None, *(one.name for one in manifest.attention)):
+        yield "must have a kind for what is carried, given another"
 
 
 def _is_quotient(count: int, pixels: int) -> bool:

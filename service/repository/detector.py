@@ -13,7 +13,7 @@ from service.explanations.answer import AttentionMap
 from service.explanations.found_object import FoundObject
 from service.explanations.query import AttentionQuery
 from service.explanations.selection import Target
-from service.inputs.model_input import ModelInput
+from service.inputs.model_input import Box, ModelInput, Picture
 from service.options import DetectOptions
 from service.repository.predictor import Predictor
 from service.repository.served_model import Prediction
@@ -43,11 +43,21 @@ class Detector(Predictor):
     def prediction_of(self, out: Mapping[str, Sequence[Array]], row: int, item: ModelInput) -> Prediction:
         """Return the answers of one input side by side, boxes in pixels of its picture."""
         logits, boxes = out[LOGITS][row], out[BOXES][row]
-        left, top, right, bottom = item.picture.box if item.picture else (0.0, 0.0, 1.0, 1.0)
+        left, top, right, bottom = self.framed(item.picture)
         scale, corner = np.array([right - left, bottom - top]), np.array([left, top])
         middle, half = boxes[:, :2] * scale + corner, boxes[:, 2:] * scale / 2
         found: Prediction = np.concatenate([logits, middle - half, middle + half], axis=1).astype(np.float32)
         return found
+
+    def framed(self, picture: Picture | None) -> Box:
+        """Return the rectangle of a picture that boxes are shares of.
+
+        It is what the model takes of the picture; if that was fitted in, the picture without what stands beside it.
+        """
+        if picture is None:
+            return 0.0, 0.0, 1.0, 1.0
+        fits = self.manifest.image is not None and self.manifest.image.locate == "fit"
+        return (0.0, 0.0, float(picture.width), float(picture.height)) if fits else picture.box
 
     def chances(self, prediction: Prediction) -> Array:
         """Return the probability of each class for each object, (object, class)."""

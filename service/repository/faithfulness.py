@@ -16,7 +16,7 @@ from service.concurrency import together
 from service.errors import Unacceptable
 from service.explanations.answer import AttentionMap
 from service.explanations.evaluation import RANDOM, SEED, STEPS, Curve, CurveName, Evaluation, Score
-from service.explanations.query import ONE_ROW, AttentionQuery
+from service.explanations.query import ONE_ROW, AttentionQuery, is_of
 from service.inputs.model_input import ModelInput
 
 Measure = Callable[[ModelInput], Awaitable[float]]
@@ -59,7 +59,7 @@ class Subject:
 
         Raises Unacceptable for maps of which not exactly one row explains the score.
         """
-        own = [one for one in maps if one.kind == self.kind]
+        own = [one for one in maps if is_of(one.kind, self.kind)]
         if len(own) != 1 or len(own[0].values) != 1:
             raise Unacceptable(ONE_ROW)
         ((rows,), positions) = own[0].values, own[0].rows or ()

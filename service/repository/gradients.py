@@ -15,6 +15,7 @@ from service.explanations.selection import KindQuery, Target
 from service.inputs.model_input import ModelInput
 from service.repository.baselines import baseline_controls
 from service.repository.gradient_jobs import ROWS, Found, GradientJob
+from service.repository.graph_controls import grid_entry
 from service.repository.served_model import Prediction, ServedModel
 
 Figures = dict[str, object]
@@ -153,7 +154,7 @@ def maps_of(query: AttentionQuery, explained: Explained, entry: Mapping[str, obj
         for index, values in enumerate(stack):
             rows = None if query.summarized else explained.target.rows
             named = _entry(query, one, index) | dict(entry) | dict(explained.figures[index])
-            maps.append(AttentionMap(one.kind, named, values[None], rows))
+            maps.append(AttentionMap(query.shown(one.kind), named, values[None], rows))
     return maps
 
 
@@ -177,6 +178,7 @@ def maps_of_tokens(
 def _entry(query: AttentionQuery, one: KindQuery, index: int) -> dict[str, object]:
     """Return what an answer says of a map, without its target."""
     entry: dict[str, object] = {"name": one.kind.name, "kind": one.kind.name, "layer": None}
+    entry |= grid_entry(query.shown(one.kind))
     if query.method == "relevance":
         entry |= {"layers": list(one.layers), "heads": "mean", "normalized": False}
         return entry | {"queries": None} if query.summarized else entry

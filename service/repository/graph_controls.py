@@ -91,16 +91,25 @@ def read_maps(
             stack = stack[:, :, 1:]
         entry: dict[str, object] = {"name": one.kind.name, "kind": one.kind.name, "layer": None}
         heads = one.heads if isinstance(one.heads, str) else list(one.heads)
+        shown = query.shown(one.kind)
+        entry |= grid_entry(shown)
         if query.method == "rollout":
             entry |= {"layers": list(one.layers), "heads": heads, "normalized": True}
-            maps.append(AttentionMap(one.kind, entry, stack[:, 0], rows))
+            maps.append(AttentionMap(shown, entry, stack[:, 0], rows))
             continue
         normalized = query.method == "raw" and one.kind.normalized and heads not in ("max", "min")
         for layer in one.layers:
             values = stack[:, sorted(one.layers).index(layer)]
             named = {"name": one.kind.maps[layer], "layer": layer, "heads": heads, "normalized": normalized}
-            maps.append(AttentionMap(one.kind, entry | named, values, rows))
+            maps.append(AttentionMap(shown, entry | named, values, rows))
     return maps
+
+
+def grid_entry(kind: Kind) -> dict[str, object]:
+    """Return what a map says of its grid, if the grids of its model differ: rows and columns of its keys."""
+    if not kind.windows or not kind.grid:
+        return {}
+    return {"grid": {"rows": kind.grid[0], "columns": kind.grid[1]}}
 
 
 def read_diagnostics(query: AttentionQuery, stacks: Mapping[str, Array]) -> list[dict[str, object]]:
@@ -114,6 +123,7 @@ def read_diagnostics(query: AttentionQuery, stacks: Mapping[str, Array]) -> list
         }
         if "distance" in means:  # of patches; the tokens before them have no place
             means["distance"] = figures[..., kind.prefix :, 2].mean(-1).round(digits)
-        most = round(float(np.log(max(stacks[kind.name].shape[-1], 1))), digits)
+        keys = stacks[kind.name].shape[-1]
+        most = round(float(np.log(max(min(kind.weights(1, keys), keys), 1))), digits)
         shown.append({"kind": kind.name, "max_entropy": most, **means})
     return shown

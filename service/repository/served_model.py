@@ -224,7 +224,7 @@ class ServedModel:
     def map_bytes(self, lengths: Mapping[str, int]) -> int:
         """Return the bytes of all maps that the attention graph computes for one input."""
         return sum(
-            4 * len(kind.maps) * kind.heads * lengths[kind.query] * lengths[kind.key]
+            4 * len(kind.maps) * kind.heads * kind.weights(lengths[kind.query], lengths[kind.key])
             for kind in self.manifest.attention
         )
 
@@ -292,7 +292,8 @@ class ServedModel:
         """Return one input's prediction and maps without the padding of its batch."""
         stacks = {}
         for one in controls.kinds:
-            name, queries, keys = one.kind.name, item.lengths[one.kind.query], item.lengths[one.kind.fed]
+            name, queries = one.kind.name, item.lengths[one.kind.query]
+            keys = None if one.kind.grid else item.lengths[one.kind.fed]  # those of an image are never padded
             if not len(out[name]):  # no map is asked for, and the graph only predicts
                 continue
             rows = queries if one.rows is None else None

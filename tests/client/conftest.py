@@ -1,8 +1,10 @@
 """What tests of the client share: addresses of services, and a server that answers what a test tells it."""
 
+import contextlib
 import json
 import re
 import socket
+import ssl
 import threading
 from contextlib import contextmanager
 
@@ -39,7 +41,7 @@ def dates(service):
 
 
 @contextmanager
-def told(*answers):
+def told(*answers, tls=None):
     """Run a server that gives each connection the next answer, whole bytes, and the last one from then on.
 
     It gives its address, and a list of what was sent to it.
@@ -54,14 +56,14 @@ def told(*answers):
                 connection, _ = listener.accept()
             except OSError:
                 return
-            with connection:
-                asked.append(read(connection))
-                connection.sendall(left.pop(0) if len(left) > 1 else left[0])
+            with contextlib.suppress(ssl.SSLError), tls.wrap_socket(connection, True) if tls else connection as one:
+                asked.append(read(one))
+                one.sendall(left.pop(0) if len(left) > 1 else left[0])
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}", asked
+        yield f"http{'s' if tls else ''}://127.0.0.1:{listener.getsockname()[1]}", asked
     finally:
         ended.set()
         listener.shutdown(socket.SHUT_RDWR)
@@ -105,6 +107,49 @@ def described(task="image-classification", methods=("raw", "rollout"), best=None
         "attention": {"methods": list(methods), "best": best, "kinds": {"encoder": {"layers": 2, "heads": 2}}},
     }  # fmt: skip
     return read_description(known | changed)
+
+
+PATCHES = {"layers": 2, "heads": 1, "prefix": 0, "suffix": 0, "grid": {"rows": 2, "columns": 3}}
+EXPLAINED = ("raw", "norm", "relevance", "libra", "integrated")
+KINDS = {
+    "encoder": {**PATCHES, "query": "image", "key": "image", "methods": ["raw", "rollout", "norm"]},
+    "decoder": {**PATCHES, "query": "object", "key": "object", "grid": None, "methods": ["raw", "relevance"]},
+    "cross": {**PATCHES, "query": "object", "key": "image", "methods": list(EXPLAINED)},
+}
+"""What a made DETR of four objects shows."""
+ENCODER = {
+    "encoder": {**PATCHES, "query": "image", "key": "image", "prefix": 1, "suffix": 4, "methods": ["raw", "libra"]}
+}
+"""What a made YOLOS of four objects shows: objects are tokens behind the patches."""
+
+
+def detector(kinds=KINDS, **changed):
+    """Return a made description of a detector of four objects, of which `libra` measured best."""
+    best = {"method": "libra", "measure": "share, higher is better", "values": {"libra": 0.9, "raw": 0.5}}
+    methods = list(dict.fromkeys(method for kind in kinds.values() for method in kind["methods"]))
+    known = {"attention": {"methods": methods, "best": best, "kinds": kinds}, "endpoints": ["detect", "attention"]}
+    return described(task="object-detection", **{**known, "detection": {"objects": 4, "threshold": 0.5}, **changed})
+
+
+def detected(number, label="cat", probability=0.9):
+    """Return an object as the service answers it; its number says where it is."""
+    box = {"left": number, "top": 1, "right": number + 2.5, "bottom": 6}
+    return {"label": label, "index": 2, "probability": probability, "object": number, "box": box}
+
+
+def looked(*maps, method="raw", prefix=0):
+    """Return attention of a detector as the service answers it, of a picture of 12 x 8 pixels."""
+    box = {"left": 0, "top": 0, "right": 12, "bottom": 8}
+    image = {"width": 12, "height": 8, "orientation": 1, "box": box}
+    objects = [detected(number, probability=1 - number / 4) for number in range(4)]
+    tokens = {"object": objects, "grid": PATCHES["grid"], "prefix": prefix}
+    return {"method": method, "maps": list(maps), "image": image, "tokens": tokens}
+
+
+def mapped(values, kind="cross", **changed):
+    """Return a map as the service answers it."""
+    known = {"name": kind, "kind": kind, "layer": 1, "heads": "mean", "normalized": True}
+    return {**known, "shape": list(values.shape), "values": values.tolist(), **changed}
 
 
 def data_of(page):

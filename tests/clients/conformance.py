@@ -23,7 +23,10 @@ from tests.conftest import ROOT
 from tests.rigs.replica import Replica
 from tests.samples.api_keys import EVERY_SCOPE, line
 
-MODELS = {"images": "digits", "seq2seq": "dates", "causal": "dates-clm", "masks": "dates-mlm", "embeddings": "minilm"}
+MODELS = {
+    "images": "digits", "objects": "scenes-detr", "seq2seq": "dates", "causal": "dates-clm", "masks": "dates-mlm",
+    "embeddings": "minilm",
+}  # fmt: skip
 """The bundled model of each kind that calls are made of."""
 KEYS = {"predict": "key-of-a-client", "admin": "key-of-an-admin"}
 SECONDS = 900
@@ -54,6 +57,7 @@ def running_service(artifacts: Path) -> Iterator[dict[str, Any]]:
                 **MODELS,
                 "classifier": None,
                 "picture": str(ROOT / "tests/data/digits/seven.png"),
+                "scene": str(ROOT / "tests/data/scenes/five.png"),
                 "artifacts": str(artifacts.absolute()),
                 "manifests": str(ROOT / "k8s/kserve"),
                 "keyed": {"url": f"http://127.0.0.1:{keyed.port}", **KEYS},

@@ -1,10 +1,12 @@
 """Calls by `huggingface_hub`: each fails with an AssertionError. They know nothing of the service but its address.
 
-A service is any object with the attributes `url`, `picture` (the path of a PNG of a digit 7), and the names of models:
-`embeddings`, `seq2seq`, `causal`, `images`, `masks`, `classifier`, each None where there is no such model.
+A service is any object with the attributes `url`, `picture` (the path of a PNG of a digit 7), `scene` (of one of some
+objects), and the names of models: `embeddings`, `seq2seq`, `causal`, `images`, `objects`, `masks`, `classifier`, each
+None where there is no such model.
 """
 
 import asyncio
+import base64
 import functools
 import json
 import urllib.request
@@ -27,9 +29,11 @@ class Service(Protocol):
     seq2seq: str | None
     causal: str | None
     images: str | None
+    objects: str | None
     masks: str | None
     classifier: str | None
     picture: str
+    scene: str
 
 
 SENTENCES = ["A cat sits on the mat.", "A feline rests on the rug.", "Interest rates rose again."]
@@ -107,6 +111,26 @@ def image_classification_of_a_file_as_logits(service: Service) -> None:
     for label, chance in chances.items():
         expected = np.log(chance / chances["7"])
         assert abs(logits[label] - logits["7"] - expected) < 1e-4, label
+
+
+def object_detection(service: Service) -> None:
+    """InferenceClient(...).object_detection(path), and with a threshold."""
+    model = client(service, service.objects)
+    sent = base64.b64encode(Path(service.scene).read_bytes()).decode()
+    for options in ({}, {"threshold": 0.3}, {"threshold": 1.0}):
+        found = model.object_detection(service.scene, **options)
+        (wanted,) = native(service, service.objects, "detect", images=[sent], **options)
+        assert [(one.label, one.score) for one in found] == [
+            (one["label"], one["probability"]) for one in wanted["objects"]
+        ]
+        for one, other in zip(found, wanted["objects"], strict=True):
+            edges = (one.box.xmin, one.box.ymin, one.box.xmax, one.box.ymax)
+            for edge, exact in zip(edges, other["box"].values(), strict=True):
+                assert type(edge) is int
+                assert abs(edge - exact) < 1.01, (edge, exact)  # cut off, not rounded
+        assert found or options.get("threshold") == 1
+    refused = raised(HfHubHTTPError, model.object_detection, service.scene, threshold=2)
+    assert refused.response.json()["error"].startswith("threshold: ")
 
 
 def image_to_text_is_refused_by_a_classifier_of_images(service: Service) -> None:
@@ -265,6 +289,7 @@ CALLS: list[Callable[[Service], None]] = [
     image_classification_of_a_path,
     image_classification_of_bytes_with_top_k,
     image_classification_of_a_file_as_logits,
+    object_detection,
     image_to_text_is_refused_by_a_classifier_of_images,
     text_classification,
     text_classification_with_a_function,

@@ -31,6 +31,8 @@ OPTIONAL = {
     "attention.0.prefix": 0,
     "attention.0.grid": None,
     "attention.0.suffix": 0,
+    "attention.0.windows": [],
+    "attention.0.carried": None,
     "attention.0.pooled": "first",
     "generation.num_beams": 1,
     "generation.length_penalty": 1.0,

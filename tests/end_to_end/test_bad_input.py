@@ -7,6 +7,7 @@ import socket
 import time
 
 import httpx
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -221,6 +222,93 @@ CASES = {
         "options: unknown option; known are ",
     ),
 }  # fmt: skip
+
+
+DETECT = "/v1/models/tiny/detect"
+
+
+def sent(pixels):
+    return {"content": encoded(pixels), "headers": PNG}
+
+
+OBJECT_CASES = {
+    "text as image": (DETECT, {"content": b"secret words", "headers": PNG}, 415, "image: must be one of JPEG, PNG, WEBP"),
+    "20000 x 20000": (DETECT, {"content": bomb(), "headers": PNG}, 413, "image: at most 16000000 pixels, given 20000 x 20000"),
+    "no image": (DETECT, {"json": {"images": []}}, 422, "images: must be 1 to 32, given 0"),
+    "a text": (DETECT, {"json": {"inputs": "secret"}}, 422, "images: must be a list of base64"),
+    **{
+        f"threshold {given}": (f"{DETECT}?threshold={given}", sent(bar()), 422, f"threshold: Input should be {words}")
+        for given, words in (
+            ("abc", "a valid number"), ("2", "less than or equal to 1"), ("-1", "greater than or equal to 0"),
+            ("NaN", "a finite number"), ("inf", "a finite number"), ("", "a valid number"),
+        )
+    },
+    "a threshold of words in JSON": (
+        DETECT, {"json": {"images": ["AAAA"], "threshold": "secret"}}, 422, "threshold: Input should be a valid number"
+    ),
+    "a threshold that is no number of JSON": (
+        DETECT, {"content": b'{"images": ["AAAA"], "threshold": NaN}', "headers": JSON}, 400, "body: must be JSON"
+    ),
+    "two thresholds": (f"{DETECT}?threshold=0.1&threshold=0.2", sent(bar()), 422, "options: each may be given once"),
+    "too few objects": (f"{DETECT}?top_k=0", sent(bar()), 422, "top_k: Input should be greater than or equal to 1"),
+    "too many objects": (f"{DETECT}?top_k=1001", sent(bar()), 422, "top_k: Input should be less than or equal to 1000"),
+    "an object that there is none of": (
+        f"{DETECT}?attention=libra&target=4", sent(bar()), 422, "target: must be numbers of objects, from 0 to 3"
+    ),
+    "rows without attention": (f"{DETECT}?queries=found", sent(bar()), 422, "queries: is an option of attention"),
+    "a classifier": (
+        "/v1/models/digits/detect", {"content": SEVEN, "headers": PNG}, 404,
+        "detect: this model's task is image-classification; it serves classify, attention",
+    ),
+    "a model of texts": (
+        "/v1/models/dates/detect", {"json": {"inputs": "secret"}}, 404,
+        "detect: this model's task is text2text-generation; it serves generate, attention",
+    ),
+    "a threshold of another model": (
+        "/v1/models/digits/attention?threshold=0.5", {"content": SEVEN, "headers": PNG}, 422, "options: unknown option"
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finding(artifacts, detectors, tmp_path_factory):
+    """A client of a service with detectors beside the bundled models."""
+    folder = tmp_path_factory.mktemp("finding")
+    for one in (*artifacts.iterdir(), *detectors.iterdir()):
+        (folder / one.name).symlink_to(one)
+    with served(folder) as client:
+        yield client
+
+
+@pytest.mark.parametrize("name", OBJECT_CASES)
+def test_bad_input_of_a_detector_is_refused_in_words(finding, name):
+    path, request, status, words = OBJECT_CASES[name]
+    answer = finding.post(path, **request)
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
+    assert words in answer.json()["detail"]
+    assert "secret" not in answer.text
+    assert finding.post(DETECT, **sent(bar())).status_code == 200
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 4000), (4000, 1), (2, 3), (3000, 5), (1, 65000)])
+@pytest.mark.parametrize("model", ["tiny", "fitted", "sequence"])
+def test_pictures_of_extreme_shapes_have_objects_within_a_frame_of_their_own(finding, model, size):
+    width, height = size
+    pixels = np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    path = f"/v1/models/{model}"
+    answer = finding.post(f"{path}/detect?threshold=0&attention=raw", **sent(Image.fromarray(pixels)))
+    assert answer.status_code == 200, answer.text
+    (result,) = answer.json()["results"]
+    assert len(result["objects"]) >= 4
+    for one in result["objects"]:
+        box = one["box"]
+        assert -width / 2 <= box["left"] <= box["right"] <= 1.5 * width
+        assert -height / 2 <= box["top"] <= box["bottom"] <= 1.5 * height
+    assert (result["attention"]["image"]["width"], result["attention"]["image"]["height"]) == size
+    kind = "encoder" if model == "sequence" else "cross"
+    for options in ("top_k=1", "top_k=2&width=300", "threshold=1"):
+        drawn = finding.post(f"{path}/attention?format=png&kind={kind}&{options}", **sent(Image.fromarray(pixels)))
+        assert drawn.status_code in (200, 413), drawn.text
 
 
 @pytest.mark.parametrize("name", CASES)

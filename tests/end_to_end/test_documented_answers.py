@@ -27,11 +27,11 @@ EVERY_WAY = [
 
 
 @pytest.fixture(scope="module")
-def folder(artifacts, minilm, dino, captions, tmp_path_factory):
+def folder(artifacts, minilm, dino, captions, scenes, tmp_path_factory):
     """A folder with a model of each task that comes with the repository."""
     others = once(tmp_path_factory, "dates-models", export("dates-clm", "dates-mlm"))
     every = tmp_path_factory.mktemp("every")
-    for one in (folder for some in (artifacts, minilm, dino, captions, others) for folder in some.iterdir()):
+    for one in (folder for some in (artifacts, minilm, dino, captions, scenes, others) for folder in some.iterdir()):
         (every / one.name).symlink_to(one)
     return every
 
@@ -77,6 +77,30 @@ def test_images_that_are_classified(client, documented):
     flat = {"attention": "relevance", "target": "7", "top_k": "2"}
     documented.check(client.post("/v1/models/digits/classify", content=SEVEN, headers=PNG, params=flat))
     documented.check(client.post("/v1/models/digits/classify", files={"image": SEVEN}, data=flat))
+
+
+def test_images_that_objects_are_found_in(client, documented):
+    body = {"images": [encoded(SCENE), encoded(SEVEN)]}
+    more = [
+        {"kind": "cross", "queries": "found", "hard": True, "heads": "all"},
+        {"kind": "encoder", "queries": "mean"},
+        {"method": "relevance", "target": [0, 7], "against": {"label": "1"}},
+        {"method": "libra", "evaluate": CURVES},
+        {"method": "raw", "evaluate": ["compare"]},
+    ]
+    every = [{**way, "kind": "decoder"} if way.get("queries") == "all" else way for way in EVERY_WAY]
+    asks(client, documented, "scenes-detr", "detect", {**body, "threshold": 0.9, "top_k": 3}, every + more)
+    found = asks(client, documented, "scenes-detr", "attention", {**body, "threshold": 1}, every + more)
+    documented.check(client.get(f"/v1/attention/{found['id']}", params={"threshold": 0.5, "kind": "cross"}))
+    flat = {"attention": "raw", "threshold": "0.5", "top_k": "2"}
+    documented.check(client.post("/v1/models/scenes-detr/detect", content=SCENE, headers=PNG, params=flat))
+    documented.check(client.post("/v1/models/scenes-detr/detect", files={"image": SCENE}, data=flat))
+    refused = [
+        client.post("/v1/models/digits/detect", content=SEVEN, headers=PNG),
+        client.post("/v1/models/scenes-detr/detect", content=b"no image", headers=PNG),
+        client.post("/v1/models/scenes-detr/detect", json={**body, "threshold": 2}),
+    ]
+    assert [documented.check(one).status_code for one in refused] == [404, 415, 422]
 
 
 def test_texts_and_images_that_are_embedded(client, documented):
@@ -161,10 +185,10 @@ def test_the_open_inference_protocol(client, documented):
     image = {**text, "name": "image", "data": [encoded(SEVEN)]}
     for path in (
         "", "/health/live", "/health/ready", "/models", "/models/dates", "/models/dates/ready", "/models/dates/config",
-        "/models/dates/versions/1", "/models/none", "/models/minilm/config",
+        "/models/dates/versions/1", "/models/none", "/models/minilm/config", "/models/scenes-detr",
     ):  # fmt: skip
         documented.check(client.get(f"/v2{path}"))
-    for model, given in (("dates", text), ("digits", image), ("digits", text)):
+    for model, given in (("dates", text), ("digits", image), ("scenes-detr", image), ("digits", text)):
         documented.check(client.post(f"/v2/models/{model}/infer", json={"inputs": [given]}))
     output = client.get("/v2/models/digits").json()["outputs"][0]["name"]
     labels = {"name": output, "parameters": {"classification": 2}}
@@ -208,7 +232,10 @@ def test_hugging_faces_protocols(client, documented):
         ("minilm/tei/rerank", texts),
     ):
         documented.check(client.post(f"/v1/models/{path}", json=body))
-    documented.check(client.post("/v1/models/digits", content=SEVEN, headers=PNG))
+    for model in ("digits", "scenes-detr"):
+        documented.check(client.post(f"/v1/models/{model}", content=SCENE, headers=PNG))
+    several = {"inputs": [encoded(SCENE), encoded(SEVEN)], "parameters": {"threshold": 0.2}}
+    documented.check(client.post("/v1/models/scenes-detr", json=several))
     for path in ("minilm/info", "minilm/tei/info", "minilm/health", "minilm/tei/health", "none/info"):
         documented.check(client.get(f"/v1/models/{path}"))
 

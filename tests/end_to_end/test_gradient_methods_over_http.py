@@ -407,7 +407,7 @@ def test_each_point_of_a_path_is_charged_to_the_queue(artifacts, monkeypatch):
         ("digits", {"method": "integrated", "baseline": "mask"}, "baseline: this model has empty, zero, given mask"),
         ("digits", {"method": "integrated", "layers": 0}, "layers: integrated gradients are of the input"),
         ("digits", {"method": "libra", "sides": "both"}, "sides: is for embeddings"),
-        ("dates", {"method": "libra", "layers": 0}, "layers: libra of an encoder-decoder is of the input"),
+        ("dates", {"method": "libra", "layers": 0}, "layers: libra of several kinds of attention is of the input"),
         ("dates", {"method": "libra", "kind": "encoder"}, "method libra: of an encoder-decoder is in decoder and"),
         ("dates", {"method": "libra", "against": {"text": "12"}}, "against: must be a text that is exactly one token"),
         ("dates", {"method": "libra", "against": {"text": "猫"}}, "against: must be a text that is exactly one token"),

@@ -18,6 +18,8 @@ from service.store import open_store
 from tests.conftest import served
 from tests.samples.api_keys import EVERY_SCOPE, bearer, line
 from tests.samples.changed_artifacts import newer
+from tests.samples.detectors import NOTHING, SEVERAL, picture
+from tests.samples.detectors import encoded as png
 from tests.samples.http_requests import CLASSIFY, DIGIT_FILES, GENERATE, JSON, PNG, SEVEN, WRITTEN_DATES
 
 LENGTH = "Inference-Header-Content-Length"
@@ -266,6 +268,79 @@ def test_the_server_says_what_it_is(client):
     assert client.get("/v2/models").json() == {"models": ["dates", "digits"]}
     head = client.head("/v2/models/digits")
     assert (head.status_code, head.content) == (200, b"")
+
+
+# Objects
+
+
+@pytest.fixture(scope="module")
+def finding(detectors):
+    with served(detectors) as client:
+        yield client
+
+
+def test_every_object_that_is_looked_for_has_its_classes_and_its_box(finding):
+    scenes = [png(picture(seed, 90, 50)) for seed in range(3)]
+    sent = tensor(*encoded(scenes), name="image")
+    for model in ("tiny", "fitted", "sequence"):
+        found = infer(finding, model, sent)
+        assert {name: one.shape for name, one in found.items()} == {"probabilities": (3, 4, 3), "boxes": (3, 4, 4)}
+        ours = native(finding, f"/v1/models/{model}/detect", images=encoded(scenes), threshold=0, top_k=1000)
+        for chances, boxes, result in zip(found["probabilities"], found["boxes"], ours, strict=True):
+            for one in result["objects"]:
+                assert chances[one["object"], one["index"]] == pytest.approx(one["probability"], abs=1e-6)
+                assert boxes[one["object"]] == pytest.approx(list(one["box"].values()), abs=0.0051)
+    binary = [{"name": "boxes", "parameters": {"binary_data": True}}, {"name": "probabilities"}]
+    again = infer(finding, "tiny", sent, outputs=binary)
+    assert list(again) == ["boxes", "probabilities"]
+    assert again["boxes"] == pytest.approx(infer(finding, "tiny", sent)["boxes"], abs=1e-4)
+
+
+def test_maps_of_objects_that_are_found_are_filled_up_to_the_most_of_an_input(finding):
+    scenes = [png(picture(seed)) for seed in (SEVERAL, NOTHING)]
+    sent = tensor(*encoded(scenes), name="image")
+    ours = native(
+        finding, "/v1/models/tiny/attention", images=encoded(scenes), attention={"kind": "cross", "digits": 9}
+    )
+    (some,), (none,) = (one["attention"]["maps"] for one in ours)
+    maps = infer(finding, "tiny", sent, outputs=["attention.cross"])["attention.cross"]
+    assert maps.shape == (2, 1, *some["shape"])
+    assert maps[0, 0] == pytest.approx(np.array(some["values"]), abs=1e-5)
+    assert (none["shape"][1], maps[1].any()) == (0, False)
+    surer = infer(finding, "tiny", sent, outputs=["attention.cross"], threshold=0.55)["attention.cross"]
+    assert surer.shape == (2, 1, 1, 1, some["shape"][2])
+    empty = infer(finding, "tiny", tensor(*encoded(scenes[1:]), name="image"), outputs=["attention.cross"])
+    assert empty["attention.cross"].shape == (1, 1, 1, 0, some["shape"][2])
+
+
+def test_a_detector_describes_its_outputs(finding):
+    described, config = (finding.get(f"/v2/models/tiny{path}").json() for path in ("", "/config"))
+    assert described["outputs"] == [
+        {"name": "probabilities", "datatype": "FP32", "shape": [-1, 4, 3]},
+        {"name": "boxes", "datatype": "FP32", "shape": [-1, 4, 4]},
+    ]
+    assert config["output"][1] == {"name": "boxes", "data_type": "TYPE_FP32", "dims": [4, 4]}
+    assert [one["name"] for one in described["attention"]] == [
+        "attention", "attention.encoder", "attention.decoder", "attention.cross"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (
+            {"outputs": [{"name": "probabilities", "parameters": {"classification": 2}}]},
+            "classification: is for one class an input, a detector has one for each of many objects",
+        ),
+        ({"outputs": [{"name": "label"}]}, "outputs: must be among probabilities, boxes, attention, attention.encoder"),
+        ({"parameters": {"threshold": 0.5}}, "threshold: has no effect on tensors, leave it out"),
+        ({"parameters": {"top_k": 3}, "outputs": [{"name": "boxes"}]}, "top_k: has no effect on tensors, leave it out"),
+        ({"parameters": {"threshold": 2}, "outputs": [{"name": "attention"}]}, "threshold: Input should be less than"),
+    ],
+)
+def test_what_a_detector_does_not_answer_is_refused(finding, more, said):
+    sent = tensor(*encoded([png(picture(1))]), name="image")
+    assert refused(finding.post("/v2/models/tiny/infer", json={"inputs": [sent], **more}), 400).startswith(said)
 
 
 # Refusals

@@ -11,6 +11,7 @@ from service.api.protocols import ROUTERS, manner_of
 from service.http.api_keys import is_open
 from tests.conftest import served
 from tests.samples.api_keys import bearer, line
+from tests.samples.detectors import LABELS, OBJECTS, encoded, picture
 from tests.samples.http_requests import DIGIT_FILES, PNG
 
 LENGTH = "Inference-Header-Content-Length"
@@ -18,10 +19,10 @@ TEXTS = ["april 17, 1986", "the 23rd of March 2021"]
 
 
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory, artifacts, minilm, language_models):
+def everything(tmp_path_factory, artifacts, minilm, language_models, detectors):
     """A client of a service with a model of each task."""
     folder = tmp_path_factory.mktemp("everything")
-    for source in (artifacts, minilm, language_models):
+    for source in (artifacts, minilm, language_models, detectors):
         for model in source.iterdir():
             (folder / model.name).symlink_to(model)
     with served(folder) as client:
@@ -64,6 +65,47 @@ def test_a_picture_has_the_same_probabilities(everything, file):
         for label, probability in wanted.items():
             assert found[label] == pytest.approx(probability, rel=1e-6)
     assert [one["label"] for one in posted] == [one["label"] for one in labels][: len(posted)]
+
+
+@pytest.mark.parametrize("model", ["tiny", "fitted", "sequence"])
+def test_a_picture_has_the_same_objects(everything, model):
+    image = encoded(picture(3, 90, 50))
+    text = base64.b64encode(image).decode()
+    path = f"/v1/models/{model}"
+    native = asked(everything, f"{path}/detect?threshold=0&top_k=1000", image, **PNG).json()["results"][0]["objects"]
+    tensors = asked(everything, f"/v2{path[3:]}/infer", {"inputs": [tensor("image", text)]})
+    chances = np.array(output(tensors, "probabilities")).reshape(OBJECTS, len(LABELS))
+    boxes = np.array(output(tensors, "boxes")).reshape(OBJECTS, 4)
+    raw = asked(everything, f"/v2{path[3:]}/infer", image, **{LENGTH: "0"})
+    binary = np.frombuffer(raw.content[int(raw.headers[LENGTH]) :], "<f4")
+    np.testing.assert_allclose(binary, np.concatenate([chances.ravel(), boxes.ravel()]), rtol=1e-6)
+    body = {"inputs": text, "parameters": {"threshold": 0, "top_k": 1000}}
+    pipeline = asked(everything, path, body).json()
+    assert len(native) == len(pipeline) == (chances.size if model == "fitted" else OBJECTS)
+    for one, other in zip(native, pipeline, strict=True):
+        assert other["label"] == one["label"]
+        for found in (other["score"], chances[one["object"], one["index"]]):
+            assert found == pytest.approx(one["probability"], rel=1e-6)
+        edges = list(one["box"].values())
+        assert boxes[one["object"]] == pytest.approx(edges, abs=0.0051)
+        assert list(other["box"].values()) == boxes[one["object"]].astype(int).tolist()
+    if model != "fitted":
+        assert [one["index"] for one in sorted(native, key=lambda one: one["object"])] == chances.argmax(1).tolist()
+
+
+def test_attention_to_objects_is_the_same_document(everything):
+    image = encoded(picture(3, 90, 50))
+    wanted = asked(everything, "/v1/models/tiny/detect?threshold=0.3&attention=raw&kind=cross", image, **PNG).json()
+    body = {
+        "inputs": [tensor("image", base64.b64encode(image).decode())],
+        "outputs": [{"name": "attention"}, {"name": "attention.cross"}],
+        "parameters": {"threshold": 0.3, "attention": "raw", "kind": "cross"},
+    }
+    tensors = asked(everything, "/v2/models/tiny/infer", body)
+    seen = wanted["results"][0]["attention"]
+    assert json.loads(output(tensors, "attention")[0]) == seen
+    assert seen["maps"][0]["shape"][1] > 0
+    assert output(tensors, "attention.cross") == pytest.approx(np.ravel(seen["maps"][0]["values"]), abs=1e-5)
 
 
 def test_a_text_has_the_same_embedding(everything):

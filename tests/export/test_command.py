@@ -426,7 +426,7 @@ def test_a_name_on_the_hub_without_a_network_is_one_line(cache, tmp_path, name):
     assert done.returncode == 2
     assert done.stderr == (
         f"{name}: not exported: NAME: is no bundled model and no folder, the hub cannot be reached, and its cache does "
-        "not hold it\n"
+        "not hold it; give the folder of a checkpoint that was downloaded elsewhere\n"
     )
     assert not (tmp_path / "out").exists()
 

@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from model.attribution import Balanced, entering, first_states, libra
 from model.catalogue import BUNDLED, build, bundled
+from model.detector import Detector
 from model.gpt import GPT
 from model.heads import Pool
 from model.layers import ACTIVATIONS
@@ -17,7 +18,7 @@ from model.transformer import Transformer
 from model.vit import ViT
 from tests.samples.attention_reference import assert_same, randn, sharpen
 
-EXPLAINED = (ViT, TextEncoder, GPT, Transformer)
+EXPLAINED = (ViT, TextEncoder, GPT, Transformer, Detector)
 """Captioners, recurrent and convolutional decoders are not explained."""
 NAMES = sorted(
     file.parent.name
@@ -36,6 +37,9 @@ def run_of(model, batch=2):
     if isinstance(model, ViT):
         pixels = randn(batch, 1, 28, 28)
         return [model.encoder], lambda: model(pixels)[0]
+    if isinstance(model, Detector):
+        seen = randn(batch, 1, 64, 64)
+        return [model.encoder], lambda: model(seen)[0][rows, 5]
     if isinstance(model, GPT):
         return [model.decoder], lambda: model(source)[0][rows, 5]
     if isinstance(model, TextEncoder):

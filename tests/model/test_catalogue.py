@@ -31,6 +31,7 @@ PARAMETERS = {
     "scenes-swin": 301_996,
     "digits": 455_050,
     "digits-dino": 454_080,
+    "scenes-dino": 463_200,
     "transformer_base": 63_082_496,
     "transformer_big": 214_245_376,
     "dates": 1_398_656,
@@ -67,6 +68,7 @@ MAPS = {  # how many, with how many heads each
     "scenes-swin": (4, {3, 6}),
     "digits": (4, 4),
     "digits-dino": (4, 4),
+    "scenes-dino": (4, 4),
     "transformer_base": (3 * 6, 8),
     "transformer_big": (3 * 6, 16),
     "dates": (3 * 3, 4),
@@ -135,7 +137,7 @@ def test_a_model_takes_its_largest_input_and_has_its_layers_and_heads(name):
             logits, maps = model(torch.zeros(1, config.channels, *config.image))
             assert logits.shape == (1, config.classes)
         else:
-            config = PLAIN if name in VARIANTS else VIT_SIZES[name.removesuffix("-dino")]
+            config = PLAIN if name in VARIANTS else VIT_SIZES["digits" if name == "digits-dino" else name]
             logits, maps = model(torch.zeros(1, config.channels, *config.image))
             assert logits.shape == (1, config.width if name.endswith("-dino") else config.classes)
     layers, heads = MAPS[name]

@@ -209,10 +209,12 @@ STAGES = [
 
 
 def drawn_stages(sizes=STAGES, included=None, scale=1.0):
-    """Fused maps of every layer of every stage, whose rows sum to `scale`."""
+    """Fused maps of every layer of every stage, whose rows sum to one, or each to something else around `scale`."""
     stages = []
     for number, windows in enumerate(sizes):
-        layers = [scale * draw(grid, 1, 10 * number + layer)[:, :, 0] for layer, grid in enumerate(windows)]
+        layers = [draw(grid, 1, 10 * number + layer)[:, :, 0] for layer, grid in enumerate(windows)]
+        if scale != 1:
+            layers = [layer * np.random.default_rng(5).uniform(0, 2 * scale, (*layer.shape[:3], 1)) for layer in layers]
         chosen = [True] * len(layers) if included is None else included[number]
         stages.append(WindowedStage(windows, [torch.from_numpy(one) for one in layers], torch.tensor(chosen)))
     return stages

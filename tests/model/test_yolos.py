@@ -6,6 +6,7 @@ import transformers
 from torch import nn
 
 from model.attention import MultiHeadAttention
+from model.attribution import libra
 from model.blocks import Stack
 from model.vit import block, norm
 from model.yolos import PositionedStack, YolosConfig, positioned, yolos
@@ -76,6 +77,17 @@ def test_positions_are_added_before_each_block_from_the_second_on():
     for one, expected in zip(entered, (x, x + 1 + positions[0], x + 3 + positions.sum(0)), strict=True):
         assert_same(one.detach(), expected.detach())
     assert_same(given.detach(), (x + 7 + positions.sum(0)).detach())
+
+
+def test_tokens_biases_and_positions_between_blocks_add_up_to_the_score_at_each_layer():
+    model, pixels = sharpen(yolos(SMALL)), randn(1, 3, 8, 12)
+    found = libra(model, [model.encoder], lambda: model(pixels)[0][:, 4, 1])
+    for tokens, biases in zip(found.tokens[0], found.biases, strict=True):
+        assert abs(float(tokens.sum() + biases - found.score)) <= 1e-12 * max(1, float(tokens.abs().sum()))
+    with torch.no_grad():
+        model.encoder.positions.zero_()
+    without = libra(model, [model.encoder], lambda: model(pixels)[0][:, 4, 1])
+    assert abs(float(without.biases[0] - found.biases[0])) > 1e-3
 
 
 def test_objects_are_read_off_the_last_tokens():

@@ -44,7 +44,7 @@ def faulty(artifacts: Path, root: Path) -> Path:
     manifest = json.loads(file.read_text())
     manifest["name"] = NAME
     manifest["graphs"]["predict"] |= describe(folder / "predict.onnx").model_dump()
-    manifest["image"] |= {"locate": "middle", "ink_box": None, "resize": None, "height": SIDE, "width": SIDE}
+    manifest["inputs"][0] |= {"locate": "middle", "ink_box": None, "resize": None, "height": SIDE, "width": SIDE}
     file.write_text(json.dumps(manifest))
     return root
 

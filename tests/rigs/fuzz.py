@@ -22,7 +22,7 @@ from typing import Any
 import hypothesis
 from hypothesis import HealthCheck, Phase, given
 
-from tests.rigs import mutate, report
+from tests.rigs import mixes, mutate, report
 from tests.rigs.client import Broken, Connection, Reply, request
 from tests.rigs.load import FORBIDDEN
 from tests.rigs.replica import Replica
@@ -40,10 +40,10 @@ SHARES = {
     "infer": 0.1,
     "completions": 0.05,
     "pipelines": 0.05,
+    "objects": 0.1,
     "spoilt": 0.1,
 }
 """Of all requests; the rest is schemathesis' and the sockets'."""
-MODELS = {"type": "string", "enum": ["digits", "dates"]}
 HANG = 35.0
 """Seconds: a request's own deadline, and some."""
 WAIT = 0.25
@@ -229,13 +229,14 @@ def _noting(result: Fuzzed) -> Iterator[None]:
 def _conform(replica: Replica, examples: int, seed: int, result: Fuzzed) -> None:
     """Let schemathesis try what OpenAPI promises, with the models that there are."""
     schema = replica.http.get("/openapi.json").json()
+    models = {"type": "string", "enum": [one["name"] for one in replica.http.get("/v1/models").json()["models"]]}
     for operations in schema["paths"].values():
         for operation in operations.values():
             for parameter in operation.get("parameters", []):
                 if parameter.get("name") == "model":  # of the path; those of queries are components
-                    parameter["schema"] = MODELS
+                    parameter["schema"] = models
     for name in ("OpenAIEmbeddingsRequest", "OpenAICompletionsRequest"):
-        schema["components"]["schemas"][name]["properties"]["model"] = MODELS
+        schema["components"]["schemas"][name]["properties"]["model"] = models
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "openapi.json").write_text(json.dumps(schema))
         found = Path(folder) / "found.json"
@@ -259,7 +260,7 @@ def _conform(replica: Replica, examples: int, seed: int, result: Fuzzed) -> None
 def main() -> int:
     """Run from the command line."""
     given_ = report.arguments("Send hostile input.", 100_000).parse_args()
-    with report.only_bundled(given_.artifacts) as artifacts:
+    with report.only_bundled(given_.artifacts, mixes.DETECTOR) as artifacts:
         return report.finish("fuzz", run(artifacts, given_.requests, given_.seed))
 
 

@@ -10,7 +10,7 @@ import asyncio
 import random
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import linear_regression
@@ -50,10 +50,10 @@ def run(artifacts: Path, requests: int, seed: int = 0, leaked: int = 0) -> Leak:
     program = ("-m", "tests.rigs.leaking") if leaked else ("-m", "service")
     settings = {"keep_count": KEPT, "log_level": "warning"}
     with Replica(artifacts, before=before, program=program, **settings) as replica:
-        return asyncio.run(_run(replica, requests, seed))
+        return asyncio.run(_run(replica, mixes.served(mixes.MIXED, artifacts), requests, seed))
 
 
-async def _run(replica: Replica, requests: int, seed: int) -> Leak:
+async def _run(replica: Replica, mix: Mapping[str, float], requests: int, seed: int) -> Leak:
     result = Leak()
     chance = random.Random(seed)
     gauges = replica.gauges()
@@ -62,7 +62,7 @@ async def _run(replica: Replica, requests: int, seed: int) -> Leak:
     start = time.monotonic()
     while result.sent < requests:
         many = min(max(requests // 100, 50), requests - result.sent)
-        await _send(replica.port, [mixes.draw(mixes.MIXED, chance) for _ in range(many)], result)
+        await _send(replica.port, [mixes.draw(mix, chance) for _ in range(many)], result)
         if result.sent >= requests / 10:
             await asyncio.sleep(0.05)
             held.append((result.sent, replica.rss()))
@@ -151,7 +151,7 @@ def main() -> int:
         help="a request, left behind: the exit status is 0 if they are found",
     )
     given = parser.parse_args()
-    with report.only_bundled(given.artifacts) as artifacts:
+    with report.only_bundled(given.artifacts, mixes.DETECTOR) as artifacts:
         found = run(artifacts, given.requests, given.seed, given.seeded_leak)
     if not given.seeded_leak:
         return report.finish("leak", found)

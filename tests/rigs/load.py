@@ -275,7 +275,8 @@ def main() -> int:
     parser.add_argument("--mix", choices=["good", "mixed", *mixes.MAKERS], default="good")
     given = parser.parse_args()
     mix = {"good": mixes.GOOD, "mixed": mixes.MIXED}.get(given.mix, {given.mix: 1.0})
-    with report.only_bundled(given.artifacts) as artifacts:
+    with report.only_bundled(given.artifacts, mixes.DETECTOR) as artifacts:
+        mix = mix if given.mix in mixes.MAKERS else mixes.served(mix, artifacts)
         return report.finish("load", run(artifacts, given.requests, given.rate, given.seed, mix))
 
 

@@ -7,6 +7,7 @@ import random
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from PIL import Image
 
@@ -14,10 +15,13 @@ from tests.conftest import ROOT
 from tests.rigs.client import request
 
 DIGITS, DATES, MINILM = "/v1/models/digits", "/v1/models/dates", "/v1/models/minilm"
+DETECTOR = "scenes-detr"
+SCENES = f"/v1/models/{DETECTOR}"
 SCANS = [path.read_bytes() for path in sorted((ROOT / "tests/data/digits").iterdir())]
 SIZES = [1 / len(scan) for scan in SCANS]
 """How often each is drawn: a photograph costs ten times a scan, and ten thousand of them are to be sent."""
 SMALL = min(SCANS, key=len)
+SCENE = (ROOT / "tests/data/scenes/five.png").read_bytes()
 PARAGRAPH = "The quick brown fox jumps over the lazy dog, and nobody asked it why it was in such a hurry that day. " * 3
 DATE = "the twenty-third of March 2021"
 LENGTHS = (1, 2, 3, 5, 8, 9, 16, 17, 30, 32, 33, 60, 64, 65, 90, 96)
@@ -49,6 +53,13 @@ ATTENTION = {
     "generated maps": 1,
     "infer maps": 1,
 }
+DETECTION = {
+    "detect": 10.0,
+    "detected maps": 3,
+    "explained object": 1,
+    "infer objects": 2,
+}
+"""Requests to the detector, where it is served."""
 MIXED = {
     **{name: weight * 0.75 for name, weight in GOOD.items()},
     **{name: 5 * weight / 6 for name, weight in ATTENTION.items()},
@@ -68,15 +79,27 @@ class Case:
     leaves: float | None = None
 
 
+def served(mix: Mapping[str, float], artifacts: Path) -> Mapping[str, float]:
+    """Return a mix for the models of a folder: with requests to the detector if it is there."""
+    return {**mix, **DETECTION} if (artifacts / DETECTOR).is_dir() else mix
+
+
 def draw(mix: Mapping[str, float], chance: random.Random) -> Case:
     """Return a request of the mix."""
     (name,) = chance.choices(list(mix), list(mix.values()))
     return MAKERS[name](chance)
 
 
-def image(path: str, data: bytes) -> bytes:
+def image(path: str, data: bytes, model: str = DIGITS) -> bytes:
     """Return a request with an image as its body."""
-    return request("POST", DIGITS + path, data, "image/png" if data[:4] == b"\x89PNG" else "image/jpeg")
+    return request("POST", model + path, data, "image/png" if data[:4] == b"\x89PNG" else "image/jpeg")
+
+
+def shaped(width: int, height: int) -> bytes:
+    """Return a picture of a shape, which is grey."""
+    file = io.BytesIO()
+    Image.new("L", (width, height), 90).save(file, "PNG")
+    return file.getvalue()
 
 
 def document(path: str, **content: object) -> bytes:
@@ -95,10 +118,10 @@ def infer(model: str, *tensors: Mapping[str, object], binary: bytes = b"", **mem
     return request("POST", f"/v2/models/{model}/infer", body + binary, **headers)
 
 
-def infer_image(data: bytes, **members: object) -> bytes:
+def infer_image(data: bytes, model: str = "digits", **members: object) -> bytes:
     """Return a request of that protocol with an image in binary."""
     element = struct.pack("<I", len(data)) + data
-    return infer("digits", {**PICTURE, "parameters": {"binary_data_size": len(element)}}, binary=element, **members)
+    return infer(model, {**PICTURE, "parameters": {"binary_data_size": len(element)}}, binary=element, **members)
 
 
 def infer_text(words: str, **members: object) -> bytes:
@@ -143,6 +166,14 @@ HOSTILE = [
     image(f"/classify?{MARK}=1", SCANS[0]),
     image("/classify?top_k=100000000000000000000", SCANS[0]),
     image("/attention?layers=all&heads=all&queries=all&digits=99", SCANS[0]),
+    *(image(f"/detect?threshold={given}", SCENE, SCENES) for given in ("2", "-1", "NaN", "1e400", MARK)),
+    image("/detect?top_k=0", SCENE, SCENES),
+    image("/detect?attention=raw&queries=cls", SCENE, SCENES),
+    image("/attention?method=libra&target=8", SCENE, SCENES),
+    image("/detect", BOMB, SCENES),
+    image("/detect", SCENE, DIGITS),
+    document(SCENES + "/detect", images=[MARK], threshold=MARK),
+    infer_image(SCENE, DETECTOR, outputs=[{"name": "probabilities", "parameters": {"classification": 1}}]),
     request("POST", DIGITS + "/classify", MARK.encode(), "text/html"),
     request("POST", DIGITS + "/classify", b"--x\r\n" + MARK.encode(), "multipart/form-data; boundary=x"),
     request("POST", DATES + "/generate", b"[" * 100_000, JSON),
@@ -215,6 +246,11 @@ def _several(chance: random.Random) -> Case:
     return Case("several", document(DIGITS + "/classify", images=images, top_k=chance.randint(1, 10)))
 
 
+def _scene(chance: random.Random) -> bytes:
+    """Return a picture of several digits, of one, or of none in an extreme shape."""
+    return chance.choice((SCENE, SMALL, shaped(1, chance.randint(1, 4000)), shaped(chance.randint(1, 4000), 3)))
+
+
 def heavy(texts: int = 16, beams: int = 4) -> bytes:
     """Return a request that costs far more to answer than to refuse."""
     return document(DATES + "/generate", inputs=[DATE] * texts, num_beams=beams)
@@ -250,6 +286,14 @@ MAKERS = {
     "infer maps": lambda chance: Case(
         "infer maps", infer_image(scan(chance), outputs=[{"name": "attention.encoder"}], parameters={"heads": "all"})
     ),
+    "detect": lambda chance: Case("detect", image("/detect?threshold=0.9", _scene(chance), SCENES)),
+    "detected maps": lambda chance: Case(
+        "detected maps", image("/detect?attention=raw&kind=cross&heads=all&layers=all", _scene(chance), SCENES)
+    ),
+    "explained object": lambda chance: Case(
+        "explained object", image(f"/attention?method=libra&target={chance.randrange(8)}", _scene(chance), SCENES)
+    ),
+    "infer objects": lambda chance: Case("infer objects", infer_image(_scene(chance), DETECTOR)),
     "completion": lambda chance: Case("completion", completion(text(chance))),
     "streamed completion": lambda chance: Case("streamed completion", completion(text(chance), stream=True)),
     "pipeline": lambda chance: Case("pipeline", pipeline(chance)),

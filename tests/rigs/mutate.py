@@ -7,23 +7,28 @@ import re
 import struct
 import zlib
 from collections.abc import Sequence
+from urllib.parse import quote
 
 from hypothesis import strategies as st
 from PIL import Image
 
-from service.options import AttentionOptions, ClassifyOptions, GenerateOptions
+from service.options import AttentionOptions, ClassifyOptions, DetectOptions, GenerateOptions
 from tests.rigs.client import request
 from tests.rigs.mixes import (
     DATES,
+    DETECTOR,
     DIGITS,
     HOSTILE,
     INFER_LENGTH,
     JSON,
     MARK,
     SCANS,
+    SCENE,
+    SCENES,
     completion,
     infer_image,
     infer_text,
+    shaped,
 )
 
 Edit = tuple[str, int, int, bytes]
@@ -122,12 +127,15 @@ DOCUMENTS = [
         {"inputs": "1", "attention": {"method": "libra", "against": {"text": "1"}, "target": [0]}},
         {"inputs": "1", "attention": {"method": "integrated", "steps": 2, "baseline": "zero", "target": [0]}},
         {"inputs": "1", "stream": True},
+        {"images": [base64.b64encode(SCENE).decode()], "threshold": 0.5, "top_k": 3},
+        {"images": [base64.b64encode(shaped(1, 40)).decode()], "threshold": 0, "attention": {"queries": "found"}},
     )
 ]
 NAMES = sorted(
     {"inputs", "images", "attention", "text", "text_pair", MARK}
     | GenerateOptions.model_fields.keys()
     | ClassifyOptions.model_fields.keys()
+    | DetectOptions.model_fields.keys()
     | AttentionOptions.model_fields.keys()
     | {"label", "index", "token", "text", "id"}
 )
@@ -135,6 +143,7 @@ WORDS = [
     "all",
     "mean",
     "cls",
+    "found",
     "raw",
     "rollout",
     "norm",
@@ -180,7 +189,9 @@ MEMBERS = st.lists(
     max_size=5,
 ).map(lambda members: dumped([("inputs", b'"3/23/21"'), *members]))
 TEXTS = st.text(min_size=1, max_size=120).map(lambda words: json.dumps({"inputs": words}, ensure_ascii=False).encode())
-PATHS = st.sampled_from([DATES + "/generate", DATES + "/attention", DIGITS + "/classify", DIGITS + "/attention"])
+PATHS = st.sampled_from(
+    [DATES + "/generate", DATES + "/attention", DIGITS + "/classify", DIGITS + "/attention", SCENES + "/detect"]
+)
 
 
 def form(parts: Sequence[tuple[bytes, bytes]]) -> bytes:
@@ -219,10 +230,14 @@ INFERS = [
     infer_image(SCANS[4], id="a", parameters={"top_k": 3, "layers": "0:2", "priority": 1}),
     infer_image(SCANS[4], outputs=[{"name": "attention", "parameters": {"binary_data": False}}]),
     infer_text("3/23/21", outputs=[{"name": "text"}], parameters={"num_beams": 2}),
+    infer_image(
+        SCENE, DETECTOR, outputs=[{"name": "attention.cross"}, {"name": "boxes"}], parameters={"threshold": 0.3}
+    ),
 ]
 PIPELINE_BODIES = [
     json.dumps({"inputs": "3/23/21", "parameters": {"max_new_tokens": 3}}).encode(),
     json.dumps({"inputs": base64.b64encode(SCANS[4]).decode(), "parameters": {"top_k": 2}}).encode(),
+    json.dumps({"inputs": base64.b64encode(SCANS[4]).decode(), "parameters": {"threshold": 0.1}}).encode(),
 ]
 INFER_LENGTHS = st.one_of(st.sampled_from(["0", "1", "-1", "007", "99999999999", MARK]), st.integers(0, 400).map(str))
 
@@ -234,6 +249,25 @@ def spoilt_infer(whole: bytes, edits: Sequence[Edit], length: str | None) -> byt
     said = length or (own and own[1])
     return request("POST", head.split()[1].decode(), edit(body, edits), **({INFER_LENGTH: said} if said else {}))
 
+
+SHAPES = [shaped(*size) for size in ((1, 1), (1, 4000), (4000, 1), (2, 3), (64, 64), (3, 60_000))]
+THRESHOLDS = ["", "0", "1", "0.5", "-1", "2", "NaN", "inf", "1e400", "1e-300", "0x1", "\u0660", MARK]
+LOOKS = [
+    "",
+    "&top_k=0",
+    "&top_k=1000",
+    "&attention=raw",
+    "&attention=raw&queries=found&kind=cross&heads=all&hard=true",
+    "&attention=raw&queries=mean&kind=encoder",
+    "&attention=raw&queries=7&kind=decoder&pool=2",
+    "&attention=rollout&kind=decoder",
+    "&attention=libra&target=7",
+    "&attention=relevance&target=0,8",
+    "&attention=integrated&steps=2&evaluate=deletion",
+    "&attention=raw&kind=cross&format=png&width=64",
+    "&attention=raw&kind=cross&format=npz&evaluate=compare",
+]
+"""What is asked of a detector: some of it must be refused."""
 
 REQUESTS: dict[str, st.SearchStrategy[bytes]] = {
     "json": st.builds(lambda path, body: request("POST", path, body, JSON), PATHS, spoilt(DOCUMENTS)),
@@ -247,12 +281,23 @@ REQUESTS: dict[str, st.SearchStrategy[bytes]] = {
     "jpeg": image_requests("JPEG"),
     "webp": image_requests("WEBP"),
     "infer": st.builds(spoilt_infer, st.sampled_from(INFERS), EDITS, st.one_of(st.none(), st.none(), INFER_LENGTHS)),
+    "objects": st.builds(
+        lambda path, threshold, look, data: request(
+            "POST", f"{SCENES}{path}?threshold={quote(threshold)}{look}", data, "image/png"
+        ),
+        st.sampled_from(["/detect", "/attention"]),
+        st.sampled_from(THRESHOLDS),
+        st.sampled_from(LOOKS),
+        st.one_of(st.sampled_from([SCENE, *SHAPES]), spoilt([SCENE, *SHAPES])),
+    ),
     "completions": st.builds(
         lambda body: request("POST", "/v1/completions", body, JSON),
         spoilt([completion("3/23/21", max_tokens=3, stop=["-"]).partition(b"\r\n\r\n")[2]]),
     ),
     "pipelines": st.builds(
-        lambda path, body: request("POST", path, body, JSON), st.sampled_from([DATES, DIGITS]), spoilt(PIPELINE_BODIES)
+        lambda path, body: request("POST", path, body, JSON),
+        st.sampled_from([DATES, DIGITS, SCENES]),
+        spoilt(PIPELINE_BODIES),
     ),
 }
 """Whole requests, each answered on its connection."""

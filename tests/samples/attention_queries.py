@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from contract.generation import Generation
-from contract.manifest import BASELINE, GRAPH_METHODS, File, Graph, Kind, Port, TextRule
+from contract.manifest import BASELINE, GRAPH_METHODS, Detection, File, Graph, Kind, Port, TextRule
 from service.explanations.query import resolve
 from service.options import AttentionOptions, parse
 from service.repository.graph_controls import controls_of, read_maps
@@ -21,6 +21,26 @@ def vit(*methods):
     )  # fmt: skip
     manifest = manifest_of(attention=(kind,), labels=("cat", "cow", "3"))
     return manifest.model_copy(update={"graphs": graphs("logits", 3, "pixels", LAYERS, ["encoder"])})
+
+
+def finder():
+    """Return the manifest of a detector of four objects in 2 x 3 cells, whose encoder and decoder have two layers."""
+    axes = {"encoder": ("image", "image"), "decoder": ("object", "object"), "cross": ("object", "image")}
+    own = {
+        "encoder": GRAPH_METHODS, "decoder": (*GRAPH_METHODS, "relevance"), "cross": ("raw", "norm", *GRADIENTS),
+    }  # fmt: skip
+    kinds = tuple(
+        Kind(name=kind, kind=kind, maps=("a.0", "a.1"), heads=HEADS, query=query, key=key, normalized=True,
+             methods=own[kind], grid=(2, 3) if key == "image" else None)
+        for kind, (query, key) in axes.items()
+    )  # fmt: skip
+    return manifest_of(
+        task="object-detection",
+        attention=kinds,
+        labels=("cat", "cow", "3"),
+        detection=Detection(objects=4),
+        graphs=graphs("logits", 4, "pixels", 2, ["cross", "decoder"], "object"),
+    )
 
 
 def embedder(pooled="all", prefix=1):

@@ -30,8 +30,12 @@ def sharpened(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
                 continue
             if parameter.ndim < 2:
                 parameter.add_(0.3 * noise)
+            elif "query_position" in name:  # objects look at each other by little else
+                parameter.copy_(noise * 0.6)
             elif "position" in name or "token" in name or "embed" in name or "shared" in name or "wte" in name:
                 parameter.copy_(noise)
+            elif name.endswith("input_projection.weight"):  # of what convolutions leave, which is large
+                parameter.copy_(noise * 0.3 / parameter[0].numel() ** 0.5)
             else:
                 parameter.copy_(noise * 1.5 / parameter[0].numel() ** 0.5)
         for name, buffer in model.named_buffers():
@@ -151,9 +155,9 @@ def dino(kind: Any, config: Any, **options: Any) -> Callable[[], Any]:
 
 
 def detr(kind: Any, config: Any, backbone: dict[str, Any] | None = None, **options: Any) -> Callable[[], Any]:
-    sizes = {"embedding_size": 8, "hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 2, 1], "out_features": ["stage4"]}
+    sizes = {"embedding_size": 8, "hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1], "out_features": ["stage4"]}
     small = {
-        "d_model": 16, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 2,
+        "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2,
         "decoder_attention_heads": 4, "encoder_ffn_dim": 24, "decoder_ffn_dim": 20, "num_queries": 5,
         "attn_implementation": "eager", "use_timm_backbone": False,
     }  # fmt: skip
@@ -369,11 +373,10 @@ CASES = {
     ),
     "detr-learned": Case(
         detr(
-            T.DetrForObjectDetection, T.DetrConfig, {"layer_type": "basic"}, position_embedding_type="learned",
-            num_queries=4,
+            T.DetrForObjectDetection, T.DetrConfig, position_embedding_type="learned", num_queries=4,
         ),
         "object-detection",
-        edges("DetrFeatureExtractor", 64, 110, size=64, max_size=110, resample=3, do_rescale=False),
+        edges("DetrFeatureExtractor", 64, 110, size=64, max_size=110, resample=3, rescale_factor=0.003),
         options=("--image-size", "90x64"),
     ),
     "detr-resized": Case(

@@ -124,6 +124,6 @@ def distance(weights, grid, patch, prefix):
     places = [(row * patch[0], column * patch[1]) for row in range(grid[0]) for column in range(grid[1])]
     for query, (y, x) in enumerate(places):
         apart = np.array([((y - down) ** 2 + (x - across) ** 2) ** 0.5 for down, across in places])
-        among = weights[:, :, prefix + query, prefix:]
+        among = weights[:, :, prefix + query, prefix : prefix + len(places)]
         found[:, :, prefix + query] = among @ apart / among.sum(-1)
     return found

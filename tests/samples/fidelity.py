@@ -43,7 +43,11 @@ PROJECTIONS |= {
     "dinov2_with_registers": PROJECTIONS["dinov2"],
     "roberta": PROJECTIONS["bert"],
     "marian": PROJECTIONS["bart"],
+    "detr": {kind: (path, value, "o_proj") for kind, (path, value, _) in PROJECTIONS["bart"].items()},
+    "table-transformer": PROJECTIONS["bart"],
+    "yolos": {"encoder": (r"layer\.\d+\.attention", "attention.value", "output.dense")},
 }
+PROJECTIONS["conditional_detr"] = PROJECTIONS["detr"]
 
 
 @dataclass(repr=False)
@@ -58,6 +62,10 @@ class Seen:
     """The same, (batch, heads, key, width of a head)."""
     joining: dict[str, list[np.ndarray]]
     """The same, (heads x width of a head, width)."""
+    others: dict[str, torch.Tensor] = field(default_factory=dict)
+    """What was answered beside what is explained, by the names of outputs."""
+    classes: int | None = None
+    """How many of the first classes of the answer can be explained, if not all."""
 
     def maps(self, kind):
         return [layer.detach().numpy() for layer in self.weights[kind]]
@@ -100,7 +108,9 @@ class Model:
         if manifest.image:
             rule = manifest.image
             shape = (batch, rule.height, rule.width, rule.channels)
-            return {"pixels": rng.integers(0, 256, shape, dtype=np.uint8) * (rng.random(shape) < 0.4).astype(np.uint8)}
+            pixels = rng.integers(0, 256, shape, dtype=np.uint8) * (rng.random(shape) < 0.4).astype(np.uint8)
+            fitted = any(port.name == "image_visible" for port in manifest.graphs["predict"].inputs)
+            return {"pixels": pixels, **({"image_visible": self._cells(rng, batch, whole)} if fitted else {})}
         if manifest.name == "dates":
             texts = WRITTEN[:1] * batch if whole else WRITTEN[:batch]
             lengths = np.array([len(text) for text in texts])
@@ -126,6 +136,14 @@ class Model:
             "target": target,
         }
         return {name: array for name, array in feed.items() if name in ports}
+
+    def _cells(self, rng, batch, whole):
+        """Draw which cells begin in pictures that fill the upper left: all of them in the first, or in `whole` all."""
+        rows, columns = next(kind.grid for kind in self.manifest.attention if kind.grid)
+        down, across = rng.integers(1, rows + 1, batch), rng.integers(1, columns + 1, batch)
+        down[0], across[0] = rows, columns
+        shown = (np.arange(rows) < down[:, None])[:, :, None] & (np.arange(columns) < across[:, None])[:, None]
+        return np.ones((batch, rows * columns), bool) if whole else shown.reshape(batch, -1)
 
     def lengths(self, kind, seen):
         """Return how many of a kind's queries each row of a batch has, and no padding after them."""
@@ -205,7 +223,8 @@ def of_checkpoint(name, folder, manifest):
             stacks = (out.attentions,)
         weights = {kind: list(stack) for kind, stack in zip(heads, stacks, strict=True)}
         values = {kind: [caught[kind, layer] for layer in range(len(stack))] for kind, stack in weights.items()}
-        return Seen(feed, _answer(name, manifest, out, feed), weights, values, joining)
+        more = ({"boxes": out.pred_boxes}, len(manifest.labels)) if manifest.detection else ()
+        return Seen(feed, _answer(name, manifest, out, feed), weights, values, joining, *more)
 
     see.model = theirs
     return see
@@ -216,6 +235,11 @@ def _asked(name, model, manifest, given):
         rule = manifest.image
         normal = (given["pixels"].double() / 255 - torch.tensor(rule.mean)) / torch.tensor(rule.std)
         more = {"interpolate_pos_encoding": True} if name == "vit-larger" else {}
+        if "image_visible" in given:
+            rows, columns = next(kind.grid for kind in manifest.attention if kind.grid)
+            cells = given["image_visible"].reshape(-1, rows, columns)
+            mask = cells.repeat_interleave(rule.height // rows, 1).repeat_interleave(rule.width // columns, 2)
+            normal, more = normal * mask[..., None], {"pixel_mask": mask.long()}
         return model(normal.permute(0, 3, 1, 2), output_attentions=True, **more)
     if manifest.task == "text-generation":
         return model(given["target"], output_attentions=True)
@@ -272,6 +296,7 @@ def targets(model, seen):
     it is the cosine with drawn vectors.
     """
     batch, *middle, classes = seen.answer.shape
+    classes = seen.classes or classes
     rng = np.random.default_rng(batch)
     if model.manifest.task == "feature-extraction":
         feed = {"other": rng.normal(size=(batch, classes)).astype(np.float32)}

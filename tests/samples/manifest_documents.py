@@ -62,6 +62,8 @@ IMAGE = {
             "prefix": 1,
             "suffix": 0,
             "grid": [7, 7],
+            "windows": [],
+            "carried": None,
             "pooled": "first",
         }
     ],
@@ -117,6 +119,8 @@ TEXT = {
             "prefix": 0,
             "suffix": 0,
             "grid": None,
+            "windows": [],
+            "carried": None,
             "pooled": "all",
         }
         for kind, path, part, query, key in (

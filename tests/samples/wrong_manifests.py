@@ -23,7 +23,7 @@ def all_of(*changes):
     return change
 
 
-THREE_CHANNELS = all_of(put("image.channels", 3), put("image.mean", [0.1] * 3), put("image.std", [0.1] * 3))
+THREE_CHANNELS = all_of(put("inputs.0.channels", 3), put("inputs.0.mean", [0.1] * 3), put("inputs.0.std", [0.1] * 3))
 NOT_THE_SAME = "cannot answer: ValueError: maps of encoder must have (4, 4, 50) layers, heads and rows"
 CACHES = "must have the caches that the graph of decode returns, given others"
 
@@ -31,7 +31,7 @@ DIGITS = {
     "too few labels": (put("labels", ["0", "1"]), "must have a label for each of 10 classes, given 2"),
     "too many labels": (put("labels", [*"0123456789x"]), "must have a label for each of 10 classes, given 11"),
     "channels": (THREE_CHANNELS, "must have images of 28 x 28 x 1, as the graph takes, given 28 x 28 x 3"),
-    "height": (put("image.height", 30), "must have images of 28 x 28 x 1, as the graph takes, given 30 x 28 x 1"),
+    "height": (put("inputs.0.height", 30), "must have images of 28 x 28 x 1, as the graph takes, given 30 x 28 x 1"),
     "too many heads": (put("attention.0.heads", 8), NOT_THE_SAME),
     "too few heads": (put("attention.0.heads", 2), NOT_THE_SAME),
     "too few layers": (put("attention.0.maps", lambda maps: maps[:2]), NOT_THE_SAME),
@@ -60,7 +60,7 @@ DATES = {
     "type of a token": (put("generation.end", "2"), "is no manifest of this version: generation.end"),
     "forced token": (put("generation.forced_last", 75), "must have tokens from 0 to 74, given 75 for forced_last"),
     "suppressed token": (put("generation.suppressed", [3, 75]), "must have tokens from 0 to 74, given 75 for supp"),
-    "padding": (put("text.padding", 75), "must have tokens from 0 to 74, given 75 for padding"),
+    "padding": (put("inputs.0.padding", 75), "must have tokens from 0 to 74, given 75 for padding"),
     "padding of targets": (put("generation.padding", 80), "must have tokens from 0 to 74, given 80 for padding"),
     "token of a language": (
         put("generation.languages", {"tokens": {"en": 75}, "source": None, "target": None, "begins": "first"}),
@@ -70,13 +70,13 @@ DATES = {
         put("generation.languages", {"tokens": {"en": 7}, "source": "de", "target": None, "begins": "first"}),
         "is no manifest of this version: generation.languages: Value error, source and target must be among",
     ),
-    "mask": (put("text.mask", 75), "must have tokens from 0 to 74, given 75 for mask"),
+    "mask": (put("inputs.0.mask", 75), "must have tokens from 0 to 74, given 75 for mask"),
     "kind of a method": (
         put("attention.2.methods", ["raw", "norm", "relevance", "integrated"]),
         "must have libra of the kinds that its graph returns, given others",
     ),
     "length of targets": (put("generation.max_new_tokens", 2000), "cannot answer: SessionError"),
-    "length of sources": (put("text.max_tokens", 5000), "cannot answer: SessionError"),
+    "length of sources": (put("inputs.0.max_tokens", 5000), "cannot answer: SessionError"),
     "caches": (put("generation.caches", lambda caches: caches[:1]), CACHES),
     "no start token": (put("generation.start", None), "must have the memory that the graph of encode returns, or no"),
     "method": (put("attention.2.methods", ["raw", "rollout"]), "must have rollout of cross exactly if the graph"),

@@ -15,9 +15,10 @@ ARM, THICKNESS = 6, 2  # length and thickness of the two bars of the mark, in pi
 
 @dataclass(frozen=True)
 class MarkedScene(Scene):
-    """A scene of four digits, one in each quarter in reading order, and the number of the quarter that is marked."""
+    """A scene of four digits, one in each quarter in reading order; which quarter is marked, and the mark's box (4)."""
 
     marked: int
+    mark: Tensor
 
 
 def marked_scene(fields: Tensor, labels: Tensor, generator: torch.Generator, alike: float = 0.0) -> MarkedScene:
@@ -40,17 +41,19 @@ def marked_scene(fields: Tensor, labels: Tensor, generator: torch.Generator, ali
         size = drawn(*SIZES)
         left, top = (QUARTER * part + EDGE + drawn(0, QUARTER - 2 * EDGE - size + 1) for part in _place(quarter))
         boxes.append(put(picture, fields[chosen[quarter]], left, top, size))
-    _mark(picture, _place(marked), _place(corner))
-    return MarkedScene(picture, tuple(labels[chosen].tolist()), torch.tensor(boxes), marked)
+    mark = _mark(picture, _place(marked), _place(corner))
+    return MarkedScene(picture, tuple(labels[chosen].tolist()), torch.tensor(boxes), marked, torch.tensor(mark))
 
 
-def _mark(picture: Tensor, quarter: tuple[int, int], corner: tuple[int, int]) -> None:
+def _mark(picture: Tensor, quarter: tuple[int, int], corner: tuple[int, int]) -> tuple[int, int, int, int]:
+    """Draw the mark into a corner of a quarter, both (column, row); return its box."""
     angle = torch.zeros(ARM, ARM)
     angle[:THICKNESS], angle[:, :THICKNESS] = 1, 1
     angle = angle.flip([axis for axis, far in ((0, corner[1]), (1, corner[0])) if far])
     left, top = (QUARTER * part + (QUARTER - ARM) * far for part, far in zip(quarter, corner, strict=True))
     place = picture[0, top : top + ARM, left : left + ARM]
     place.copy_(torch.maximum(place, angle))
+    return left, top, left + ARM, top + ARM
 
 
 def _place(quarter: int) -> tuple[int, int]:

@@ -81,17 +81,22 @@ class Dino(nn.Module):
 
         views are (batch, 1, side, side), the global ones first. Moves the centre.
         """
-        progress = self.taken.item() / steps
-        with torch.no_grad():
-            said = say(self.teacher, torch.cat(views[:GLOBAL_VIEWS]))
-            targets = sharpened(said, self.centre, TEACHER_TEMPERATURE).chunk(GLOBAL_VIEWS)
-            self.centre.copy_(moved(self.centre, said.mean(0), CENTRE_MOMENTUM))
-        frozen = progress < FROZEN_SHARE
-        answers = [
-            *say(self.student, torch.cat(views[:GLOBAL_VIEWS]), frozen=frozen).chunk(GLOBAL_VIEWS),
-            *say(self.student, torch.cat(views[GLOBAL_VIEWS:]), frozen=frozen).chunk(len(views) - GLOBAL_VIEWS),
-        ]
-        return distillation(targets, answers)
+        targets = self.targets(views[:GLOBAL_VIEWS])
+        seen = (views[:GLOBAL_VIEWS], views[GLOBAL_VIEWS:])  # each of one size
+        return distillation(targets, [answer for some in seen for answer in self.answers(some, steps)])
+
+    @torch.no_grad()
+    def targets(self, views: list[Tensor]) -> tuple[Tensor, ...]:
+        """Return the teacher's probabilities (batch, prototypes) for views of one size, and move the centre."""
+        said = say(self.teacher, torch.cat(views))
+        targets = sharpened(said, self.centre, TEACHER_TEMPERATURE)
+        self.centre.copy_(moved(self.centre, said.mean(0), CENTRE_MOMENTUM))
+        return targets.chunk(len(views))
+
+    def answers(self, views: list[Tensor], steps: int) -> tuple[Tensor, ...]:
+        """Return the student's outputs (batch, prototypes) for views of one size."""
+        frozen = self.taken.item() / steps < FROZEN_SHARE
+        return say(self.student, torch.cat(views), frozen=frozen).chunk(len(views))
 
     @torch.no_grad()
     def follow(self, steps: int) -> None:
@@ -133,14 +138,18 @@ def distillation(targets: tuple[Tensor, ...], answers: list[Tensor]) -> Tensor:
     targets are the teacher's probabilities for the global views, answers the student's outputs for all views, global
     ones first; (batch, prototypes) each.
     """
-    logs = [(answer / STUDENT_TEMPERATURE).log_softmax(-1) for answer in answers]
     pairs = [
-        -(target * log).sum(-1).mean()
+        cross_entropy(target, answer)
         for one, target in enumerate(targets)
-        for other, log in enumerate(logs)
+        for other, answer in enumerate(answers)
         if one != other
     ]
     return torch.stack(pairs).mean()
+
+
+def cross_entropy(target: Tensor, answer: Tensor) -> Tensor:
+    """H(P_t, P_s) = -Σ P_t log P_s of probabilities and a student's outputs (batch, prototypes), the batch's mean."""
+    return -(target * (answer / STUDENT_TEMPERATURE).log_softmax(-1)).sum(-1).mean()
 
 
 def moved(mean: Tensor, value: Tensor, momentum: float) -> Tensor:
@@ -206,10 +215,10 @@ def measured(network: nn.Module, known: Tensor, labels: Tensor, held: Tensor, he
     """Format k-NN accuracy of a network's embeddings, and how its best head's map lies on the ink."""
     references, embeddings = network(pixels(known))[0], network(pixels(held))[0]
     right = (nearest(references, labels, embeddings) == held_labels).sum().item()
-    head = best_head(network, known)
-    share, area, hit, overlap = on_ink(maps_of(network, held)[f"head {head + 1}"], inked_patches(held))
+    head = best_head(maps_of(network, pixels(known)), inked_patches(known))
+    share, area, hit, overlap = on_ink(maps_of(network, pixels(held))[head], inked_patches(held))
     return (
-        f"k-NN {right / len(held):.2%} ({right}); head {head + 1} of the last layer: mass on ink {share:.3f}, "
+        f"k-NN {right / len(held):.2%} ({right}); {head} of the last layer: mass on ink {share:.3f}, "
         f"AUROC {area:.3f}, pointing {hit:.3f}, Jaccard {overlap:.3f}"
     )
 
@@ -225,9 +234,12 @@ def nearest(references: Tensor, labels: Tensor, embeddings: Tensor) -> Tensor:
     return votes.sum(1).argmax(1)
 
 
-def maps_of(network: nn.Module, field: Tensor) -> dict[str, Tensor]:
-    """Return maps (batch, patch) of the class token, by name: each head of the last layer, their mean, and rollout."""
-    _, maps = network(pixels(field))
+def maps_of(network: nn.Module, inputs: Tensor) -> dict[str, Tensor]:
+    """Return maps (batch, patch) of the class token, by name: each head of the last layer, their mean, and rollout.
+
+    The network is one of CONFIG's layers and heads, the inputs (batch, 1, height, width) are those that it takes.
+    """
+    _, maps = network(inputs)
     layers = [maps[f"encoder.blocks.{layer}.attention"] for layer in range(CONFIG.layers)]
     heads = layers[-1][:, :, 0, CONFIG.prefix :]
     everywhere = torch.ones(CONFIG.layers, dtype=torch.bool)
@@ -236,23 +248,22 @@ def maps_of(network: nn.Module, field: Tensor) -> dict[str, Tensor]:
     return {**named, "mean of the heads": heads.mean(1), "rollout": followed[:, 0, CONFIG.prefix :]}
 
 
-def baselines(field: Tensor) -> dict[str, Tensor]:
+def baselines(seen: Tensor) -> dict[str, Tensor]:
     """Return what maps (batch, patch) must beat: brightness, a Gaussian in the middle that sees nothing, a flat map.
 
-    The Gaussian's deviation is a quarter of a side.
+    seen (batch, 1, height, width) are pictures in [0, 1]. The Gaussian's deviation is a quarter of a side.
     """
-    seen = F.interpolate(field, (SIDE, SIDE), mode="area")
-    bright = F.avg_pool2d(seen, CONFIG.patch).flatten(1)
-    rows, columns = CONFIG.grid
+    pooled = F.avg_pool2d(seen, CONFIG.patch)
+    bright, (rows, columns) = pooled.flatten(1), pooled.shape[-2:]
     places = torch.cartesian_prod(torch.linspace(-1, 1, rows), torch.linspace(-1, 1, columns))
     middle = torch.exp(-2 * (places**2).sum(1)).expand_as(bright)
     return {"brightness": bright, "centred Gaussian": middle, "flat map": torch.ones_like(bright)}
 
 
-def best_head(network: nn.Module, field: Tensor) -> int:
-    """Return which head of the last layer has the largest AUROC against the ink: to be chosen on training images."""
-    maps, inked = maps_of(network, field), inked_patches(field)
-    return max(range(CONFIG.heads), key=lambda index: on_ink(maps[f"head {index + 1}"], inked)[1])
+def best_head(maps: dict[str, Tensor], inked: Tensor) -> str:
+    """Return the head whose maps have the largest AUROC against the ink: to be chosen on training images."""
+    heads = [f"head {index + 1}" for index in range(CONFIG.heads)]
+    return max(heads, key=lambda head: on_ink(maps[head], inked)[1])
 
 
 def on_ink(maps: Tensor, inked: Tensor) -> tuple[float, float, float, float]:
@@ -297,13 +308,17 @@ def table() -> str:
     """Return the table of the card: the bundled network's maps, those of its beginning, and the baselines."""
     Run(0).begin()
     known, _, held, _ = scans()
-    inked = inked_patches(held)
     found: dict[str, Tensor] = {}
     for name, network in (("trained", bundled("digits-dino")), ("as it began", begun("digits-dino"))):
-        head, maps = f"head {best_head(network, known) + 1}", maps_of(network, held)
+        head, maps = best_head(maps_of(network, pixels(known)), inked_patches(known)), maps_of(network, pixels(held))
         found |= {f"{row}, {name}": maps[row] for row in (head, "mean of the heads", "rollout")}
+    return rows_of(found | baselines(F.interpolate(held, (SIDE, SIDE), mode="area")), inked_patches(held))
+
+
+def rows_of(found: dict[str, Tensor], inked: Tensor) -> str:
+    """Return a card's table of maps by name, measured by the patches that hold ink; both (batch, patch)."""
     lines = ["| Map | Mass on ink | AUROC | Pointing | Jaccard at 90 % |", "|---|---|---|---|---|"]
-    for row, values in (found | baselines(held)).items():
+    for row, values in found.items():
         lines.append(f"| {row} | " + " | ".join(f"{value:.3f}" for value in on_ink(values, inked)) + " |")
     return "\n".join(lines)
 

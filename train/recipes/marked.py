@@ -10,7 +10,6 @@ from torch.nn import functional as F
 from model.attention import Maps
 from model.catalogue import build
 from model.swin import SCENES_MEAN, SCENES_STD, Swin, WindowAttention
-from model.vit import ViTConfig, vit
 from model.windows import (
     WindowedStage,
     mean_of_rows,
@@ -29,7 +28,6 @@ BATCH = 32  # scenes
 RATE = 1e-3
 POOLED_SCENES = 512  # scenes drawn together, from as many augmented fields
 ALIKE, APART = 0.15, 0.6  # shares of the steps until which all digits of a scene are alike, and from which none must be
-PLAIN = ViTConfig((SIDE, SIDE), 1, patch=(4, 4), width=64, layers=6, heads=4, hidden=256, classes=10)  # to compare with
 HELD_SCENES = 2000  # on which the figures are measured
 MEASURED_TOGETHER = 50  # scenes in a batch
 
@@ -95,12 +93,20 @@ def held_out(count: int) -> list[MarkedScene]:
     return [marked_scene(held, labels, generator) for _ in range(count)]
 
 
-def on_digit(some: Sequence[MarkedScene], cell: int) -> Tensor:
-    """Return (scene, cell), True where a cell of so many pixels a side touches the box of the digit asked for."""
+def touched(boxes: Tensor, cell: int) -> Tensor:
+    """Return (scene, cell), True where a cell of so many pixels a side touches the scene's box, of boxes (scene, 4)."""
     start = torch.arange(0, SIDE, cell)
-    left, top, right, bottom = torch.stack([one.boxes[one.marked] for one in some]).T[:, :, None]
+    left, top, right, bottom = boxes.T[:, :, None]
     across, down = (start < right) & (start + cell > left), (start < bottom) & (start + cell > top)
     return (down[:, :, None] & across[:, None]).flatten(1)
+
+
+def truths(some: Sequence[MarkedScene], cell: int) -> Tensor:
+    """Return (3, scene, cell): which cells touch the digit asked for, which another digit, and which the mark."""
+    order = [[(one.marked + step) % 4 for step in range(4)] for one in some]
+    boxes = torch.stack([one.boxes[own] for one, own in zip(some, order, strict=True)])  # (scene, digit, 4)
+    asked, *others = (touched(boxes[:, digit], cell) for digit in range(4))
+    return torch.stack((asked, torch.stack(others).any(0), touched(torch.stack([one.mark for one in some]), cell)))
 
 
 class Heat(NamedTuple):
@@ -139,35 +145,24 @@ def heat(module: Swin, maps: Maps, logits: Tensor) -> Heat:
 def measure(module: Swin, some: Sequence[MarkedScene]) -> str:
     """Return the figures of a Swin on scenes, as the sentence that its card quotes."""
     right = 0
-    hits, chance = dict.fromkeys(Heat._fields, 0), dict.fromkeys(Heat._fields, 0.0)
+    hits = {method: torch.zeros(3) for method in Heat._fields}
+    chance = {method: torch.zeros(3) for method in Heat._fields}
     for first in range(0, len(some), MEASURED_TOGETHER):
         part = some[first : first + MEASURED_TOGETHER]
         pixels, digits = tensors(part)
         logits, maps = module(pixels)
         right += int((logits.argmax(-1) == digits).sum())
         for method, found in heat(module, maps, logits)._asdict().items():
-            on = on_digit(part, SIDE // int(found.shape[1] ** 0.5))
-            hits[method] += int(on.gather(1, found.argmax(1)[:, None]).sum())
-            chance[method] += float(on.double().mean(1).sum())
-    pointing = "; ".join(
-        f"{method} {hits[method] / len(some):.1%} (by chance {chance[method] / len(some):.1%})" for method in hits
-    )
+            on = truths(part, SIDE // int(found.shape[1] ** 0.5)).float()  # (3, scene, cell)
+            hottest = found.argmax(1).expand(3, -1)[:, :, None]
+            hits[method] += on.gather(2, hottest).sum((1, 2))
+            chance[method] += on.mean(2).sum(1)
+
+    def shares(counted: Tensor) -> str:
+        return " ".join(f"{share:.1%}" for share in (counted / len(some)).tolist())
+
+    pointing = "; ".join(f"{method} {shares(hits[method])} (by chance {shares(chance[method])})" for method in hits)
     return (
-        f"accuracy {right / len(some):.2%} on {len(some)} held-out scenes; hottest cell of the mean row on the asked "
-        f"digit: {pointing}"
+        f"accuracy {right / len(some):.2%} on {len(some)} held-out scenes; hottest cell of the mean row on the digit "
+        f"asked for, on another one, on the mark: {pointing}"
     )
-
-
-def compared(run: Run) -> str:
-    """Train a plain ViT of about as many parameters in the same way; return how often it is right."""
-    run.begin()
-    module = vit(PLAIN)
-    learn(module, run, "plain ViT")
-    right = 0
-    some = held_out(HELD_SCENES)
-    with torch.no_grad():
-        for first in range(0, len(some), MEASURED_TOGETHER):
-            pixels, digits = tensors(some[first : first + MEASURED_TOGETHER])
-            right += int((module(pixels)[0].argmax(-1) == digits).sum())
-    count = sum(parameter.numel() for parameter in module.parameters())
-    return f"accuracy {right / len(some):.2%} on {len(some)} held-out scenes; {count} parameters"

@@ -15,13 +15,15 @@ from export.checkpoints.families.marian import MARIAN
 from export.checkpoints.families.mbart import MBART
 from export.checkpoints.families.pegasus import PEGASUS
 from export.checkpoints.families.roberta import CAMEMBERT, ROBERTA, XLM_ROBERTA
+from export.checkpoints.families.swin import SWIN
+from export.checkpoints.families.swinv2 import SWINV2
 from export.checkpoints.families.table_transformer import TABLE_TRANSFORMER
 from export.checkpoints.families.vit import VIT
 from export.checkpoints.families.yolos import YOLOS
 from export.checkpoints.family import Family
 
 _ALL = (
-    *(VIT, DEIT, DINOV2, DINOV2_WITH_REGISTERS),
+    *(VIT, DEIT, DINOV2, DINOV2_WITH_REGISTERS, SWIN, SWINV2),
     *(DETR, TABLE_TRANSFORMER, CONDITIONAL_DETR, YOLOS),
     *(BERT, ROBERTA, XLM_ROBERTA, CAMEMBERT, DISTILBERT, GPT2),
     *(MARIAN, BART, MBART, PEGASUS, M2M_100),

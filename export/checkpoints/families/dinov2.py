@@ -8,7 +8,7 @@ from torch import nn
 from contract.manifest import Task
 from export.checkpoints.checkpoint import Checkpoint
 from export.checkpoints.family import Epsilon, Index
-from export.checkpoints.image_family import EMBEDDING_NAMES, ImageConfig, ImageFamily, block_names, sides
+from export.checkpoints.image_family import EMBEDDING_NAMES, ImageConfig, VisionTransformerFamily, block_names, sides
 from export.checkpoints.tensor_names import Names, cut
 from model.attention import MultiHeadAttention
 from model.heads import FirstAndMeanClassifier, FirstState
@@ -52,7 +52,7 @@ NAMES: Names = {
 }
 
 
-class Dinov2Family(ImageFamily[Config]):
+class Dinov2Family(VisionTransformerFamily[Config]):
     """A ViT classified by the class token and the mean of the patches; features are the class token."""
 
     def image(self, trained: tuple[int, int], processed: tuple[int, int] | None) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from torch import nn
 from contract.manifest import Task
 from export.checkpoints.checkpoint import Checkpoint
 from export.checkpoints.family import Activation, Epsilon, Size
-from export.checkpoints.image_family import EMBEDDING_NAMES, ImageConfig, ImageFamily, block_names, sides
+from export.checkpoints.image_family import EMBEDDING_NAMES, ImageConfig, VisionTransformerFamily, block_names, sides
 from model.heads import FirstDense, FirstLinear, FirstState
 from model.layers import ACTIVATIONS
 from model.vit import ViTConfig
@@ -32,7 +32,7 @@ NAMES = {
 }
 
 
-class ViTFamily(ImageFamily[Config]):
+class ViTFamily(VisionTransformerFamily[Config]):
     """A ViT classified by the class token; features are those of the pooler if there is one."""
 
     def sizes(self, config: Config, image: tuple[int, int], checkpoint: Checkpoint) -> ViTConfig:

@@ -9,6 +9,7 @@ from service.api.hugging_face.parameters import (
     FillMaskParameters,
     GenerationParameters,
     ImageClassificationParameters,
+    ObjectDetectionParameters,
     TextClassificationParameters,
     TextEmbeddingParameters,
 )
@@ -70,6 +71,23 @@ class ScoredLabel(Part):
 
     label: str
     score: float
+
+
+class PixelBox(Part):
+    """A rectangle, in whole pixels of the image as it was sent, upright."""
+
+    xmin: int
+    ymin: int
+    xmax: int
+    ymax: int
+
+
+class ScoredObject(Part):
+    """An object of an image: its class, its score, and where it is."""
+
+    score: float
+    label: str
+    box: PixelBox
 
 
 class FilledMask(Part):
@@ -175,7 +193,7 @@ class TokenizedToken(Part):
 
 
 LABELS = list_of(COMPONENTS.schema(ScoredLabel))
-_ANSWERS: tuple[type[BaseModel], ...] = (ScoredLabel, FilledMask, WrittenText)
+_ANSWERS: tuple[type[BaseModel], ...] = (ScoredLabel, ScoredObject, FilledMask, WrittenText)
 _LISTED = [*any_of(*_ANSWERS)["anyOf"], {"type": "number"}]
 _ONE: Json = {"anyOf": [TEXT, COMPONENTS.schema(TextPair)]}
 _INPUTS: Json = {
@@ -185,6 +203,7 @@ _PARAMETERS: Json = {
     **any_of(
         TextClassificationParameters,
         ImageClassificationParameters,
+        ObjectDetectionParameters,
         TextEmbeddingParameters,
         EmbeddingParameters,
         FillMaskParameters,

@@ -15,6 +15,7 @@ from service.options import (
     AttentionOptions,
     ClassifyOptions,
     ClassifyTextOptions,
+    DetectOptions,
     FillMaskOptions,
     GenerateOptions,
     Options,
@@ -91,6 +92,10 @@ class ImageClassificationParameters(ClassifyOptions, FunctionToApply):
 
 class TextClassificationParameters(ClassifyTextOptions, FunctionToApply):
     """Parameters of text-classification."""
+
+
+class ObjectDetectionParameters(DetectOptions):
+    """Parameters of object-detection."""
 
 
 class EmbeddingParameters(RequestOptions):

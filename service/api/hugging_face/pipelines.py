@@ -29,6 +29,7 @@ from service.api.hugging_face.parameters import (
     FillMaskParameters,
     GenerationParameters,
     ImageClassificationParameters,
+    ObjectDetectionParameters,
     TextClassificationParameters,
     TextEmbeddingParameters,
     check_client_options,
@@ -43,6 +44,8 @@ from service.http.exchange import exchange_of
 from service.inputs.encoded_images import decode_images
 from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import Text
+from service.options import DetectOptions
+from service.repository.detector import Detector
 from service.repository.generator import Generator
 from service.repository.predictor import MaskFiller, Predictor
 from service.repository.served_model import Prediction, ServedModel
@@ -102,6 +105,8 @@ async def _answer(request: Request, state: State, served: ServedModel) -> Respon
     asked = await _read(request, state, served)
     if isinstance(served, MaskFiller):
         return await _fill_masks(asked, served)
+    if isinstance(served, Detector):
+        return await _detect(asked, served)
     if isinstance(served, Predictor):
         return await (_classify if served.manifest.task.endswith("classification") else _embed)(asked, served)
     return await _generate(asked, narrowed(served, Generator))
@@ -169,6 +174,28 @@ def labels(manifest: Manifest, top_k: int | None = None) -> Show[list[dict[str, 
     """Return what shows the likeliest labels, best first; all of them by default."""
     return lambda logits: [
         {"label": label, "score": score} for label, _, score in responses.likeliest_labels(manifest, logits, top_k)
+    ]
+
+
+async def _detect(asked: Asked, served: Detector) -> Response:
+    """Return the objects of an image, or of each of several, surest first."""
+    options = parse_parameters(ObjectDetectionParameters, asked.given, {}, served.manifest)
+
+    async def respond(answered: Answered[list[dict[str, object]]]) -> Response:
+        return responses.respond(answered.shown if asked.several else answered.shown[0])
+
+    return await predict(asked.call(served), options, objects(served, options), respond)
+
+
+def objects(served: Detector, options: DetectOptions) -> Show[list[dict[str, object]]]:
+    """Return what shows the objects that are found; edges are cut to whole pixels, as transformers does."""
+    return lambda prediction: [
+        {
+            "score": one.probability,
+            "label": one.label,
+            "box": dict(zip(("xmin", "ymin", "xmax", "ymax"), map(int, one.box), strict=True)),
+        }
+        for one in served.found(prediction, options)
     ]
 
 

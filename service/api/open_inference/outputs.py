@@ -1,13 +1,14 @@
 """The outputs of a model: what each task answers, and attention, which is computed only when it is named."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from contract.manifest import BOX_NUMBERS
 from service.answering.call import Answered, narrowed
 from service.api import responses
 from service.api.open_inference.infer_request import InferRequest, WantedOutput
@@ -17,7 +18,8 @@ from service.errors import TooLarge, Unacceptable
 from service.explanations.answer import AttentionAnswer, Values
 from service.explanations.query import AttentionQuery
 from service.generation.token_selection import Hypothesis
-from service.options import FillMaskOptions, GenerateOptions, RequestOptions
+from service.options import DetectOptions, FillMaskOptions, GenerateOptions, RequestOptions
+from service.repository.detector import Detector
 from service.repository.generator import Generator
 from service.repository.predictor import MaskFiller, Predictor
 from service.repository.served_model import Prediction, ServedModel
@@ -53,6 +55,12 @@ def outputs_of(served: ServedModel) -> list[Output]:
     if isinstance(served, MaskFiller):
         return [Output("candidates", "BYTES", (-1, 1))]
     size = narrowed(served, Predictor).output_size
+    if isinstance(served, Detector):
+        objects = served.detection.objects
+        return [
+            Output("probabilities", "FP32", (-1, objects, size)),
+            Output("boxes", "FP32", (-1, objects, BOX_NUMBERS)),
+        ]
     if "embed" in served.endpoints:
         return [Output("embedding", "FP32", (-1, size))]
     return [Output("probabilities", "FP32", (-1, size)), Output("label", "BYTES", (-1, 1))]
@@ -68,6 +76,8 @@ def row_of_prediction(served: Predictor, options: RequestOptions) -> Callable[[P
     """Return what makes a row of the prediction of one input."""
     if isinstance(served, MaskFiller) and isinstance(options, FillMaskOptions):
         return functools.partial(_candidates, served, top_k=options.top_k)
+    if isinstance(served, Detector):
+        return functools.partial(_objects, served)
     if "embed" in served.endpoints:
         return lambda vector: {"embedding": vector}
     return functools.partial(_classes, served)
@@ -79,6 +89,11 @@ def _classes(served: Predictor, logits: Prediction) -> Row:
         "probabilities": chances.astype(np.float32),
         "label": _label(served, int(np.argmax(chances))),
     }
+
+
+def _objects(served: Detector, prediction: Prediction) -> Row:
+    """Return the classes and the boxes of every object that is looked for: left, top, right, bottom in pixels."""
+    return {"probabilities": served.chances(prediction).astype(np.float32), "boxes": prediction[:, -BOX_NUMBERS:]}
 
 
 def _label(served: ServedModel, index: int) -> bytes:
@@ -116,25 +131,32 @@ def attention_query(served: ServedModel, asked: InferRequest) -> AttentionQuery 
         raise Unacceptable(f"outputs: must be among {', '.join(known)}, given another")
     if any(one.classes and one.name != "probabilities" for one in asked.wanted):
         raise Unacceptable("classification: is for the output probabilities")
+    if any(one.classes for one in asked.wanted) and isinstance(served, Detector):
+        raise Unacceptable("classification: is for one class an input, a detector has one for each of many objects")
     of_attention = [name for name in named if name.partition(".")[0] == ATTENTION]
     if not of_attention:
         if asked.parsed.attention(required=False):
             raise Unacceptable(f"attention: name one of the outputs {', '.join(attention)}")
+        if isinstance(served, Detector):  # its outputs are of all objects
+            _check_effect(DetectOptions.model_fields.keys() & asked.parsed.given.keys() - {"priority"})
         return None
     tensors = [name.partition(".")[2] for name in of_attention if name != ATTENTION]
     if len(tensors) == len(of_attention) == 1:
         asked = asked.with_option("kind", tensors[0])
     options = asked.parsed.attention(required=True)
     assert options is not None  # noqa: S101 # it is required
-    unseen = options.model_fields_set & (OF_DOCUMENTS if ATTENTION not in of_attention else {"format"})
-    for name in sorted(unseen):
-        raise Unacceptable(f"{name}: has no effect on tensors, leave it out")
+    _check_effect(options.model_fields_set & (OF_DOCUMENTS if ATTENTION not in of_attention else {"format"}))
     in_binary = all(one.binary for one in asked.wanted if one.name in of_attention)
     query = served.query(options).in_form("npz" if in_binary and ATTENTION not in of_attention else "json")
     answered = {one.kind.name for one in query.kinds}
     if not set(tensors) <= answered:
         raise Unacceptable(f"outputs: this attention is of kind {', '.join(sorted(answered))}, given another")
     return query
+
+
+def _check_effect(unseen: Iterable[str]) -> None:
+    for name in sorted(unseen):
+        raise Unacceptable(f"{name}: has no effect on tensors, leave it out")
 
 
 def tensors_of(

@@ -144,6 +144,7 @@ class Map(Part):
     queries: None = Field(None, description="where one row stands for the whole answer")
     normalized: bool = Field(description="true if each row sums to one")
     signed: bool | None = Field(None, description="true of libra and integrated: values are shares of a score")
+    grid: Grid | None = Field(None, description="of its columns, where the stages of a model have different ones")
     objects: list[int] | None = Field(None, description="of found objects: the number of each row's object")
     target: ExplainedClass | None = Field(None, description="the class, mask or object that is explained")
     targets: list[ExplainedToken] | None = Field(None, description="the generated token that each row explains")

@@ -66,6 +66,13 @@ class BestMethod(Best):
     method: Method
 
 
+class Window(Part):
+    """Windows of a layer: squares of tokens, cut after a cyclic shift."""
+
+    side: int
+    shift: int
+
+
 class AttentionKind(Part):
     """One kind of attention of a model."""
 
@@ -76,6 +83,7 @@ class AttentionKind(Part):
     key: str = Field(description="what columns stand for")
     prefix: int = Field(description="tokens before the first patch or word, such as a class token")
     suffix: int = Field(description="tokens behind the last patch, each of which becomes an object")
+    windows: list[Window] = Field(description="of each layer whose tokens look around in windows")
     grid: Grid | None = Field(description="of the patches of an image")
     normalized: bool = Field(description="true if rows sum to one")
     abreast: int = Field(description="parallel attentions in a layer, whose maps add up")

@@ -14,7 +14,7 @@ from service.api.openapi.answers import (
     StreamedToken,
     StreamFailed,
 )
-from service.api.openapi.components import Json, any_of, in_json, refusals
+from service.api.openapi.components import COMPONENTS, Json, any_of, in_json, refusals
 from service.api.openapi.models import Example, Live, Model, Models, Ready, Reload
 from service.api.openapi.requests import (
     BINARY,
@@ -32,6 +32,7 @@ from service.api.openapi.requests import (
     images_or,
     parameter,
     query,
+    threshold,
 )
 from service.api.request_parsing import MEDIA_TYPES
 from service.options import AttentionOptions, ClassifyOptions, DetectOptions, GenerateOptions, RequestOptions
@@ -91,7 +92,7 @@ CLASSIFY = _prediction(
 )
 DETECT = _prediction(
     DetectedObjects,
-    images_or(in_json(DetectImages), form("DetectForm", DetectOptions)),
+    images_or(COMPONENTS.schema(DetectImages), form("DetectForm", DetectOptions)),
     query(RequestOptions, DetectOptions, AttentionOptions),
 )
 EMBED = _prediction(
@@ -114,8 +115,8 @@ GENERATE["responses"][200]["content"]["text/event-stream"] = {
 }
 ATTENTION = _prediction(
     Attended,
-    images_or(any_of(AttendImages, AttendTexts), form("GenerateForm", GenerateOptions)),
-    query(RequestOptions, GenerateOptions, AttentionOptions),
+    images_or(any_of(AttendImages, AttendTexts), form("AttendForm", DetectOptions, GenerateOptions)),
+    [*query(RequestOptions, GenerateOptions, AttentionOptions), threshold()],
 )
 ATTENTION["responses"][200]["content"] |= {
     media_type: {"schema": BINARY} for name, media_type in MEDIA_TYPES.items() if name != "json"
@@ -126,7 +127,7 @@ STORED_ATTENTION: Json = {
     },
     "openapi_extra": {
         "parameters": [
-            *query(RequestOptions, AttentionOptions),
+            *query(RequestOptions, DetectOptions, AttentionOptions),
             parameter("model", {"type": "string", "description": "that of the earlier request"}),
         ]
     },

@@ -127,6 +127,11 @@ def parameter(name: str, schema: Json, component: str | None = None) -> Json:
     return COMPONENTS.named("parameters", component or name, described)
 
 
+def threshold() -> Json:
+    """Return the parameter of detectors beside the options of models that generate."""
+    return parameter("threshold", _flat(DetectOptions)["threshold"], "detect_threshold")
+
+
 def form(name: str, *kinds: type[Options]) -> Json:
     """Return a form of that name: images, options of attention, and those of some kinds."""
     fields: Json = {

@@ -1,16 +1,19 @@
 """The asynchronous twin: it has every method of the other, and answers the same."""
 
 import inspect
+import io
+import json
 
 import anyio
 import httpx
 import numpy as np
 import pytest
 import regard
+from PIL import Image
 from regard.asynchronous import AsyncModel, AsyncStream
 from regard.service import Model, Stream
 
-from tests.client.conftest import SEVEN, answer, problem, told
+from tests.client.conftest import SEVEN, answer, detected, detector, looked, mapped, problem, told
 from tests.conftest import served
 
 pytestmark = pytest.mark.anyio
@@ -57,6 +60,30 @@ async def test_answers_are_those_of_the_other(address, digits, dates):
         writer = await service.model("dates")
         assert (await writer.generate(DATE)).text == dates.generate(DATE).text
         assert [one.text for one in await writer.generate_batch([DATE])] == ["2021-03-23"]
+
+
+async def test_objects_are_detected_by_the_twin_too():
+    results = [{"objects": [detected(3)]}]
+    with told(answer(200, json.dumps({"id": "i", "results": results}).encode())) as (url, _):
+        async with regard.AsyncService(url) as service:
+            twin = AsyncModel(service._transport, detector())
+            assert (await twin.detect(SEVEN, threshold=0.5)).objects[0].box.right == 5.5
+            assert [one.objects[0].object for one in await twin.detect_batch([SEVEN])] == [3]
+            found = await twin(SEVEN)
+            with pytest.raises(regard.BadInput, match=r"await model.look"):
+                found.heat("raw")
+    rows = {"id": "i", "results": [{"attention": looked(mapped(np.ones((1, 2, 6), np.float32), objects=[3, 1]))}]}
+    with told(answer(200, json.dumps(rows).encode())) as (url, asked):
+        async with regard.AsyncService(url) as service:
+            look = await AsyncModel(service._transport, detector()).look(found, "raw", kind="cross")
+            assert look.heat(object=3).shape == (8, 12)
+    file = io.BytesIO()
+    Image.new("RGB", (30, 20)).save(file, "PNG")
+    with told(answer(200, file.getvalue(), "image/png")) as (url, asked):
+        async with regard.AsyncService(url) as service:
+            assert (await AsyncModel(service._transport, detector()).image(found)).size == (30, 20)
+    assert b"method=raw" in asked[0], "every object that was found is drawn"
+    assert b"kind=cross" in asked[0]
 
 
 async def test_requests_run_beside_one_another(address):

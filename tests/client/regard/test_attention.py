@@ -5,6 +5,8 @@ import pytest
 from regard import BadInput
 from regard.attention import read_attention, read_map
 
+from tests.client import conftest
+
 RNG = np.random.default_rng(0)
 TOKEN = {"text": "a", "span": [0, 1], "special": False}
 IMAGE = {"width": 30, "height": 20, "orientation": 6, "box": {"left": 5, "top": 0, "right": 25, "bottom": 20}}
@@ -90,6 +92,64 @@ def test_heat_is_of_images_and_of_whole_maps():
         attention(np.zeros((1, 1, 1)), tokens={"source": [TOKEN]}, image=None).heat()
     with pytest.raises(BadInput, match="with pool"):
         attention(np.zeros((1, 1, 4))).heat()
+
+
+ROWS = RNG.random((1, 2, 6)).astype(np.float32)
+
+
+def patch(heat):
+    """The values of the patches of a heat map of 12 x 8 pixels."""
+    return heat[2::4, 2::4].ravel()
+
+
+def test_what_a_detector_looks_for_is_read():
+    found = read_attention(conftest.looked(conftest.mapped(ROWS, objects=[3, 1])))
+    assert [one.object for one in found.objects] == [0, 1, 2, 3]
+    assert found.objects[1].box == (1, 1, 3.5, 6)
+    assert found.maps[0].objects == [3, 1]
+    assert found.tokens == {}
+    assert found.box.right == 12
+
+
+def test_heat_of_an_object_is_its_row():
+    other = conftest.mapped(ROWS[:, :, :4], "decoder", objects=[3, 1])
+    found = read_attention(conftest.looked(other, *(conftest.mapped(ROWS * n, objects=[3, 1]) for n in (1, 2))))
+    np.testing.assert_allclose(patch(found.heat(object=1, smooth=False)), ROWS[0, 1])
+    np.testing.assert_allclose(patch(found.heat(object=3, map=1, smooth=False)), 2 * ROWS[0, 0])
+    np.testing.assert_allclose(patch(found.heat(map=1, row=1, smooth=False)), ROWS[0, 1])
+    with pytest.raises(BadInput, match="object: must be one that has a row over patches in these maps, given 2"):
+        found.heat(object=2)
+    with pytest.raises(BadInput, match="object: chooses the row, so row must be left out"):
+        found.heat(object=1, row=0)
+    with pytest.raises(BadInput, match="object: or row must be given, since the map has a row for each object"):
+        found.heat(map=1)
+
+
+def test_heat_of_an_object_that_is_explained_is_that_of_its_map():
+    maps = [conftest.mapped(ROWS[:, n : n + 1], target={"object": 3 - n, "index": 2, "label": "a"}) for n in (0, 1)]
+    found = read_attention(conftest.looked(*maps, method="libra"))
+    assert [one.objects for one in found.maps] == [(3,), (2,)]
+    np.testing.assert_allclose(patch(found.heat(object=2, smooth=False)), ROWS[0, 1])
+    np.testing.assert_allclose(patch(found.heat(smooth=False)), ROWS[0, 0])
+
+
+def test_objects_that_are_tokens_behind_the_patches_are_none_of_the_heat():
+    values = RNG.random((1, 2, 1 + 6 + 4)).astype(np.float32)
+    found = read_attention(conftest.looked(conftest.mapped(values, "encoder", objects=[0, 2]), prefix=1))
+    np.testing.assert_allclose(patch(found.heat(object=2, smooth=False)), values[0, 1, 1:7])
+    whole = RNG.random((1, 11, 11)).astype(np.float32)
+    found = read_attention(conftest.looked(conftest.mapped(whole, "encoder"), prefix=1))
+    mean = whole[0, 1:7, 1:7].mean(0)
+    np.testing.assert_allclose(patch(found.heat(smooth=False)), mean, rtol=1e-6)
+
+
+def test_heat_of_a_stage_is_over_the_grid_of_the_stage():
+    values = np.arange(2, dtype=np.float32)[None, None]
+    found = read_attention(conftest.looked(conftest.mapped(values, "encoder", grid={"rows": 1, "columns": 2})))
+    heat = found.heat(smooth=False)
+    assert heat.shape == (8, 12)
+    assert (heat[:, :6] == 0).all()
+    assert (heat[:, 6:] == 1).all()
 
 
 def test_figures_curves_and_the_other_input_are_read():

@@ -7,7 +7,9 @@ from regard import calls
 from regard.calls import BODY_BYTES, Events, Reply, batches, problem_of
 from regard.inputs import Encoded
 from regard.models import read_description
-from regard.results import Asked, Classification
+from regard.results import Asked, Classification, Detection
+
+from tests.client.conftest import detector
 
 TEXTS = {
     "name": "dates", "version": "1", "task": "text2text-generation", "endpoints": ["generate", "attention"],
@@ -76,6 +78,30 @@ def test_a_picture_shows_one_kind():
     assert calls.picture_again(found, {"method": "raw"}).body["attention"]["kind"] == "cross"
     assert calls.stored_picture(found, {"method": "raw", "kind": "encoder"}).query["kind"] == "encoder"
     assert "kind" not in calls.stored_picture(found, {"method": "libra"}).query
+
+
+def found(**options):
+    asked = Asked(detector(), Encoded(picture=b"x"), options, "abc", 0, None)
+    return Detection(attention=None, json={}, asked=asked, objects=[])
+
+
+def test_attention_is_of_the_objects_that_the_answer_found():
+    query = calls.stored_attention(found(threshold=0.25, top_k=3), {"method": "raw"}).query
+    assert query == {"encoding": "base64", "threshold": "0.25", "top_k": "3", "method": "raw", "model": "m"}
+    query = calls.stored_picture(found(threshold=0.25), {"method": "raw"}).query
+    assert query == {"threshold": "0.25", "kind": "cross", "method": "raw", "format": "png", "model": "m"}
+    body = calls.attention_again(found(threshold=0.25, top_k=3), {"method": "raw"}).body
+    own = {"encoding": "base64", "method": "raw"}
+    assert body == {"images": ["eA=="], "threshold": 0.25, "top_k": 3, "attention": own}
+
+
+def test_another_threshold_stands_beside_attention():
+    assert (
+        calls.stored_attention(found(threshold=0.25), {"method": "raw", "threshold": 0.5}).query["threshold"] == "0.5"
+    )
+    body = calls.attention_again(found(threshold=0.25), {"method": "raw", "threshold": 0.5}).body
+    assert (body["threshold"], "threshold" in body["attention"]) == (0.5, False)
+    assert calls.beside({"method": "raw"}) == {"attention": {"method": "raw"}}
 
 
 def test_an_input_that_is_forgotten_is_sent_again_with_its_options():

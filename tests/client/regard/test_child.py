@@ -81,6 +81,22 @@ def test_what_the_exporter_refuses_is_an_error_with_its_words(tmp_path):
         regard.export("digits", object())
 
 
+def test_progress_of_an_installation_is_no_reason():
+    pip = [
+        "Looking in indexes: https://somewhere/simple", "Collecting torch==2.9.0", "  Downloading torch.whl (200 MB)",
+        "     ━━━━━━━━━━━━ 200/200 MB 9 MB/s", "Requirement already satisfied: sympy in ./lib", "",
+        "Installing collected packages: torch", "Successfully installed torch-2.9.0",
+        "WARNING: Retrying (Retry(total=4)) after connection broken", "[notice] A new release of pip is available",
+    ]  # fmt: skip
+    reason = "film: not exported: NAME: is no bundled model and no folder, the hub cannot be reached"
+    assert child._last_words(["installing PyTorch", *pip, reason]) == [reason]
+    assert child._last_words(["film: not exported: a", "b", *"cdefghijk"])[-1] == "k"
+    errors = ["ERROR: Could not find a version that satisfies the requirement torch", "ERROR: No matching distribution"]
+    assert child._last_words([*pip, *errors, *pip]) == errors
+    lines = [str(number) for number in range(20)]
+    assert child._last_words(lines) == lines[-child.LAST_LINES :]
+
+
 def test_the_service_that_does_not_start_says_why(tmp_path, artifacts):
     with pytest.raises(regard.BadInput, match="artifacts: must be a folder"):
         regard.start(tmp_path / "none")

@@ -1,5 +1,7 @@
 """The command `regard`, as it is typed."""
 
+import io
+import json
 import os
 import signal
 import socket
@@ -13,7 +15,7 @@ import regard
 from PIL import Image
 from regard import child, command
 
-from tests.client.conftest import SEVEN
+from tests.client.conftest import SEVEN, answer, data_of, detected, detector, told
 from tests.conftest import ROOT
 
 VERBS = ("serve", "export", "models", "look", "page")
@@ -46,8 +48,24 @@ def test_the_verbs_are_listed(capsys):
     status, said, _ = run(capsys, "--help")
     assert status == 0
     assert all(f"\n    {verb} " in said for verb in VERBS)
-    assert run(capsys)[0] == 2
+    assert run(capsys) == (2, said, ""), "without a verb it says which there are"
     assert run(capsys, "lok")[0] == 2
+
+
+def test_help_on_export_is_the_exporters_own(capfd):
+    done = subprocess.run([sys.executable, "-m", "regard", "export", "--help"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "--precision" in done.stdout
+    assert done.stdout.endswith("\n\nexample:\n  regard export path/to/checkpoint --to artifacts\n")
+
+
+def test_help_on_export_is_short_where_there_is_no_exporter(capsys, monkeypatch):
+    monkeypatch.setattr(child, "DISTRIBUTION", "regard-that-nobody-has")
+    status, said, error = run(capsys, "export", "--help")
+    assert status == 0
+    assert "what `python -m export` takes" in said
+    assert "example:\n  regard export" in said
+    assert "which has the client alone" in error
 
 
 def test_models_are_listed_with_what_they_can(capsys, address):
@@ -98,6 +116,31 @@ def test_a_text_is_looked_at(capsys, address, tmp_path, monkeypatch):
         assert "2021-03-23" in (tmp_path / name).read_text()
 
 
+def test_a_page_shows_the_method_and_the_class_that_were_asked_for(capsys, address, tmp_path):
+    shown = []
+    for words in ([], ["--method", "relevance", "--target", "1"], ["--target", "1"]):
+        file = tmp_path / "a.html"
+        assert run(capsys, "look", str(SEVEN), *words, "--url", address, "--to", str(file))[0] == 0
+        found = data_of(file.read_text())["attention"]
+        shown.append((found["method"], found["maps"][0]["target"]["label"]))
+    assert shown == [("integrated", "7"), ("relevance", "1"), ("integrated", "1")]
+
+
+def test_objects_are_looked_at_with_their_boxes(capsys, tmp_path):
+    file, model = io.BytesIO(), detector().json
+    Image.new("RGB", (30, 20)).save(file, "PNG")
+    found = {"id": "i", "results": [{"objects": [detected(3), detected(1, "dog")]}]}
+    said = [answer(200, json.dumps(one).encode()) for one in ({"models": [model]}, model, found)]
+    with told(*said, answer(200, file.getvalue(), "image/png")) as (url, asked):
+        to = tmp_path / "a.png"
+        status, out, _ = run(capsys, "look", str(SEVEN), "--model", "m", "--url", url, "--to", str(to))
+    assert (status, out) == (0, f"m: cat 90.0% at 3,1 to 6,6; dog 90.0% at 1,1 to 4,6\nwrote {to}\n")
+    assert asked[2].startswith(b"POST /v1/models/m/detect ")
+    assert asked[3].startswith(b"GET /v1/attention/i?kind=cross&method=raw&format=png&model=m ")
+    with Image.open(to) as drawn:
+        assert drawn.size == (30, 20)
+
+
 def test_in_a_terminal_that_can_the_picture_is_shown(capsys, address, tmp_path, monkeypatch):
     monkeypatch.setattr(command, "can_show", lambda: True)
     monkeypatch.setenv("COLORTERM", "truecolor")
@@ -116,6 +159,9 @@ def test_in_a_terminal_that_can_the_picture_is_shown(capsys, address, tmp_path, 
         (["look", "none.png"], "FILE: must be a picture's file that exists, given 'none.png'"),
         (["page", "none.JPG", "--model", "digits", "--to", "a.html"], "FILE: must be a picture's file"),
         (["look", "no picture", "--model", "digits"], "picture: "),
+        (["look", str(SEVEN), "--model", "dates"], "--model: must be one that takes pictures, given 'dates'; left out"),
+        (["page", str(SEVEN), "--model", "dates"], "--model: must be one that takes pictures, given 'dates'; left out"),
+        (["look", str(SEVEN), "--to", "a.html", "--target", "zebra"], "target"),
         (["look", str(SEVEN), "--target", "zebra", "--method", "relevance"], "target"),
     ],
 )
@@ -171,6 +217,21 @@ def test_serve_runs_the_service_and_ends_with_it(artifacts):
         os.killpg(process.pid, signal.SIGINT)  # as a terminal interrupts what runs in it
         status = process.wait(30)
     assert status in (0, 130)
+
+
+@pytest.mark.parametrize(
+    ("terminal", "known", "wanted"), [(True, None, "console"), (False, None, None), (True, "json", None)]
+)
+def test_in_a_terminal_the_service_logs_for_people(monkeypatch, terminal, known, wanted):
+    given = {}
+    monkeypatch.setattr(command, "_run", lambda module, words, named: given.update(named) or 0)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal, raising=False)
+    monkeypatch.delenv("REGARD_LOG_FORMAT", raising=False)
+    if known:
+        monkeypatch.setenv("REGARD_LOG_FORMAT", known)
+    assert command.main(["serve", "--port", "8001"]) == 0
+    assert given.pop("REGARD_PORT") == "8001"
+    assert given.get("REGARD_LOG_FORMAT") == wanted, "what the environment says stays"
 
 
 def test_export_is_the_exporters_own_command(tmp_path):

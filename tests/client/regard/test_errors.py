@@ -18,15 +18,21 @@ def test_a_status_has_its_class_in_one_tree(status, name):
     assert isinstance(error, regard.RegardError)
     assert error.status == status
     assert str(error).startswith("queue: at most 8, given 9 [")
-    assert len(str(error)) > 40 or name == "InputRefused", "it says what to do next; of an input the detail says it"
+    assert str(error).partition("] ")[2].endswith("."), "it says what to do next"
+
+
+def test_what_is_not_there_is_listed_in_python_and_in_a_shell():
+    said = str(refused(Problem(404, "Not Found", "model: is none")))
+    assert "service.models() or, in a shell, `regard models` lists" in said
 
 
 def test_the_faults_of_options_are_said_once():
     given = ({"loc": "top_k", "msg": "at least 1"}, {"loc": "priority", "msg": "must be batch"})
     said = str(refused(Problem(422, "Unprocessable Entity", "top_k: at least 1", given)))
-    assert said == "top_k: at least 1 (top_k: at least 1; priority: must be batch) [422 Unprocessable Entity]"
+    advice = regard.InputRefused.advice
+    assert said == f"top_k: at least 1 (top_k: at least 1; priority: must be batch) [422 Unprocessable Entity] {advice}"
     alone = str(refused(Problem(422, "Unprocessable Entity", "top_k: at least 1", given[:1])))
-    assert alone == "top_k: at least 1 [422 Unprocessable Entity]"
+    assert alone == f"top_k: at least 1 [422 Unprocessable Entity] {advice}"
 
 
 def test_the_tree_in_the_documentation_is_the_tree():

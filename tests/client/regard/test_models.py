@@ -1,7 +1,8 @@
 import pytest
+from regard import BadInput
 from regard.models import read_description
 
-from tests.client.conftest import described
+from tests.client.conftest import ENCODER, described, detector
 
 
 def best(method, measure="deletion, lower is better", **values):
@@ -35,6 +36,38 @@ def best(method, measure="deletion, lower is better", **values):
 )
 def test_the_usual_method_is_what_measured_best(given, usual):
     assert described(**given).usual_method == usual
+
+
+@pytest.mark.parametrize(
+    ("method", "own"),
+    [
+        (None, {"target": 2}),
+        ("best", {"target": 2}),
+        ("relevance", {"target": 2}),
+        ("raw", {"queries": [2]}),
+        ("norm", {"queries": [2]}),
+    ],
+)
+def test_a_detector_is_asked_for_the_row_of_an_object_or_what_explains_it(method, own):
+    assert detector().asking_for(2, method) == {"kind": "cross", **own}
+
+
+def test_objects_that_are_tokens_stand_behind_the_patches():
+    assert detector(ENCODER).asking_for(3, "raw") == {"kind": "encoder", "queries": [1 + 6 + 3]}
+    assert detector(ENCODER).asking_for(3, "libra") == {"kind": "encoder", "target": 3}
+
+
+@pytest.mark.parametrize("number", [-1, 4])
+def test_an_object_that_no_detector_looks_for_is_refused(number):
+    with pytest.raises(BadInput, match=f"object: must be 0 to 3 for this model, given {number}"):
+        detector().asking_for(number, "raw")
+    with pytest.raises(BadInput, match="object: this model shows no patches by object"):
+        detector({"encoder": {**ENCODER["encoder"], "suffix": 0}}).asking_for(1, "raw")
+
+
+def test_a_detector_says_how_it_detects():
+    assert detector().detection == {"objects": 4, "threshold": 0.5}
+    assert described().detection is None
 
 
 def test_what_the_service_says_is_read():

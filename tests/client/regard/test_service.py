@@ -1,15 +1,17 @@
 """The client against a running service: its answers are those of the HTTP interface."""
 
 import io
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import numpy as np
 import pytest
 import regard
 from PIL import Image
 
-from tests.client.conftest import SEVEN, answer, problem, told
+from tests.client.conftest import SEVEN, answer, detected, detector, looked, mapped, problem, told
 from tests.conftest import served
 
 DATE = "3/23/21"
@@ -221,6 +223,57 @@ def test_a_stream_is_asked_for_again_until_it_begins(dates):
     assert len(asked) == 2
 
 
+def pixels(width=12, height=8):
+    file = io.BytesIO()
+    Image.new("RGB", (width, height)).save(file, "PNG")
+    return file.getvalue()
+
+
+def queries_of(asked):
+    """What requests asked for: the path, and the options of a query."""
+    return [(url.path, dict(url.params)) for head in asked for url in [httpx.URL(head.split(b" ")[1].decode())]]
+
+
+def test_objects_are_detected_and_each_is_seen():
+    content = {"id": "i", "model": "m", "version": "1", "results": [{"objects": [detected(3), detected(1)]}]}
+    row = {"id": "i", "results": [{"attention": looked(mapped(np.arange(6, dtype=np.float32)[None, None]))}]}
+    said = [answer(200, json.dumps(one).encode()) for one in (content, row)]
+    with told(*said, answer(200, pixels(30, 20), "image/png")) as (url, asked), regard.Service(url) as service:
+        model = regard.Model(service._transport, detector())
+        found = model.detect(pixels(), threshold=0.25, top_k=2)
+        assert [(one.label, one.object, one.box.left) for one in found.objects] == [("cat", 3, 3), ("cat", 1, 1)]
+        heat = found.heat("raw", object=1, smooth=False)
+        assert heat.shape == (8, 12)
+        assert heat[7, 11] == 5
+        assert found.image().size == (30, 20)
+        found.image(target=3)
+    body = json.loads(asked[0].partition(b"\r\n\r\n")[2])
+    assert queries_of(asked[:1]) == [("/v1/models/m/detect", {})]
+    assert {name: body[name] for name in ("threshold", "top_k")} == {"threshold": 0.25, "top_k": 2}
+    kept = {"threshold": "0.25", "top_k": "2", "model": "m"}
+    every, one = {"method": "raw", "kind": "cross"}, {"method": "libra", "target": "3"}
+    assert queries_of(asked[1:]) == [
+        ("/v1/attention/i", {**kept, **every, "queries": "1", "encoding": "base64"}),
+        ("/v1/attention/i", {**kept, **every, "format": "png"}),
+        ("/v1/attention/i", {**kept, **one, "format": "png"}),
+    ], "without a method a picture shows every object that was found, unless one is named"
+
+
+def test_pictures_are_searched_in_batches():
+    results = [{"objects": [detected(n)]} for n in range(2)]
+    with told(answer(200, json.dumps({"id": "i", "results": results}).encode())) as (url, asked):
+        model = regard.Model(regard.Service(url)._transport, detector())
+        found = model.detect_batch([pixels()] * 2, priority="batch")
+        assert [one.objects[0].object for one in found] == [0, 1]
+    assert len(asked) == 1
+    with told(answer(200, json.dumps({"id": "i", "results": results[:1]}).encode())) as (url, asked):
+        model = regard.Model(regard.Service(url)._transport, detector())
+        assert isinstance(model(pixels()), regard.Detection)
+        assert isinstance(model.attention(pixels(), method="raw", threshold=0.125), regard.Look)
+    body = json.loads(asked[1].partition(b"\r\n\r\n")[2])
+    assert (body["threshold"], body["attention"]) == (0.125, {"encoding": "base64", "method": "raw"})
+
+
 def test_embeddings_masks_and_texts_that_go_on(others):
     minilm = others["minilm"]
     one, other, far = (minilm.embed(text).vector for text in ("A cat sits.", "A kitten sits down.", "Stocks fell."))
@@ -243,6 +296,8 @@ def test_a_task_that_the_model_has_not(dates, digits):
         dates.classify(DATE)
     with pytest.raises(regard.NotFound):
         digits.generate(SEVEN)
+    with pytest.raises(regard.NotFound, match="detect"):
+        digits.detect(SEVEN)
 
 
 def test_a_wrong_option_is_named(digits, asked):

@@ -10,7 +10,7 @@ import regard
 from PIL import Image
 from regard import showing
 
-from tests.client.conftest import SEVEN, data_of
+from tests.client.conftest import SEVEN, answer, data_of, detected, detector, problem, told
 from tests.conftest import served
 
 DATE = "3/23/21"
@@ -112,3 +112,18 @@ def test_nothing_of_a_key_is_in_a_saved_file(artifacts, tmp_path):
         found = service["digits"].classify(SEVEN)
         assert "a-secret-key" not in json.dumps(shown(found))
         assert "a-secret-key" not in repr(found) + repr(service) + repr(found.asked)
+
+
+def test_objects_are_shown_in_words_and_as_the_service_draws_them():
+    file = io.BytesIO()
+    Image.new("RGB", (30, 20), "red").save(file, "PNG")
+    found = {"id": "i", "results": [{"objects": [detected(3)]}]}
+    nothing = problem(404, "model: is none")
+    said = (answer(200, json.dumps(found).encode()), nothing, nothing, answer(200, file.getvalue(), "image/png"))
+    with told(*said) as (url, asked):
+        result = regard.Model(regard.Service(url)._transport, detector()).detect(SEVEN)
+        seen = shown(result)
+    assert seen["text/plain"] == "m: cat 90.0% at 3,1 to 6,6"
+    assert picture(base64.b64decode(seen["image/png"])).size == (30, 20)
+    assert b"kind=cross&method=raw&format=png" in asked[-1], "every object that was found, with its box"
+    assert showing.asked_for(result)["result"] == {"objects": [detected(3)]}

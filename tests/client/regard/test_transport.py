@@ -1,12 +1,15 @@
 import json
+import shutil
 import socket
+import ssl
+import subprocess
 import time
 
 import pytest
 import regard
 from regard import transport
 
-from tests.client.conftest import SEVEN, answer, problem, told
+from tests.client.conftest import SEVEN, answer, described, problem, told
 from tests.conftest import served
 from tests.samples.api_keys import line
 
@@ -76,12 +79,74 @@ def test_an_address_is_an_address(url):
         regard.connect(url)
 
 
-def test_something_else_answers_there():
-    with (
-        told(answer(404, b"<html>nginx</html>", "text/html")) as (url, _),
-        pytest.raises(regard.NoService, match="no regard service"),
-    ):
+FOREIGN = {
+    "a page that is not there": (answer(404, b"<html>nginx</html>", "text/html"), "no regard service"),
+    "a page": (answer(200, b"<html>welcome</html>", "text/html; charset=utf-8"), "no regard service"),
+    "a page that refuses": (answer(403, b"<html>forbidden</html>", "text/html"), "no regard service"),
+    "a redirect": (answer(301, b"", "text/plain", location="https://127.0.0.1:1/"), "sends on to another address"),
+    "a redirect with a page": (answer(307, b"<html>", "text/html", location="/login"), "sends on to another address"),
+}
+
+
+@pytest.mark.parametrize(("answered", "said"), FOREIGN.values(), ids=FOREIGN)
+@pytest.mark.anyio
+async def test_something_else_answers_there(answered, said):
+    with told(answered) as (url, asked):
+        with pytest.raises(regard.NoService, match=said):
+            regard.connect(url)
+        with pytest.raises(regard.NoService, match=said):
+            list(regard.Model(regard.Service(url)._transport, described(task="text-generation", inputs={})).stream("x"))
+        async with regard.AsyncService(url) as service:
+            with pytest.raises(regard.NoService, match=said):
+                await service.models()
+            twin = regard.AsyncModel(service._transport, described(task="text-generation", inputs={}))
+            with pytest.raises(regard.NoService, match=said):
+                await anext(twin.stream("x"))
+    assert len(asked) == 4, "none was sent again"
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503])
+def test_a_page_of_a_proxy_is_a_refusal_of_the_service_behind_it(status):
+    with told(answer(status, b"<html>busy</html>", "text/html")) as (url, _), pytest.raises(regard.Refused) as caught:
+        regard.connect(url, patience=0)
+    assert caught.value.status == status
+
+
+@pytest.mark.anyio
+async def test_tls_that_fails_is_named(address):
+    said = r"TLS failed. Use http:// .* give connect\(..., verify=...\)"
+    url = address.replace("http://", "https://")
+    with pytest.raises(regard.NoService, match=said):
         regard.connect(url)
+    async with regard.AsyncService(url) as service:
+        with pytest.raises(regard.NoService, match=said):
+            await service.models()
+
+
+def test_an_error_of_tls_that_the_caller_is_handling_is_not_ours():
+    try:
+        raise ssl.SSLError("of the caller")
+    except ssl.SSLError:
+        with pytest.raises(regard.NoService, match="nothing answers there"):
+            regard.connect("http://127.0.0.1:1")
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl")
+def test_certificates_are_verified_by_the_file_that_is_given(tmp_path):
+    made = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "certificate.pem")
+    about = ("-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1")
+    subprocess.run([*made, *about], cwd=tmp_path, check=True, capture_output=True)
+    certificate = tmp_path / "certificate.pem"
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, tmp_path / "key.pem")
+    with told(answer(200, MODELS), tls=context) as (url, _):
+        with pytest.raises(regard.NoService, match="TLS failed"):
+            regard.connect(url)
+        assert regard.connect(url, verify=str(certificate)).url == url
+        assert regard.connect(url, verify=False).url == url
+    for wrong in (tmp_path / "none.pem", tmp_path / "key.pem"):
+        with pytest.raises(regard.BadInput, match="verify: must be True, False or the path"):
+            regard.Service("https://127.0.0.1:1", verify=str(wrong))
 
 
 def test_no_answer_in_time(monkeypatch):

@@ -16,7 +16,7 @@ def test_what_was_made_and_measured_is_said(families, name):
     assert manifest.task == CASES[name].task
     assert len(str(manifest.made_by["weights_sha256"])) == 64
     assert manifest.verified["row sums"] < 1e-5
-    if manifest.task in ("image-classification", "text-classification"):
+    if manifest.task in ("image-classification", "text-classification", "object-detection"):
         assert manifest.labels == ("cat", "dog", "bird")
 
 
@@ -29,6 +29,7 @@ def test_what_was_made_and_measured_is_said(families, name):
         ("deit", 2, (2, 2)),
         ("dinov2", 1, (2, 2)),
         ("dinov2-registers", 4, (2, 2)),
+        ("yolos", 1, (3, 4)),
         ("bert", 1, None),
     ],
 )

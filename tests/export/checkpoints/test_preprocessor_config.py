@@ -4,6 +4,7 @@ import math
 import numpy as np
 import pytest
 import skimage.data
+import torch
 import transformers
 from PIL import Image
 from sklearn.datasets import load_sample_image
@@ -12,10 +13,14 @@ from transformers.image_transforms import get_resize_output_image_size
 
 from export.checkpoints.preprocessor_config import (
     DEFAULTS,
+    DETECTOR_IRRELEVANT_KEYS,
+    DETECTOR_PROCESSORS,
     IRRELEVANT_KEYS,
     PILLOW_FILTERS,
     PROCESSOR_DEFAULTS,
+    detector_canvas,
     processed_size,
+    read_detector_rule,
     read_image_rule,
 )
 from export.errors import ProcessorError
@@ -303,3 +308,98 @@ def test_a_network_of_one_channel_cannot_be_given_rgb():
         read_image_rule(vit(), (224, 224), 1)
     with pytest.raises(ValueError, match="channels: must be 1 or 3, given 4"):
         read_image_rule(vit(), (224, 224), 4)
+
+
+# Detectors
+
+
+CANVAS = (96, 128)
+
+
+def detr(kind="DetrImageProcessor", **settings):
+    return {"image_processor_type": kind, "image_mean": [0.4, 0.6, 0.8], **settings}  # which bytes can be
+
+
+@pytest.mark.parametrize("kind", [kind for kind in DETECTOR_PROCESSORS if kind != "YolosImageProcessor"])
+@pytest.mark.parametrize("resample", [2, 3])
+@pytest.mark.parametrize("name", [name for name in PHOTOGRAPHS if name != "grey"])
+def test_every_pixel_and_what_is_picture_are_those_of_the_reference_in_a_canvas(kind, resample, name):
+    height, width = CANVAS
+    config = detr(kind, size={"max_height": height, "max_width": width}, resample=resample)
+    theirs = getattr(transformers, f"{kind}Pil").from_dict(config)(
+        PHOTOGRAPHS[name], pad_size={"height": height, "width": width}
+    )
+    rule = read_detector_rule(config, CANVAS, 3)
+    picture = decode_image(FILES[name], rule, LIMIT)
+    ours = ((picture.pixels / 255 - np.array(rule.mean)) / np.array(rule.std)).transpose(2, 0, 1)
+    assert np.abs(ours - theirs["pixel_values"][0]).max() < 1e-5
+    cells = picture.visible_cells((3, 4)).reshape(3, 4)
+    mask = torch.tensor(theirs["pixel_mask"][0])[None, None].float()
+    assert np.array_equal(cells, torch.nn.functional.interpolate(mask, size=(3, 4))[0, 0].bool().numpy())
+
+
+def test_a_photograph_of_the_usual_shape_is_resized_as_by_the_published_settings():
+    config = {"image_processor_type": "DetrImageProcessor", "size": {"shortest_edge": 60, "longest_edge": 100}}
+    height, width = detector_canvas(config)
+    assert (height, width) == (60, 80)
+    theirs = transformers.DetrImageProcessorPil.from_dict(config)(PHOTOGRAPHS["landscape"].resize((640, 480)))
+    rule = read_detector_rule(config, (60, 80), 3)
+    picture = decode_image(encoded(PHOTOGRAPHS["landscape"].resize((640, 480))), rule, LIMIT)
+    ours = ((picture.pixels / 255 - np.array(rule.mean)) / np.array(rule.std)).transpose(2, 0, 1)
+    assert np.abs(ours - theirs["pixel_values"][0]).max() < 1e-5
+
+
+def test_a_height_and_a_width_are_filled():
+    config = detr(size={"height": 60, "width": 33})
+    theirs = reference(config, PHOTOGRAPHS["odd"])
+    rule = read_detector_rule(config, detector_canvas(config), 3)
+    pixels = decode_image(FILES["odd"], rule, LIMIT).pixels
+    assert np.abs(((pixels / 255 - rule.mean) / rule.std).transpose(2, 0, 1) - theirs).max() < 1e-5
+
+
+@pytest.mark.parametrize("kind", DETECTOR_PROCESSORS)
+def test_the_defaults_of_a_detector_are_those_of_the_reference(kind):
+    theirs = getattr(transformers, f"{kind}Pil")()
+    for key, value in DETECTOR_PROCESSORS[kind].items():
+        if key not in ("size", "max_size"):
+            assert getattr(theirs, key) == value
+    written = read_detector_rule(theirs.to_dict(), CANVAS, 3)
+    assert written == read_detector_rule({"image_processor_type": kind}, CANVAS, 3)
+    assert detector_canvas(theirs.to_dict()) == detector_canvas({"image_processor_type": kind}) == (800, 1066)
+
+
+@pytest.mark.parametrize(
+    ("size", "more", "canvas"),
+    [
+        (800, {}, (800, 1066)),
+        (800, {"max_size": 1000}, (800, 1000)),
+        ({"shortest_edge": 800, "longest_edge": 800}, {}, (800, 800)),
+        ({"shortest_edge": 900, "longest_edge": 800}, {}, (800, 800)),
+        ({"max_height": 30, "max_width": 50}, {}, (30, 50)),
+        ({"height": 30, "width": 50}, {}, (30, 50)),
+    ],
+)
+def test_a_canvas_is_what_the_sizes_of_a_detector_make_of_most_photographs(size, more, canvas):
+    assert detector_canvas(detr(size=size, **more)) == canvas
+
+
+def test_keys_of_annotations_and_of_batches_change_nothing():
+    keys = dict.fromkeys((DETECTOR_IRRELEVANT_KEYS | IRRELEVANT_KEYS) - {"image_processor_type"}, "anything")
+    assert read_detector_rule(detr(**keys), CANVAS, 3) == read_detector_rule(detr(), CANVAS, 3)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (vit(), "image_processor_type must be one of DetrImageProcessor, .*, given 'ViTImageProcessor'"),
+        (detr(do_resize=False), "do_resize must be true, given False"),
+        (detr(size={"shortest_edge": 800}), "size must be an int, .*longest_edge.*, given"),
+        (detr(size={"height": 800, "width": 0}), "size must be an int, .*, given"),
+        (detr(size="large"), "size must be an int, .*, given 'large'"),
+        (detr(resample=9), "resample must be one of 0, 1, 2, 3, 4, 5, given 9"),
+        (detr(wishful=1), "wishful must be absent from a DetrImageProcessor, given 1"),
+    ],
+)
+def test_what_no_rule_of_a_detector_can_stand_for_is_refused_by_name(config, words):
+    with pytest.raises(ProcessorError, match=f"^preprocessor_config.json: {words}"):
+        read_detector_rule(config, detector_canvas(config), 3)

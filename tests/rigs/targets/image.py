@@ -11,13 +11,14 @@ with instrumented("service.inputs.image_preprocessing", "service.inputs.ink", "P
 
 INK = ImageRule(height=28, width=28, channels=1, locate="ink", ink_box=20, mean=(0.15,), std=(0.3,))
 MIDDLE = ImageRule(height=32, width=32, channels=3, locate="middle", resize=32, mean=(0.5,) * 3, std=(0.5,) * 3)
+FIT = MIDDLE.model_copy(update={"locate": "fit", "resize": None})
 PIXELS = 1_000_000
 SECONDS = 1.0
 
 
 def target(data: bytes) -> None:
-    """Decode by both rules."""
-    for rule in (INK, MIDDLE):
+    """Decode by every rule."""
+    for rule in (INK, MIDDLE, FIT):
         begun = time.monotonic()
         try:
             picture = decode_image(data, rule, PIXELS)
@@ -25,6 +26,7 @@ def target(data: bytes) -> None:
             check(refusal)
         else:
             assert picture.pixels.shape == (rule.height, rule.width, rule.channels)
+            assert rule is not FIT or picture.visible_cells((4, 4))[0]
         assert time.monotonic() - begun < SECONDS, "took too long"
 
 

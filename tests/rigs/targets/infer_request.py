@@ -24,6 +24,7 @@ SETTINGS = Settings(max_body_bytes=1 << 16, max_image_bytes=1 << 15, max_text_by
 LOOP = asyncio.new_event_loop()
 MODELS: list[Any] = [
     SimpleNamespace(inputs=ImageInputs.__new__(ImageInputs), manifest=SimpleNamespace(task="image-classification")),
+    SimpleNamespace(inputs=ImageInputs.__new__(ImageInputs), manifest=SimpleNamespace(task="object-detection")),
     SimpleNamespace(inputs=None, manifest=SimpleNamespace(task="text-classification")),
 ]
 """What the parser asks of a model: whether it takes images, and its task."""

@@ -16,7 +16,7 @@ with instrumented(
 
     from service.api.request_parsing import negotiate, read_images, read_texts
     from service.errors import Refusal
-    from service.options import ClassifyOptions, GenerateOptions
+    from service.options import ClassifyOptions, DetectOptions, GenerateOptions
     from service.settings import Settings
 
 SETTINGS = Settings(max_body_bytes=1 << 16, max_image_bytes=1 << 15, max_text_bytes=1 << 15)
@@ -27,7 +27,9 @@ def target(data: bytes) -> None:
     """Read a body: its type, its query and what it may be answered with are the lines before it."""
     kind, query, accept, body = (data.split(b"\n", 3) + [b""] * 4)[:4]
     headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode()), (b"accept", accept)]
-    for read, options in ((read_images, ClassifyOptions), (read_texts, GenerateOptions)):
+    for read, options in (
+        (read_images, ClassifyOptions), (read_images, DetectOptions), (read_texts, GenerateOptions)
+    ):  # fmt: skip
         pieces = [body[:7], body[7:]]
 
         async def receive(pieces: list[bytes] = pieces) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from service.explanations import drawing, matrix_drawing
 from service.explanations.answer import AttentionAnswer, AttentionMap, npz, quantized
 from service.explanations.curves import draw
 from service.explanations.evaluation import Evaluation, Score
+from service.explanations.found_object import FoundObject
 from service.inputs.model_input import Picture, Token
-from tests.samples.attention_queries import TOKENS, embedder, query_of, read, translator, vit
+from tests.samples.attention_queries import TOKENS, embedder, finder, query_of, read, translator, vit
 
 
 def dumped(document):
@@ -240,6 +241,61 @@ def test_a_colormap_that_is_asked_for_is_used_for_signed_maps_too(method):
     assert (drawn[..., 0] == drawn[..., 2]).all()
     assert drawn[0, 0].max() == 0
     assert drawn[3, 3].min() == 255
+
+
+def test_where_no_object_is_found_the_picture_is_as_it_was_sent():
+    query, sent = query_of(), np.random.default_rng(0).integers(0, 256, (4, 4, 3), dtype=np.uint8)
+    none = AttentionMap(query.kinds[0].kind, {"heads": "mean", "layer": 0}, np.zeros((1, 0, TOKENS), np.float32), ())
+    answer = AttentionAnswer(query, [none], Picture(sent, (0, 0, 4, 4), 4, 4))
+    np.testing.assert_array_equal(np.asarray(answer.draw(sent, 10**6)), sent)
+
+
+FOUND = tuple(FoundObject(number, "cow", 1, 0.75 - number / 4, (1, 2, 30.004, 40)) for number in range(3))
+
+
+def found_answer(numbers, kind="cross", **options):
+    """The answer of a detector of 2 x 3 cells that has found some of its objects."""
+    query = query_of(finder(), kind=kind, **options)
+    made = query.kinds[0].kind
+    keys = 6 if kind == "cross" else 3
+    values = np.arange(keys * len(numbers), dtype=np.float32).reshape(1, len(numbers), keys)
+    entry = {"heads": "mean", "layer": 1, "objects": list(numbers)}
+    shown = AttentionMap(made, entry, values, tuple(numbers))
+    return AttentionAnswer(
+        query, [shown], Picture(np.zeros((4, 6, 1), np.uint8), (0, 0, 60, 40), 60, 40), objects=FOUND
+    )
+
+
+def test_objects_are_listed_and_name_the_rows_and_panels(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(drawing, "overlay", lambda image, box, panels, *rest: drawn.extend(panels) or b"")
+    monkeypatch.setattr(matrix_drawing, "matrix", lambda panels, queries, keys, *rest: drawn.append((queries, keys)))
+    answer = found_answer([2, 0])
+    assert answer.json()["tokens"]["object"][0] == {
+        "label": "cow", "index": 1, "probability": 0.75, "object": 0,
+        "box": {"left": 1, "top": 2, "right": 30, "bottom": 40},
+    }  # fmt: skip
+    answer.draw(np.zeros((40, 60, 3), np.uint8), 10**6)
+    assert [(one.title, one.outline) for one in drawn] == [
+        ("cow 25%, cross: layer 1, mean of heads", FOUND[2].box),
+        ("cow 75%, cross: layer 1, mean of heads", FOUND[0].box),
+    ]
+    drawn.clear()
+    found_answer([1], kind="decoder").draw(np.zeros((40, 60, 3), np.uint8), 10**6)
+    assert drawn == [(["cow"], ["cow"] * 3)]
+
+
+@pytest.mark.parametrize("kind", ["cross", "decoder"])
+def test_an_answer_without_a_row_is_the_image_or_a_matrix_of_no_rows(kind):
+    answer = found_answer([], kind)
+    picture = answer.draw(np.full((40, 60, 3), 7, np.uint8), 10**6)
+    if kind == "cross":
+        assert (np.asarray(picture) == 7).all()
+    assert picture.size[0] >= 60
+    packed = found_answer([], kind, encoding="base64", dtype="uint8", pool=2).json()["maps"][0]
+    assert (packed["values"], packed["shape"][1]) == ("", 0)
+    arrays = np.load(io.BytesIO(npz({}, [answer])))
+    assert arrays["results/0/maps/0"].size == 0
 
 
 def test_curves_are_drawn_in_place_of_the_map():

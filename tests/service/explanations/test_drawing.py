@@ -595,6 +595,50 @@ def test_the_colour_bar_of_a_signed_matrix_stands_between_both_of_its_numbers(mo
     assert bar == sorted(bar)
 
 
+def outlined(image, outline, width=None, count=1):
+    panels = [Panel("", np.zeros((2, 2)), outline=outline) for _ in range(count)]
+    return pixels(overlay(image, (0, 0, *image.size), panels, OPAQUE, LIMIT, width))
+
+
+@pytest.mark.parametrize("outline", [(10, 20, 50, 70), (10.4, 19.6, 50.2, 70.3), (0, 0, 100, 80), (99, 79, 100, 80)])
+@pytest.mark.parametrize("ground", [0, 255])
+def test_a_box_is_outlined_by_a_white_line_between_two_dark_ones_on_any_ground(outline, ground):
+    image = Image.new("L", (100, 80), ground)
+    picture = outlined(image, outline)
+    left, top, right, bottom = (round(edge) for edge in outline)
+    edges = np.zeros((80, 100), bool)
+    edges[top:bottom, [left, right - 1]] = edges[[top, bottom - 1], left:right] = True
+    assert (picture[edges] == 255).all()
+    near = np.zeros((84, 104), bool)
+    for down in range(5):
+        for across in range(5):
+            near[down : down + 80, across : across + 100] |= edges
+    far = ~near[2:-2, 2:-2]
+    assert (picture[far] == ground).all()
+    if ground:
+        assert (picture[~far & ~edges].min(-1) < 128).any()
+
+
+@pytest.mark.parametrize(
+    "outline", [(-20, -30, 140, 110), (40, 30, 40, 30), (60, 50, 20, 10), (-9, 10, -5, 20), (150, 10, 190, 20)]
+)
+def test_a_box_beyond_the_image_or_without_a_size_is_drawn_as_far_as_it_is_there(outline):
+    picture = outlined(black(100, 80), outline)
+    assert picture.shape == (80, 100, 3)
+    if outline[2] < 0 or outline[0] > 100 or outline[0] < 0 < outline[2]:
+        assert not picture.any()
+
+
+def test_a_box_grows_with_the_picture_and_lies_over_the_heat_of_its_panel():
+    small, large = (outlined(black(100, 80), (10, 20, 50, 70), width) for width in (None, 400))
+    assert (large[80:280, [40, 199]] == 255).all()
+    assert (small[20:70, [10, 49]] == 255).all()
+    both = outlined(black(200, 80), (10, 20, 50, 70), count=2)
+    assert (both == 255).all(-1).sum() > 2 * 2 * (40 + 50) - 20
+    lines = [(outlined(black(width, 300), (50, 50, 200, 200)) == 255).all(-1)[100].sum() for width in (300, 1000)]
+    assert lines == [2, 10]
+
+
 def test_the_colours_of_signed_maps_have_zero_in_the_middle():
     assert SIGNED.shape == AGAINST_AND_FOR.shape == (255, 3)
     assert SIGNED[127].tolist() == [255, 255, 255]

@@ -40,6 +40,13 @@ def test_of_equal_sizes_the_positive_one_is_taken():
     assert pool(np.array([[[-2], [1], [-1], [0]]], np.float32), 2).tolist() == [[[-2], [-1]]]
 
 
+@pytest.mark.parametrize("shape", [(1, 0, 64), (2, 3, 0), (0, 5, 5), (1, 0, 0)])
+def test_a_map_without_rows_or_columns_has_no_blocks_there(shape):
+    found = pool(np.zeros(shape, np.float32), 32)
+    assert found.shape == (shape[0], *(pooled_length(length, 32) for length in shape[1:]))
+    assert found.size == 0
+
+
 def test_a_length_within_the_most_is_not_pooled():
     assert [pooled_length(length, 32) for length in (1, 31, 32, 33, 64, 65, 178)] == [1, 31, 32, 17, 32, 22, 30]
     assert pooled_length(178, None) == 178

@@ -1,13 +1,16 @@
 """Attention queries: what is asked for by default, and which queries are refused."""
 
+from dataclasses import replace
+
 import pytest
 
 from contract.manifest import Recommendation
 from service.errors import Unacceptable
+from service.explanations.comparison import compared
 from service.explanations.query import resolve
-from service.explanations.selection import select
-from service.options import AttentionOptions, parse
-from tests.samples.attention_queries import LAYERS, TOKENS, embedder, graphs, query_of, translator, vit
+from service.explanations.selection import MEAN_ROW, rows_of, select
+from service.options import AttentionOptions, DetectOptions, parse
+from tests.samples.attention_queries import LAYERS, TOKENS, embedder, finder, graphs, query_of, translator, vit
 
 
 @pytest.mark.parametrize(
@@ -16,7 +19,7 @@ from tests.samples.attention_queries import LAYERS, TOKENS, embedder, graphs, qu
         ({"layers": 99}, "layers: must be from -3 to 2, given 99"),
         ({"heads": -13}, "heads: must be from -2 to 1, given -13"),
         ({"layers": "3:9"}, "layers: a range must hold some of the 3"),
-        ({"queries": "banana"}, "queries: must be 'all', 'cls', an index"),
+        ({"queries": "banana"}, "queries: must be 'all', 'cls', 'mean', 'found', an index"),
         ({"queries": []}, "queries: must be"),
         ({"method": "libra", "layers": 3}, "layers: must be from -3 to 2, given 3"),
         ({"method": "integrated", "layers": 0}, "layers: integrated gradients are of the input, leave it out"),
@@ -199,6 +202,88 @@ def test_steps_of_a_stream_are_not_the_points_of_a_path():
         assert query_of(translator(), kind="cross", **options).streams_steps == streams
     path = query_of(translator(), method="integrated", steps="1")
     assert (path.streams_steps, path.points) == (False, 1)
+
+
+LOOKED_FOR = {"image": 6, "object": 4}
+
+
+def test_the_rows_by_default_are_those_that_stand_for_the_answer():
+    encoder, decoder, cross = finder().attention
+    first = vit().attention[0]
+    assert [rows_of(kind, None) for kind in (encoder, decoder, cross, first)] == ["mean", "found", "found", "cls"]
+    bare = first.model_copy(update={"prefix": 0})
+    assert rows_of(bare, None) == "mean"
+    assert rows_of(first.model_copy(update={"suffix": 2}), None) == "found"
+    assert rows_of(translator().attention[0], None) == "all"
+    assert rows_of(cross, (0, 2)) == (0, 2)
+    query = query_of(finder())
+    found = {one.kind.name: one.rows(LOOKED_FOR[one.kind.query]) for one in query.kinds}
+    assert found == {"encoder": [MEAN_ROW], "decoder": [0, 1, 2, 3], "cross": [0, 1, 2, 3]}
+    behind = query_of(vit().model_copy(update={"attention": (first.model_copy(update={"suffix": 2}),)}))
+    assert behind.kinds[0].rows(7) == [5, 6]
+
+
+@pytest.mark.parametrize(
+    ("kind", "queries", "words"),
+    [
+        ("encoder", "cls", "queries: cls needs a class token, and this model has none; ask for all or for indices"),
+        ("encoder", "found", "queries: found is of objects, and this kind of map has no rows of any"),
+        ("decoder", "mean", "queries: mean is of the patches of images without a class token, and this kind of map is"),
+        ("cross", "mean", "queries: mean is of the patches of images without a class token"),
+        (None, "found", "queries: found is of objects"),
+    ],
+)
+def test_rows_that_a_kind_has_not_are_refused_by_name(kind, queries, words):
+    with pytest.raises(Unacceptable, match=f"^{words}"):
+        query_of(finder(), queries=queries, **({"kind": kind} if kind else {}))
+
+
+def test_no_more_rows_are_counted_than_objects_may_be_found():
+    query = query_of(finder(), kind="cross")
+    assert query.count_rows(query.kinds[0], LOOKED_FOR) == 4
+    fewer = replace(query, found=DetectOptions(top_k=3))
+    assert fewer.count_rows(fewer.kinds[0], LOOKED_FOR) == 3
+    every = replace(query_of(finder(), kind="cross", queries="all"), found=DetectOptions(top_k=3))
+    assert every.count_rows(every.kinds[0], LOOKED_FOR) == 4
+    explained = query_of(finder(), method="libra", target="1,2")
+    assert (explained.count_rows(explained.kinds[0], LOOKED_FOR), explained.count_targets(1)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"method": "relevance", "target": 4}, "target: must be numbers of objects, from 0 to 3, given another"),
+        ({"method": "libra", "target": "cat"}, "target: must be numbers of objects, from 0 to 3, given another"),
+        ({"method": "libra", "target": "-1"}, "target: must be numbers of objects, from 0 to 3, given another"),
+        ({"method": "libra", "against": {"index": 3}}, "against: must be from 0 to 2, given 3"),
+        ({"method": "libra", "against": {"token": 1}}, "against: must be label or index for object-detection"),
+        ({"method": "relevance", "queries": 1}, "queries: are the targets' own; choose them by target"),
+        ({"method": "integrated", "kind": "decoder"}, "method integrated: of a detector is in cross, not decoder of"),
+        ({"method": "libra", "kind": "encoder"}, "method libra: of a detector is in cross, not encoder of this model"),
+        ({"method": "rollout", "kind": "cross"}, "method rollout: needs maps of tokens onto themselves"),
+    ],
+)
+def test_what_a_detector_cannot_show_is_refused_with_the_reason(options, words):
+    with pytest.raises(Unacceptable, match=f"^{words}"):
+        query_of(finder(), **options)
+
+
+def test_an_object_is_explained_by_its_number_after_a_prediction():
+    model = finder()
+    for method in ("relevance", "libra", "integrated"):
+        query = query_of(model, method=method, target="3,0")
+        assert (query.explains, query.targets, query.summarized) == ("object", (3, 0), False)
+        assert query.predicts_first(model)
+    assert query_of(model, method="libra", against={"label": "3"}).against == 2
+    assert not query_of(model).predicts_first(model)
+
+
+def test_methods_are_compared_by_the_row_of_an_object_whether_it_is_found_or_not():
+    model = finder()
+    found = compared(query_of(model, evaluate="compare"), lambda options: resolve(options, model), 2)
+    assert list(found) == ["raw", "norm", "relevance", "libra", "integrated"]
+    assert {one.kinds[0].queries for method, one in found.items() if method in ("raw", "norm")} == {"all"}
+    assert {one.targets for method, one in found.items() if method not in ("raw", "norm")} == {(2,)}
 
 
 def test_select_counts_negative_indices_from_the_end():

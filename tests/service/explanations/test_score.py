@@ -98,14 +98,14 @@ def test_baselines_are_those_that_the_model_has_a_picture_or_tokens_for():
     assert baselines_of(vit("raw")) == []
     assert baselines_of(embedder()) == ["mask", "padding", "zero"]
     assert baselines_of(continuer()) == ["padding", "zero"]
-    assert baselines_of(embedder().model_copy(update={"text": text})) == ["zero"]
+    assert baselines_of(embedder().model_copy(update={"inputs": (text,)})) == ["zero"]
     generation = continuer().generation
     both = text.model_copy(update={"mask": 3})
     for own, padding, wanted in (
         (None, None, ["mask", "zero"]), ("target.json", None, ["zero"]), ("target.json", 3, ["mask", "zero"]),
     ):  # fmt: skip
         targets = generation.model_copy(update={"start": 1, "tokenizer": own, "padding": padding})
-        assert baselines_of(translator().model_copy(update={"text": both, "generation": targets})) == wanted
+        assert baselines_of(translator().model_copy(update={"inputs": (both,), "generation": targets})) == wanted
 
 
 def test_the_first_baseline_that_the_model_has_is_the_default_and_only_integrated_has_one():

@@ -55,7 +55,7 @@ def test_targets_with_a_tokenizer_of_their_own_are_replaced_by_its_padding(own, 
         both["integrated"].inputs[0].model_copy(update={"name": f"baseline.{axis}"}) for axis in ("source", "target")
     )
     both["integrated"] = both["integrated"].model_copy(update={"inputs": blanks})
-    model = translator().model_copy(update={"text": TEXT, "generation": generation, "graphs": both})
+    model = translator().model_copy(update={"inputs": (TEXT,), "generation": generation, "graphs": both})
     item = text_input(target=np.array([2, 5, 6]))
     item.special["target"] = np.array([True, False, False])
     controls = baseline_controls(item, "mask", model)

@@ -42,9 +42,12 @@ def test_the_points_of_integrated_gradients_count_in_a_comparison():
 def test_a_method_without_one_row_is_left_out_and_a_comparison_of_none_is_refused():
     (kind,) = vit("raw", "rollout", "integrated").attention
     averaged = vit().model_copy(update={"attention": (kind.model_copy(update={"prefix": 0, "pooled": "all"}),)})
-    assert cost(averaged, evaluate="compare") == (2 + 2 * (1 + 1) * INTERIOR, 18)
-    none = vit().model_copy(
-        update={"attention": (kind.model_copy(update={"prefix": 0, "methods": ("raw", "rollout")}),)}
+    assert cost(averaged, evaluate="compare") == (2 + 2 * (3 + 1) * INTERIOR, 20)  # the mean of all patches is one row
+    plain = kind.model_copy(update={"prefix": 0, "grid": None})
+    assert cost(vit().model_copy(update={"attention": (plain,)}), evaluate="compare") == (
+        2 + 2 * (1 + 1) * INTERIOR,
+        18,
     )
+    none = vit().model_copy(update={"attention": (plain.model_copy(update={"methods": ("raw", "rollout")}),)})
     with pytest.raises(Unacceptable, match=r"^evaluate: compare needs a method whose map has one row, and this model"):
         cost(none, evaluate="compare")

@@ -34,6 +34,9 @@ def test_the_mark_is_an_angle_in_a_corner_of_the_marked_quarter_and_nowhere_else
         assert len(white) == 2 * ARM * THICKNESS - THICKNESS**2
         quarters = (white // QUARTER).unique(dim=0)
         assert quarters.tolist() == [[one.marked // 2, one.marked % 2]]
+        left, top, right, bottom = one.mark.tolist()
+        assert (right - left, bottom - top) == (ARM, ARM)
+        assert (white.min(0).values.tolist(), white.max(0).values.tolist()) == ([top, left], [bottom - 1, right - 1])
         inside = white % QUARTER
         ends = [(0, ARM - 1), (QUARTER - ARM, QUARTER - 1)]
         place = tuple(ends.index((axis.min().item(), axis.max().item())) for axis in inside.T)

@@ -247,7 +247,7 @@ def test_a_patch_with_a_pixel_of_ink_holds_ink():
 
 
 def test_baselines_see_the_brightness_the_middle_or_nothing(split):
-    found = baselines(split[2])
+    found = baselines(F.interpolate(split[2], (SIDE, SIDE), mode="area"))
     assert found["flat map"].std() == 0
     assert (found["centred Gaussian"] == found["centred Gaussian"][:1]).all()
     grid = found["centred Gaussian"][0].reshape(7, 7)
@@ -263,7 +263,7 @@ def test_baselines_see_the_brightness_the_middle_or_nothing(split):
 def test_maps_are_the_class_token_s(split):
     network = bundled("digits-dino")
     with torch.no_grad():
-        found = maps_of(network, split[2][:3])
+        found = maps_of(network, pixels(split[2][:3]))
         _, maps = network(pixels(split[2][:3]))
     last = maps["encoder.blocks.3.attention"].numpy()
     np.testing.assert_allclose(found["head 4"], last[:, 3, 0, 1:], atol=1e-7)

@@ -10,7 +10,7 @@ from model.windows import unfold
 from tests.samples.attention_reference import assert_same, randn, sharpen
 from train.data.marked import marked_scene
 from train.data.scenes import SIDE, on_box
-from train.recipes.marked import alike, heat, held_out, measure, on_digit, tensors
+from train.recipes.marked import Heat, alike, heat, held_out, measure, tensors, truths
 
 
 def scenes(count=4):
@@ -29,10 +29,16 @@ def test_the_answer_is_the_digit_of_the_marked_quarter():
 
 
 @pytest.mark.parametrize("cell", [4, 8])
-def test_cells_are_on_the_digit_if_they_touch_its_box(cell):
+def test_cells_are_on_what_they_touch(cell):
     some = scenes()
-    for one, found in zip(some, on_digit(some, cell).tolist(), strict=True):
-        assert found == [on_box(place, one.boxes[one.marked], cell) for place in range((SIDE // cell) ** 2)]
+    asked, others, mark = truths(some, cell).tolist()
+    for index, one in enumerate(some):
+        for place in range((SIDE // cell) ** 2):
+            on = [on_box(place, box, cell) for box in one.boxes]
+            assert asked[index][place] == on.pop(one.marked)
+            assert others[index][place] == any(on)
+            assert mark[index][place] == on_box(place, one.mark, cell)
+        assert sum(mark[index]) == (4 if cell == 4 else 1)
 
 
 def test_digits_are_alike_at_first_and_apart_at_last():
@@ -84,6 +90,16 @@ def test_accuracy_counts_the_answers_that_are_right():
     assert measure(Knowing(model, (digits + 1) % 10), some).startswith("accuracy 0.00% on 8 held-out scenes")
     digits[0] += 1
     assert measure(Knowing(model, digits % 10), some).startswith("accuracy 87.50% on 8 held-out scenes")
+
+
+def test_pointing_counts_scenes_whose_hottest_cell_is_on_the_box(monkeypatch):
+    some = scenes(8)
+    hot = torch.zeros(8, 256)
+    for index, one in enumerate(some):
+        left, top, right, bottom = (one.boxes[one.marked] if index < 6 else one.mark).tolist()
+        hot[index, (top + bottom) // 2 // 4 * 16 + (left + right) // 2 // 4] = 1
+    monkeypatch.setattr("train.recipes.marked.heat", lambda module, maps, logits: Heat(hot, hot, hot))
+    assert "rollout 75.0% 0.0% 25.0% (by chance" in measure(build("scenes-swin"), some)
 
 
 def test_held_out_scenes_are_always_the_same():

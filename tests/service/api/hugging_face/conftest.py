@@ -1,4 +1,4 @@
-"""A service for what protocols read and present: the bundled models, and small ones of every task that takes texts."""
+"""A service for what protocols read and present: bundled models, and small ones of every task beside theirs."""
 
 import pytest
 
@@ -8,10 +8,10 @@ SMALL = ("bert", "roberta", "bert-mask", "roberta-mask", "roberta-features", "gp
 
 
 @pytest.fixture(scope="package")
-def texts(artifacts, minilm, families, tmp_path_factory):
+def texts(artifacts, minilm, families, detectors, tmp_path_factory):
     """A client of a service with these models; the small ones have random weights."""
     folder = tmp_path_factory.mktemp("texts")
-    for made in (artifacts / "digits", artifacts / "dates", minilm / "minilm"):
+    for made in (artifacts / "digits", artifacts / "dates", minilm / "minilm", *detectors.iterdir()):
         (folder / made.name).symlink_to(made)
     for name in SMALL:
         (folder / name).symlink_to(families / "artifacts" / name)

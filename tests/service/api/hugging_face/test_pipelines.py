@@ -16,6 +16,7 @@ from service.settings import Settings
 from service.store import open_store
 from tests.clients.hugging_face_calls import CALLS
 from tests.conftest import ROOT
+from tests.samples.detectors import NOTHING, encoded, picture
 from tests.samples.http_requests import JSON, PNG, SEVEN, WRITTEN_DATES
 
 DIGITS, DATES = "/v1/models/digits", "/v1/models/dates"
@@ -136,6 +137,60 @@ def test_a_body_of_another_type_and_a_query_are_refused(client):
         answer = client.post(DATES, content=b"3/23/21", headers=headers)
         assert answer.status_code == 415
         assert answer.json()["error"].startswith("Content-Type: must be application/json")
+
+
+# Objects
+
+
+def assert_found(found, wanted):
+    """Hold objects of a pipeline against those of our own endpoint, whose edges are rounded to hundredths."""
+    assert [one["label"] for one in found] == [one["label"] for one in wanted]
+    assert [one["score"] for one in found] == pytest.approx([one["probability"] for one in wanted], abs=1e-6)
+    for one, other in zip(found, wanted, strict=True):
+        assert one["box"].keys() == {"xmin", "ymin", "xmax", "ymax"}
+        for edge, exact in zip(one["box"].values(), other["box"].values(), strict=True):
+            assert edge in (int(exact - 0.006), int(exact + 0.006))
+
+
+@pytest.mark.parametrize("model", ["tiny", "fitted", "sequence"])
+def test_objects_are_those_of_our_own_endpoint_with_edges_cut_to_whole_pixels(texts, model):
+    scenes = [encoded(picture(seed, 90, 50)) for seed in range(3)]
+    images = [base64.b64encode(one).decode() for one in scenes]
+    for parameters in ({}, {"threshold": 0.3}, {"threshold": 0, "top_k": 2}):
+        results = native(texts, model, "detect", images=images, **parameters)
+        wanted = [result["objects"] for result in results]
+        assert any(wanted)
+        for found, expected in [
+            (post(texts, model, {"inputs": images, "parameters": parameters}), wanted),
+            (post(texts, model, {"inputs": images[:1], "parameters": parameters}), wanted[:1]),
+            ([post(texts, model, {"inputs": images[1], "parameters": parameters})], wanted[1:2]),
+        ]:
+            assert len(found) == len(expected)
+            for one, other in zip(found, expected, strict=True):
+                assert_found(one, other)
+        if not parameters:
+            for headers in (PNG, {}):
+                assert_found(texts.post(f"/v1/models/{model}", content=scenes[2], headers=headers).json(), wanted[2])
+    blank = base64.b64encode(encoded(picture(NOTHING))).decode()
+    assert post(texts, "tiny", {"inputs": blank}) == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"threshold": 2}, "threshold: Input should be less than or equal to 1, given 2"),
+        ({"threshold": "0.5"}, "threshold: Input should be a valid number"),
+        ({"top_k": 0}, "top_k: Input should be greater than or equal to 1, given 0"),
+        ({"queries": "found"}, "queries: is an option of attention, which /v1/models/tiny/attention answers"),
+        (
+            {"function_to_apply": "none"},
+            "parameters: this model's task is object-detection, whose parameters are priority, threshold, top_k; given",
+        ),
+    ],
+)
+def test_what_a_detector_does_not_take_is_refused_with_the_reason(texts, parameters, said):
+    image = base64.b64encode(encoded(picture(1))).decode()
+    assert refusal(texts, "tiny", {"inputs": image, "parameters": parameters}).startswith(said)
 
 
 def test_errors_have_the_types_that_clients_know(client):
@@ -445,6 +500,7 @@ def test_a_stream_that_fails_says_so_in_its_last_event():
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
 def test_the_client_gets_what_it_asks_for(texts, call):
     names = {"embeddings": "minilm", "seq2seq": "dates", "causal": "gpt2", "images": "digits", "masks": "bert-mask"}
-    picture = str(ROOT / "tests/data/digits/seven.png")
-    service = types.SimpleNamespace(url=str(texts.base_url), classifier="bert", picture=picture, **names)
+    names |= {"classifier": "bert", "objects": "tiny"}
+    pictures = {"picture": str(ROOT / "tests/data/digits/seven.png"), "scene": str(ROOT / "tests/data/scenes/five.png")}
+    service = types.SimpleNamespace(url=str(texts.base_url), **pictures, **names)
     call(service)

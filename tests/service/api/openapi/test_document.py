@@ -9,7 +9,7 @@ from service.app import create_admin, create_app
 from service.options import AttentionOptions
 from service.settings import Settings
 
-PREDICTIONS = ("classify", "embed", "fill_mask", "generate", "attention")
+PREDICTIONS = ("classify", "detect", "embed", "fill_mask", "generate", "attention")
 
 
 @pytest.fixture(scope="module")
@@ -84,12 +84,37 @@ def test_options_have_no_defaults_that_a_generated_client_would_send(document):
 
 def test_options_are_defined_once_and_one_value_each_in_a_query(document, operations):
     parameters = document["components"]["parameters"]
-    for name in ("classify", "embed", "generate", "attention", "stored_attention"):
+    for name in ("classify", "detect", "embed", "generate", "attention", "stored_attention"):
         assert not [one for one in operations[name]["parameters"] if "$ref" not in one and one["in"] == "query"]
     for name, parameter in parameters.items():
         kinds = set(every(parameter["schema"], "type"))
         assert not kinds & {"array", "object", "null"}, name
     assert len(json.dumps(document, separators=(",", ":"))) < 150_000
+
+
+def test_objects_and_what_counts_as_found_are_described(document, operations):
+    schemas, detect = document["components"]["schemas"], operations["detect"]
+    assert schemas["Detected"]["required"] == ["label", "index", "probability", "object", "box"]
+    assert schemas["ScoredObject"]["required"] == ["score", "label", "box"]
+    assert schemas["PixelBox"]["properties"].keys() == {"xmin", "ymin", "xmax", "ymax"}
+    asked = {one["$ref"].rpartition("/")[2] for one in detect["parameters"] if "$ref" in one}
+    assert {"detect_threshold", "detect_top_k", "queries", "priority"} <= asked
+    threshold = document["components"]["parameters"]["detect_threshold"]
+    assert (threshold["name"], threshold["schema"]["minimum"], threshold["schema"]["maximum"]) == ("threshold", 0, 1)
+    assert detect["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/DetectImages")
+    form = schemas["DetectForm"]["allOf"][1]["properties"]
+    assert form.keys() == {"threshold", "top_k"}
+    assert {"threshold", "attention", "images"} <= schemas["DetectImages"]["properties"].keys()
+
+
+def test_the_threshold_is_an_option_wherever_attention_to_objects_is_asked_for(document, operations):
+    named = {
+        name: {document["components"]["parameters"][one["$ref"].rpartition("/")[2]]["name"] for one in
+               operations[name]["parameters"] if "$ref" in one}
+        for name in ("attention", "stored_attention", "detect")
+    }  # fmt: skip
+    assert all("threshold" in names for names in named.values())
+    assert "threshold" in document["components"]["schemas"]["AttendImages"]["properties"]
 
 
 def test_a_port_documents_its_own_endpoints_alone():

@@ -1,0 +1,30 @@
+"""The attention graph: the base graph, extended by nodes that compute maps and diagnostics from its weights."""
+
+import onnx
+
+from contract.manifest import ImageRule
+from export.graphs.attention_maps import MapsBuilder, copy_maps_if_selected
+from export.graphs.base_graph import copy_base
+from export.graphs.builder import FLOAT
+from export.graphs.cleanup import prune
+from export.graphs.windowed_maps import WindowedMapsBuilder
+from export.plan import Plan
+from export.traced import Traced
+
+
+def attention_graph(base: onnx.ModelProto, plan: Plan, traced: Traced, image: ImageRule | None) -> onnx.ModelProto:
+    """Extend the base graph to the attention graph: the answers, and the maps that its controls ask for."""
+    graph, b, _ = copy_base(base, plan, "read.")
+    axes = {port.name: port.axes for port in plan.outputs}
+    selected = copy_maps_if_selected(graph, b, traced.kinds)
+    windowed: dict[str, WindowedMapsBuilder] = {}
+    for kind in traced.kinds:
+        projections = [weight.numpy() for weight in traced.output_projections(kind)]
+        maps = MapsBuilder(b, kind, selected, projections, image)
+        if kind.windows:
+            before = [windowed[one.name] for one in traced.stages(kind)[:-1]]
+            maps = windowed[kind.name] = WindowedMapsBuilder(b, kind, selected, projections, image, before)
+        b.output(kind.name, maps.maps(axes[kind.name]), FLOAT, axes[kind.name])
+        name = f"{kind.name}.diagnostics"
+        b.output(name, maps.diagnostics(), FLOAT, axes[name])
+    return prune(graph, plan)

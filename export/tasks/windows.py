@@ -1,0 +1,94 @@
+"""The plan of a Swin, which classifies or embeds images: each stage is a kind of attention of its own."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from contract.manifest import GRADIENT_METHODS, ImageRule, Kind, Port, Scores, Task, Window
+from export.plan import Source
+from export.tasks.ports import EMBEDDINGS, attention_kind, base_plan, derived_plans, float_port
+from export.traced import Normalize, Observed, Traced, values_of
+from model.attention import KeyValue
+from model.cache import recording
+from model.swin import Swin, SwinConfig
+
+
+class TracedSwin(Traced):
+    """A Swin: pixels (batch, height, width, channels), uint8 -> the answer of its head.
+
+    What is explained are the tokens of the first stage, the states that enter its blocks.
+    """
+
+    model: Swin
+    stacks = ("stages.0",)
+
+    def __init__(self, model: Swin, kinds: Sequence[Kind], normalize: Normalize) -> None:
+        super().__init__(model, kinds)
+        self.normalize = normalize
+
+    def entered(self, stack: str) -> Kind:
+        """Return the kind of the first stage."""
+        return self.kinds[0]
+
+    def stack_of(self, kind: Kind) -> int:
+        """Return the number of the only stack."""
+        return 0
+
+    def observe(self, *inputs: Tensor) -> Observed:
+        """Run the model; return its answer, maps and values."""
+        recorded: list[list[KeyValue]] = [[] for _ in self.kinds]
+        recalls = [[recording(own)] * len(kind.maps) for own, kind in zip(recorded, self.kinds, strict=True)]
+        answer, maps = self.model(self.normalize(*inputs), recalls)
+        return Observed(answer, self.by_kind(maps), list(map(values_of, recorded)))
+
+
+def windowed_image_model(
+    name: str,
+    model: Swin,
+    config: SwinConfig,
+    *,
+    family: str,
+    task: Task,
+    rule: ImageRule,
+    made_by: dict[str, Any],
+    labels: tuple[str, ...] = (),
+    scores: Scores = "softmax",
+) -> Source:
+    """Plan the graphs of a Swin that classifies images or embeds them.
+
+    The kinds are `stage1` and so on. Rollout and relevance of a later stage are carried to the tokens of the first.
+    """
+    kinds = tuple(_kind_of_stage(config, stage) for stage in range(len(config.depths)))
+    pixels = Port(name="pixels", dtype="uint8", axes=("batch", rule.height, rule.width, rule.channels))
+    answer = float_port(EMBEDDINGS if task == "feature-extraction" else "logits", "batch", model.width)
+    sizes = {kind.key: kind.length for kind in kinds}
+    traced = TracedSwin(model, kinds, Normalize(rule.mean, rule.std))
+    base = base_plan(traced, (pixels,), (answer,), sizes, config.widths)
+    return Source(
+        name=name,
+        family=family,
+        task=task,
+        labels=labels,
+        scores=scores,
+        inputs=(rule,),
+        traced=traced,
+        base=base,
+        plans=derived_plans(traced, base, sizes),
+        attention=kinds,
+        made_by=made_by,
+        traced_at={"batch": 2},
+        verified_at=({"batch": 1}, {"batch": 3}, {"batch": 4}),
+    )
+
+
+def _kind_of_stage(config: SwinConfig, stage: int) -> Kind:
+    """Return the attention of a stage; relevance is that of the last, what enters the blocks that of the first."""
+    last, name = len(config.depths) - 1, f"stage{stage + 1}"
+    more = [method for method in GRADIENT_METHODS if stage == (last if method == "relevance" else 0)]
+    path = f"stages.{stage}.blocks.{{}}.attention"
+    axis = name if stage else "image"
+    kind = attention_kind("encoder", path, config.depths[stage], config.heads[stage], axis, axis, *more)
+    windows = tuple(Window(side=one.side, shift=one.shift) for one in config.windows[stage])
+    own = {"name": name, "grid": config.grids[stage], "windows": windows, "pooled": "all"}
+    return kind.model_copy(update=own | ({"carried": "stage1"} if stage else {}))

@@ -1,0 +1,306 @@
+"""Checkpoints of detectors: they compute what the reference library does, under all names; and what is refused."""
+
+import json
+import re
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from export.checkpoints.checkpoint import open_checkpoint
+from export.checkpoints.families import FAMILIES
+from export.checkpoints.family import ExportOptions
+from export.errors import CheckpointError
+from model.resnet import RESNET_SIZES, ResNetConfig
+from tests.samples.checkpoints import CASES, T, reference
+from tests.samples.export_folders import edit
+
+DETECTORS = [name for name, case in CASES.items() if case.task == "object-detection"]
+SIZE = re.compile(r"(\d+)x(\d+)")
+
+
+def source_of(folder, **options):
+    checkpoint = open_checkpoint(str(folder), None)
+    return FAMILIES[checkpoint.config["model_type"]].source(checkpoint, ExportOptions("it", **options))
+
+
+def as_exported(folder, name):
+    """Return the source that the command would export with the options of a case."""
+    asked = SIZE.search(" ".join(CASES[name].options))
+    return source_of(folder, **({"image": tuple(map(int, asked.groups()))} if asked else {}))
+
+
+@pytest.fixture
+def saved(tmp_path):
+    def save(name):
+        CASES[name].save(tmp_path / name)
+        return tmp_path / name
+
+    return save
+
+
+def configured(folder, **keys):
+    edit(folder, "config.json", lambda it: it.update(keys))
+
+
+def renamed(folder, *changes):
+    def named(name):
+        for pattern, to in changes:
+            name = re.sub(pattern, to, name)
+        return name
+
+    held = load_file(folder / "model.safetensors")
+    save_file({named(name): tensor.clone() for name, tensor in held.items()}, folder / "model.safetensors")
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_logits_boxes_and_maps_are_those_of_the_reference_library(saved, name):
+    folder = saved(name)
+    source = as_exported(folder, name)
+    theirs, (rule,) = reference(folder), source.inputs
+    inputs = source.base.example({"batch": 3}, seed=1)
+    pixels = (inputs[0].double() / 255 - torch.tensor(rule.mean)) / torch.tensor(rule.std)
+    pixels, given = pixels.permute(0, 3, 1, 2), {}
+    if len(inputs) > 1:
+        rows, columns = source.attention[0].grid
+        cells = inputs[1].reshape(-1, rows, columns)
+        assert not cells.all()
+        mask = cells.repeat_interleave(rule.height // rows, 1).repeat_interleave(rule.width // columns, 2)
+        pixels, given = pixels * mask[:, None], {"pixel_mask": mask.long()}
+    with torch.no_grad():
+        logits, boxes, *rest = source.traced.double()(*inputs)
+        wanted = theirs(pixels, output_attentions=True, **given)
+    assert (logits - wanted.logits).abs().max() < 1e-5
+    assert (boxes - wanted.pred_boxes).abs().max() < 1e-5
+    if source.family == "yolos":
+        maps = wanted.attentions
+    else:
+        maps = (*wanted.encoder_attentions, *wanted.decoder_attentions, *wanted.cross_attentions)
+    assert len(maps) == sum(len(kind.maps) for kind in source.attention)
+    for ours, one in zip(rest, maps, strict=False):
+        assert (ours - one).abs().max() < 1e-5
+
+
+def same(old, new, names=("labels", "scores", "inputs", "attention")):
+    inputs = old.base.example({"batch": 2}, seed=1)
+    with torch.no_grad():
+        for one, other in zip(old.traced(*inputs), new.traced(*inputs), strict=True):
+            assert torch.equal(one, other)
+    for field in names:
+        assert getattr(old, field) == getattr(new, field), field
+
+
+TIMM = (
+    (r"embedder\.embedder\.convolution", "conv1"),
+    (r"embedder\.embedder\.normalization", "bn1"),
+    (r"encoder\.stages\.(\d)\.layers\.(\d)", lambda found: f"layer{int(found[1]) + 1}.{found[2]}"),
+    (r"\.layer\.(\d)\.convolution", lambda found: f".conv{int(found[1]) + 1}"),
+    (r"\.layer\.(\d)\.normalization", lambda found: f".bn{int(found[1]) + 1}"),
+    (r"shortcut\.convolution", "downsample.0"),
+    (r"shortcut\.normalization", "downsample.1"),
+)
+LATER = (
+    (r"backbone\.conv_encoder", "backbone"),
+    (r"out_proj", "o_proj"),
+    (r"(layers\.\d+)\.(fc\d)", r"\1.mlp.\2"),
+    *(
+        (rf"\.{short}_{part}_proj", f".{whole}.{later}_proj")
+        for short, whole in (("sa", "self_attn"), ("ca", "encoder_attn"))
+        for part, later in (
+            ("qcontent", "q_content"), ("qpos_sine", "q_pos_sine"), ("qpos", "q_pos"), ("kcontent", "k_content"),
+            ("kpos", "k_pos"), ("v", "v"),
+        )
+    ),
+)  # fmt: skip
+LATER_YOLOS = ((r"encoder\.mid", "encoder.interpolation.mid"),)
+OLD_PLACES = ((r"model\.position_embedding", "model.backbone.position_embedding"),)
+
+
+@pytest.mark.parametrize(("name", "backbone"), [("detr", "resnet50"), ("table-transformer", "resnet18")])
+def test_the_hub_s_names_of_a_backbone_are_those_of_timm(saved, monkeypatch, name, backbone):
+    folder = saved(name)
+    old = source_of(folder)
+    block = RESNET_SIZES[backbone].block
+    monkeypatch.setitem(RESNET_SIZES, backbone, ResNetConfig(3, 8, (8, 16, 24, 32), (1, 1, 1, 1), block))
+    configured(folder, use_timm_backbone=True, backbone=backbone, backbone_config=None, dilation=False)
+    renamed(folder, *TIMM)
+    assert any(
+        "conv_encoder.model.layer4.0.downsample.0.weight" in one for one in load_file(folder / "model.safetensors")
+    )
+    same(old, source_of(folder))
+    kwargs = {"in_chans": 3, "out_indices": [1, 2, 3, 4]}
+    configured(folder, backbone_kwargs=kwargs)
+    same(old, source_of(folder))
+    whole = {"model_type": "timm_backbone", "backbone": backbone, "num_channels": 3, "features_only": True}
+    configured(
+        folder, backbone=None, backbone_config=whole | {"out_indices": [1, 2, 3, 4], "use_pretrained_backbone": False}
+    )
+    same(old, source_of(folder))
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("detr", LATER), ("table-transformer", LATER[:1]), ("conditional-detr", LATER), ("yolos", LATER_YOLOS),
+        ("detr-learned", OLD_PLACES),
+    ],
+)  # fmt: skip
+def test_names_of_other_versions_of_the_reference_library_are_read(saved, name, changes):
+    folder = saved(name)
+    old = source_of(folder)
+    before = load_file(folder / "model.safetensors").keys()
+    renamed(folder, *changes)
+    assert before != load_file(folder / "model.safetensors").keys()
+    same(old, source_of(folder))
+
+
+def test_statistics_that_were_counted_are_set_aside(saved):
+    folder = saved("detr")
+    old = source_of(folder)
+    held = load_file(folder / "model.safetensors")
+    counts = {
+        name.replace("running_mean", "num_batches_tracked"): torch.tensor(7) for name in held if "running_mean" in name
+    }
+    save_file(held | counts, folder / "model.safetensors")
+    new = source_of(folder)
+    same(old, new)
+    assert "num_batches_tracked" in new.made_by["set_aside"]
+
+
+PUBLISHED = {
+    "classifier_dropout": 0.0, "init_std": 0.02, "init_xavier_std": 1.0, "max_position_embeddings": 1024,
+    "num_hidden_layers": 2, "scale_embedding": False, "mask_loss_coefficient": 1, "use_pretrained_backbone": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["detr", "table-transformer", "conditional-detr"])
+def test_keys_of_published_configurations_are_read(saved, name):
+    folder = saved(name)
+    old = source_of(folder)
+    configured(folder, **PUBLISHED)
+    same(old, source_of(folder))
+
+
+def test_classes_without_a_name_are_told(saved):
+    folder = saved("detr")
+    configured(folder, id2label={"0": "N/A", "1": "cat", "2": "N/A"})
+    assert source_of(folder).labels == ("N/A", "cat", "N/A")
+    configured(folder, id2label={"1": "cat", "2": "dog"})
+    assert source_of(folder).labels == ("N/A", "cat", "dog")
+    configured(folder, id2label={"1": "cat"}, num_labels=3)
+    assert source_of(folder).labels == ("N/A", "cat", "N/A")
+    configured(folder, id2label={"1": "cat", "2": "dog"}, num_labels=2)
+    with pytest.raises(CheckpointError, match=r"^config.json: num_labels must be 3, as many as id2label says$"):
+        source_of(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "asked", "canvas", "locate"),
+    [
+        ("detr", None, None, (800, 1088), "fit"),
+        ("detr", {"shortest_edge": 64, "longest_edge": 110}, None, (64, 96), "fit"),
+        ("detr", {"shortest_edge": 64, "longest_edge": 70}, None, (64, 96), "fit"),
+        ("detr", {"shortest_edge": 64, "longest_edge": 64}, None, (64, 64), "fit"),
+        ("detr", 64, None, (64, 96), "fit"),
+        ("detr", {"max_height": 60, "max_width": 33}, None, (64, 64), "fit"),
+        ("detr", {"height": 60, "width": 33}, None, (64, 64), "middle"),
+        ("detr", 64, (90, 65), (96, 96), "fit"),
+        ("yolos", {"shortest_edge": 13, "longest_edge": 99}, None, (16, 20), "fit"),
+        ("yolos", {"height": 8, "width": 12}, (7, 15), (8, 16), "middle"),
+    ],
+)
+def test_a_canvas_is_that_of_the_processor_or_asked_for_and_holds_whole_cells(saved, name, size, asked, canvas, locate):
+    folder = saved(name)
+    edit(folder, "preprocessor_config.json", lambda it: it.update(size=size) if size else it.pop("size"))
+    source = source_of(folder, **({"image": asked} if asked else {}))
+    (rule,) = source.inputs
+    assert (rule.height, rule.width, rule.locate) == (*canvas, locate)
+    assert rule.resize == (canvas if locate == "middle" else None)
+    told = locate == "fit" and name == "detr"
+    assert [port.name for port in source.base.inputs] == ["pixels", "image_visible"][: 1 + told]
+    cell = 32 if name == "detr" else 4
+    assert source.attention[0].grid == (canvas[0] // cell, canvas[1] // cell)
+
+
+def test_sigmoids_are_those_of_a_conditional_detr_and_yolos_has_objects_behind_its_patches(saved):
+    assert source_of(saved("conditional-detr")).scores == "sigmoid"
+    (kind,) = (source := source_of(saved("yolos"))).attention
+    assert (source.scores, kind.prefix, kind.suffix, kind.grid) == ("softmax", 1, 5, (2, 3))
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "words"),
+    [
+        ("detr", {"dilation": True}, "dilation: Input should be False, given 'True'"),
+        ("detr", {"auxiliary_loss": True}, "auxiliary_loss: Input should be False, given 'True'"),
+        ("detr", {"position_embedding_type": "rotary"}, "position_embedding_type: .* given 'rotary'"),
+        ("detr", {"num_hidden_layers": 3}, ".*num_hidden_layers must be encoder_layers, 2, another name of which"),
+        ("detr", {"hidden_size": 3}, ".*hidden_size must be d_model, 16, another name of which it is"),
+        ("detr", {"normalize_before": True}, "normalize_before: not known of detr"),
+        ("table-transformer", {"normalize_before": False}, "normalize_before: Input should be True"),
+        ("detr", {"use_timm_backbone": True, "backbone": "vgg", "backbone_config": None}, "backbone: must .*resnet18,"),
+        ("detr", {"backbone": "me/mine", "backbone_config": None}, "backbone: must .*microsoft/resnet-18.*'me/mine'"),
+        ("detr", {"backbone_config": {"model_type": "swin"}}, "backbone_config.model_type: .* 'swin'"),
+        ("detr", {"backbone_config": {"hidden_act": "gelu"}}, "backbone_config.hidden_act: .* 'gelu'"),
+        ("detr", {"backbone_config": {"downsample_in_first_stage": True}}, ".*downsample_in_first_stage: Input should"),
+        ("detr", {"backbone_config": {"out_features": ["stage3"]}}, ".*out_features must end with stage4"),
+        ("detr", {"backbone_config": {"out_indices": [3]}}, ".*out_indices must end with 4"),
+        ("detr", {"backbone_config": {"num_channels": 1}}, "backbone_config.num_channels: must be 3, as num_channels"),
+        ("detr", {"backbone_config": {"wishful": 1}}, "backbone_config: must have known keys, not wishful"),
+        ("yolos", {"wishful": 1}, "wishful: not known of yolos"),
+        ("yolos", {"image_size": [8, 8]}, "weights: .* must hold 10 positions of 16, given"),
+    ],
+)  # fmt: skip
+def test_what_would_change_the_answer_is_refused_by_name(saved, name, keys, words):
+    folder = saved(name)
+    configured(folder, **keys)
+    with pytest.raises(CheckpointError, match=f"^(config.json: )?{words}"):
+        source_of(folder)
+
+
+def test_a_backbone_without_its_statistics_is_refused(saved):
+    folder = saved("detr")
+    held = load_file(folder / "model.safetensors")
+    lost = next(name for name in held if name.endswith("embedder.normalization.running_var"))
+    save_file({name: tensor for name, tensor in held.items() if name != lost}, folder / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"^weights: missing .*running_var$"):
+        source_of(folder)
+
+
+def test_a_model_that_finds_masks_is_refused(saved):
+    folder = saved("detr")
+    configured(folder, architectures=["DetrForSegmentation"])
+    with pytest.raises(
+        CheckpointError, match=r"DetrForSegmentation is not supported; of detr there are \.\.\.ForObject"
+    ):
+        FAMILIES["detr"].check_architectures(json.loads((folder / "config.json").read_text()), None)
+
+
+def test_a_folder_without_a_processor_is_refused(saved):
+    folder = saved("detr")
+    (folder / "preprocessor_config.json").unlink()
+    with pytest.raises(
+        CheckpointError, match=r"^preprocessor_config.json: must be in the checkpoint's folder, and is not$"
+    ):
+        source_of(folder)
+
+
+OTHER_NAMES = {"hidden_size", "num_attention_heads", "num_hidden_layers"}
+"""Of a DETR; here they are None."""
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("detr", T.DetrConfig), ("table-transformer", T.TableTransformerConfig),
+        ("conditional_detr", T.ConditionalDetrConfig), ("yolos", T.YolosConfig),
+    ],
+)  # fmt: skip
+def test_the_defaults_of_a_configuration_are_those_of_the_reference_library(name, kind):
+    theirs, config = kind(), FAMILIES[name].config
+    skipped = {"backbone_config", "id2label", "num_labels"} | (OTHER_NAMES if name != "yolos" else set())
+    fields = {field for field in config.model_fields if hasattr(theirs, field)} - skipped
+    assert len(fields) > 10
+    for field in fields:
+        given, wanted = getattr(config(), field), getattr(theirs, field)
+        assert given == (tuple(wanted) if isinstance(wanted, list) else wanted), field
