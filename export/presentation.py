@@ -17,7 +17,7 @@ DATES = (
 PICTURES = {
     "digits": ("seven", "three", "zero", "six", "eight", "four", "two", "nine"),
     "captions-soft": ("260", "37165", "89", "5934"),
-    "scenes-swin": ("0-of-8150", "1-of-1348", "7-of-5179", "2-of-5289"),
+    "scenes-swin": ("6173-6", "0534-5", "4387-8", "1597-7"),
     "scenes-dino": ("seven", "five", "nine", "six"),
 }
 """The pictures in the folder `examples` beside the weights of these models, in the order they are shown."""

@@ -16,6 +16,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SEVEN = (ROOT / "tests/data/digits/seven.png").read_bytes()
 SCENE = (ROOT / "tests/data/scenes/five.png").read_bytes()
+SCENE = (ROOT / "tests/data/scenes/five.png").read_bytes()
 TEXT = "on Tuesday, the 23rd of March 2021"
 SENTENCES = "The violin is on the table.", "She bought a violin."
 INK, PAPER, EDGE = (30, 30, 36), (255, 255, 255), 20
@@ -48,6 +49,20 @@ def likeness(client, **options):
     """Return what in the first of two sentences makes the second one like it."""
     asked = {"format": "png", "against": {"text": SENTENCES[1]}, **options}
     answer = client.post("/v1/models/minilm/attention", json={"inputs": SENTENCES[0], "attention": asked})
+    return Image.open(io.BytesIO(answer.content)).convert("RGB")
+
+
+def example(model, name):
+    """Return an example's picture of a bundled model."""
+    return (ROOT / "model/bundled" / model / "examples" / f"{name}.png").read_bytes()
+
+
+def seen(client, model, content, **options):
+    """Return a picture under a map of it, and the picture itself, both of one width."""
+    asked = {"format": "png", "width": 240, **options}
+    answer = client.post(
+        f"/v1/models/{model}/attention", params=asked, content=content, headers={"Content-Type": "image/png"}
+    )
     return Image.open(io.BytesIO(answer.content)).convert("RGB")
 
 
@@ -109,6 +124,21 @@ def main():
             "likeness": [
                 (likeness(client, method="libra"), f"libra, against “{SENTENCES[1]}”"),
                 (likeness(client, method="relevance"), "relevance, against the same"),
+            ],
+            "scenes": [
+                (
+                    seen(client, "scenes-detr", SCENE, kind="cross", layers=1, queries=1),
+                    "scenes-detr: cross of an object",
+                ),
+                (seen(client, "scenes-detr", SCENE, method="libra", target=1), "the same, by libra"),
+                (
+                    seen(client, "scenes-swin", example("scenes-swin", "6173-6"), method="rollout", kind="stage2"),
+                    "scenes-swin: rollout, two stages",
+                ),
+                (
+                    seen(client, "scenes-dino", example("scenes-dino", "seven"), method="rollout"),
+                    "scenes-dino: rollout",
+                ),
             ],
             "evaluation": [(digit(client, evaluate="compare"), "digits: the seven that was sent")],
         }

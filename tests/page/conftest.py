@@ -2,14 +2,12 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, export, once, served
+from tests.conftest import ROOT, served
 from tests.samples.browser import chromium, require
 
 FAILED_LOAD = "Failed to load resource"
@@ -38,26 +36,14 @@ def needed():
 
 
 @pytest.fixture(scope="session")
-def detectors(tmp_path_factory):
-    """A folder with the artifacts of a detector with a decoder, `scenes-detr`, and of one without, `yolos`."""
-
-    def make(folder):
-        export("scenes-detr")(folder / "artifacts")
-        command = [sys.executable, "-m", "tests.samples.checkpoints", folder, "yolos"]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-
-    return once(tmp_path_factory, "detectors", make)
-
-
-@pytest.fixture(scope="session")
-def models(needed, tmp_path_factory, captions, minilm, language_models, classifier, detectors):
+def models(needed, tmp_path_factory, captions, minilm, language_models, classifier, scenes, detectors):
     """A folder with a model of every task that the page shows, and with `digits` once more under another name."""
     folder = tmp_path_factory.mktemp("page")
-    checkpoints = (one / "artifacts" for one in (classifier, detectors))
-    for source in (ROOT / "model/artifacts", captions, minilm, language_models, *checkpoints):
+    for source in (ROOT / "model/artifacts", captions, minilm, language_models, classifier / "artifacts", scenes):
         for one in source.iterdir():
             (folder / one.name).symlink_to(one)
+    for name in ("fitted", "sequence"):
+        (folder / name).symlink_to(detectors / name)
     twin = shutil.copytree(ROOT / "model/artifacts/digits", folder / "digits-twin") / "1/manifest.json"
     twin.write_text(json.dumps(json.loads(twin.read_text()) | {"name": "digits-twin"}))
     return folder

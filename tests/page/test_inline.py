@@ -13,6 +13,7 @@ Axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-p
 SEVEN = ROOT / "tests/data/digits/seven.png"
 ASKED = {
     "digits": SEVEN,
+    "scenes-detr": SEVEN,
     "captions-soft": SEVEN,
     "dates": "3/23/21",
     "dates-clm": "3/23/21 = ",
@@ -81,6 +82,9 @@ def test_an_answer_is_shown_from_its_file(opened, answers, asked, tmp_path, name
     answer = answers[name]
     if isinstance(answer, regard.Classification):
         assert answer.labels[0].label in page.locator("#answer").inner_text()
+    elif isinstance(answer, regard.Detection):
+        assert page.locator("#look .box-of").count() == len(answer.objects)
+        assert answer.objects[0].label in page.locator("#answer").inner_text()
     elif isinstance(answer, regard.Generation):
         shown = re.sub(r"\s", "", page.locator("#answer").inner_text())
         assert re.sub(r"\s", "", answer.text) in shown
@@ -163,7 +167,7 @@ def test_what_was_sent_never_becomes_markup(opened, asked, tmp_path):
     assert "<b" in re.sub(r"\s", "", page.locator("main").inner_text())
 
 
-@pytest.mark.parametrize("name", ["digits", "dates", "minilm"])
+@pytest.mark.parametrize("name", ["digits", "scenes-detr", "dates", "minilm"])
 @pytest.mark.parametrize(("width", "scheme"), [(500, "dark"), (1000, "light")])
 def test_no_rule_of_accessibility_is_broken(opened, answers, tmp_path, name, width, scheme):
     page = opened.begin(saved(answers[name], tmp_path), width=width, scheme=scheme, bypass_csp=True)

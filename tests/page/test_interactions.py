@@ -717,7 +717,7 @@ def test_the_languages_of_a_translator_are_chosen(visit, tmp_path):
     """Of `dates`, told that it has two languages: the token of one is a 1, that of the other a 2."""
     copy = shutil.copytree(ROOT / "model/artifacts/dates", tmp_path / "dates") / "1/manifest.json"
     manifest = json.loads(copy.read_text())
-    tokens = json.loads((copy.parent / manifest["text"]["tokenizer"]).read_text())["model"]["vocab"]
+    tokens = json.loads((copy.parent / manifest["inputs"][0]["tokenizer"]).read_text())["model"]["vocab"]
     languages = {"tokens": {"de": tokens["1"], "fr": tokens["2"]}, "source": None, "target": "de", "begins": "first"}
     copy.write_text(json.dumps(manifest | {"generation": manifest["generation"] | {"languages": languages}}))
     with served(tmp_path) as client:
