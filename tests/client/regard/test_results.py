@@ -125,12 +125,14 @@ def test_heat_of_what_was_found_is_that_of_the_surest_object_or_of_another():
     seen.heat("raw")
     seen.heat("raw", object=0, layers=[0])
     seen.heat("libra", object=1, against={"index": 2})
+    seen.heat("norm", object=1, kind="encoder")
     assert service.asked == [
         (None, {"kind": "cross", "target": 3}),
         ("raw", {"kind": "cross", "queries": [3]}),
         ("raw", {"kind": "cross", "queries": [0], "layers": [0]}),
         ("libra", {"kind": "cross", "target": 1, "against": {"index": 2}}),
-    ]
+        ("norm", {"kind": "encoder", "queries": [1]}),
+    ], "an object that is named is asked for whatever else is"
 
 
 def test_heat_by_other_words_is_as_they_say():
