@@ -185,6 +185,10 @@ def families(tmp_path_factory):
     return once(tmp_path_factory, "families", make)
 
 
+START_SECONDS = 180
+"""A service of all families of checkpoints took 18 seconds beside other tests, and a busy machine takes longer."""
+
+
 @contextmanager
 def served(artifacts, **settings):
     """Run `python -m service` on a free port until the block ends; gives a client whose base is its address."""
@@ -195,7 +199,7 @@ def served(artifacts, **settings):
     process = start(artifacts, log, port=port, **settings)
     client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30)
     try:
-        for _ in range(300):
+        for _ in range(START_SECONDS * 10):
             try:
                 if client.get("/health/ready").status_code == 200:
                     break
@@ -203,7 +207,7 @@ def served(artifacts, **settings):
                 assert process.poll() is None, lines(log)
             time.sleep(0.1)
         else:
-            raise TimeoutError("the service is not ready after 30 seconds")
+            raise TimeoutError(f"the service is not ready after {START_SECONDS} seconds")
         client.process = process
         client.lines = lambda: lines(log)
         yield client
