@@ -56,7 +56,7 @@ class Model:
     @property
     def stand_in(self):
         """The token in place of one that is taken away; None if it is dropped."""
-        rule = self.manifest["text"]
+        (rule,) = self.manifest["inputs"]
         return rule["padding"] if rule["mask"] is None else rule["mask"]
 
     def parts(self, special):

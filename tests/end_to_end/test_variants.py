@@ -152,8 +152,8 @@ def test_a_method_is_served_or_refused_by_name(client, picture, name, method):
         layers = [explanations.relevance_of(*pair) for pair in zip(layers, gradients, strict=True)]
     else:
         layers = [one.mean(1) for one in layers]
-    if name == "digits-parallel":  # two side by side are one layer
-        layers = [sum(layers)]
+    if name in ("digits-parallel", "digits-axial"):  # two side by side are one layer
+        layers = [sum(pair) for pair in zip(layers[::2], layers[1::2], strict=True)]
     eye, joint = torch.eye(17).double(), torch.eye(17).double()[None]
     for layer in layers:
         mixed = layer + eye
@@ -199,6 +199,9 @@ def test_a_model_that_convolves_or_recurs_says_what_it_cannot_show(client):
 
 def test_what_is_side_by_side_is_said(artifacts):
     kinds = {name: read_artifact(artifacts / name / "1").manifest.attention[0] for name in VARIANTS}
-    assert {name: kind.abreast for name, kind in kinds.items() if kind.abreast != 1} == {"digits-parallel": 2}
+    assert {name: kind.abreast for name, kind in kinds.items() if kind.abreast != 1} == {
+        "digits-parallel": 2,
+        "digits-axial": 2,
+    }
     assert {name for name, kind in kinds.items() if not kind.normalized} == {"digits-re-attention"}
     assert json.loads((artifacts / "digits-parallel" / "1" / "manifest.json").read_text())["schema_version"] == 5

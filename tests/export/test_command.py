@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from contract.artifact import read_artifact
 from export.bundled import SOURCES
+from export.checkpoints.families import FAMILIES
 from export.errors import ExportError
 from tests.conftest import ROOT
 from tests.samples.export_command import export_command
@@ -173,8 +174,7 @@ FAULTS = {
     "unknown model": (
         "bert",
         put("config.json", "model_type", "mamba"),
-        "config.json: model_type must be one of vit, deit, dinov2, dinov2_with_registers, bert, roberta, distilbert, gpt2, "
-        "marian, bart, given 'mamba'",
+        f"config.json: model_type must be one of {', '.join(FAMILIES)}, given 'mamba'",
     ),
     "a key nobody knows": (
         "bert",
@@ -276,7 +276,7 @@ FAULTS = {
     "patches that do not fit": (
         "vit",
         lambda folder: (put("config.json", "image_size", [8, 13])(folder), put("preprocessor_config.json", "size", {"height": 8, "width": 13})(folder)),
-        "image: sides must be multiples of the patch's 4x4, given 8x13",
+        "config.json: image: sides must be multiples of the patch's 4x4, given 8x13; say another size with --image-size",
     ),
     "a penalty that is not supported": (
         "gpt2",
@@ -353,7 +353,11 @@ def test_a_fault_is_one_line_that_names_it(checkpoint, capsys, tmp_path, fault):
             "--task: bert serves text-classification, fill-mask, feature-extraction",
         ),
         ("bert", ["--image-size", "64"], "--image-size: bert reads text"),
-        ("vit", ["--image-size", "18"], "image: sides must be multiples of the patch's 4x4, given 18x18"),
+        (
+            "vit",
+            ["--image-size", "18"],
+            "config.json: image: sides must be multiples of the patch's 4x4, given 18x18; say another size with --image-size",
+        ),
         ("bert", ["--revision", "main"], "--revision: is for names on the hub, given a folder"),
     ],
 )

@@ -35,7 +35,7 @@ def run_of(model, batch=2):
     """Return the stacks of a model, and what runs it on a batch of inputs: () -> rows (batch, number) of its answer."""
     source, shown, rows = tokens(batch, 9), torch.arange(9) < torch.tensor([[9], [6]])[:batch], torch.arange(batch)
     if isinstance(model, ViT):
-        pixels = randn(batch, 1, 28, 28)
+        pixels = randn(batch, 1, *model.patches.image)
         return [model.encoder], lambda: model(pixels)[0]
     if isinstance(model, Detector):
         seen = randn(batch, 1, 64, 64)

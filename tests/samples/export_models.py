@@ -54,7 +54,7 @@ def translator(model=None, config=TRANSFORMER):
         config,
         family="transformer",
         tokenizer=character_tokenizer(SPECIALS, ALPHABET),
-        inputs=(TextRule(tokenizer="tokenizer.json", max_tokens=48),),
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=48),
         rules=Generation(start=1, end=2, max_new_tokens=12, caches=(), memory=()),
         made_by={},
     )

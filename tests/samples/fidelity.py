@@ -41,7 +41,8 @@ PROJECTIONS = {
 PROJECTIONS |= {
     "deit": PROJECTIONS["vit"],
     "dinov2_with_registers": PROJECTIONS["dinov2"],
-    "roberta": PROJECTIONS["bert"],
+    **dict.fromkeys(("roberta", "xlm-roberta", "camembert"), PROJECTIONS["bert"]),
+    **dict.fromkeys(("mbart", "pegasus", "m2m_100"), PROJECTIONS["bart"]),
     "marian": PROJECTIONS["bart"],
     "detr": {kind: (path, value, "o_proj") for kind, (path, value, _) in PROJECTIONS["bart"].items()},
     "table-transformer": PROJECTIONS["bart"],
@@ -179,7 +180,7 @@ def of_bundled(name):
     parameters = dict(traced.model.named_parameters())
 
     def see(feed):
-        answer, weights, values = traced.observe(*(torch.from_numpy(array) for array in feed.values()))
+        answer, weights, values, _ = traced.observe(*(torch.from_numpy(array) for array in feed.values()))
         kinds = [kind.kind for kind in traced.kinds]
         joining = {
             kind.kind: [parameters[f"{path}.output.weight"].detach().numpy().T for path in kind.maps]
