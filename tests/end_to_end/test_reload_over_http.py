@@ -82,7 +82,7 @@ def test_a_version_whose_manifest_does_not_fit_its_graphs_is_refused_and_the_old
     before = classify(living).json()["results"]
     dates = {"inputs": "3/23/21", "attention": {"kind": "cross"}}
     for version, (digit, date) in enumerate(itertools.zip_longest(DIGITS.values(), DATES.values()), 2):
-        changed = {"digits": digit, "dates": date} if date else {"digits": digit}
+        changed = {model: wrong for model, wrong in (("digits", digit), ("dates", date)) if wrong}
         for model, (change, _) in changed.items():
             edit(newer(living.artifacts, model, version), change)
         outcomes = reloaded(living)
