@@ -373,8 +373,8 @@ def their_steps(model, seen, target):
     for index in range(target.shape[1]):
         token = target[:, index : index + 1]
         given = {"decoder_input_ids": token, **more} if more else {"input_ids": token}
-        out = theirs(**given, past_key_values=past, use_cache=True, output_attentions=True)
-        past = out.past_key_values
+        out = theirs(**given, cache=past, use_cache=True, output_attentions=True)
+        past = out.cache
         if more:
             yield {"decoder": out.decoder_attentions, "cross": out.cross_attentions}
         else:

@@ -26,16 +26,18 @@ def sharpened(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator)
-            if not parameter.requires_grad:  # sinusoids
+            if not parameter.requires_grad and "position" in name:  # sinusoids
                 continue
-            if parameter.ndim < 2:
+            if not parameter.requires_grad:  # convolutions that stay as they are, by their fan-out (He et al. 2015)
+                parameter.copy_(noise * (2 / parameter[:, 0].numel()) ** 0.5)
+            elif parameter.ndim < 2:
                 parameter.add_(0.3 * noise)
             elif "query_position" in name:  # objects look at each other by little else
                 parameter.copy_(noise * 0.6)
             elif "position" in name or "token" in name or "embed" in name or "shared" in name or "wte" in name:
                 parameter.copy_(noise)
             elif name.endswith("input_projection.weight"):  # of what convolutions leave, which is large
-                parameter.copy_(noise * 0.3 / parameter[0].numel() ** 0.5)
+                parameter.copy_(noise * 0.15 / parameter[0].numel() ** 0.5)
             else:
                 parameter.copy_(noise * 1.5 / parameter[0].numel() ** 0.5)
         for name, buffer in model.named_buffers():
