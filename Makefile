@@ -21,10 +21,10 @@ LOCKED_FOR := cpu/x86_64 cpu/aarch64 gpu/x86_64 export/x86_64 export/aarch64 bui
 LOCKED_PYTHONS := 3.11 3.12 3.13 3.14
 
 .PHONY: help serve models bundled train variants quality test lint types pytest slow conformance gpu-test bench \
-  bench-attention bench-clients bench-peers bench-stations bench-generation bench-runtimes bench-maps bench-shapes \
-  bench-scale bench-page bench-gpu page-test soak soak-load soak-fuzz soak-drain soak-kill soak-reload soak-overload \
-  soak-leak soak-early soak-faults soak-atheris soak-attacks soak-memory audit sbom container-smoke demo-cluster lock \
-  lock-check vendor picture screenshots notebooks clean
+  bench-attention bench-clients bench-peers bench-embedding bench-detection bench-stations bench-generation \
+  bench-runtimes bench-maps bench-shapes bench-scale bench-page bench-gpu page-test soak soak-load soak-fuzz soak-drain \
+  soak-kill soak-reload soak-overload soak-leak soak-early soak-faults soak-atheris soak-attacks soak-memory audit sbom \
+  container-smoke demo-cluster lock lock-check vendor picture screenshots notebooks clean
 .DELETE_ON_ERROR:
 
 help: ## list the commands
@@ -101,6 +101,12 @@ bench-attention: .venv/.dev-$(EXTRA) ## measure what each method of attention co
 
 bench-peers: .venv/.bench-$(EXTRA) ## regard beside LitServe, BentoML, MLServer, Ray Serve and FastAPI with threads (needs wrk or hey)
 	@$(BIN)/python -m benchmarks.servers $(ARGS)
+
+bench-embedding: .venv/.bench-$(EXTRA) $(call MANIFEST,minilm) ## embeddings of minilm beside infinity-emb and FastAPI with threads (needs wrk or hey)
+	@$(BIN)/python -m benchmarks.embedding $(ARGS)
+
+bench-detection: .venv/.bench-$(EXTRA) ## detection beside its session alone (needs wrk or hey)
+	@$(BIN)/python -m benchmarks.detection $(ARGS)
 
 bench-stations: .venv/.bench-$(EXTRA) ## where the milliseconds of a light model's answer go (needs wrk or hey)
 	@$(BIN)/python -m benchmarks.stations $(ARGS)

@@ -19,7 +19,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -39,7 +38,7 @@ from PIL import Image
 
 from benchmarks.attention import drawn
 from benchmarks.peers import ROOT, Unusable, log, prepare, version
-from benchmarks.running_service import served
+from benchmarks.running_service import free_port, served
 from benchmarks.service import heading
 from contract.artifact import read_artifact
 from contract.manifest import GradientMethod, ImageRule
@@ -323,18 +322,30 @@ def paused(pid):
 @contextlib.contextmanager
 def started(name, asked, setting):
     """Run a peer until the block ends; gives its process id and address. Raises Unusable unless it answers rightly."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port, kind = free_port(), PEERS[name].kind
     flags = [f"--{option}={value}" for option, value in setting.items()]
     python = ENVIRONMENTS / name / "bin/python"
     command = [python, HERE / f"peers/serve_{name}.py", "--model", asked.model, f"--port={port}", *flags]
     url = f"http://127.0.0.1:{port}/classify"
+    with running(command, lambda: asked.check(url, kind)) as pid:
+        yield pid, url
+
+
+@contextlib.contextmanager
+def running(command, check, **environment):
+    """Run a server until the block ends; gives its process id. Raises Unusable unless `check` ends without an error."""
     with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryDirectory() as folder:
-        process = subprocess.Popen(command, cwd=folder, stdout=said, stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=os.environ | environment,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         try:
-            await_answer(process, url, asked, PEERS[name].kind, said)
-            yield process.pid, url
+            await_answer(process, check, said)
+            yield process.pid
         finally:
             pids = family(process.pid)
             process.terminate()
@@ -344,12 +355,12 @@ def started(name, asked, setting):
             process.wait()
 
 
-def await_answer(process, url, asked, kind, said):
+def await_answer(process, check, said):
     """Wait until a server answers rightly. Raises Unusable with the end of its log."""
     until = time.monotonic() + START_SECONDS
     while True:
         try:
-            asked.check(url, kind)
+            check()
             return
         except (httpx.TransportError, Unusable, ValueError, KeyError) as error:
             if process.poll() is not None or time.monotonic() > until:
@@ -442,19 +453,21 @@ def ours(name, asked, setting):
         yield client.process.pid, f"{client.base_url}/v1/models/{name}/classify"
 
 
-def duel(name, setting, asked, ours, seconds, rounds):
-    """Measure regard and a peer in turns; return (regard's cell, the peer's) a round, by concurrency."""
+def duel(name, ours, theirs, kinds, asked, seconds, rounds):
+    """Measure regard and a peer in turns; return (regard's cell, the peer's) a round, by concurrency.
+
+    `ours` and `theirs` are process ids and addresses, `kinds` the types of what each is sent.
+    """
     found = {}
-    with started(name, asked, setting) as theirs:
-        for concurrency in asked.task.concurrency:
-            for _ in range(rounds):
-                with paused(theirs[0]):
-                    first = cell(ours, asked, JPEG, concurrency, seconds)
-                with paused(ours[0]):
-                    second = cell(theirs, asked, PEERS[name].kind, concurrency, seconds)
-                found.setdefault(concurrency, []).append((first, second))
-                rates = f"regard {rounded(first['rate'])}, {name} {rounded(second['rate'])} a second"
-                log(f"  {name}: {concurrency} at a time: {rates}")
+    for concurrency in asked.task.concurrency:
+        for _ in range(rounds):
+            with paused(theirs[0]):
+                first = cell(ours, asked, kinds[0], concurrency, seconds)
+            with paused(ours[0]):
+                second = cell(theirs, asked, kinds[1], concurrency, seconds)
+            found.setdefault(concurrency, []).append((first, second))
+            rates = f"regard {rounded(first['rate'])}, {name} {rounded(second['rate'])} a second"
+            log(f"  {name}: {concurrency} at a time: {rates}")
     return found
 
 
@@ -510,6 +523,11 @@ def tell_duels(name, asked, duels):
     rounds = max((len(pairs) for found in duels.values() for pairs in found.values()), default=0)
     print(f"\n**{name}**: {width} x {height}, from a JPEG of {asked.task.jpeg[0]} x {asked.task.jpeg[1]}", end="")
     print(f" and {len(asked.sent[0]) / 1000:.1f} kB. Answers a second: median (least to most) of {rounds} rounds.\n")
+    tell_rows({PEERS[peer].title: found for peer, found in duels.items()})
+
+
+def tell_rows(duels):
+    """Print the table of duels by the peer's title."""
     print(
         "| peer | at a time | regard | peer | regard / peer | p50 / p99 ms, regard | peer "
         "| CPU ms an answer, regard | peer | not 2xx, timed out |"
@@ -522,7 +540,7 @@ def tell_duels(name, asked, duels):
             columns += [latency(side) for side in zip(*pairs, strict=True)]
             columns += [f"{statistics.median(one['cpu'] for one in side):.2f}" for side in zip(*pairs, strict=True)]
             columns.append(", ".join(wrongs(side) for side in zip(*pairs, strict=True)).replace("0, 0", "none"))
-            print(f"| {PEERS[peer].title} | {concurrency} | {' | '.join(columns)} |")
+            print(f"| {peer} | {concurrency} | {' | '.join(columns)} |")
 
 
 def ratio(pair):
@@ -611,8 +629,8 @@ def measure(name, peers, asked, arguments):
             with quiet(arguments.lock):
                 log(peer)
                 settings[peer] = sweep(peer, asked, sweep_seconds, most)
-                with ours(name, asked, setting) as server:
-                    duels[peer] = duel(peer, settings[peer][0], asked, server, seconds, rounds)
+                with ours(name, asked, setting) as server, started(peer, asked, settings[peer][0]) as theirs:
+                    duels[peer] = duel(peer, server, theirs, (JPEG, PEERS[peer].kind), asked, seconds, rounds)
         except (Unusable, httpx.HTTPError, subprocess.CalledProcessError) as error:
             log(f"{peer}: {error}")
             settings[peer] = str(error), {}

