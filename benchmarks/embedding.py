@@ -119,6 +119,7 @@ def infinity(artifacts, asked, setting):
 STARTS = {"fastapi": fastapi, "infinity": infinity}
 TITLES = {"regard": "regard", "fastapi": PEERS["fastapi"].title, "infinity": "infinity-emb"}
 AXES = {
+    "regard": (OURS, [{"threads": 0}, {"threads": 1}]),
     "fastapi": PEERS["fastapi"].axes,
     "infinity": (
         [{"threads": CORES}, {"threads": 1}],
@@ -154,7 +155,9 @@ def main():
         artifacts.mkdir()
         (artifacts / "minilm").symlink_to((arguments.artifacts / "minilm").resolve())
         log("regard")
-        settings["regard"], _ = best_of([OURS], lambda one: regard(artifacts, one), JSON, asked, arguments.seconds)
+        settings["regard"], _ = best_of(
+            AXES["regard"], lambda one: regard(artifacts, one), JSON, asked, arguments.seconds
+        )
         for name in arguments.peers:
             try:
                 versions[name] = install(name)

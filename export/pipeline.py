@@ -357,6 +357,7 @@ def _check_disk_space(source: Source, precision: Precision, folder: Path) -> Non
 def _open_session(folder: Path, role: Role) -> ort.InferenceSession:
     """Open a graph as the service does: what explains a score reads the weights of a larger model from their file."""
     options = ort.SessionOptions()
+    options.log_severity_level = 3  # what it warns of while it optimises a graph, nobody who exports can change
     options.enable_cpu_mem_arena = False  # it would hold as much as the largest run took, and round it up
     options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
     options.add_session_config_entry("session.x64quantprecision", "1")

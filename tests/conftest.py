@@ -46,6 +46,7 @@ def export(*names):
             [sys.executable, "-m", "export", *names, "--to", folder], cwd=ROOT, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr
+        assert "[W:onnxruntime" not in done.stderr
 
     return make
 
