@@ -86,7 +86,7 @@ page-test: .venv/.dev-$(EXTRA) ## the page in a browser (needs chromium; without
 slow: .venv/.dev-$(EXTRA) ## the tests that take minutes, which `make test` leaves out
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow and not gpu" -n 2 --dist loadfile $(ARGS)
 
-CLIENT_MODELS := digits dates dates-clm dates-mlm minilm
+CLIENT_MODELS := digits dates dates-clm dates-mlm minilm scenes-detr
 conformance: .venv/.dev-$(EXTRA) $(foreach name,$(CLIENT_MODELS),$(call MANIFEST,$(name))) ## every call of every real client, each in an environment of its own (ARGS="CLIENT ..." for some of them)
 	@$(BIN)/python -m tests.clients.conformance $(ARGS)
 

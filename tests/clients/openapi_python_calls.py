@@ -87,7 +87,7 @@ def classify(service):
 def generate(service):
     """Generate texts, with alternatives and cross-attention."""
     known = types(service)
-    attention = known.AttentionOptions(kind=known.KindOption.CROSS)
+    attention = known.AttentionOptions(kind="cross")
     body = known.GenerateFromTexts(inputs=[DATE], alternatives=2, attention=attention)
     answer = asked(service, "predictions.generate", service.seq2seq, body=body)
     assert isinstance(answer, known.Generated)
@@ -95,7 +95,7 @@ def generate(service):
     assert result.text == "2021-03-23"
     assert result.finish_reason is known.GeneratedResultFinishReason.STOP
     assert len(result.tokens[0].alternatives) == 2
-    assert result.attention.maps[0].kind is known.Kind.CROSS
+    assert result.attention.maps[0].kind == "cross"
     assert result.attention.tokens.source[0].span == [0, 1]
 
 
