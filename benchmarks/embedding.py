@@ -10,7 +10,6 @@ import contextlib
 import json
 import subprocess
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +19,7 @@ import tokenizers
 import torch
 
 from benchmarks.peers import ROOT, Unusable, log, prepare, version
-from benchmarks.running_service import free_port, served
+from benchmarks.running_service import free_port
 from benchmarks.servers import (
     CORES,
     ENVIRONMENTS,
@@ -33,6 +32,7 @@ from benchmarks.servers import (
     best_of,
     duel,
     loader,
+    regard,
     running,
     tell_rows,
     words,
@@ -81,13 +81,9 @@ class Asked:
             raise Unusable(f"answers with an embedding whose cosine with ours is {cosine:.5f}")
 
 
-@contextlib.contextmanager
-def regard(artifacts, setting):
+def ours(artifacts, setting):
     """Run regard with minilm alone until the block ends; gives its process id and address."""
-    with served(artifacts, **setting) as client:
-        while sum('"event":"ready"' in line for line in client.lines()) < setting["workers"]:
-            time.sleep(0.1)
-        yield client.process.pid, f"{client.base_url}/v1/embeddings"
+    return regard(artifacts, "/v1/embeddings", setting)
 
 
 @contextlib.contextmanager
@@ -156,7 +152,7 @@ def main():
         (artifacts / "minilm").symlink_to((arguments.artifacts / "minilm").resolve())
         log("regard")
         settings["regard"], _ = best_of(
-            AXES["regard"], lambda one: regard(artifacts, one), JSON, asked, arguments.seconds
+            AXES["regard"], lambda one: ours(artifacts, one), JSON, asked, arguments.seconds
         )
         for name in arguments.peers:
             try:
@@ -167,10 +163,10 @@ def main():
                     AXES[name], lambda one, start=start: start(artifacts, asked, one), JSON, asked, arguments.seconds
                 )
                 with (
-                    regard(artifacts, settings["regard"]) as ours,
+                    ours(artifacts, settings["regard"]) as server,
                     start(artifacts, asked, settings[name]) as theirs,
                 ):
-                    found = duel(name, ours, theirs, (JSON, JSON), asked, arguments.seconds, arguments.rounds)
+                    found = duel(name, server, theirs, (JSON, JSON), asked, arguments.seconds, arguments.rounds)
                 duels[TITLES[name]] = found
             except (Unusable, httpx.HTTPError, OSError, subprocess.CalledProcessError) as error:
                 log(f"{name}: {error}")

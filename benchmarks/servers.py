@@ -445,12 +445,17 @@ def best_of(axes, start, kind, asked, seconds):
 
 
 @contextlib.contextmanager
-def ours(name, asked, setting):
-    """Run regard until the block ends; gives its process id and address."""
-    with served(asked.artifact.folder.parent.parent, **setting) as client:
+def regard(artifacts, path, setting):
+    """Run regard until the block ends; gives its process id, and the address with this path."""
+    with served(artifacts, **setting) as client:
         while sum('"event":"ready"' in line for line in client.lines()) < setting["workers"]:
             time.sleep(0.1)
-        yield client.process.pid, f"{client.base_url}/v1/models/{name}/classify"
+        yield client.process.pid, f"{client.base_url}{path}"
+
+
+def ours(name, asked, setting):
+    """Run regard with the model that is asked until the block ends; gives its process id and address."""
+    return regard(asked.artifact.folder.parent.parent, f"/v1/models/{name}/classify", setting)
 
 
 def duel(name, ours, theirs, kinds, asked, seconds, rounds):

@@ -95,7 +95,13 @@ class Model:
             options.add_session_config_entry("session.x64quantprecision", "1")  # as the service opens it
             self.sessions[role] = ort.InferenceSession(self.artifact.path(graph.file), options)
         given = {port.name: feed[port.name] for port in graph.inputs}
-        return dict(zip((port.name for port in graph.outputs), self.sessions[role].run(None, given), strict=True))
+        found = self.sessions[role].run(None, given)
+        for port, array in zip(graph.outputs, found, strict=True):
+            fixed = [
+                axis if isinstance(axis, int) else length for axis, length in zip(port.axes, array.shape, strict=True)
+            ]
+            assert list(array.shape) == fixed, f"{port.name}: has other lengths than the manifest declares"
+        return dict(zip((port.name for port in graph.outputs), found, strict=True))
 
     def seen(self, batch, *, whole=False):
         """Return what is seen of a batch, its texts of mixed lengths, or all of one."""
