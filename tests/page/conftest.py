@@ -22,6 +22,16 @@ STILL = """() => {
 """Nothing was asked for, and nothing is awaited, for a while: one question leads to the next."""
 
 
+def settled(page):
+    """Wait until nothing is asked any more, and what was asked is drawn.
+
+    The wait begins now: the page asks a moment after what was typed, so the calm from before says nothing.
+    """
+    page.evaluate("delete window.waited")
+    page.wait_for_selector("body[data-busy=false] main")
+    page.wait_for_function(STILL, polling=50)
+
+
 def pytest_collection_modifyitems(items):
     """Mark what is in this folder."""
     for item in items:
@@ -91,8 +101,7 @@ class Visit:
 
     def settle(self):
         """Wait until nothing is asked any more, and what was asked is drawn."""
-        self.page.wait_for_selector("body[data-busy=false] main")
-        self.page.wait_for_function(STILL, polling=50)
+        settled(self.page)
         return self.page
 
     def shades(self, selector):

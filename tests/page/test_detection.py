@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from regard.inline import document
 
-from tests.page.conftest import STILL
+from tests.page.conftest import settled
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = sync_api.expect
@@ -68,11 +68,6 @@ def scene(service):
             return dict(zip(numbers, np.array(one["values"])[0], strict=True))
 
     return Scene()
-
-
-def settled(page):
-    page.wait_for_selector("body[data-busy=false] main")
-    page.wait_for_function(STILL, polling=50)
 
 
 def drawn(page):

@@ -17,7 +17,7 @@ import pytest
 from PIL import Image
 
 from tests.conftest import ROOT, served
-from tests.page.conftest import STILL
+from tests.page.conftest import settled
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = sync_api.expect
@@ -30,12 +30,6 @@ MARCH = "the 23rd of March 2021"
 def go(visit):
     """Return what opens the page at a selection, and waits until it is drawn."""
     return lambda refusals=False, **selection: visit(refusals=refusals).open(f"#{urllib.parse.urlencode(selection)}")
-
-
-def settled(page):
-    """Wait until nothing is asked any more."""
-    page.wait_for_selector("body[data-busy=false] main")
-    page.wait_for_function(STILL, polling=50)
 
 
 def text_of(page, selector):
@@ -396,6 +390,16 @@ def test_the_options_of_generation_are_sent(go):
     assert "stream" not in sent[0]  # the first token of a beam search is known last
     assert sent[-1]["temperature"] == 1.5
     assert sent[-1]["stream"]
+
+
+@pytest.mark.parametrize("name", ["num_beams", "with"])
+def test_what_is_typed_stays_though_the_page_is_drawn_again(go, name):
+    page = go(model="dates", text=MARCH, compare="input")
+    page.evaluate("document.querySelector('details.generation').open = true")
+    page.fill(f"[name={name}]", "3")
+    page.evaluate("location.hash += '&colormap=magma'")
+    page.wait_for_function("document.querySelector('[name=colormap]').value === 'magma'")
+    assert page.input_value(f"[name={name}]") == "3"
 
 
 def test_the_steps_are_played(go):

@@ -89,14 +89,21 @@ function Language({ words, name, model, selection, change, own }) {
     </select></label>`
 }
 
+/** A number, chosen when its field is left: what is typed until then stays, though the page is drawn again. */
+function NumberField({ words, chosen, choose, ...attributes }) {
+  const [typed, type] = useState(null)
+  const leave = ({ target }) => target.reportValidity() && (type(null), choose(target.value))
+  return html`<label>${words} <input
+    type="number" placeholder="model’s" ...${attributes} value=${typed ?? chosen}
+    onInput=${({ target }) => type(target.value)} onChange=${leave} /></label>`
+}
+
 /** Options of generation; a model's languages stand before the others. */
 export function GenerationOptions({ selection, change, model }) {
   const { limits, languages } = model
   const [open, setOpen] = useState(false)
-  const number = (name, words, min, max, step = 1) => html`
-    <label>${words} <input
-      type="number" name=${name} min=${min} max=${max} step=${step} value=${selection[name]} placeholder="model’s"
-      onChange=${({ target }) => target.reportValidity() && change({ [name]: target.value })} /></label>`
+  const number = (name, words, min, max, step = 1) => html`<${NumberField} words=${words} name=${name} min=${min}
+    max=${max} step=${step} chosen=${selection[name]} choose=${(value) => change({ [name]: value })} />`
   const chosen = { model, selection, change }
   return html`
     ${languages && html`<div class="fields">

@@ -1,10 +1,11 @@
-import { html } from './preact.js'
+import { html, useState } from './preact.js'
 import { Select } from './select.js'
 import { kindOf, layerOf, methodOf, methodsOf } from './selection.js'
 import { range } from './values.js'
 
 /** Chooses what stands beside the look: another method, layer, model or input. */
 export function Compare({ models, model, selection, change }) {
+  const [typed, type] = useState(null) // until it is sent: the page is drawn again while somebody types
   const kind = kindOf(model, selection)
   const others = (values, own) => values.filter((one) => one !== own)
   const methods = others(methodsOf(model, kind, selection.pair), methodOf(model, kind, selection))
@@ -20,10 +21,12 @@ export function Compare({ models, model, selection, change }) {
   ]
   const send = (event) => {
     event.preventDefault()
-    change({ with: event.target.elements.with.value })
+    type(null)
+    change({ with: typed ?? selection.with })
   }
   const another = html`<form class="row" onSubmit=${send}>
-    <input type="text" name="with" aria-label="Another text" value=${selection.with} />
+    <input type="text" name="with" aria-label="Another text" value=${typed ?? selection.with}
+      onInput=${({ target }) => type(target.value)} />
     <button>Compare</button>
   </form>`
   const hint = html`<p class="quiet">Drag over the picture with Shift to cover patches; c covers the marked one.</p>`
