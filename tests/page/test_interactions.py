@@ -349,9 +349,26 @@ def test_the_colour_map_and_opacity_are_chosen(go):
 
 # Generated text
 
+PACED = """() => {
+    const fetched = window.fetch
+    window.fetch = async (...asked) => {
+        const answer = await fetched(...asked)
+        if (!answer.headers.get('content-type').startsWith('text/event-stream')) return answer
+        const events = (await answer.text()).split(/(?<=\\n\\n)/)
+        const pull = async (to) => {
+            await new Promise((done) => setTimeout(done, 50))
+            if (events.length) to.enqueue(new TextEncoder().encode(events.shift()))
+            else to.close()
+        }
+        return new Response(new ReadableStream({ pull }), answer)
+    }
+}"""
+"""Tokens come one by one however busy the machine is, on which all of them can arrive between two drawings."""
+
 
 def test_text_is_written_token_by_token_with_its_rows(go):
     page = go(model="dates")
+    page.evaluate(PACED)
     page.evaluate(
         """() => {
             window.seen = []
