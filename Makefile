@@ -20,7 +20,7 @@ LOCK := --universal --python-version 3.11 --only-binary :all: --generate-hashes 
 LOCKED_FOR := cpu/x86_64 cpu/aarch64 gpu/x86_64 export/x86_64 export/aarch64 build/x86_64 build/aarch64
 LOCKED_PYTHONS := 3.11 3.12 3.13 3.14
 
-.PHONY: help serve models bundled train variants quality test lint types pytest slow conformance gpu-test bench \
+.PHONY: help serve models bundled train variants quality test lint types pytest slow conformance gpu-test families-test bench \
   bench-attention bench-clients bench-peers bench-embedding bench-detection bench-stations bench-generation \
   bench-runtimes bench-maps bench-shapes bench-scale bench-page bench-gpu page-test soak soak-load soak-fuzz soak-drain \
   soak-kill soak-reload soak-overload soak-leak soak-early soak-faults soak-atheris soak-attacks soak-memory audit sbom \
@@ -78,7 +78,10 @@ types: .venv/.dev-$(EXTRA) ## mypy, strict
 	@$(BIN)/mypy
 
 pytest: .venv/.dev-$(EXTRA) ## the tests (ARGS=... is passed on)
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not gpu and not slow and not clients and not containers and not page" -n 2 --dist loadfile $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not gpu and not slow and not clients and not containers and not page and not families" -n 2 --dist loadfile $(ARGS)
+
+families-test: .venv/.dev-$(EXTRA) ## a small checkpoint of every family, exported, served and held against its reference
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "families and not gpu and not slow" -n 2 --dist loadfile $(ARGS)
 
 page-test: .venv/.dev-$(EXTRA) ## the page in a browser (needs chromium; without it the tests are skipped)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m page -n 2 --dist loadfile tests/page $(ARGS)

@@ -25,6 +25,13 @@ for name in [name for name in os.environ if name.startswith("REGARD_")]:
     del os.environ[name]  # every test chooses its own settings; programs of tests that are started get theirs by these
 
 
+def pytest_collection_modifyitems(items):
+    """Mark what waits for the checkpoints of every family, whose export takes minutes."""
+    for item in items:
+        if "families" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.families)
+
+
 def once(tmp_path_factory, name, make):
     """Return a folder that `make` fills, in one of the processes that tests run in, for all of them."""
     root = tmp_path_factory.getbasetemp()
