@@ -23,7 +23,7 @@ reference library's own autograd in single floats 1.2e-5."""
 FUSED = FUSIONS[1:]
 
 
-@pytest.fixture(scope="module", params=[*BUNDLED, *CASES])
+@pytest.fixture(scope="module", params=[*BUNDLED, *(pytest.param(name, marks=pytest.mark.families) for name in CASES)])
 def model(request):
     return open_model(request.param, request)
 
