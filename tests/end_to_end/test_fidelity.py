@@ -14,7 +14,7 @@ from contract.manifest import FIGURES, FUSIONS, Method
 from export.bundled import SOURCES
 from tests.samples import explanations_reference
 from tests.samples.checkpoints import CASES
-from tests.samples.fidelity import BUNDLED, TOLERANCE, Seen, close, open_model, score, targets
+from tests.samples.fidelity import BUNDLED, TOLERANCE, Seen, close, of_families, open_model, score, targets
 
 BATCHES = (1, 3, 8)
 GRADIENT = 3e-5
@@ -23,7 +23,7 @@ reference library's own autograd in single floats 1.2e-5."""
 FUSED = FUSIONS[1:]
 
 
-@pytest.fixture(scope="module", params=[*BUNDLED, *(pytest.param(name, marks=pytest.mark.families) for name in CASES)])
+@pytest.fixture(scope="module", params=[*BUNDLED, *of_families(CASES)])
 def model(request):
     return open_model(request.param, request)
 

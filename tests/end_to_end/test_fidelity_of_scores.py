@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from export.bundled import SOURCES
 from tests.samples.checkpoints import CASES
-from tests.samples.fidelity import BUNDLED, close, open_model, score, targets
+from tests.samples.fidelity import BUNDLED, close, of_families, open_model, score, targets
 
 BATCH = 3
 TOLERANCE = 1e-5
@@ -109,7 +109,7 @@ OTHERS = [name for name, case in CASES.items() if case.task != "object-detection
 """Scores of objects are held against definitions in test_detection_over_http.py."""
 
 
-@pytest.fixture(scope="module", params=[*BUNDLED, *OTHERS])
+@pytest.fixture(scope="module", params=[*BUNDLED, *of_families(OTHERS)])
 def model(request):
     return open_model(request.param, request)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import onnxruntime as ort
+import pytest
 import torch
 
 from contract.artifact import read_artifact
@@ -280,6 +281,11 @@ def pooled(states, visible, pooling):
         "mean_sqrt_length": lambda row: row.sum(0) / len(row) ** 0.5,
     }[pooling]
     return torch.stack([pool(row) for row in rows])
+
+
+def of_families(names):
+    """Return checkpoints' names as parameters of tests, marked as what waits for the export of all of them."""
+    return [pytest.param(name, marks=pytest.mark.families) for name in names]
 
 
 def open_model(name, request):
