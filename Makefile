@@ -20,10 +20,10 @@ LOCK := --universal --python-version 3.11 --only-binary :all: --generate-hashes 
 LOCKED_FOR := cpu/x86_64 cpu/aarch64 gpu/x86_64 export/x86_64 export/aarch64 build/x86_64 build/aarch64
 LOCKED_PYTHONS := 3.11 3.12 3.13 3.14
 
-.PHONY: help serve models bundled train variants quality test lint types pytest slow conformance gpu-test families-test bench \
+.PHONY: help serve models bundled train variants quality test lint types pytest slow conformance gpu-test bench \
   bench-attention bench-clients bench-peers bench-embedding bench-detection bench-stations bench-generation \
-  bench-runtimes bench-maps bench-shapes bench-scale bench-page bench-gpu page-test soak soak-load soak-fuzz soak-drain \
-  soak-kill soak-reload soak-overload soak-leak soak-early soak-faults soak-atheris soak-attacks soak-memory audit sbom \
+  bench-runtimes bench-maps bench-shapes bench-scale bench-page bench-gpu families-test page-test soak soak-load soak-fuzz \
+  soak-drain soak-kill soak-reload soak-overload soak-leak soak-early soak-faults soak-atheris soak-attacks soak-memory audit sbom \
   container-smoke demo-cluster lock lock-check vendor picture screenshots notebooks clean
 .DELETE_ON_ERROR:
 
@@ -69,7 +69,7 @@ variants: .venv/.dev-$(EXTRA) ## train the variants with three seeds where that 
 quality: .venv/.quality-$(EXTRA) ## measure how far each method of attention can be trusted, where that is missing (ARGS="PART ..." anew), and write docs/quality.md
 	@$(BIN)/python -m benchmarks.quality $(ARGS)
 
-test: lint types pytest ## everything that must hold: lint, types, tests
+test: lint types pytest ## lint, types, tests (families-test and page-test are the others that must pass)
 
 lint: .venv/.dev-$(EXTRA) ## ruff, format and rules
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
@@ -86,7 +86,7 @@ families-test: .venv/.dev-$(EXTRA) ## a small checkpoint of every family, export
 page-test: .venv/.dev-$(EXTRA) ## the page in a browser (needs chromium; without it the tests are skipped)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m page -n 2 --dist loadfile tests/page $(ARGS)
 
-slow: .venv/.dev-$(EXTRA) ## the tests that take minutes, which `make test` leaves out
+slow: .venv/.dev-$(EXTRA) ## the tests that take minutes, which the others leave out
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow and not gpu" -n 2 --dist loadfile $(ARGS)
 
 CLIENT_MODELS := digits dates dates-clm dates-mlm minilm scenes-detr

@@ -419,6 +419,15 @@ def test_what_is_typed_stays_though_the_page_is_drawn_again(go, name):
     assert page.input_value(f"[name={name}]") == "3"
 
 
+def test_a_field_that_is_emptied_again_follows_the_address(go):
+    page = go(model="dates", text=MARCH)
+    page.evaluate("document.querySelector('details.generation').open = true")
+    page.fill("[name=num_beams]", "3")
+    page.fill("[name=num_beams]", "")
+    page.evaluate("location.hash += '&num_beams=2'")
+    expect(page.locator("[name=num_beams]")).to_have_value("2")
+
+
 def test_the_steps_are_played(go):
     page = go(model="dates", text=MARCH)
     first = text_of(page, "#look .readout")

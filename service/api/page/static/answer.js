@@ -91,11 +91,11 @@ function Language({ words, name, model, selection, change, own }) {
 
 /** A number, chosen when its field is left: what is typed until then stays, though the page is drawn again. */
 function NumberField({ words, chosen, choose, ...attributes }) {
-  const [typed, type] = useState(null)
+  const [typed, type] = useState(null) // what is not chosen yet
   const leave = ({ target }) => target.reportValidity() && (type(null), choose(target.value))
   return html`<label>${words} <input
     type="number" placeholder="model’s" ...${attributes} value=${typed ?? chosen}
-    onInput=${({ target }) => type(target.value)} onChange=${leave} /></label>`
+    onInput=${({ target }) => type(target.value === chosen ? null : target.value)} onChange=${leave} /></label>`
 }
 
 /** Options of generation; a model's languages stand before the others. */
