@@ -2,8 +2,8 @@
 
 A Marian of 6 + 6 layers and GPT-2 small, with random weights whose attention is not flat and whose texts do not end:
 sources of 32 tokens, 64 new ones. Runtimes alternate, a run each a round; each is warm, and the others wait meanwhile.
-Then sources arrive by themselves, and sequences that join and leave the running batch are held against batches that
-run until all are done, in the same runtime.
+Then prompts are long, and the first token counts. Then sources arrive by themselves, and sequences that join and leave
+the running batch are held against batches that run until all are done, in the same runtime and in CTranslate2.
 
 What is made (checkpoints, artifacts, what was measured) goes to `--folder`, and what lies there is not made again.
 """
@@ -50,6 +50,8 @@ LIBRARIES = (("automatic", False), ("AVX2", False), ("AVX512", False), ("automat
 """Settings of CTranslate2: its instructions, and whether they are to be MKL's."""
 COMPARED = 32
 """Texts whose tokens are compared: of a few, where each leaves the reference is chance."""
+PROMPT = 512
+"""Tokens of a long prompt."""
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 """Rates of arrival, as shares of what 64 sources that are there at once are answered at."""
 BOUNDS = (2, 3, 4)
@@ -245,6 +247,23 @@ class CTranslate2:
         for key in set(self._processes) - {setting[:2] for setting in settings}:
             self._processes.pop(key).close()
 
+    def play(self, arrivals, *, precision, setting, at_once):
+        """Return the seconds from the start at which each source that arrives got its first token, and its last.
+
+        `at_once` batches run beside one another, with as many threads together as the setting has.
+        """
+        answer = self._process(*setting[:2]).ask(
+            times=arrivals.times,
+            sources=[[self._names[index] for index in source] for source in arrivals.sources],
+            new=arrivals.new,
+            most=ROWS,
+            precision=precision,
+            threads=max(1, setting[2] // at_once),
+            at_once=at_once,
+            continues=self._continues,
+        )
+        return answer["first"], answer["whole"]
+
     def _process(self, instructions, mkl):
         if (instructions, mkl) not in self._processes:
             environment = {"CT2_USE_MKL": str(int(mkl))}
@@ -270,13 +289,13 @@ def prepare(name, folder, interpreter):
     return json.loads(names.read_text())
 
 
-def alternate(runs, rounds):
+def alternate(runs, rounds, new=NEW):
     """Return each run's seconds, from alternating rounds, the first of which does not count; each is warmed up anew."""
     found = {name: [] for name in runs}
     for number in range(rounds + 1):
         for name, run in runs.items():
-            run(WARM)
-            seconds, _ = run(NEW)
+            run(min(new, WARM))
+            seconds, _ = run(new)
             if number:
                 found[name].append(seconds)
     return found
@@ -340,9 +359,9 @@ class Bench:
             print(f"| {instructions} | {'MKL' if mkl else 'its own choice'} | {threads} | {' | '.join(shown)} |")
         self.ct2.keep(self.chosen.values())
 
-    def runs(self, batch, beams):
+    def runs(self, batch, beams, length=SOURCE):
         """Return what is timed, by label."""
-        sources = self.sources(batch)
+        sources = self.sources(batch, (length, length))
         runs = {
             "ours fp32": partial(self.ours["fp32"], sources, beams),
             "ours int8": partial(self.ours["int8"], sources, beams),
@@ -397,6 +416,22 @@ class Bench:
                 found[f"{batch} {label}"] = median
         return found
 
+    def prompts(self, batches, rounds):
+        """Print a row a batch and runtime for long prompts: the first token, and all."""
+        for batch in batches:
+            log(f"{self.name}: batch {batch}, prompts of {PROMPT}")
+            runs = self.runs(batch, 1, PROMPT)
+            first, whole = (alternate(runs, rounds, new) for new in (1, NEW))
+            for label in runs:
+                cells = []
+                for seconds in (first, whole):
+                    mine = seconds[f"ours {precision_of_ours(label)}"]
+                    median, low, high = middle([1000 * one for one in seconds[label]])
+                    ratio, least, most = middle([their / our for their, our in zip(seconds[label], mine, strict=True)])
+                    cells.append(f"{median:.0f} ({low:.0f} to {high:.0f})")
+                    cells.append("" if label.startswith("ours") else f"{ratio:.2f}x ({least:.2f} to {most:.2f})")
+                print(f"| {self.name} | {batch} | {label} | {' | '.join(cells)} |", flush=True)
+
 
 class Arrivals:
     """Sources that arrive by themselves at a rate, and what became of each."""
@@ -437,9 +472,21 @@ class Arrivals:
         self.end = time.perf_counter() - start
 
     def play(self, ours, how):
-        """Return requests, tokens a second, and milliseconds: first token (median), whole (median, 99 %)."""
+        """Have ours answer, by the method of this name; return the figures."""
         self.first, self.whole = {}, {}
         ours.run(getattr(self, how)(ours))
+        return self._figures()
+
+    def play_peer(self, play):
+        """Have CTranslate2 answer; return the figures."""
+        first, whole = play(self)
+        self.first = {index: at - self.times[index] for index, at in enumerate(first)}
+        self.whole = {index: at - self.times[index] for index, at in enumerate(whole)}
+        self.end = max(whole)
+        return self._figures()
+
+    def _figures(self):
+        """Return requests, tokens a second, and milliseconds: first token (median), whole (median, 99 %)."""
         whole = list(self.whole.values())
         return {
             "requests": len(whole),
@@ -465,8 +512,15 @@ def carried(points, bound):
 
 
 def open_loop(bench, precision, seconds):
-    """Print what both ways carry at a sweep of rates."""
+    """Print what each way carries at a sweep of rates."""
     ours = bench.ours[precision]
+    kind = {"fp32": "float32"}.get(precision, precision)
+    peers = {
+        f"CTranslate2, {at_once} at a time": partial(
+            bench.ct2.play, precision=kind, setting=bench.chosen[kind, 8], at_once=at_once
+        )
+        for at_once in (1, 2)
+    }
     sample = Arrivals(bench, 64, 1.0, seed=2)
     longest = sample.sources[0] * 6
     alone = [ours([longest[:SOURCE]], 1, 96)[0] * 1000 for _ in range(4)]
@@ -482,24 +536,27 @@ def open_loop(bench, precision, seconds):
     print(f"{len(sample.times)} sources that are there at once are answered at {most:.0f} tokens/s.\n")
     print("| offered, tokens/s | requests | way | tokens/s | p50 ms | p99 ms | first token, p50 ms | of idle |")
     print("|---|---|---|---|---|---|---|---|")
-    found = {"joining": [], "static": []}
+    found = {"joining": [], "static": [], **{way: [] for way in peers}}
     for share in SHARES:
         rate = share * most / 52
         for way, points in found.items():
             log(f"{bench.name} {precision}: {share:.0%} of the most, {way}")
-            point = Arrivals(bench, rate, seconds).play(ours, way)
+            arrivals = Arrivals(bench, rate, seconds)
+            point = arrivals.play_peer(peers[way]) if way in peers else arrivals.play(ours, way)
             points.append(point)
             print(
                 f"| {rate * 52:.0f} | {point['requests']} | {way} | {point['tokens']:.0f} | {point['half']:.0f} "
                 f"| {point['late']:.0f} | {point['first']:.0f} | {point['first'] / first:.1f}x |",
                 flush=True,
             )
-    print("\n| p99 at most, ms | joining, tokens/s | static, tokens/s | joining / static |\n|---|---|---|---|")
+    print(f"\n| p99 at most, ms | {' | '.join(f'{way}, tokens/s' for way in found)} |\n|---|{'---|' * len(found)}")
     for bound in BOUNDS:
-        joining, static = (carried(found[way], bound * whole) for way in ("joining", "static"))
-        shown = [f"{rate:.0f}" if rate else "at none of these rates" for rate in (joining, static)]
-        times = f"{joining / static:.2f}x" if joining and static else ""
-        print(f"| {bound * whole:.0f} ({bound} x 96 tokens alone) | {' | '.join(shown)} | {times} |")
+        rates = {way: carried(points, bound * whole) for way, points in found.items()}
+        cells = []
+        for way, rate in rates.items():
+            times = f" ({rates['joining'] / rate:.2f}x)" if rate and rates["joining"] and way != "joining" else ""
+            cells.append(f"{rate:.0f}{times}" if rate else "at none of these rates")
+        print(f"| {bound * whole:.0f} ({bound} x 96 tokens alone) | {' | '.join(cells)} |")
 
 
 def plot(folder):
@@ -538,8 +595,9 @@ def main():
     """Make, measure and print a section for benchmarks/RESULTS.md."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--part", choices=["prepare", "static", "beams", "open"], nargs="+", default=["static", "beams", "open"]
-    )
+        "--part", choices=["prepare", "static", "beams", "prompts", "open"], nargs="+",
+        default=["static", "beams", "prompts", "open"],
+    )  # fmt: skip
     parser.add_argument("--models", choices=CHECKPOINTS, nargs="+", default=list(CHECKPOINTS))
     parser.add_argument("--batches", type=int, nargs="+", default=BATCHES)
     parser.add_argument("--rounds", type=int, default=5)
@@ -570,9 +628,9 @@ def main():
         )
         for name in arguments.models:
             bench = Bench(name, folder, interpreter)
+            bench.peers(interpreter)
+            bench.settings()
             if {"static", "beams"} & set(arguments.part):
-                bench.peers(interpreter)
-                bench.settings()
                 agreed, distinct = bench.agreement()
                 print(
                     f"\n{distinct:.0f} of {NEW} tokens of a text are distinct. "
@@ -589,6 +647,11 @@ def main():
                     found = bench.compare(beams, batches, rounds, agreed)
                     if beams == 1:
                         keep(folder / name / "greedy.json", found)
+            if "prompts" in arguments.part:
+                print(f"\nPrompts of {PROMPT} tokens, greedy: ms until the first token, and until {NEW}.\n")
+                print("| model | batch | runtime | first, ms | ours is faster by | all, ms | ours is faster by |")
+                print("|---|---|---|---|---|---|---|")
+                bench.prompts(batches, rounds)
             if "open" in arguments.part:
                 for precision in arguments.precisions:
                     open_loop(bench, precision, seconds)

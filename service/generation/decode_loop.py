@@ -220,14 +220,14 @@ class DecodeLoop:
         """Encode new sources in one batch and add their rows to the running ones; return the number of tokens."""
         feed = {name: padded([job.source[name] for job in jobs]) for name in jobs[0].source}
         encoded = self._encode.run({port.name: feed[port.name] for port in self._encode.graph.inputs}) | feed
-        repeats = [job.width for job in jobs]
-        fresh = {name: np.repeat(encoded[name], repeats, axis=0) for name in self._cache.names if name in encoded}
+        fresh = {name: encoded[name] for name in self._cache.names if name in encoded}
+        sources = [index for index, job in enumerate(jobs) for _ in range(job.width)]
         together = [*self._running, *jobs]
         lengths = {
             "capacity": max(job.first_position + len(job.search.live[0].tokens) for job in together) + 1,
             "source": max(job.size for job in together),
         }
-        rows = self._cache.join(sum(repeats), fresh, lengths)
+        rows = self._cache.join(sources, fresh, lengths, self._capacity(together))
         for job in jobs:
             job.rows, rows = rows[: job.width], rows[job.width :]
         self._running = together

@@ -35,7 +35,7 @@ class KVCache:
         self._ports = {port.name: port for port in decode.graph.inputs if port.name not in given_by_step}
         self._slots = GPU_SLOTS if in_gpu_memory(decode.provider) else SLOTS
         self._buffers: dict[str, Rows] = {}
-        self._capacity = 0
+        self._capacity = self._most = 0
         self._binding: Binding | None = None
         self._bound_for = (0, 0, False)
         """What the binding is for: the number of rows, the number of candidates, and whether logits are returned."""
@@ -49,17 +49,20 @@ class KVCache:
         """Return the rows of one input: a view in the host's memory, or a copy of what lies on a device."""
         return self._buffers[name].read()[: self.count]
 
-    def join(self, rows: int, fresh: Mapping[str, Array], lengths: Mapping[str, int]) -> list[int]:
-        """Add rows with the inputs `fresh`, by name; return their numbers.
+    def join(
+        self, sources: Sequence[int], fresh: Mapping[str, Array], lengths: Mapping[str, int], most: int
+    ) -> list[int]:
+        """Add a row for each of `sources`, which has that row of the inputs `fresh`, by name; return their numbers.
 
-        `lengths` are the lengths of axes that all rows need now; caches grow as they fill. Inputs that are not given
-        are zeros, and shorter ones are padded with zeros at the end.
+        `lengths` are the lengths of axes that all rows need now; caches grow as they fill, up to `most` slots. Inputs
+        that are not given are zeros, and shorter ones are padded with zeros at the end.
         """
-        self._make_room(self.count + rows, lengths)
+        self._most = most
+        self._make_room(self.count + len(sources), lengths)
         for name, buffer in self._buffers.items():
-            buffer.write(self.count, rows, fresh.get(name))
-        self.count += rows
-        return list(range(self.count - rows, self.count))
+            buffer.write(self.count, sources, fresh.get(name))
+        self.count += len(sources)
+        return list(range(self.count - len(sources), self.count))
 
     def leave(self, rows: Sequence[int]) -> dict[int, int]:
         """Remove rows; return the old and new numbers of the rows that have moved."""
@@ -94,7 +97,7 @@ class KVCache:
         `everything` also the logits (rows, vocabulary).
         """
         if max(positions) >= self._capacity:
-            self._make_room(self.count, {"capacity": max(positions) + 1})
+            self._grow(max(positions) + 1)
         wanted = min(wanted, self.vocabulary)
         needed = (self.count, wanted, everything)  # the runtime writes to the same memory, whatever the shape
         if self._binding is None or self._bound_for != needed:
@@ -113,6 +116,10 @@ class KVCache:
         held = {name: buffer.front(self.count) for name, buffer in self._buffers.items()}
         wanted = [LIKELIEST, TOKENS, *([self._logits] if everything else [])]
         return self._decode.bind(held, self._caches, wanted)
+
+    def _grow(self, capacity: int) -> None:
+        """Grow the caches to at least this capacity: by half, since all that they hold is copied each time."""
+        self._make_room(self.count, {"capacity": max(capacity, min(self._capacity * 3 // 2, self._most))})
 
     def _make_room(self, rows: int, lengths: Mapping[str, int]) -> None:
         """Grow the buffers to these rows and lengths. A length shrinks if less than half of it is needed."""

@@ -210,9 +210,9 @@ class HostRows:
         """Return the rows; on the host they may be written, too."""
         return self.values
 
-    def write(self, first: int, count: int, fresh: Array | None) -> None:
-        """Give `count` rows from `first` on the values `fresh`, at the front of each axis, and zeros elsewhere."""
-        _fill(self.values[first : first + count], fresh)
+    def write(self, first: int, sources: Sequence[int], fresh: Array | None) -> None:
+        """Give rows from `first` on the values `fresh[source]`, at the front of each axis, and zeros elsewhere."""
+        _fill(self.values[first : first + len(sources)], sources, fresh)
 
     def copy(self, into: Sequence[int], out_of: Sequence[int], slots: slice | None = None) -> None:
         """Copy rows over others, as if all at once; of rows (heads, slots, width), only some slots if given."""
@@ -253,11 +253,12 @@ class DeviceRows:
         found: Array = self._value.numpy()
         return found.view(self._dtype).reshape(self.shape)
 
-    def write(self, first: int, count: int, fresh: Array | None) -> None:
-        """Give `count` rows from `first` on the values `fresh`, at the front of each axis, and zeros elsewhere."""
+    def write(self, first: int, sources: Sequence[int], fresh: Array | None) -> None:
+        """Give rows from `first` on the values `fresh[source]`, at the front of each axis, and zeros elsewhere."""
         self.settle()
+        count = len(sources)
         values = np.empty((count, *self.shape[1:]), self._dtype)
-        _fill(values, fresh)
+        _fill(values, sources, fresh)
         self._scatter(range(first, first + count), self._uploaded(values), range(count))
 
     def copy(self, into: Sequence[int], out_of: Sequence[int], slots: slice | None = None) -> None:
@@ -307,7 +308,10 @@ def _copier(device: str) -> ort.InferenceSession:
     return ort.InferenceSession(base64.b64decode(COPY_ROWS), options, [PROVIDERS[device]])
 
 
-def _fill(rows: Array, fresh: Array | None) -> None:
-    rows[...] = 0
+def _fill(rows: Array, sources: Sequence[int], fresh: Array | None) -> None:
+    if fresh is None or fresh.shape[1:] != rows.shape[1:]:
+        rows[...] = 0
     if fresh is not None:
-        rows[tuple(map(slice, fresh.shape))] = fresh
+        front = tuple(map(slice, fresh.shape[1:]))
+        for row, source in zip(rows, sources, strict=True):  # one by one: a list of rows would be copied twice
+            row[front] = fresh[source]

@@ -63,7 +63,8 @@ def joined(dates, rows, sources, held):
     known = dates.sessions["encode"].run({"source": source, "source_visible": visible}) | {"source_visible": visible}
     every = [one.length for one in held.values()] + [longest]
     lengths = {"capacity": max([len(one.tokens) for one in held.values()] + [1]), "source": max(every)}
-    return rows.join(len(sources), {name: known[name] for name in rows.names if name in known}, lengths)
+    fresh = {name: known[name] for name in rows.names if name in known}
+    return rows.join(range(len(sources)), fresh, lengths, most=64)
 
 
 def test_each_row_keeps_its_own_cache_when_rows_join_leave_continue_and_grow(dates):
@@ -150,7 +151,7 @@ def test_a_row_that_joins_sees_nothing_of_one_that_left(dates):
     rows = KVCache(dates.sessions["decode"], dates.generation)
     joined(dates, rows, [[5, 6, 7]] * 2, {})
     for cache in dates.generation.caches:
-        rows._buffers[cache.past].write(1, 1, np.full_like(rows.buffer(cache.past)[:1], np.nan))
+        rows._buffers[cache.past].write(1, [0], np.full_like(rows.buffer(cache.past)[:1], np.nan))
     rows.leave([1])
     joined(dates, rows, [[9, 9]], {0: Alone(dates, [5, 6, 7])})
     likeliest, _, _ = rows.step([dates.generation.start] * 2, [0, 0], 1, everything=False)
@@ -193,3 +194,22 @@ def test_a_cache_that_leaves_a_gpu_is_freed(loaded):
         rows.step([1] * 2, [0] * 2, 1, everything=False)
         rows.leave([0, 1])
         assert not gpu.held()
+
+
+def test_caches_grow_by_half_and_no_further_than_is_accounted_for(loaded):
+    """By a constant, all that is held would be copied ever more often; beyond the bound, nobody has counted it."""
+    rows = KVCache(loaded.sessions["decode"], loaded.generation)
+    joined(loaded, rows, [[5, 6, 7]], {})
+    grown, make_room = [], rows._make_room
+
+    def noting(count, lengths):
+        make_room(count, lengths)
+        grown.append(rows._capacity)
+
+    rows._make_room, rows._most = noting, 100
+    for position in range(100):
+        if position >= rows._capacity:
+            rows._grow(position + 1)
+    assert grown == [32, 48, 80, 112]
+    rows._grow(200)
+    assert rows._capacity == 208, "a row that needs more has it"

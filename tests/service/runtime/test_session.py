@@ -84,6 +84,62 @@ def test_a_light_model_runs_on_one_thread_unless_the_settings_say_otherwise(digi
     assert chosen == [1, 3, 5, threads.MOST_DEFAULT_THREADS, 8]
 
 
+@pytest.mark.parametrize(
+    ("flags", "asked"), [("fma avx2", "1"), ("avx2 avx512_vnni", ""), ("avx2 avx_vnni", ""), (None, "1")]
+)
+def test_weights_become_unsigned_only_where_sums_of_products_would_overflow(
+    digits, monkeypatch, tmp_path, flags, asked
+):
+    chosen = []
+    session = ort.InferenceSession
+
+    def noting(path, options, providers):
+        try:
+            chosen.append(options.get_session_config_entry("session.x64quantprecision"))
+        except RuntimeError:  # there is no such entry
+            chosen.append("")
+        return session(path, options, providers)
+
+    monkeypatch.setattr(ort, "InferenceSession", noting)
+    monkeypatch.setattr(session_module, "CPU_FACTS", tmp_path / "cpuinfo")
+    if flags:
+        (tmp_path / "cpuinfo").write_text(f"flags\t\t: fpu {flags}\n")
+    session_module.has_vnni.cache_clear()
+    Session(digits, "predict", "cpu", Settings())
+    session_module.has_vnni.cache_clear()
+    assert chosen == [asked]
+
+
+def test_the_largest_products_of_8_bits_are_summed_exactly_as_the_service_opens_a_graph(digits, monkeypatch):
+    """With pairs of products in 16 bits each sum would be less."""
+    width, given = 64, {}
+    session = ort.InferenceSession
+
+    def noting(path, options, providers):
+        given["options"] = options
+        return session(path, options, providers)
+
+    monkeypatch.setattr(ort, "InferenceSession", noting)
+    Session(digits, "predict", "cpu", Settings())
+    weights = [
+        helper.make_tensor("b", TensorProto.INT8, [width, width], np.full(width * width, 127).tolist()),
+        helper.make_tensor("zero", TensorProto.UINT8, [], [0]),
+        helper.make_tensor("none", TensorProto.INT8, [], [0]),
+    ]
+    graph = helper.make_graph(
+        [helper.make_node("MatMulInteger", ["a", "b", "zero", "none"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("a", TensorProto.UINT8, ["row", width])],
+        [helper.make_tensor_value_info("y", TensorProto.INT32, ["row", width])],
+        weights,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    opened = session(model.SerializeToString(), given["options"], ["CPUExecutionProvider"])
+    for rows in (1, 8):
+        (sums,) = opened.run(None, {"a": np.full((rows, width), 255, np.uint8)})
+        assert (sums == width * 255 * 127).all()
+
+
 def test_a_setting_caps_the_cores_that_the_machine_shows(monkeypatch):
     monkeypatch.setattr(threads, "usable_cores", lambda: 8)
     capped = Settings(cores=4)
