@@ -27,6 +27,7 @@ from export.graphs.fusion import FUSION_OPSET, fuse_attention
 from export.graphs.int8 import quantize
 from export.graphs.integrated import integrated_graph
 from export.graphs.libra import libra_graph
+from export.graphs.masks import add_masks
 from export.graphs.relevance import relevance_graph
 from export.graphs.top_k import with_top_k, without_top_k
 from export.graphs.torch_export import DEFAULT_OPSET, trace
@@ -182,6 +183,8 @@ def write_graphs(
                 del base
                 return_memory()
         graph = _make_graph(plan, bases[own], source, own, opset, calibration)
+        if own not in HALF_DTYPES:
+            graph = add_masks(graph)
         with waiting(f"  write     {plan.role}"):
             graphs.write(plan.role, with_casts_for_missing_kernels(graph) if precision == "bf16" else graph)
 

@@ -1,0 +1,54 @@
+"""Masks that are added give the same to the last bit, whatever is hidden."""
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from export.graphs.masks import HIDING, add_masks
+
+SHAPE = (2, 3, 4, 5)  # batch, head, query, key
+
+
+def graph(least=HIDING, reader="Softmax", layers=2):
+    """Layers that hide the same keys of their scores."""
+    nodes = [helper.make_node("Not", ["visible"], ["hidden"])]
+    for layer in range(layers):
+        nodes.append(helper.make_node("Where", ["hidden", "least", f"scores{layer}"], [f"masked{layer}"]))
+        nodes.append(helper.make_node(reader, [f"masked{layer}"], [f"y{layer}"]))
+    made = helper.make_graph(
+        nodes,
+        "g",
+        [
+            helper.make_tensor_value_info("visible", TensorProto.BOOL, [2, 1, None, 5]),
+            *(helper.make_tensor_value_info(f"scores{layer}", TensorProto.FLOAT, SHAPE) for layer in range(layers)),
+        ],
+        [helper.make_tensor_value_info(f"y{layer}", TensorProto.FLOAT, SHAPE) for layer in range(layers)],
+        [numpy_helper.from_array(np.array(least, np.float32), "least")],
+    )
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+def kinds(model):
+    return [node.op_type for node in model.graph.node]
+
+
+@pytest.mark.parametrize("queries", [1, 4])
+def test_an_added_mask_gives_the_same_bits(queries):
+    rng = np.random.default_rng(0)
+    visible = rng.random((2, 1, queries, 5)) < 0.5
+    visible[0, 0, 0] = False  # a row that sees nothing has equal weights
+    given = {"visible": visible, **{f"scores{layer}": 30 * rng.standard_normal(SHAPE, np.float32) for layer in (0, 1)}}
+    before, after = graph(), add_masks(graph())
+    assert kinds(after) == ["Not", "Where", "Add", "Softmax", "Add", "Softmax"], "one mask for both layers"
+    onnx.checker.check_model(after)
+    found = [ort.InferenceSession(one.SerializeToString()).run(None, given) for one in (before, after)]
+    for one, other in zip(*found, strict=True):
+        assert np.array_equal(one, other)
+        assert not other[~np.broadcast_to(visible, SHAPE) & visible.any(-1, keepdims=True)].any()
+
+
+@pytest.mark.parametrize(("least", "reader"), [(-1.0, "Softmax"), (HIDING, "Relu")])
+def test_what_hides_no_keys_stays(least, reader):
+    assert kinds(add_masks(graph(least, reader))) == kinds(graph(least, reader))
