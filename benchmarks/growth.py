@@ -156,6 +156,7 @@ def measure(folder, axis, name, rounds):
             if (work == "relevance" and size > MOST_EXPLAINED[axis]) or (not parts and axis == "length"):
                 continue
             asked = run(models[precision], work, items[precision], parts=parts)
+            asked()  # what ran before has taken the caches
             found[line if parts else f"{line}, one run"] = processor_seconds(asked) / batch
         for line, seconds in found.items():
             taken.setdefault((line, size), []).append(1000 * seconds)
