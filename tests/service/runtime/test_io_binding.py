@@ -182,9 +182,12 @@ def test_rows_on_a_device_are_as_on_the_host(dtype, device):
                 if rng.integers(0, 3) == 0 and each is there:
                     each.settle()
             if rng.integers(0, 2):
-                first = int(rng.integers(0, 5))
+                first, sources = int(rng.integers(0, 5)), rng.integers(0, 2, 2).tolist()
                 for each in (host, there):
-                    each.write(first, 2, fresh)
+                    each.write(first, sources, fresh)
+                written = np.zeros((2, 3, 8, 2), dtype)
+                written[:, :, : fresh.shape[2]] = fresh[sources]
+                np.testing.assert_array_equal(host.read()[first : first + 2], written)
             if rng.integers(0, 3) == 0:
                 np.testing.assert_array_equal(there.read(), host.read())
         np.testing.assert_array_equal(there.read(), host.read())
