@@ -363,7 +363,7 @@ def _open_session(folder: Path, role: Role) -> ort.InferenceSession:
     options.log_severity_level = 3  # what it warns of while it optimises a graph, nobody who exports can change
     options.enable_cpu_mem_arena = False  # it would hold as much as the largest run took, and round it up
     options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
-    options.add_session_config_entry("session.x64quantprecision", "1")
+    options.add_session_config_entry("session.x64quantprecision", "1")  # exact on every processor, though slower
     if role in GRADIENT_GRAPHS and (folder / WEIGHTS).stat().st_size >= LIGHT_BYTES:
         options.add_session_config_entry("session.disable_prepacking", "1")
         options.add_session_config_entry("optimization.disable_specified_optimizers", "ConstantFolding")

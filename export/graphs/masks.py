@@ -18,7 +18,8 @@ def add_masks(graph: onnx.ModelProto) -> onnx.ModelProto:
     b = Builder(graph, "masks.")
     tensors = {tensor.name: tensor for tensor in graph.graph.initializer}
     softmaxed = {node.input[0] for node in graph.graph.node if node.op_type == "Softmax"}
-    zero, masks = b.constant(0, np.float32), dict[str, str]()
+    masks: dict[str, str] = {}
+    zero = ""
     given = list(graph.graph.node)
     del graph.graph.node[:]
     for node in given:
@@ -27,6 +28,7 @@ def add_masks(graph: onnx.ModelProto) -> onnx.ModelProto:
             continue
         hidden, least, scores = node.input
         if hidden not in masks:
+            zero = zero or b.constant(0, np.float32)
             masks[hidden] = b.op("Where", hidden, least, zero)
         graph.graph.node.append(helper.make_node("Add", [scores, masks[hidden]], node.output))
     return graph
