@@ -93,7 +93,7 @@ class Model:
         if role not in self.sessions:
             options = ort.SessionOptions()
             options.intra_op_num_threads = 1
-            options.add_session_config_entry("session.x64quantprecision", "1")  # as the service opens it
+            options.add_session_config_entry("session.x64quantprecision", "1")  # exact on every processor
             self.sessions[role] = ort.InferenceSession(self.artifact.path(graph.file), options)
         given = {port.name: feed[port.name] for port in graph.inputs}
         found = self.sessions[role].run(None, given)

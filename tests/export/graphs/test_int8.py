@@ -43,7 +43,7 @@ def graph():
 
 
 def opened(model):
-    """Open a graph as the service does: exact where a processor has AVX2 and no VNNI, too."""
+    """Open a graph so that its sums are exact on every processor."""
     options = ort.SessionOptions()
     options.add_session_config_entry("session.x64quantprecision", "1")
     return ort.InferenceSession(model.SerializeToString(), options)
