@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TextIO
 
-LARGE_BLOCK_BYTES = 4 << 20
+LARGE_BLOCK_BYTES = 1 << 20
 """Blocks of the heap of this size go back to the system when they are freed."""
 TOP_BYTES = 32 << 20
 """So much may stay free at the end of the heap. Once the other bound is set, it is 128 KiB by default, and small
@@ -65,7 +65,7 @@ def timed_step(line: str) -> Iterator[Step]:
     with _shown(Step(line)) as step:
         yield step
     _write(f"{line:<20} {' '.join(step.details):<46}{step.seconds:>6.1f} s\n")
-    _trim_heap()
+    trim_heap()
 
 
 @contextlib.contextmanager
@@ -136,10 +136,10 @@ def return_large_blocks() -> None:
 def return_memory() -> None:
     """Free what nothing refers to any more, such as what torch traced, which refers to itself. It takes a while."""
     gc.collect()
-    _trim_heap()
+    trim_heap()
 
 
-def _trim_heap() -> None:
+def trim_heap() -> None:
     """Give free memory back to the system if the C library is glibc."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").malloc_trim(0)

@@ -14,6 +14,7 @@ from contract.manifest import BOXES, LOGITS, Port, Role
 from export.checks.reference import Controls
 from export.errors import ExportError, MethodError
 from export.plan import OPTIONAL_METHODS, Plan, Precision, Sizes, format_sizes
+from export.progress import trim_heap
 
 Array = npt.NDArray[np.generic]
 
@@ -69,6 +70,7 @@ class Ledger:
         for number, sizes in enumerate(shapes, 1):
             self.doing(f"shape {number} of {len(shapes)}: {format_sizes(sizes)}")
             yield sizes
+            trim_heap()
 
     def in_precision(self, precision: Precision) -> "Ledger":
         """Return the same ledger with the limits of a precision."""
@@ -83,9 +85,7 @@ class Ledger:
         """
         if got.shape != wanted.shape:
             raise ExportError(f"{what}: must have shape {list(wanted.shape)}, given {list(got.shape)} at {where}")
-        apart = got.astype(np.float64)  # in place from here on: logits over a vocabulary are large
-        apart -= wanted.astype(np.float64, copy=False)
-        difference = float(np.abs(apart, out=apart).max(initial=0.0))
+        difference = _largest_difference(got, wanted)
         of_maps, of_others = TOLERANCE[self.precision]
         limit = (
             of_maps if maps else of_others * max(least, float(wanted.max(initial=0.0)), -float(wanted.min(initial=0.0)))
@@ -94,6 +94,14 @@ class Ledger:
         if not difference <= limit:  # also if it is NaN
             raise failure(what, f"{what}: must agree within {limit:g}, differs by {difference:.3g} at {where}")
         self.worst[what] = max(self.worst.get(what, 0.0), difference)
+
+
+def _largest_difference(got: Array, wanted: Array) -> float:
+    """Return max |got - wanted| in float64; NaN if there is one. Row by row, since maps and logits are large."""
+    rows = zip(np.atleast_1d(got), np.atleast_1d(wanted), strict=True)
+    return float(
+        np.max([np.abs(one.astype(np.float64) - other).max(initial=0.0) for one, other in rows], initial=0.0)
+    )
 
 
 def run(plan: Plan, session: ort.InferenceSession, inputs: list[Array]) -> list[Array]:

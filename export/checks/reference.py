@@ -124,13 +124,14 @@ def _maps(traced: Traced, kind: Kind, observed: Observed, controls: Controls) ->
     if method not in kind.methods or not len(rows):
         return torch.zeros(0)
     if method == "raw":
-        picked = (
-            windowed_reference.raw(kind, weights, rows)
-            if kind.windows
-            else [explanations.mean_of_rows(layer, rows) for layer in weights]
-        )
-        stack = torch.stack(picked, dim=2)[:, :, layers]
-        return stack[:, heads] if fusion == "each" else _fuse_heads(stack, fusion)[:, None]
+        found = []
+        for layer in layers.tolist():  # one by one, since maps are large
+            maps = weights[layer]
+            own = (
+                windowed_reference.raw(kind, layer, maps, rows) if kind.windows else explanations.mean_of_rows(maps, rows)
+            )
+            found.append(own[:, heads] if fusion == "each" else _fuse_heads(own, fusion)[:, None])
+        return torch.stack(found, dim=2)
     if method == "rollout" and kind.windows:
         every = [[_fuse_heads(layer, fusion, 2) for layer in own] for own in observed.weights]
         included = torch.isin(torch.arange(len(weights)), layers)

@@ -15,9 +15,9 @@ def windows_of(kind: Kind) -> list[windows.Windows]:
     return [windows.Windows(rows, columns, one.side, one.shift) for one in kind.windows]
 
 
-def raw(kind: Kind, weights: list[Tensor], rows: Tensor) -> list[Tensor]:
-    """Return rows of each layer's weights over all tokens, (batch, heads, row, token)."""
-    return [_rows(layer, own.places(), rows) for layer, own in zip(weights, windows_of(kind), strict=True)]
+def raw(kind: Kind, layer: int, weights: Tensor, rows: Tensor) -> Tensor:
+    """Return rows of the weights of one layer over all tokens, (batch, heads, row, token)."""
+    return _rows(weights, windows_of(kind)[layer].places(), rows)
 
 
 def norms(kind: Kind, weights: list[Tensor], values: list[Tensor], outputs: list[Tensor], rows: Tensor) -> list[Tensor]:

@@ -45,7 +45,11 @@ def trace(plan: Plan, sizes: Sizes, opset: int = DEFAULT_OPSET) -> onnx.ModelPro
         )
     if program is None:
         raise RuntimeError("torch.onnx.export returned no program")
-    return program.model_proto
+    graph = program.model_proto
+    # the optimizer's rules remember the graph that they saw last, and its weights would stay as long
+    for weight in program.model.graph.initializers.values():
+        weight.const_value = None
+    return graph
 
 
 @contextlib.contextmanager

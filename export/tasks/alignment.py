@@ -84,11 +84,11 @@ def aligned_text(
         attention=(decoder.kind,),
         generation=with_states(rules, tuple(decoder.states), memory=tuple(decoder.memory)),
         made_by=made_by,
-        traced_at={"batch": 2, "target": 5, "capacity": 9, "source": 7},
+        traced_at={"batch": 4, "target": 5, "capacity": 9, "source": 7},
         verified_at=(
             {"batch": 1, "target": 1, "capacity": 1, "source": 1},
-            {"batch": 3, "target": min(7, longest), "capacity": 16, "source": min(13, long)},
-            {"batch": 5, "target": longest, "capacity": longest, "source": long},
+            {"batch": 2, "target": min(7, longest), "capacity": 16, "source": min(13, long)},
+            {"batch": 3, "target": longest, "capacity": longest, "source": long},
         ),
         verified_longest={"batch": 1, "source": text.max_tokens, "target": longest},
     )
@@ -126,11 +126,11 @@ def aligned_image(
             update={"tokenizer": TARGET_TOKENIZER}
         ),
         made_by=made_by,
-        traced_at={"batch": 2, "target": 5, "capacity": 9},
+        traced_at={"batch": 4, "target": 5, "capacity": 9},
         verified_at=(
             {"batch": 1, "target": 1, "capacity": 1},
-            {"batch": 3, "target": min(7, longest), "capacity": 16},
-            {"batch": 5, "target": longest, "capacity": longest},
+            {"batch": 2, "target": min(7, longest), "capacity": 16},
+            {"batch": 3, "target": longest, "capacity": longest},
         ),
     )
 

@@ -144,6 +144,6 @@ def _source(
         plans=derived_plans(traced, base, sizes),
         attention=traced.kinds,
         detection=Detection(objects=config.objects),
-        traced_at={"batch": 2},
-        verified_at=({"batch": 1}, {"batch": 3}, {"batch": 5}),
+        traced_at={"batch": 4},
+        verified_at=({"batch": 1}, {"batch": 2}, {"batch": 3}),
     )

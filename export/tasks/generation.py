@@ -69,11 +69,11 @@ def text_continuer(
         attention=(kind,),
         generation=with_states(rules, states, memory=()),
         made_by=made_by,
-        traced_at={"batch": 2, "source": 7, "target": 5, "capacity": 9},
+        traced_at={"batch": 4, "source": 7, "target": 5, "capacity": 9},
         verified_at=(
             {"batch": 1, "source": 1, "target": 1, "capacity": 1},
-            {"batch": 3, "source": min(13, long), "target": min(8, long), "capacity": 16},
-            {"batch": 5, "source": long, "target": min(long, 24), "capacity": long},
+            {"batch": 2, "source": min(13, long), "target": min(8, long), "capacity": 16},
+            {"batch": 3, "source": long, "target": min(long, 24), "capacity": long},
         ),
         verified_longest={"batch": 1, "target": config.length},
     )
@@ -121,11 +121,11 @@ def text_to_text(
             update={"tokenizer": TARGET_TOKENIZER if target_tokenizer else None}
         ),
         made_by=made_by,
-        traced_at={"batch": 2, "source": 7, "target": 5, "capacity": 9},
+        traced_at={"batch": 4, "source": 7, "target": 5, "capacity": 9},
         verified_at=(
             {"batch": 1, "source": 1, "target": 1, "capacity": 1},
-            {"batch": 3, "source": min(13, long), "target": min(8, longest), "capacity": 16},
-            {"batch": 5, "source": long, "target": min(longest, 24), "capacity": min(longest, MAX_VERIFIED_TOKENS)},
+            {"batch": 2, "source": min(13, long), "target": min(8, longest), "capacity": 16},
+            {"batch": 3, "source": long, "target": min(longest, 24), "capacity": min(longest, MAX_VERIFIED_TOKENS)},
         ),
         verified_longest={"batch": 1, "source": config.length, "target": longest},
     )

@@ -49,8 +49,8 @@ def image_model(
         ),
         attention=(kind,),
         made_by=made_by,
-        traced_at={"batch": 2},
-        verified_at=({"batch": 1}, {"batch": 3}, {"batch": 5}),
+        traced_at={"batch": 4},
+        verified_at=({"batch": 1}, {"batch": 2}, {"batch": 3}),
     )
 
 

@@ -59,11 +59,11 @@ def text_model(
         plans=derived_plans(traced, base, {}),
         attention=(kind,),
         made_by=made_by,
-        traced_at={"batch": 2, "source": 7, "masked": 3},
+        traced_at={"batch": 4, "source": 7, "masked": 3},
         verified_at=(
             {"batch": 1, "source": 1, "masked": 1},
-            {"batch": 3, "source": min(13, long), "masked": 2},
-            {"batch": 5, "source": long, "masked": 4},
+            {"batch": 2, "source": min(13, long), "masked": 2},
+            {"batch": 3, "source": long, "masked": 4},
         ),
         verified_longest={"batch": 1, "source": config.length, "masked": 1},
     )

@@ -77,8 +77,8 @@ def windowed_image_model(
         plans=derived_plans(traced, base, sizes),
         attention=kinds,
         made_by=made_by,
-        traced_at={"batch": 2},
-        verified_at=({"batch": 1}, {"batch": 3}, {"batch": 4}),
+        traced_at={"batch": 4},
+        verified_at=({"batch": 1}, {"batch": 2}, {"batch": 3}),
     )
 
 

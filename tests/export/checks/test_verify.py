@@ -166,7 +166,7 @@ def test_padding_that_leaks_is_refused(tmp_path):
 
 
 def test_sizes_to_verify_must_differ_from_the_traced_ones():
-    source = dataclasses.replace(classifier(), verified_at=({"batch": 2},) * 3)
+    source = dataclasses.replace(classifier(), verified_at=({"batch": 4},) * 3)
     with pytest.raises(ExportError, match="sizes to verify must differ from the traced ones"):
         verify(source, dict.fromkeys(("predict", "attention")).get)
 
