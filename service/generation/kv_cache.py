@@ -16,6 +16,10 @@ SLOTS = 16
 GPU_SLOTS = 64
 """The same on a GPU, whose caches pass through the host's memory when they grow."""
 
+KEPT_BYTES = 64 << 20
+"""Buffers of no more than this stay when a batch ends: the first write to memory that is new takes longer than others.
+On a GPU none stay."""
+
 
 class KVCache:
     """The rows 0 to `count` of the batch: the caches that a step reads and extends, and the inputs from their source.
@@ -23,6 +27,7 @@ class KVCache:
     They are held in buffers with room for more rows, in the memory that the graph runs on. A step is given the front of
     the buffers, as input and as output, and writes one token for each row. When a row leaves, the last row takes its
     place; rows that continue others copy their tokens. Nothing else is copied, unless a batch outgrows its buffers.
+    They stay for the next batch, unless they are large.
     """
 
     def __init__(self, decode: Session, generation: Generation) -> None:
@@ -33,7 +38,7 @@ class KVCache:
         self._caches = {cache.past: cache.present for cache in generation.caches}
         given_by_step = {"token", "position", COUNT}
         self._ports = {port.name: port for port in decode.graph.inputs if port.name not in given_by_step}
-        self._slots = GPU_SLOTS if in_gpu_memory(decode.provider) else SLOTS
+        self._slots, self._kept_bytes = (GPU_SLOTS, 0) if in_gpu_memory(decode.provider) else (SLOTS, KEPT_BYTES)
         self._buffers: dict[str, Rows] = {}
         self._capacity = self._most = 0
         self._binding: Binding | None = None
@@ -76,7 +81,7 @@ class KVCache:
                 places[row] = places[last]
                 moved[places[row]] = row
             self.count -= 1
-        if not self.count:
+        if not self.count and sum(buffer.nbytes for buffer in self._buffers.values()) > self._kept_bytes:
             self._buffers, self._binding = {}, None
         return moved
 
@@ -122,7 +127,11 @@ class KVCache:
         self._make_room(self.count, {"capacity": max(capacity, min(self._capacity * 3 // 2, self._most))})
 
     def _make_room(self, rows: int, lengths: Mapping[str, int]) -> None:
-        """Grow the buffers to these rows and lengths. A length shrinks if less than half of it is needed."""
+        """Grow the buffers to these rows and lengths. A length shrinks if less than half of it is needed.
+
+        One that is made anew has room for twice the rows that it holds now, but for more rows than before only if
+        these are needed.
+        """
         needed = {axis: -(-length // self._slots) * self._slots for axis, length in lengths.items()}
         for name, port in self._ports.items():
             old = self._buffers.get(name)
@@ -131,7 +140,9 @@ class KVCache:
                 _length(before, needed.get(axis, 0)) if isinstance(axis, str) else axis
                 for before, axis in zip(had, port.axes, strict=True)
             ]
-            shape[0] = had[0] if rows <= had[0] else max(rows, 2 * self.count)
+            shape[0] = max(rows, 2 * self.count)
+            if rows <= had[0]:
+                shape[0] = had[0] if tuple(shape[1:]) == had[1:] else min(had[0], shape[0])
             if old is None or old.shape != tuple(shape):
                 self._buffers[name] = self._grown(port, shape, old)
                 self._binding = None
@@ -140,7 +151,7 @@ class KVCache:
 
     def _grown(self, port: Port, shape: Sequence[int], old: Rows | None) -> Rows:
         values = np.zeros(shape, storage(port.dtype))
-        if old is not None:
+        if old is not None and self.count:
             common = tuple(slice(min(had, has)) for had, has in zip(old.shape[1:], shape[1:], strict=True))
             values[(slice(self.count), *common)] = old.read()[(slice(self.count), *common)]
         return rows_for(self._decode.provider, values)

@@ -204,7 +204,7 @@ class HostRows:
     """An array with one row for each row of a batch, in the host's memory."""
 
     def __init__(self, values: Array) -> None:
-        self.values, self.shape = values, values.shape
+        self.values, self.shape, self.nbytes = values, values.shape, values.nbytes
 
     def read(self) -> Array:
         """Return the rows; on the host they may be written, too."""
@@ -241,7 +241,7 @@ class DeviceRows:
     """
 
     def __init__(self, values: Array, device: str) -> None:
-        self.shape = values.shape
+        self.shape, self.nbytes = values.shape, values.nbytes
         self._dtype, self._device = values.dtype, device
         self._value = self._uploaded(values)
         self._sources: dict[int, int] = {}

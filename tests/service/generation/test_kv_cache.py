@@ -213,3 +213,32 @@ def test_caches_grow_by_half_and_no_further_than_is_accounted_for(loaded):
     assert grown == [32, 48, 80, 112]
     rows._grow(200)
     assert rows._capacity == 208, "a row that needs more has it"
+
+
+def test_buffers_of_a_batch_that_ended_serve_the_next_one_unless_they_are_large(loaded, monkeypatch):
+    rows = KVCache(loaded.sessions["decode"], loaded.generation)
+    joined(loaded, rows, [[5, 6, 7]] * 2, {})
+    kept = {name: rows.buffer(name).ctypes.data for name in rows.names}
+    size = sum(rows.buffer(name).nbytes for name in rows.names)
+    monkeypatch.setattr(rows, "_kept_bytes", size)
+    rows.leave([0, 1])
+    joined(loaded, rows, [[9, 9]], {})
+    assert {name: rows.buffer(name).ctypes.data for name in rows.names} == kept
+    monkeypatch.setattr(rows, "_kept_bytes", size - 1)
+    rows.leave([0])
+    assert not rows._buffers
+
+
+def test_a_batch_of_long_rows_has_no_room_for_all_the_short_ones_before_it(loaded):
+    """Else a bound on the rows and lengths of a batch would not bound its memory."""
+    rows = KVCache(loaded.sessions["decode"], loaded.generation)
+    joined(loaded, rows, [[5, 6, 7]] * 32, {})
+    rows.leave(range(2, 32))
+    assert {rows._buffers[name].shape[0] for name in rows.names} == {32}
+    rows.step([1, 1], [0, 0], 1, everything=False)
+    rows._grow(40)
+    caches = [rows._buffers[cache.past].shape for cache in loaded.generation.caches]
+    assert {shape[0] for shape in caches} == {4}
+    rows.leave([0, 1])
+    joined(loaded, rows, [list(range(4, 60))], {})
+    assert {rows._buffers[name].shape[0] for name in rows.names if "source" in name} == {1}
