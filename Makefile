@@ -27,6 +27,10 @@ LOCKED_PYTHONS := 3.11 3.12 3.13 3.14
   container-smoke demo-cluster lock lock-check vendor picture screenshots notebooks clean
 .DELETE_ON_ERROR:
 
+# Python keeps its bytecode, also where the environment says otherwise: else each start of the service, of which the tests
+# make hundreds, compiles all that it imports.
+export PYTHONDONTWRITEBYTECODE :=
+
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "  EXTRA=cpu|gpu chooses the runtime (here: $(EXTRA)); PIP_ARGS=... is passed to pip"

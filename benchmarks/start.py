@@ -1,5 +1,6 @@
 """Seconds from a start to readiness, processor time and memory, of one or more checkouts in turns.
 
+A start before those that count leaves Python's bytecode behind, which an installation and an image have too.
 `python -m benchmarks.start ARTIFACTS [CHECKOUT ...]`, by default of this checkout alone. Processor time and memory are
 those of all processes of the service: its own, the trial's, and those that decode images.
 """
@@ -17,7 +18,7 @@ from pathlib import Path
 from benchmarks.peers import ROOT
 from benchmarks.running_service import free_port
 
-TURNS = 5
+TURNS = 15
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -47,7 +48,8 @@ def used(pid):
 def start(checkout, artifacts):
     """Start the service once; return its seconds until it is ready, its processor seconds, and its MB."""
     port = free_port()
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("REGARD_")}
+    without = ("REGARD_", "PYTHONDONTWRITEBYTECODE")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(without)}
     environment |= {"REGARD_ARTIFACTS": str(artifacts), "REGARD_PORT": str(port), "REGARD_DRAIN_SECONDS": "0"}
     begun = time.perf_counter()
     process = subprocess.Popen(
@@ -80,9 +82,11 @@ def main():
     parser.add_argument("checkouts", nargs="*", type=lambda name: Path(name).resolve(), default=[ROOT])
     given = parser.parse_args()
     found = {checkout: [] for checkout in given.checkouts}
-    for _ in range(TURNS):
+    for turn in range(TURNS + 1):
         for checkout, starts in found.items():
-            starts.append(start(checkout, given.artifacts))
+            taken = start(checkout, given.artifacts)
+            if turn:
+                starts.append(taken)
     print(f"| checkout | ready, s (least to most of {TURNS}) | processor, s | memory, MB |\n|---|---|---|---|")
     for checkout, starts in found.items():
         ready, processor, memory = zip(*starts, strict=True)
