@@ -1,8 +1,8 @@
 """Seconds from a start to readiness, processor time and memory, of one or more checkouts in turns.
 
-A start before those that count leaves Python's bytecode behind, which an installation and an image have too.
 `python -m benchmarks.start ARTIFACTS [CHECKOUT ...]`, by default of this checkout alone. Processor time and memory are
-those of all processes of the service: its own, the trial's, and those that decode images.
+those of all processes of the service: its own, the trial's, and those that decode images. A first start, which does not
+count, leaves Python's bytecode behind; an image has it too.
 """
 
 import argparse

@@ -99,9 +99,7 @@ class Ledger:
 def _largest_difference(got: Array, wanted: Array) -> float:
     """Return max |got - wanted| in float64; NaN if there is one. Row by row, since maps and logits are large."""
     rows = zip(np.atleast_1d(got), np.atleast_1d(wanted), strict=True)
-    return float(
-        np.max([np.abs(one.astype(np.float64) - other).max(initial=0.0) for one, other in rows], initial=0.0)
-    )
+    return float(np.max([np.abs(one.astype(np.float64) - other).max(initial=0.0) for one, other in rows], initial=0.0))
 
 
 def run(plan: Plan, session: ort.InferenceSession, inputs: list[Array]) -> list[Array]:

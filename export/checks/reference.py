@@ -128,7 +128,9 @@ def _maps(traced: Traced, kind: Kind, observed: Observed, controls: Controls) ->
         for layer in layers.tolist():  # one by one, since maps are large
             maps = weights[layer]
             own = (
-                windowed_reference.raw(kind, layer, maps, rows) if kind.windows else explanations.mean_of_rows(maps, rows)
+                windowed_reference.raw(kind, layer, maps, rows)
+                if kind.windows
+                else explanations.mean_of_rows(maps, rows)
             )
             found.append(own[:, heads] if fusion == "each" else _fuse_heads(own, fusion)[:, None])
         return torch.stack(found, dim=2)

@@ -176,12 +176,14 @@ class _DerivedGraphs:
         """Compare predictions, and the attention graph in every case, on random inputs that it must tell apart."""
         plan = self.plans["attention"]
         for sizes in self.ledger.each(self.source.verified_at):
-            # nothing of it outlives the comparison, since maps are large
-            found = (
-                self._compare_maps(session, sizes, seed, cases)
-                for seed, cases in zip(INPUT_SEEDS, (CASES, CASES[:1]), strict=True)
+            first, second = INPUT_SEEDS
+            require_difference(  # no name holds what is compared: maps are large
+                plan,
+                self._compare_maps(session, sizes, first, CASES),
+                self._compare_maps(session, sizes, second, CASES[:1]),
+                sizes,
+                self.exact.fixed,
             )
-            require_difference(plan, *found, sizes=sizes, fixed=self.exact.fixed)
 
         def controls(sizes: Sizes) -> Controls:
             return CASES[0].controls(self.exact.kinds, with_fixed_axes(self.source, sizes), INPUT_SEEDS[0])
