@@ -33,7 +33,7 @@ from export.graphs.top_k import with_top_k, without_top_k
 from export.graphs.torch_export import DEFAULT_OPSET, trace
 from export.pack import WEIGHTS, GraphWriter, write_manifest
 from export.plan import HALF_DTYPES, Plan, Precision, Source
-from export.progress import peak_bytes, return_large_blocks, return_memory, say, timed_step, waiting
+from export.progress import peak_bytes, return_large_blocks, return_memory, say, timed_step, trim_heap, waiting
 from export.tasks.generation import TARGET_TOKENIZER
 from export.traced import Traced
 
@@ -294,9 +294,14 @@ def _verify(source: Source, folder: Path, precision: Precision) -> dict[str, flo
 
 @contextlib.contextmanager
 def _verify_step(name: str) -> Iterator[Callable[[str], object]]:
-    """Time what is verified of a role; yield what shows which of its shapes it is at."""
+    """Time what is verified of a role; yield what shows which of its shapes it is at, and frees what the last one held."""
     with timed_step(f"  verify    {name}") as step:
-        yield step.doing
+
+        def begin(shape: str) -> None:
+            trim_heap()
+            step.doing(shape)
+
+        yield begin
 
 
 @contextlib.contextmanager

@@ -60,7 +60,6 @@ TESTED_ELSEWHERE = {
     "export/graphs/windowed_maps.py": "tests/end_to_end/test_windows_over_http.py",
     "export/graphs/windows.py": "tests/end_to_end/test_windows_over_http.py",
     "export/graphs/top_k.py": "tests/end_to_end/test_http_interface.py",
-    "export/graphs/torch_export.py": "tests/export/test_pipeline.py",
     "export/plan.py": "tests/export/test_pipeline.py",
     "export/tasks/alignment.py": "tests/end_to_end/test_variants.py",
     "export/tasks/detection.py": "tests/end_to_end/test_detection_over_http.py",

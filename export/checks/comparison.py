@@ -14,7 +14,6 @@ from contract.manifest import BOXES, LOGITS, Port, Role
 from export.checks.reference import Controls
 from export.errors import ExportError, MethodError
 from export.plan import OPTIONAL_METHODS, Plan, Precision, Sizes, format_sizes
-from export.progress import trim_heap
 
 Array = npt.NDArray[np.generic]
 
@@ -70,7 +69,6 @@ class Ledger:
         for number, sizes in enumerate(shapes, 1):
             self.doing(f"shape {number} of {len(shapes)}: {format_sizes(sizes)}")
             yield sizes
-            trim_heap()
 
     def in_precision(self, precision: Precision) -> "Ledger":
         """Return the same ledger with the limits of a precision."""
