@@ -294,7 +294,7 @@ def _verify(source: Source, folder: Path, precision: Precision) -> dict[str, flo
 
 @contextlib.contextmanager
 def _verify_step(name: str) -> Iterator[Callable[[str], object]]:
-    """Time what is verified of a role; yield what shows which of its shapes it is at, and frees what the last one held."""
+    """Time what is verified of a role; yield what shows each of its shapes, and frees what the one before held."""
     with timed_step(f"  verify    {name}") as step:
 
         def begin(shape: str) -> None:
