@@ -129,8 +129,8 @@ class KVCache:
     def _make_room(self, rows: int, lengths: Mapping[str, int]) -> None:
         """Grow the buffers to these rows and lengths. A length shrinks if less than half of it is needed.
 
-        One that is made anew has room for twice the rows that it holds now, but for more rows than before only if
-        these are needed.
+        A buffer that is made anew has room for twice the rows that it holds, but gets more room for rows than before
+        only if they are needed.
         """
         needed = {axis: -(-length // self._slots) * self._slots for axis, length in lengths.items()}
         for name, port in self._ports.items():
