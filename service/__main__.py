@@ -36,7 +36,8 @@ def main() -> int:
         if settings.workers > 1 and worker is None:
             gc.enable()
             return supervise(settings)
-        from service.process.start import run  # it imports all that serves, which a supervisor does not need
+        with early_stop.after_imports():
+            from service.process.start import run  # it imports all that serves, which a supervisor does not need
 
         return run(settings, worker)
     finally:

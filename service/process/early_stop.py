@@ -1,19 +1,36 @@
 """A stop that is asked for before there is a server to stop: the process ends with status 0, and removes what it wrote.
 
 Python drops what a signal's handler raises if the signal comes while a callback of a fork runs, so the stop is noted
-too, and `end_if_asked` is called where a process has forked.
+too, and `end_if_asked` is called where a process has forked. An extension module that is being imported makes an
+ImportError of what a handler raises, so a stop waits for the import's end.
 """
 
+import contextlib
 import signal
 import sys
+from collections.abc import Iterator
 
 _asked = False
+_waits = False
+"""True while a stop is only noted."""
 
 
 def expect() -> None:
     """Let SIGTERM and SIGINT end this process."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
+
+
+@contextlib.contextmanager
+def after_imports() -> Iterator[None]:
+    """Let a stop wait until the block, which imports, has ended."""
+    global _waits
+    _waits = True
+    try:
+        yield
+    finally:
+        _waits = False
+    end_if_asked()
 
 
 def end_if_asked() -> None:
@@ -25,4 +42,5 @@ def end_if_asked() -> None:
 def _end(*_: object) -> None:
     global _asked
     _asked = True
-    sys.exit(0)
+    if not _waits:
+        sys.exit(0)

@@ -10,7 +10,7 @@ import structlog
 from contract.artifact import ArtifactError, NoRoomError, find_artifacts
 from service.http.api_keys import Keys
 from service.inputs.sandbox.decoder_process import ForkServer
-from service.process.early_stop import end_if_asked
+from service.process.early_stop import after_imports, end_if_asked
 from service.process.sockets import PORTS, bind, cannot_bind
 from service.process.welcome import welcome
 from service.process.workers import Worker
@@ -45,7 +45,8 @@ def load_and_serve(settings: Settings, worker: Worker | None, fork_server: ForkS
             trial = Trial(find_artifacts(settings.artifacts), settings, "fork")
             end_if_asked()
         tracer = open_tracer(settings)  # it starts a thread, so it comes after the fork of the trial
-        from service.process.server import serve  # importing FastAPI takes a while; the trial runs meanwhile
+        with after_imports():
+            from service.process.server import serve  # importing FastAPI takes a while; the trial runs meanwhile
 
         models = load(settings, trial)
         end_if_asked()

@@ -6,6 +6,7 @@ import tempfile
 
 from service.child_processes import SHARED_COPIES
 from service.inputs.sandbox.decoder_process import ForkServer
+from service.process.early_stop import after_imports
 from service.process.memory_limit import warn_of_little_memory
 from service.process.private_folder import cannot_write, private_folder
 from service.process.workers import Worker
@@ -29,7 +30,8 @@ def run(settings: Settings, worker: Worker | None = None) -> int:
         if fork_server:
             with contextlib.suppress(OSError):  # it is started again for the first image
                 fork_server.start()  # it imports on one core what it needs, while this process imports all that serves
-        from service.process.serving import load_and_serve
+        with after_imports():
+            from service.process.serving import load_and_serve
 
         status, at_once = load_and_serve(settings, worker, fork_server)
     if at_once:

@@ -4,21 +4,50 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.conftest import ROOT
+
+
+def served(artifacts, *before):
+    """Run the service after some lines of Python, in their process."""
+    program = ("import os, runpy, signal, sys", *before, "sys.argv = ['service']")
+    environment = os.environ | {"REGARD_ARTIFACTS": str(artifacts), "REGARD_PORT": "0"}
+    return subprocess.run(
+        [sys.executable, "-c", "\n".join([*program, "runpy.run_module('service', run_name='__main__')"])],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
 
 
 def test_a_stop_that_comes_in_a_callback_of_a_fork_is_not_lost(artifacts):
     """Python drops what the handler raises there."""
-    program = (
-        "import os, runpy, signal, sys\n"
-        "os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGTERM))\n"
-        "sys.argv = ['service']; runpy.run_module('service', run_name='__main__')"
-    )
-    environment = os.environ | {"REGARD_ARTIFACTS": str(artifacts), "REGARD_PORT": "0"}
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
-    )
+    kill = "os.kill(os.getpid(), signal.SIGTERM)"
+    done = served(artifacts, f"os.register_at_fork(after_in_parent=lambda: {kill})")
     assert done.returncode == 0, done.stderr
     assert "SystemExit" in done.stderr, "the signal came in the callback"
     assert '"event":"settings"' in done.stdout
+    assert "listening" not in done.stdout
+
+
+STOP_IN_AN_IMPORT = """
+class Extension:
+    def find_spec(self, name, *_):
+        if name == {name!r}:
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+            except SystemExit:
+                raise ImportError("initialization failed")
+sys.meta_path.insert(0, Extension())
+"""
+
+
+@pytest.mark.parametrize("name", ["service.process.memory_limit", "onnxruntime", "fastapi"])
+def test_a_stop_that_comes_in_an_import_is_no_failure(artifacts, name):
+    """pybind11 makes an ImportError of what the handler raises while an extension module is initialized."""
+    done = served(artifacts, STOP_IN_AN_IMPORT.format(name=name))
+    assert (done.returncode, done.stderr) == (0, "")
     assert "listening" not in done.stdout
