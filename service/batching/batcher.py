@@ -178,8 +178,8 @@ class Lane(Generic[T, R]):
             if results is not None:
                 # others run beside it
                 self._budget.spent(sum(waiting.size for waiting in batch.waiting), seconds * batch.turn.part)
+                batch.turn.release()  # first, since the callers compute while the next batch runs
                 self._answer(batch.waiting, results)
-                batch.turn.release()
             else:
                 assert error is not None  # noqa: S101 # an outcome is one or the other
                 self._note_failure(batch, error)

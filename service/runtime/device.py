@@ -165,8 +165,8 @@ class Device:
     def claim(self, cores: int, begin: Begin) -> Claim:
         """Call `begin` with a turn of so many cores, or of all if there are fewer, once it is the caller's turn.
 
-        What arrives in one round of the event loop can begin together: `begin` is called in the next round, or from the
-        `begin` of another.
+        What arrives in one round of the event loop can begin together: `begin` is called in the next round, or where
+        another turn is released.
         """
         self._claims.append(claim := Claim(min(cores, self.cores), begin))
         self._grant_soon()
@@ -208,12 +208,10 @@ class Device:
         return 1.0 - sum(others) + ROUNDING if others else math.inf
 
     def release(self, turn: Turn) -> None:
-        """Take back the cores of a turn."""
+        """Take back the cores of a turn, and begin at once the turns that wait for them."""
         if turn in self._turns:
-            self._turns.remove(turn)
-            self._idle.append(turn.thread)
-            self.free += turn.cores
-            self._grant_soon()
+            self._take_back(turn)
+            self._grant()
 
     def revive(self) -> None:
         """Start every thread that does not run. An exception thrown into one between two lines may end it."""
@@ -229,6 +227,11 @@ class Device:
         """End the threads once their current runs are finished."""
         for thread in self._threads:
             thread.close()
+
+    def _take_back(self, turn: Turn) -> None:
+        self._turns.remove(turn)
+        self._idle.append(turn.thread)
+        self.free += turn.cores
 
     def _grant_soon(self) -> None:
         if self._claims and not self._granting:
@@ -251,9 +254,7 @@ class Device:
                 continue
             if share is None:
                 self._claims.appendleft(claim)
-                self.free += claim.cores
-                self._turns.remove(turn)
-                self._idle.append(turn.thread)
+                self._take_back(turn)
                 return  # until another turn ends
             turn.share = share
 

@@ -11,6 +11,13 @@ def test_shorter_rows_are_padded_with_zeros_or_false():
     assert padded([np.array([True]), np.array([True, True])]).tolist() == [[True, False], [True, True]]
 
 
+def test_rows_of_one_shape_are_stacked_whatever_their_layout():
+    rows = [np.arange(6, dtype=np.float32).reshape(3, 2), np.arange(6, 12, dtype=np.float32).reshape(2, 3).T]
+    assert padded(rows).tolist() == np.stack(rows).tolist()
+    assert padded([np.zeros((0, 4), np.int64)] * 2).shape == (2, 0, 4)
+    assert padded([np.array([True, False])]).dtype == np.bool_
+
+
 def test_softmax_of_large_logits_is_finite():
     assert softmax(np.array([1000.0, 1000.0], np.float32)).tolist() == [0.5, 0.5]
 

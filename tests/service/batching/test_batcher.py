@@ -67,6 +67,29 @@ async def test_what_arrives_while_a_batch_runs_is_the_next_batch():
     assert recorder.batches == [[0], [1, 2, 3]]
 
 
+async def test_the_next_batch_begins_before_the_callers_of_the_one_before_go_on():
+    first_answered, running = asyncio.Event(), []
+    second_may_end = threading.Event()
+
+    def run(items):
+        if items == [2]:
+            second_may_end.wait(5)
+        return items
+
+    async with working_lane(run=run) as (lane, _):
+
+        async def first():
+            await lane.submit(1, 1, bucket=1)
+            running.append(lane._device.busy_seconds() > 0)
+            first_answered.set()
+
+        tasks = [asyncio.create_task(first()), asyncio.create_task(lane.submit(2, 1, bucket=2))]
+        await first_answered.wait()
+        second_may_end.set()
+        await asyncio.gather(*tasks)
+    assert running == [True]
+
+
 async def test_a_batch_is_cut_by_what_its_padding_costs():
     async with working_lane(limit=60) as (lane, recorder):
         sizes = [(1, 10), (2, 30), (3, 10), (4, 10)]
