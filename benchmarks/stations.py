@@ -1,8 +1,9 @@
 """Where the time of a light model's answer goes: `make bench-stations`.
 
 A tiny ViT answers pictures one at a time. The first table has the moments at which a request passes each station, as
-the service's own process sees them: medians of many requests. The second has the answers a second, and what one costs
-the processors, with one station taken out at a time; all variants alternate, and the ratio to the whole service counts.
+the service's own process sees them: medians of many requests. The second says what keeps the device from its next run
+when many requests wait. The third has the answers a second, and what one costs the processors, with one station taken
+out at a time; all variants alternate, and the ratio to the whole service counts.
 
 `--serve VARIANT` is for the processes that this one starts: the service, with marks or without a station.
 """
@@ -11,6 +12,7 @@ import argparse
 import asyncio
 import atexit
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -41,6 +43,11 @@ STATIONS = (
     ("written", "softmax, labels, the store of requests, JSON"),
     ("sent", "middleware and HTTP again"),
     ("logged", "metrics and the line in the log, after the answer was sent"),
+)
+BETWEEN_RUNS = (
+    ("told", "until the event loop knows that a run has ended"),
+    ("begun", "until it has begun the next batch"),
+    ("running", "until that runs: the thread wakes, gets the GIL and stacks the inputs"),
 )
 
 
@@ -123,6 +130,7 @@ def mark_stations(file):
     from service.http.bounded_protocol import BoundedHttpProtocol
     from service.http.request_log import RequestLog
     from service.inputs.sandbox.decoder_pool import DecoderPool
+    from service.runtime import device
     from service.runtime.session import Session
 
     passed, clock = [], time.perf_counter_ns
@@ -161,6 +169,8 @@ def mark_stations(file):
     around(Session, "run", "running", "run")
     around(responses, "respond", None, "written")
     around(RequestLog, "_record", "sent", None)
+    around(device.Turn, "_finish", "told", None)
+    around(device._Thread, "begin", "begun", None)
     atexit.register(lambda: Path(file).write_text(json.dumps(passed)))
 
 
@@ -203,6 +213,33 @@ def spans(asked, folder):
     }
     rows["whole"] = [one["sent"] - one["received"] for one in found]
     return {name: statistics.median(values) / 1e6 for name, values in rows.items()}
+
+
+def between_runs(asked, folder, concurrency, seconds):
+    """Return what the device does under load: answers a second, inputs a run, the part of the time in runs, and spans.
+
+    The spans are medians in milliseconds: of the whole way from one run to the next, and of its parts.
+    """
+    file = Path(folder) / "marks.json"
+    with started(asked, "nothing", **{MARKS_FILE: str(file)}) as client:
+        server = client.process.pid, f"{client.base_url}/v1/models/tiny/classify"
+        rate = cell(server, asked, JPEG, concurrency, seconds)["rate"]
+    marks = sorted(json.loads(file.read_text()), key=lambda mark: mark[1])  # of the loop and of the thread
+    marks = [(name, at) for name, at in marks if at > marks[-1][1] - seconds * 1e9]
+    names = [name for name, _ in marks]
+    computed, spans, last = 0.0, [], {}
+    for name, at in marks:
+        if name == "run" and "running" in last:
+            computed += at - last["running"]
+        if name == "running" and {"run", "told", "begun"} <= last.keys():
+            moments = [last["run"], last["told"], last["begun"], at]
+            spans.append([(end - start) / 1e6 for start, end in itertools.pairwise(moments)])
+        last[name] = at
+    whole, *parts = (statistics.median(values) for values in zip(*((sum(one), *one) for one in spans), strict=True))
+    busy = computed / (marks[-1][1] - marks[0][1])
+    return [rounded(rate), f"{names.count('answered') / names.count('run'):.1f}", f"{busy:.2f}"] + [
+        f"{one:.2f}" for one in (whole, *parts)
+    ]
 
 
 def read_answer(connection):
@@ -281,6 +318,12 @@ def main():
         for name, what in STATIONS:
             print(f"| {name} | {medians[name]:.3f} | {what} |")
         print(f"| **from received to sent** | **{medians['whole']:.3f}** | |\n\nLoad from {loader()}.\n")
+        heads = ["at a time", "answers/s", "inputs a run", "part of the time in runs", "ms from run to run"]
+        print(f"| {' | '.join([*heads, *(what for _, what in BETWEEN_RUNS)])} |\n|{'---|' * 8}")
+        for concurrency in (8, 64):
+            row = between_runs(asked, folder, concurrency, arguments.seconds)
+            print(f"| {concurrency} | {' | '.join(row)} |", flush=True)
+        print()
         found = rates(asked, arguments.seconds, arguments.rounds)
     print("| without | 1 at a time, answers/s | of the whole | CPU ms | 64 at a time | of the whole | CPU ms |")
     print("|---|---|---|---|---|---|---|")
