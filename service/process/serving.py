@@ -43,7 +43,6 @@ def load_and_serve(settings: Settings, worker: Worker | None, fork_server: ForkS
     try:
         with contextlib.suppress(ArtifactError):  # loading raises the same error
             trial = Trial(find_artifacts(settings.artifacts), settings, "fork")
-            end_if_asked()
         tracer = open_tracer(settings)  # it starts a thread, so it comes after the fork of the trial
         with after_imports():
             from service.process.server import serve  # importing FastAPI takes a while; the trial runs meanwhile
