@@ -84,7 +84,7 @@ types: .venv/.dev-$(EXTRA) ## mypy, strict
 pytest: .venv/.dev-$(EXTRA) ## the tests (ARGS=... is passed on)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not gpu and not slow and not clients and not containers and not page and not families" -n 2 --dist loadfile $(ARGS)
 
-families-test: .venv/.dev-$(EXTRA) ## a small checkpoint of every family, exported, served and held against its reference
+families-test: .venv/.dev-$(EXTRA) ## a small checkpoint of every family and every variant, exported, served and held against its reference
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "families and not gpu and not slow" -n 2 --dist loadfile $(ARGS)
 
 page-test: .venv/.dev-$(EXTRA) ## the page in a browser (needs chromium; without it the tests are skipped)

@@ -31,8 +31,8 @@ class Settings(BaseSettings):
         1,
         ge=1,
         le=64,
-        description="processes that serve, each with models, queues and limits of its own, on Linux; where a CPU "
-        "answers in a few milliseconds several are quicker than one, and take as many times its memory",
+        description="processes that serve, each with models, queues and limits of its own, on Linux; for light models "
+        "on a CPU of more than two cores; several take as many times the memory of one",
     )
     device: Literal["auto", "cpu", "cuda", "openvino", "tensorrt"] = Field(
         "auto",

@@ -24,6 +24,7 @@ from model.vocabularies import ALPHABET, END, SPECIALS, START, encode
 from tests.conftest import once, served
 from tests.samples.attention_reference import sharpen
 
+pytestmark = pytest.mark.families  # every variant is exported, which takes a minute
 SIDE = 28
 LABELS = tuple("0123456789")
 RECURRENT = RecurrentConfig(
