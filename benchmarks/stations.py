@@ -201,7 +201,7 @@ def spans(asked, folder):
                 read_answer(connection)
     found, last = [], {}
     for name, at in json.loads(file.read_text()):
-        if name == "received" and len(last) >= len(STATIONS):
+        if name == "received" and all(station in last for station, _ in STATIONS):
             found.append(last)
             last = {"answered before": last["sent"]}
         last[name] = at
@@ -225,7 +225,8 @@ def between_runs(asked, folder, concurrency, seconds):
         server = client.process.pid, f"{client.base_url}/v1/models/tiny/classify"
         rate = cell(server, asked, JPEG, concurrency, seconds)["rate"]
     marks = sorted(json.loads(file.read_text()), key=lambda mark: mark[1])  # of the loop and of the thread
-    marks = [(name, at) for name, at in marks if at > marks[-1][1] - seconds * 1e9]
+    end = max(at for name, at in marks if name == "run")  # of the load: the service makes marks when it stops, too
+    marks = [(name, at) for name, at in marks if end - seconds * 1e9 < at <= end]
     names = [name for name, _ in marks]
     computed, spans, last = 0.0, [], {}
     for name, at in marks:
