@@ -33,7 +33,16 @@ from export.graphs.top_k import with_top_k, without_top_k
 from export.graphs.torch_export import DEFAULT_OPSET, trace
 from export.pack import WEIGHTS, GraphWriter, write_manifest
 from export.plan import HALF_DTYPES, Plan, Precision, Source
-from export.progress import peak_bytes, return_large_blocks, return_memory, say, timed_step, trim_heap, waiting
+from export.progress import (
+    nothing_old_collected,
+    peak_bytes,
+    return_large_blocks,
+    return_memory,
+    say,
+    timed_step,
+    trim_heap,
+    waiting,
+)
 from export.tasks.generation import TARGET_TOKENIZER
 from export.traced import Traced
 
@@ -123,7 +132,7 @@ def _make(
     """Make the artifact at `target`, or leave there what is there. Raises ExportError if a check fails."""
     version, start = target.name, time.perf_counter()
     return_large_blocks()
-    with _temporary_folder(target) as temporary:
+    with nothing_old_collected(), _temporary_folder(target) as temporary:
         folder = temporary / version
         folder.mkdir()
         _check_disk_space(source, precision, folder)

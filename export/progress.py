@@ -133,6 +133,19 @@ def return_large_blocks() -> None:
         libc.mallopt(M_TRIM_THRESHOLD, TOP_BYTES)
 
 
+@contextlib.contextmanager
+def nothing_old_collected() -> Iterator[None]:
+    """Keep the garbage collector from objects that exist already, such as those of torch's modules.
+
+    Tracing makes so many objects that it runs often.
+    """
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
 def return_memory() -> None:
     """Free what nothing refers to any more, such as what torch traced, which refers to itself. It takes a while."""
     gc.collect()

@@ -9,6 +9,7 @@ The protocol: every command is one 32-bit integer. 0, sent with a socket, forks 
 or -1 on failure. Any other number is the pid of a decoder to kill, and is answered with its wait status (`waitpid`).
 """
 
+import contextlib
 import gc
 import io
 import os
@@ -139,6 +140,9 @@ def _confine(most_bytes: int) -> None:
         forbid_inspection()
         in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         _set_limit(resource.RLIMIT_AS, in_use + most_bytes)
+        with contextlib.suppress(OSError):  # where a container does not allow it
+            # a decoder that is sent an image does not take the core of the event loop that sends it (sched(7))
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
         prctl(SET_NO_NEW_PRIVILEGES, 1)
     for kind in DENIED_RESOURCES:
         _set_limit(kind, 0)

@@ -51,6 +51,7 @@ async def test_a_decoder_is_confined():
             assert int(limits["address space"]) < 4 << 30
             assert status["NoNewPrivs"] == "1"
             assert score == 1000
+            assert os.sched_getscheduler(number) == os.SCHED_BATCH
             assert status["Seccomp"] == "2" or seccomp.why_unavailable()
             if os.geteuid():
                 assert opened is None, "it is not dumpable, so its files in /proc belong to root"
