@@ -136,7 +136,7 @@ MAKERS: Mapping[str, Callable[[], bytes]] = {
     "maps of generated, json": lambda: _generated(8, layers="all", heads="all", digits=3),
     "libra": lambda: form("/attention", _scans(32), method="libra", layers="all", target="0,1,2,3,4,5,6,7,8,9"),
     "integrated": lambda: form("/attention", _scans(32), method="integrated", target="0,1,2,3"),
-    "integrated of generated": lambda: _generated(32, method="integrated"),
+    "integrated of generated": lambda: _generated(14, method="integrated"),  # 15 would be too many runs
     "relevance of generated": lambda: _generated(32, method="relevance"),
     "matrix": lambda: _generated(1, kind="cross", format="png", layers="all"),
 }
