@@ -34,7 +34,7 @@ from export.graphs.torch_export import DEFAULT_OPSET, trace
 from export.pack import WEIGHTS, GraphWriter, write_manifest
 from export.plan import HALF_DTYPES, Plan, Precision, Source
 from export.progress import (
-    nothing_old_collected,
+    collecting_only_new_objects,
     peak_bytes,
     return_large_blocks,
     return_memory,
@@ -116,6 +116,7 @@ def export(
                 raise
             source, left_out[error.method] = source.without(error.method), str(error)
             say(f"  LEFT OUT  {error.method}, which fails: {error}; once more, without it")
+        return_memory()  # what the attempt that failed has left
 
 
 def _make(
@@ -132,7 +133,7 @@ def _make(
     """Make the artifact at `target`, or leave there what is there. Raises ExportError if a check fails."""
     version, start = target.name, time.perf_counter()
     return_large_blocks()
-    with nothing_old_collected(), _temporary_folder(target) as temporary:
+    with collecting_only_new_objects(), _temporary_folder(target) as temporary:
         folder = temporary / version
         folder.mkdir()
         _check_disk_space(source, precision, folder)

@@ -134,7 +134,7 @@ def return_large_blocks() -> None:
 
 
 @contextlib.contextmanager
-def nothing_old_collected() -> Iterator[None]:
+def collecting_only_new_objects() -> Iterator[None]:
     """Keep the garbage collector from objects that exist already, such as those of torch's modules.
 
     Tracing makes so many objects that it runs often.

@@ -14,7 +14,15 @@ from types import SimpleNamespace
 import pytest
 
 from export import progress
-from export.progress import peak_bytes, received_signals, return_memory, say, timed_step, waiting
+from export.progress import (
+    collecting_only_new_objects,
+    peak_bytes,
+    received_signals,
+    return_memory,
+    say,
+    timed_step,
+    waiting,
+)
 
 
 def test_a_step_is_printed_with_its_details_and_seconds(capsys):
@@ -168,3 +176,25 @@ def test_what_refers_to_itself_is_freed():
 
 def test_the_peak_is_in_bytes():
     assert 10 << 20 < peak_bytes() < 1 << 40
+
+
+def test_objects_that_exist_before_are_not_collected_until_the_end_and_new_ones_are():
+    class Ring:
+        def __init__(self):
+            self.itself = self
+
+    def ring():
+        return weakref.ref(Ring())
+
+    gc.disable()  # or it may free the first before
+    try:
+        old = ring()
+        with collecting_only_new_objects():
+            new = ring()
+            gc.collect()
+            assert old() is not None
+            assert new() is None
+        gc.collect()
+        assert old() is None
+    finally:
+        gc.enable()
