@@ -17,6 +17,8 @@ from PIL import Image
 from tests.conftest import export, once, served
 from tests.samples.checkpoints import LABELS, processor, reference, sharpened
 
+pytestmark = pytest.mark.families  # both are exported, which takes half a minute
+
 SIDE, PATCH, WINDOW, DEPTHS, HEADS = 32, 2, 4, (2, 2), (2, 4)
 GRIDS = (16, 8)
 MODELS = {
