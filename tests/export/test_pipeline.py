@@ -207,7 +207,7 @@ def inputs_of(source, role):
 
 
 def flat_translator():
-    """Return one whose attention is flat, which 8 bits keep closer than a sharp one."""
+    """Return a translator whose attention is flat, which 8 bits keep closer than a sharp one."""
     torch.manual_seed(0)
     return translator(vaswani(TRANSFORMER).eval())
 
