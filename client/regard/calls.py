@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import numpy as np
+
 from regard.attention import Attention, Json, read_attention, read_map
 from regard.errors import BadInput, Problem, StreamBroken, refused
 from regard.inputs import Encoded, encode
@@ -169,17 +171,29 @@ def _options(options: Json) -> Json:
     return {**options, "attention": {**EXACT, **asked}}
 
 
+def plain(value: object) -> Any:  # noqa: ANN401 # what JSON has
+    """Return a value as JSON has it: of ranges and numpy's numbers too."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {name: plain(one) for name, one in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain(one) for one in value]
+    return value
+
+
 def _query(options: Json) -> dict[str, str]:
     """Return options of attention as a query has them."""
     return {name: _word(value) for name, value in options.items() if value is not None}
 
 
-def _word(value: object) -> str:
+def _word(given: object) -> str:
+    value = plain(given)
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return json.dumps(value)
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return ",".join(map(str, value))
     return str(value)
 

@@ -135,7 +135,7 @@ def export(
         elif others:
             raise BadInput("model: must have save_pretrained where a tokenizer or a processor is given, given another")
         flags = {"name": name, **options}
-        given = [word for flag, value in flags.items() if value is not None for word in _flag(flag, value)]
+        given = [word for flag, value in flags.items() if value not in (None, False) for word in _flag(flag, value)]
         run = [*command("export"), source, "--to", str(to), *given]
         lines = list[str]()
         with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
@@ -144,7 +144,7 @@ def export(
                 say(lines[-1])
         if process.returncode:
             raise CommandFailed("\n".join(["export: failed:", *_last_words(lines)]))
-    found = [line.split()[1] for line in lines if line.split()[:1] == ["pack"]]
+    found = [line.split(maxsplit=1)[1] for line in lines if line.split()[:1] == ["pack"]]
     return Path(found[-1]) if found else Path(to)
 
 

@@ -206,7 +206,10 @@ def _check_target(to: Path, suffixes: Sequence[str]) -> None:
 def _asked(service: Service, asked: argparse.Namespace) -> Result:
     """Return the answer of the model that is named, or of the first that takes such an input."""
     path = Path(asked.input)
-    is_file = path.is_file()
+    try:
+        is_file = path.is_file()
+    except OSError:  # a text that is too long for a name
+        is_file = False
     if not is_file and path.suffix.lower() in Image.registered_extensions():
         raise BadInput(f"FILE: must be a picture's file that exists, given {path.name!r}")
     model = service[asked.model or _first(service.models(), is_file).name]

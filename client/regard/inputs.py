@@ -128,6 +128,10 @@ def _upright(image: Image.Image) -> Image.Image:
 
 
 def _png(image: Image.Image) -> Encoded:
+    if image.mode.startswith("I;16"):
+        image = Image.fromarray((np.asarray(image, np.float32) / 257).round().astype(np.uint8))
+    if image.mode in ("I", "F"):
+        raise BadInput(f"picture: must be of a mode that says what is white, such as L or RGB, given {image.mode}")
     if image.mode not in ("L", "LA", "RGB", "RGBA", "P", "1"):
         image = image.convert("RGB")
     file = io.BytesIO()

@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
+from PIL import Image, ImageOps
 
 from regard.attention import Attention, AttentionOptions, Json, Method
 from regard.errors import RegardError
@@ -116,8 +116,17 @@ def picture_of(result: Result, seen: dict[str, object]) -> bytes | None:
     file = io.BytesIO()
     with Image.open(io.BytesIO(result.asked.given.picture)) as image:
         image.thumbnail((PICTURE_SIDE, PICTURE_SIDE))
-        image.convert("RGB").save(file, "PNG")
+        _opaque(ImageOps.exif_transpose(image)).save(file, "PNG")
     return file.getvalue()
+
+
+def _opaque(image: Image.Image) -> Image.Image:
+    """Return an image in RGB, with white for what is transparent, as the model sees it."""
+    if not image.has_transparency_data:
+        return image.convert("RGB")
+    ground = Image.new("RGBA", image.size, "white")
+    ground.alpha_composite(image.convert("RGBA"))
+    return ground.convert("RGB")
 
 
 def _small(picture: bytes, media_type: str) -> str:
@@ -127,6 +136,6 @@ def _small(picture: bytes, media_type: str) -> str:
             exif = image.getexif()
             image.thumbnail((PICTURE_SIDE, PICTURE_SIDE))
             file = io.BytesIO()
-            image.convert("RGB").save(file, "JPEG", exif=exif)
+            _opaque(image).save(file, "JPEG", exif=exif)
         picture, media_type = file.getvalue(), "image/jpeg"
     return f"data:{media_type};base64,{base64.b64encode(picture).decode()}"

@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 import anyio
 import httpx
 
-from regard.calls import Call, Reply, T, problem_of, service_version
+from regard.calls import Call, Reply, T, plain, problem_of, service_version
 from regard.errors import BadInput, Incompatible, NoService, RegardError, TimedOut, refused
 
 AGAIN = (429, 503)
@@ -40,7 +40,12 @@ class Attempts:
 
     def __init__(self, address: str, patience: float) -> None:
         self._address, self._until = address, time.monotonic() + patience
-        self._pause, self._broke = FIRST_PAUSE, False
+        self._pause, self._broke, self._kept = FIRST_PAUSE, False, True
+
+    def note(self, event: str) -> None:
+        """Take note of what httpcore does (its extension `trace`): a connection that is made anew was not kept."""
+        if event.startswith("connection.connect_tcp"):
+            self._kept = False
 
     def after_refusal(self, reply: Reply) -> float:
         """Return the seconds until the next try. Raises the refusal if it is no use, or too late."""
@@ -52,8 +57,12 @@ class Attempts:
         return pause
 
     def after_error(self, error: httpx.HTTPError | httpx.InvalidURL) -> float:
-        """Return the seconds until the next try, once if a kept connection was closed. Raises otherwise."""
-        if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError) and not self._broke:
+        """Return the seconds until the next try, once if a kept connection was closed. Raises otherwise.
+
+        The error came before an answer began.
+        """
+        closed = isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError)
+        if closed and self._kept and not self._broke:
             self._broke = True
             return 0.0
         raise meant(error, self._address) from error
@@ -123,6 +132,18 @@ def _verifying(options: Connecting) -> ssl.SSLContext | bool:
         raise BadInput("verify: must be True, False or the path of a file with certificates, given another") from error
 
 
+class Splitter:
+    """Splits a stream of text into lines, at line feeds alone: `str.splitlines` splits inside of JSON too."""
+
+    def __init__(self) -> None:
+        self._rest = ""
+
+    def take(self, text: str) -> list[str]:
+        """Return the lines that a piece of the stream completes."""
+        *lines, self._rest = (self._rest + text).split("\n")
+        return [line.removesuffix("\r") for line in lines]
+
+
 UNREADABLE = (KeyError, TypeError, ValueError, IndexError, AttributeError)
 
 
@@ -135,13 +156,14 @@ class _Base:
         self.address = url.rstrip("/")
         self.patience = options.get("patience", 30.0)
         headers = {"User-Agent": f"regard-client/{VERSION}"} | ({"Authorization": f"Bearer {key}"} if key else {})
-        timeout = httpx.Timeout(options.get("timeout", 60.0), connect=10.0)
+        timeout = httpx.Timeout(options.get("timeout", 60.0), connect=10.0, pool=None)
         self.given: dict[str, Any] = {"headers": headers, "timeout": timeout, "verify": _verifying(options)}
 
     def request(self, call: Call[Any]) -> dict[str, Any]:
         if self.http.is_closed:
             raise BadInput("service: was closed; regard.connect(...) opens it again")
-        return {"method": call.method, "url": self.address + call.path, "params": dict(call.query), "json": call.body}
+        body = plain(call.body)
+        return {"method": call.method, "url": self.address + call.path, "params": dict(call.query), "json": body}
 
 
 class Transport(_Base):
@@ -159,19 +181,8 @@ class Transport(_Base):
 
     def send(self, call: Call[T]) -> T:
         """Return the answer to a call. Raises RegardError."""
-        attempts = Attempts(self.address, self.patience)
-        while True:
-            try:
-                found = self.http.request(**self.request(call))
-            except (httpx.HTTPError, httpx.InvalidURL) as error:
-                time.sleep(attempts.after_error(error))
-                continue
-            reply = reply_of(found)
-            if is_foreign(found):
-                raise foreign(self.address, found)
-            if found.is_success:
-                return self._read(call, reply)
-            time.sleep(attempts.after_refusal(reply))
+        with self._answer(call) as found:
+            return self._read(call, self._whole(found))
 
     def _read(self, call: Call[T], reply: Reply) -> T:
         try:
@@ -189,10 +200,19 @@ class Transport(_Base):
     @contextmanager
     def lines(self, call: Call[Any]) -> Iterator[Iterator[str]]:
         """Yield the lines of a stream. Raises RegardError for one that does not begin."""
+        with self._answer(call) as found:
+            splitter = Splitter()
+            yield (line for text in found.iter_text() for line in splitter.take(text))
+
+    @contextmanager
+    def _answer(self, call: Call[Any]) -> Iterator[httpx.Response]:
+        """Yield an answer that has begun and is no refusal, after as many tries as are worth it. Raises RegardError."""
         attempts = Attempts(self.address, self.patience)
         while True:
             try:
-                found = self.http.send(self.http.build_request(**self.request(call)), stream=True)
+                trace = {"trace": lambda event, _: attempts.note(event)}
+                request = self.http.build_request(**self.request(call), extensions=trace)
+                found = self.http.send(request, stream=True)
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 time.sleep(attempts.after_error(error))
                 continue
@@ -200,12 +220,19 @@ class Transport(_Base):
                 if is_foreign(found):
                     raise foreign(self.address, found)
                 if found.is_success:
-                    yield found.iter_lines()
+                    yield found
                     return
-                found.read()
+                reply = self._whole(found)
             finally:
                 found.close()
-            time.sleep(attempts.after_refusal(reply_of(found)))
+            time.sleep(attempts.after_refusal(reply))
+
+    def _whole(self, found: httpx.Response) -> Reply:
+        try:
+            found.read()
+        except httpx.HTTPError as error:
+            raise meant(error, self.address) from error
+        return reply_of(found)
 
 
 class AsyncTransport(_Base):
@@ -222,19 +249,8 @@ class AsyncTransport(_Base):
 
     async def send(self, call: Call[T]) -> T:
         """Return the answer to a call. Raises RegardError."""
-        attempts = Attempts(self.address, self.patience)
-        while True:
-            try:
-                found = await self.http.request(**self.request(call))
-            except (httpx.HTTPError, httpx.InvalidURL) as error:
-                await anyio.sleep(attempts.after_error(error))
-                continue
-            reply = reply_of(found)
-            if is_foreign(found):
-                raise foreign(self.address, found)
-            if found.is_success:
-                return await self._read(call, reply)
-            await anyio.sleep(attempts.after_refusal(reply))
+        async with self._answer(call) as found:
+            return await self._read(call, await self._whole(found))
 
     async def _read(self, call: Call[T], reply: Reply) -> T:
         try:
@@ -252,10 +268,22 @@ class AsyncTransport(_Base):
     @asynccontextmanager
     async def lines(self, call: Call[Any]) -> AsyncIterator[AsyncIterator[str]]:
         """Yield the lines of a stream. Raises RegardError for one that does not begin."""
+        async with self._answer(call) as found:
+            splitter = Splitter()
+            yield (line async for text in found.aiter_text() for line in splitter.take(text))
+
+    @asynccontextmanager
+    async def _answer(self, call: Call[Any]) -> AsyncIterator[httpx.Response]:
+        """Yield an answer that has begun and is no refusal, after as many tries as are worth it. Raises RegardError."""
         attempts = Attempts(self.address, self.patience)
+
+        async def trace(event: str, _: object) -> None:
+            attempts.note(event)
+
         while True:
             try:
-                found = await self.http.send(self.http.build_request(**self.request(call)), stream=True)
+                request = self.http.build_request(**self.request(call), extensions={"trace": trace})
+                found = await self.http.send(request, stream=True)
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 await anyio.sleep(attempts.after_error(error))
                 continue
@@ -263,12 +291,19 @@ class AsyncTransport(_Base):
                 if is_foreign(found):
                     raise foreign(self.address, found)
                 if found.is_success:
-                    yield found.aiter_lines()
+                    yield found
                     return
-                await found.aread()
+                reply = await self._whole(found)
             finally:
                 await found.aclose()
-            await anyio.sleep(attempts.after_refusal(reply_of(found)))
+            await anyio.sleep(attempts.after_refusal(reply))
+
+    async def _whole(self, found: httpx.Response) -> Reply:
+        try:
+            await found.aread()
+        except httpx.HTTPError as error:
+            raise meant(error, self.address) from error
+        return reply_of(found)
 
 
 def reply_of(found: httpx.Response) -> Reply:

@@ -44,7 +44,7 @@ def dates(service):
 def told(*answers, tls=None):
     """Run a server that gives each connection the next answer, whole bytes, and the last one from then on.
 
-    It gives its address, and a list of what was sent to it.
+    Of a tuple, it gives each request on a connection the next. It gives its address, and a list of what was sent to it.
     """
     listener = socket.create_server(("127.0.0.1", 0))
     asked, ended = [], threading.Event()
@@ -57,8 +57,10 @@ def told(*answers, tls=None):
             except OSError:
                 return
             with contextlib.suppress(ssl.SSLError), tls.wrap_socket(connection, True) if tls else connection as one:
-                asked.append(read(one))
-                one.sendall(left.pop(0) if len(left) > 1 else left[0])
+                given = left.pop(0) if len(left) > 1 else left[0]
+                for part in given if isinstance(given, tuple) else (given,):
+                    asked.append(read(one))
+                    one.sendall(part)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()

@@ -179,3 +179,9 @@ def test_rows_of_a_stream_are_maps():
         "event: token", f"data: {json.dumps({'index': 0, 'token': 5, 'text': 'a', 'attention': [row]})}", ""
     )
     np.testing.assert_array_equal(token.maps[0].values, [[[0.5, 0.5]]])
+
+
+@pytest.mark.parametrize("layers", [range(2), np.arange(2), (0, np.int64(1))])
+def test_indices_may_be_any_sequence_of_numbers(layers):
+    assert calls._query({"layers": layers}) == {"layers": "0,1"}
+    assert json.loads(json.dumps(calls.plain({"attention": {"layers": layers}}))) == {"attention": {"layers": [0, 1]}}

@@ -136,3 +136,20 @@ def test_a_service_that_is_never_ready_is_stopped(artifacts, monkeypatch):
     with pytest.raises(regard.CommandFailed, match="was not ready"):
         regard.start(artifacts)
     assert time.monotonic() - began < child.STOP_SECONDS
+
+
+def test_a_folder_of_artifacts_may_have_a_space_and_an_option_may_be_off(tmp_path, monkeypatch):
+    asked = []
+
+    def command(verb, *words):
+        script = "import sys; print('  pack      ' + sys.argv[3] + '/film/1'); print(sys.argv, file=sys.stderr)"
+        asked.append(verb)
+        return [sys.executable, "-c", script]
+
+    monkeypatch.setattr(child, "command", command)
+    said = []
+    assert (
+        regard.export("film", to=tmp_path / "my models", say=said.append, force=False) == tmp_path / "my models/film/1"
+    )
+    assert asked == ["export"]
+    assert "force" not in said[-1]

@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import regard
@@ -86,6 +87,22 @@ def test_a_large_picture_is_kept_small_and_upright(monkeypatch):
     assert small.getexif()[0x0112] == 6
     monkeypatch.setattr(showing, "PICTURE_BYTES", len(file.getvalue()))
     assert base64.b64decode(showing._small(file.getvalue(), "image/jpeg").partition(",")[2]) == file.getvalue()
+
+
+def test_what_is_transparent_is_shown_white_as_the_model_sees_it(monkeypatch):
+    file = io.BytesIO()
+    Image.new("RGBA", (600, 500), (255, 0, 0, 0)).save(file, "PNG")
+    monkeypatch.setattr(showing, "PICTURE_BYTES", 10)
+    small = picture(base64.b64decode(showing._small(file.getvalue(), "image/png").partition(",")[2]))
+    assert small.getpixel((5, 5)) == (255, 255, 255)
+
+
+def test_a_picture_without_a_service_is_upright():
+    file, exif = io.BytesIO(), Image.Exif()
+    exif[0x0112] = 6
+    Image.new("RGB", (60, 100)).save(file, "JPEG", exif=exif)
+    result = SimpleNamespace(asked=SimpleNamespace(client=None, given=SimpleNamespace(picture=file.getvalue())))
+    assert picture(showing.picture_of(result, {})).size == (100, 60)
 
 
 def test_maps_of_too_many_heads_are_left_out(digits, monkeypatch):

@@ -59,13 +59,46 @@ def test_other_refusals_are_not_sent_again(status):
     assert len(asked) == 1
 
 
-def test_a_connection_that_closes_is_tried_once_more():
-    with told(b"", answer(200, MODELS)) as (url, asked):
+KEPT = answer(200, MODELS, connection="keep-alive")
+
+
+def test_a_kept_connection_that_closes_is_tried_once_more():
+    with told((KEPT, b""), answer(200, MODELS)) as (url, asked):
+        regard.connect(url).models()
+        assert len(asked) == 3
+    with told((KEPT, b""), b"") as (url, asked):
+        service = regard.connect(url)
+        with pytest.raises(regard.NoService, match="the connection broke"):
+            service.models()
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize("broken", [b"", KEPT[:-5]], ids=["nothing came", "the answer broke off"])
+def test_nothing_else_is_sent_twice(broken):
+    with (
+        told(broken, answer(200, MODELS)) as (url, asked),
+        pytest.raises(regard.NoService, match="the connection broke"),
+    ):
         regard.connect(url)
-        assert len(asked) == 2
-    with told(b"") as (url, asked), pytest.raises(regard.NoService, match="the connection broke"):
-        regard.connect(url)
+    assert len(asked) == 1
+    with told((KEPT, KEPT[:-5]), answer(200, MODELS)) as (url, asked):
+        service = regard.connect(url)
+        with pytest.raises(regard.NoService, match="the connection broke"):
+            service.models()
     assert len(asked) == 2
+
+
+def test_a_request_that_waits_for_a_connection_is_not_given_up():
+    with told(answer(200, MODELS)) as (url, _), regard.connect(url, timeout=1) as service:
+        assert service._transport.http.timeout.as_dict() == {"connect": 10.0, "read": 1, "write": 1, "pool": None}
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\u0085", "\x0b"])
+def test_lines_of_a_stream_end_at_line_feeds_alone(separator):
+    splitter = transport.Splitter()
+    data = json.dumps({"text": separator}, ensure_ascii=False)
+    assert splitter.take(f"event: token\r\ndata: {data[:3]}") == ["event: token"]
+    assert splitter.take(f"{data[3:]}\n\nev") == [f"data: {data}", ""]
 
 
 def test_nothing_answers_there():
