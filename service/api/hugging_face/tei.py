@@ -99,7 +99,7 @@ _PIECES: Json = {**list_of(TEXT), "minItems": 1, "maxItems": 2}
 CLASSIFIED: Json = {"anyOf": [TEXT, _PIECES, {**list_of(_PIECES), "minItems": 1}]}
 TOKENIZE: Refused = {"prompt_name": VECTORS["prompt_name"]}
 HEALTH: Json = {
-    "responses": {200: {"description": "can run"}, **refusals(404, 503)},
+    "responses": {200: {"description": "can run"}, **refusals(401, 403, 404, 503)},
     "response_class": Response,  # it has no body
 }
 DECODE: Refused = {"skip_special_tokens": ((True,), "texts are decoded without them")}
@@ -107,8 +107,8 @@ DECODE: Refused = {"skip_special_tokens": ((True,), "texts are decoded without t
 
 LABELS_OF_ALL: Json = {"anyOf": [LABELS, list_of(LABELS)]}
 EITHER: Json = {"anyOf": [LIST_OF_VECTORS, *LABELS_OF_ALL["anyOf"]]}
-NOT_HERE: Json = {"status_code": 404, "responses": refusals(404), "response_class": Response}
-INFO = answered("what the model is", COMPONENTS.schema(ModelInfo)) | refusals(404)
+NOT_HERE: Json = {"status_code": 404, "responses": refusals(401, 403, 404), "response_class": Response}
+INFO = answered("what the model is", COMPONENTS.schema(ModelInfo)) | refusals(401, 403, 404)
 
 
 def described(name: str, inputs: Json, kind: type[Options], said: str, answer: Json, subject: str = "inputs") -> Json:

@@ -152,11 +152,15 @@ _ERRORS = refusals(
     OpenInferenceError,
     {
         400: "the request cannot be read, or not be answered",
+        401: "no API key, or one that is not known, where keys are needed",
+        403: "a key without the scope",
         404: "no such model or version",
+        408: "the body did not arrive in time",
         409: "not while something else goes on",
         413: "larger than a limit",
         415: "a compressed body, or no image",
         429: "the queue is full; see Retry-After",
+        500: "the service failed; its log says why",
         503: "warming up or stopping; see Retry-After",
         504: "the deadline passed",
     },
@@ -179,16 +183,16 @@ _LENGTH = {
     "description": "how many bytes of JSON are before the binary data; 0 if the body is one element of one input",
 }
 
-SERVER = _answered("the server", ServerMetadata)
+SERVER = _answered("the server", ServerMetadata, 401, 403)
 HEALTH = _answered("yes", Alive, 404, 503)
-MODELS = _answered("the names of the models", ModelNames)
-METADATA = _answered("the model", ModelMetadata, 404)
-CONFIG = _answered("the configuration, in Triton's form", TritonConfig, 404)
+MODELS = _answered("the names of the models", ModelNames, 401, 403)
+METADATA = _answered("the model", ModelMetadata, 401, 403, 404)
+CONFIG = _answered("the configuration, in Triton's form", TritonConfig, 401, 403, 404)
 _BINARY: Json = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 INFER: Json = {
     "responses": {
         200: {"description": "the outputs", "content": {**in_json(InferenceResponse), **_BINARY}},
-        **_errors(400, 404, 413, 415, 429, 503, 504),
+        **_errors(400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 504),
     },
     "openapi_extra": {
         "parameters": [_LENGTH],
@@ -201,11 +205,11 @@ INDEX: Json = {
             "description": "each version of each model, and its state",
             "content": {"application/json": {"schema": {"type": "array", "items": COMPONENTS.schema(RepositoryEntry)}}},
         },
-        **_errors(400, 413),
+        **_errors(400, 401, 403, 408, 413),
     },
     "openapi_extra": {"requestBody": {"required": False, "content": in_json(RepositoryQuestion)}},
 }
 LOAD: Json = {
-    "responses": {200: {"description": "done; the body is empty"}, **_errors(400, 404, 409, 413)},
+    "responses": {200: {"description": "done; the body is empty"}, **_errors(400, 401, 403, 404, 408, 409, 413)},
     "response_class": Response,  # it has no body
 }

@@ -78,9 +78,11 @@ def _prediction(answer: type[BaseModel], content: Json, parameters: list[Json]) 
 LIVE = _answered("the process answers", Live, 503)
 READY = _answered("every session has run once", Ready, 503)
 METRICS: dict[int | str, Json] = {
-    200: {"description": "metrics", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    200: {"description": "metrics", "content": {"text/plain": {"schema": {"type": "string"}}}},
+    401: _REFUSALS[401],
+    403: _REFUSALS[403],
 }
-RELOAD = _answered("what became of each model", Reload, 409, 422)
+RELOAD = _answered("what became of each model", Reload, 401, 403, 409, 422)
 MODELS = _answered("the models", Models, 401, 403)
 MODEL = _answered("the model", Model, 401, 403, 404)
 EXAMPLE = _answered("the picture, or the texts", Example, 401, 403, 404)
