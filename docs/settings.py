@@ -24,6 +24,7 @@ def table():
 def bounds(name):
     """Return the values that a setting may have, nothing where any will do."""
     schema = Settings.model_json_schema()["properties"][name]
+    schema |= schema.get("anyOf", ({},))[0]  # of a setting that may be None, the other type
     low = schema.get("minimum", schema.get("exclusiveMinimum"))
     if low is None:
         return ", ".join(schema.get("enum", ()))

@@ -207,7 +207,7 @@ the 360 held-out scans, in per cent: the mean over seeds, and the least and the 
 PyTorch {torch} on a CPU.
 
 Every run above every run of the plain one: {better}. Every run below: {worse}. These are {seeds} runs each, and
-one scan is 0.28 per cent; of the others not even that can be said.
+one scan is 0.28 per cent; the runs of the other variants overlap with those of the plain one.
 
 ## How they look, layer by layer
 

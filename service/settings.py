@@ -62,10 +62,10 @@ class Settings(BaseSettings):
         0,
         ge=0,
         le=1024,
-        description="threads of one inference on a CPU, each of which takes a core; as many run beside one another as "
-        "have cores, so that with 1 more is done in all, and one request alone waits longer (`python -m service.tune` "
-        "measures both; generated text gains nothing); 0 takes the cores it may use, shared out among workers, "
-        "at most 16; models below 16 MiB take one, and leave one of at most 16 cores to the rest of the service",
+        description="threads of one run on a CPU, each of which takes a core; with 1, several runs go at the same "
+        "time: more requests a second, but each takes longer (`python -m service.tune` measures both; "
+        "generated text gains nothing); 0 takes all cores of this worker, at most 16, but one for models "
+        "below 16 MiB, whose runs leave one of at most 16 cores to the rest of the service",
     )
     decode: Literal["confined", "threads"] = Field(
         "confined",

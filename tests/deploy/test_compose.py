@@ -72,7 +72,7 @@ def test_the_proxy_is_what_its_configuration_names():
     )
     assert "./deploy/haproxy.cfg:/usr/local/etc/haproxy/haproxy.cfg:ro" in proxy["volumes"]
     assert seconds(proxy["stop_grace_period"]) > int(re.search(r"hard-stop-after (\d+)s", text)[1])
-    assert set(proxy["environment"]) <= set(re.findall(r"PROXY_[A-Z]+", text))
+    assert set(proxy["environment"]) <= set(re.findall(r"PROXY_[A-Z_]+", text))
 
 
 @pytest.mark.parametrize("name", API + REPLICAS)
