@@ -535,7 +535,8 @@ def test_a_kind_with_another_name_and_a_map_with_a_grid_of_its_own_are_drawn(vis
         for model in body["models"]:
             if model["name"] == "digits":
                 kinds = model["attention"]["kinds"]
-                kinds["stage1"] = kinds["stage2"] = kinds.pop("encoder")
+                kinds["stage1"] = kinds.pop("encoder")
+                kinds["stage2"] = kinds["stage1"] | {"query": "stage2", "key": "stage2"}
         route.fulfill(response=answer, json=body)
 
     def regrid(route):
@@ -549,7 +550,7 @@ def test_a_kind_with_another_name_and_a_map_with_a_grid_of_its_own_are_drawn(vis
 
     seen.page.route("**/v1/models", rename)
     seen.page.route("**/v1/attention/**", regrid)
-    page = seen.open("#model=digits&method=raw")
+    page = seen.open("#model=digits&method=raw&kind=stage2")
     assert [one.strip() for one in page.locator("#kind .choice").all_inner_texts()] == [
         "input → itself, stage2", "input → itself, stage1",
     ]  # fmt: skip

@@ -69,7 +69,7 @@ function Written({ result, streaming, pinned, pin, before, replay, playing }) {
     ${playing ? 'Stop' : 'Play its steps'}
   </button>`
   return html`
-    <p class="words" aria-live=${streaming ? 'off' : 'polite'}>
+    <p class="words" dir="auto" aria-live=${streaming ? 'off' : 'polite'}>
       ${tokens.map(token)}${streaming && html`<span class="cursor" aria-hidden="true">▍</span>`}
     </p>
     ${before?.text !== undefined && before.text !== result.text && html`<p class="quiet">It was “${before.text}”.</p>`}

@@ -8,26 +8,31 @@ import { html, render, useEffect, useLayoutEffect, useMemo, useState } from './p
 import { KeyDialog, Problem } from './problem.js'
 import { inputOf, keepPicture } from './question.js'
 import { Request } from './request.js'
-import { aboutAnother, coveredOf } from './selection.js'
+import { aboutAnother, aboutModel, coveredOf } from './selection.js'
 import { useCovered, useModels, usePlayed, useSelection } from './state.js'
 
 const SAID = 10000 // milliseconds for which a model that is missing is named
 
-/** Return the input that a selection names; undefined while it is on its way, null where the model cannot take it. */
+/**
+ * Return the `input` that a selection names, undefined while it is on its way, null where the model cannot take it; or a
+ * `refusal`, and what seeks it `again`.
+ */
 function useInput(model, { id, text, pair, example }, picture) {
+  const [turn, setTurn] = useState(0)
   const sought = useMemo(
     () => (model ? inputOf(model, { id, text, pair, example }, picture) : null),
-    [model, id, text, pair, example, picture],
+    [model, id, text, pair, example, picture, turn],
   )
-  const input = useResolved(sought)
-  if (!input || !model || input.kind === 'kept') return input
-  return (input.kind === 'image') === Boolean(model.inputs.width) ? input : null
+  const [found, refusal] = useResolved(sought)
+  const fits = !found || !model || found.kind === 'kept' || (found.kind === 'image') === Boolean(model.inputs.width)
+  return { input: fits ? found : null, refusal, again: () => setTurn(turn + 1) }
 }
 
 /** Keep the picture of a new answer, and name the answer in the address. */
-function useKept(answer, id, change) {
-  useEffect(() => {
+function useKept(answer, input, id, change) {
+  useLayoutEffect(() => { // at once: a stroke may come in between
     if (!answer?.id || answer.input.kind !== 'image' || !id || id === answer.id) return // an example has no id
+    if (answer.input !== input) return // there is a newer picture
     keepPicture(answer.id, answer.input)
     change({ id: answer.id })
   }, [answer?.id])
@@ -62,7 +67,8 @@ function App() {
   const [needsKey, setNeedsKey] = useState(false)
   const models = useModels()
   const model = models.value?.find(({ name }) => name === chosen.model) ?? models.value?.[0]
-  const input = useInput(model, chosen, picture)
+  const sought = useInput(model, chosen, picture)
+  const { input } = sought
   const missing = useModelNamed(chosen, model, change)
   const selection = { ...chosen, pair: input?.pair ?? chosen.pair } // an example may have a second text, too
 
@@ -73,17 +79,16 @@ function App() {
   const objects = useObjects(drawn?.found ?? [], selection, change)
   const bitmap = main.look?.answer.input.bitmap
   const edited = useCovered(coveredOf(selection), bitmap, drawn)
-  const compared = useCompared(models.value, model, input, edited, selection, main)
-  useKept(answer, chosen.id, change)
+  const compared = useCompared(models.value ?? [], model, input, edited, selection, main)
+  useKept(answer, input, chosen.id, change)
 
-  const asked = [models, main, compared]
+  const asked = [models, sought, main, compared]
   const failed = asked.find(({ refusal }) => refusal)
   const refusal = failed?.refusal
   useEffect(() => setNeedsKey(refusal?.status === 401), [refusal])
   useDocument(model, asked.some(({ busy }) => busy))
 
   const about = (part) => change(aboutAnother(part))
-  const choose = (name) => about({ model: name, kind: '', layer: '', heads: 'mean', method: '', threshold: '' })
   const take = (next) => {
     setPicture(next)
     about(next ? { id: 'new' } : { example: 'none' })
@@ -102,7 +107,7 @@ function App() {
     stale,
   }
   return html`
-    <${Header} models=${models.value} model=${model} choose=${choose} missing=${missing} />
+    <${Header} models=${models.value} model=${model} choose=${(name) => change(aboutModel(name))} missing=${missing} />
     <main>
       <div class="column">
         <${Input} ...${parts} take=${take} />

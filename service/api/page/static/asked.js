@@ -27,14 +27,14 @@ export function useAsked(key, job) {
   return { ...shown, busy, behind: key !== undefined && shown.of !== key, again: () => setTurn(turn + 1) }
 }
 
-/** Return a value, or what it promises; undefined while it does not come yet, null where it never will. */
+/** Return a value, or what it promises, undefined while it does not come yet; and the refusal, null without one. */
 export function useResolved(value) {
-  const [last, setFound] = useState({ promise: null, value: null })
+  const [last, setFound] = useState({ promise: null, of: [null, null] })
   const waits = value instanceof Promise
   useEffect(() => {
-    const found = (one) => setFound({ promise: value, value: one })
-    if (waits) value.then(found, () => found(null))
+    const found = (...of) => setFound({ promise: value, of })
+    if (waits) value.then((one) => found(one, null), (refusal) => found(null, refusal))
   }, [value])
-  if (!waits) return value
-  return last.promise === value ? last.value : undefined
+  if (!waits) return [value, null]
+  return last.promise === value ? last.of : [undefined, null]
 }

@@ -1,24 +1,12 @@
 import { html, useState } from './preact.js'
 import { Select } from './select.js'
-import { kindOf, layerOf, methodOf, methodsOf } from './selection.js'
-import { range } from './values.js'
+import { compareOf, comparisonsOf } from './selection.js'
 
 /** Chooses what stands beside the look: another method, layer, model or input. */
 export function Compare({ models, model, selection, change }) {
   const [typed, type] = useState(null) // until it is sent: the page is drawn again while somebody types
-  const kind = kindOf(model, selection)
-  const others = (values, own) => values.filter((one) => one !== own)
-  const methods = others(methodsOf(model, kind, selection.pair), methodOf(model, kind, selection))
-  const layers = others(range(kind.layers), layerOf(kind, selection))
-  const alike = models.filter(({ name, task }) => name !== model.name && task === model.task)
   const sees = Boolean(model.inputs.width)
-  const choices = [
-    ['', 'nothing'],
-    ...methods.map((one) => [`method:${one}`, `method ${one}`]),
-    ...layers.map((one) => [`layer:${one}`, `layer ${one}`]),
-    ...alike.map(({ name }) => [`model:${name}`, `model ${name}`]),
-    ['input', sees ? 'the image with patches covered' : 'another text'],
-  ]
+  const chosen = compareOf(models, model, selection)
   const send = (event) => {
     event.preventDefault()
     type(null)
@@ -31,7 +19,7 @@ export function Compare({ models, model, selection, change }) {
   </form>`
   const hint = html`<p class="quiet">Drag over the picture with Shift to cover patches; c covers the marked one.</p>`
   return html`
-    <${Select} words="Compare with" id="compare" values=${choices} chosen=${selection.compare}
+    <${Select} words="Compare with" id="compare" values=${comparisonsOf(models, model, selection)} chosen=${chosen}
       choose=${(value) => change({ compare: value, with: '', covered: '' })} />
-    ${selection.compare === 'input' && (sees ? !selection.covered && hint : another)}`
+    ${chosen === 'input' && (sees ? !selection.covered && hint : another)}`
 }

@@ -9,16 +9,18 @@ import { ORDERS } from './words.js'
  */
 export function EveryHead({ maps, figures, kind, query, selection, change, chosen, choose, children }) {
   const has = ([name]) => name === 'index' || name === 'entropy' || figures?.[name]
+  const orders = Object.entries(ORDERS).filter(has)
+  const order = orders.some(([name]) => name === selection.order) ? selection.order : 'index'
   return html`
     <h2>Every head</h2>
     <p class="quiet">The raw attention of each. A click shows one large.</p>
-    <${Select} words="Order" id="order" values=${Object.entries(ORDERS).filter(has)} chosen=${selection.order}
-      choose=${(order) => change({ order })} />
+    <${Select} words="Order" id="order" values=${orders} chosen=${order}
+      choose=${(one) => change({ order: one })} />
     ${children}
     ${maps?.[0].queries === 0 && html`<p class="quiet">Nothing is found, and so there are no rows.</p>`}
     ${maps?.[0].queries > 0 && html`<${HeadGrid}
       maps=${maps}
-      order=${selection.order}
+      order=${order}
       figures=${figures}
       chosen=${chosen}
       onChoose=${choose}

@@ -37,10 +37,13 @@ export function Heads({ answer, model, selection, change, input, main, objects, 
   </section>`
 }
 
+/** Return the row of an evaluation: that of the pinned token, not of a pinned word. */
+const rowOf = (selection) => (selection.merge ? 0 : pinnedOf(selection) ?? 0)
+
 /** Return the options of one map of one row, as an evaluation takes it: of a class, a mask, or the pinned token. */
 function evaluated(model, selection) {
   const { queries, merge, ...options } = optionsOf(model, selection)
-  const row = pinnedOf(selection) ?? 0
+  const row = rowOf(selection)
   if (options.heads === 'all') options.heads = selection.heads.split(',')[0]
   if (typeof options.target === 'string') options.target = options.target.split(',')[0]
   if (model.task === 'feature-extraction') options.against = { text: selection.pair } // what makes the two alike
@@ -58,7 +61,7 @@ function evaluated(model, selection) {
 function scoredOf({ labels, tokens, objects }, { target, object }, selection) {
   const label = labels?.find(({ index }) => index === target)?.label
     ?? objects?.find((one) => one.object === object)?.label
-  return label ?? tokens?.[pinnedOf(selection) ?? 0]?.text ?? 'the answer'
+  return label ?? tokens?.[rowOf(selection)]?.text ?? 'the answer'
 }
 
 /** Whether the answer changes when what is hottest goes: curves, asked for when they are opened. */
@@ -80,7 +83,8 @@ export function Evaluation({ answer, model, selection, input, main, objects, sta
       <p class="quiet">
         What becomes of the answer as the hottest parts are deleted, or inserted alone, one after the other.
       </p>
-      ${alone && html`<p>Give a second text: what is measured is how alike the two are.</p>`}
+      ${alone && html`<p>${model.inputs.width ? 'An embedding of an image has no score that could change.'
+        : 'Give a second text: what is measured is how alike the two are.'}</p>`}
       ${rowless && !stale && html`<p>Nothing is found whose probability could change.</p>`}
       ${found.busy && html`<p role="status">asking…</p>`}
       ${found.refusal && html`<p class="problem">${found.refusal.message}</p>`}

@@ -40,12 +40,13 @@ export async function pictureOf(file, name, { whole = false } = {}) {
 
 const pictures = new Map() // of addresses: each is fetched once
 
-/** Return the picture of an example, as what is sent. */
+/** Return the picture of an example, as what is sent, and the `path` that it is fetched from. */
 export function examplePicture(address) {
   if (!pictures.has(address)) {
     const path = address.slice(1) // relative: the page may lie below a path
     const fetched = send(path).then((response) => response.blob())
-    const found = fetched.then((blob) => pictureOf(blob, `example.${EXTENSIONS[blob.type] ?? 'png'}`))
+    const found = fetched.then(async (blob) => (
+      { ...await pictureOf(blob, `example.${EXTENSIONS[blob.type] ?? 'png'}`), path }))
     pictures.set(address, found)
     found.catch(() => pictures.delete(address))
   }
@@ -67,7 +68,9 @@ export function coveredImage(bitmap, { image, rows, columns }, cells) {
     const [left, top] = [box.left + (cell % columns) * wide, box.top + Math.floor(cell / columns) * high]
     pen.fillRect(left * across, top * down, wide * across, high * down)
   }
-  return { kind: 'image', blob: fileOf(canvas), bitmap: canvas, name: 'covered.png' }
+  const large = canvas.width * canvas.height > MOST_PIXELS // as a PNG it could be larger than what may be sent
+  const blob = fileOf(canvas, large ? 'image/jpeg' : 'image/png')
+  return { kind: 'image', blob, bitmap: canvas, name: `covered.${EXTENSIONS[blob.type]}` }
 }
 
 /** Return the mean colour of an image's edge: that of its ground, where it has one. */

@@ -1,6 +1,6 @@
 import { Legend } from './legend.js'
 import { Picture, coldest } from './picture.js'
-import { html, useMemo, useState } from './preact.js'
+import { html, useMemo, useRef, useState } from './preact.js'
 import { pinnedOf, rowNamed } from './selection.js'
 import { difference, keepMass, largest, percent, short } from './values.js'
 import { TOUCH } from './words.js'
@@ -61,7 +61,9 @@ export function ImageView({
   look, other, source, selection, change, word, objects, covered = [], cover, prefix, explains, fixed = false,
   ofObjects = false,
 }) {
-  const [hovered, setHovered] = useState(null)
+  const [over, setHovered] = useState(null)
+  const hovered = over < look.rows * look.columns ? over : null // it may be of a larger grid
+  const box = useRef(null)
   const [covering, setCovering] = useState(false) // without the Shift key, as a finger needs it
   const [own, keep] = [Boolean(selection.own), Number(selection.keep)]
   const object = objects?.shown
@@ -79,6 +81,10 @@ export function ImageView({
   const picksObject = boxes && (explains || (ofObjects && query === null))
   const at = look.numbers ? Math.max(look.numbers.indexOf(object), 0) : word ?? 0
   const pick = (cell) => canPick && change({ row: rowNamed(cell === query ? null : cell) })
+  const leave = (act) => { // by a button that is gone then: the focus goes to the picture
+    act()
+    box.current.querySelector('.cells').focus()
+  }
   const shared = {
     query, hovered, covering, onHover: setHovered, onPick: pick, onCover: cover,
     colormap: selection.colormap, opacity: Number(selection.opacity), smooth: Boolean(selection.smooth),
@@ -109,16 +115,16 @@ export function ImageView({
     !explains ? seenFrom(look, at, query, prefix, first.values) : asks ? 'Click to explain this object.' : '',
   ]
   return html`
-    <div class=${panels.length > 1 ? 'pictures several' : 'pictures'} id="picture">${panels.map(picture)}</div>
+    <div ref=${box} class=${panels.length > 1 ? 'pictures several' : 'pictures'} id="picture">${panels.map(picture)}</div>
     ${first.values && html`<${Legend}
       ...${scale} signed=${first.signed} colormap=${selection.colormap} explains=${explains} />`}
     <output class="readout">${lines.filter(Boolean).join('\n')}</output>
     <div class="row">
-      ${query !== null && html`<button type="button" id="back" onClick=${() => pick(null)}>
+      ${query !== null && html`<button type="button" id="back" onClick=${() => leave(() => pick(null))}>
         ${ofObjects ? 'Back to the objects' : prefix ? 'Back to the class token' : 'Back to all patches'}
       </button>`}
       ${source && cover && html`<button type="button" id="cover" aria-pressed=${covering}
         onClick=${() => setCovering(!covering)}>Cover patches</button>`}
-      ${covered.length > 0 && html`<button type="button" id="uncover" onClick=${() => cover([])}>Uncover</button>`}
+      ${covered.length > 0 && html`<button type="button" id="uncover" onClick=${() => leave(() => cover([]))}>Uncover</button>`}
     </div>`
 }

@@ -6,8 +6,8 @@ const THUMB = 88 // pixels of an example's longer side
 
 /** A text, and a second one where the task takes two. */
 export function TextInput({ model, input, take }) {
-  const [text, setText] = useState('')
-  const [pair, setPair] = useState('')
+  const [text, setText] = useState(input?.text ?? '')
+  const [pair, setPair] = useState(input?.pair ?? '')
   useEffect(() => {
     setText(input?.text ?? '')
     setPair(input?.pair ?? '')
@@ -22,7 +22,7 @@ export function TextInput({ model, input, take }) {
     event.target.form.requestSubmit() // which says what is missing
   }
   const field = (id, value, set) => html`<textarea
-    id=${id} required=${id === 'text'} rows="2" spellcheck=${false} autocomplete="off" value=${value}
+    id=${id} required=${id === 'text'} rows="2" dir="auto" spellcheck=${false} autocomplete="off" value=${value}
     onInput=${({ target }) => set(target.value)} onKeyDown=${enter}></textarea>`
   return html`
     <form onSubmit=${send}>
@@ -37,7 +37,7 @@ export function TextInput({ model, input, take }) {
 export function Examples({ examples, chosen, choose }) {
   if (!examples?.length) return null
   const button = ({ image, text, text_pair: pair }, at) => html`<button type="button" key=${at} id=${`example-${at}`}
-    class=${image ? 'thumb' : 'sample'}
+    class=${image ? 'thumb' : 'sample'} dir="auto"
     aria-label=${image ? `Example ${at + 1}` : null}
     aria-pressed=${String(at) === chosen}
     onClick=${() => choose(String(at))}>

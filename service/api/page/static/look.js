@@ -2,7 +2,9 @@ import { useAsked } from './asked.js'
 import { foundIn, imageLook, textLook } from './looks.js'
 import { useEffect, useMemo, useRef } from './preact.js'
 import { attentionOf, GONE, question } from './question.js'
-import { detectionOf, generationOf, kindOf, layerOf, methodOf, optionsOf, thresholdOf } from './selection.js'
+import {
+  compareOf, detectionOf, generationOf, kindOf, layerOf, methodOf, optionsOf, thresholdOf,
+} from './selection.js'
 import { queryOf } from './service.js'
 
 const serials = new WeakMap() // of pictures: each is asked about once
@@ -34,6 +36,9 @@ export function useLook(model, input, selection, from = null) {
     return { attention, answer: answer.value, model, kind: kindOf(model, selection), options, selection }
   })
   useForgotten(look, input, answer)
+  useEffect(() => {
+    if (model?.state === 'ready' && answer.refusal?.status === 503) answer.again() // it was warming up
+  }, [model?.state])
   const lost = look.refusal?.status === 404 && input?.kind === 'kept' && { ...look.refusal, message: GONE }
   return {
     asked: answer, look: look.value, refusal: answer.refusal ?? (lost || look.refusal),
@@ -69,9 +74,9 @@ function drawnOf({ attention, answer, model, kind, options, selection }, heads) 
 
 /** Look at what the selection compares with: by another method or layer, of another model or input (`edited`). */
 export function useCompared(models, model, input, edited, selection, main) {
-  const [what, value] = selection.compare.split(':')
+  const [what, value] = compareOf(models, model, selection).split(':')
   const asks = what === 'model' || what === 'input' // else it is another look at the same answer
-  const other = what === 'model' ? models?.find(({ name }) => name === value) : model
+  const other = what === 'model' ? models.find(({ name }) => name === value) : model
   const text = what === 'input' && selection.with && { kind: 'text', text: selection.with, pair: selection.pair }
   const its = what === 'input' ? text || edited : what ? input : null
   const part = { method: { method: value }, layer: { layer: value } }[what]

@@ -8,8 +8,8 @@ import { useDrawn } from './look.js'
 import { ImageInput } from './pad.js'
 import { Threshold } from './objects.js'
 import { BetweenObjects } from './objects_view.js'
-import { html } from './preact.js'
-import { coveredOf, hasObjects, kindOf, pinnedOf, rowNamed, thresholdOf } from './selection.js'
+import { html, useState } from './preact.js'
+import { carriedOf, coveredOf, hasObjects, kindOf, pinnedOf, rowNamed, thresholdOf } from './selection.js'
 import { Streaming } from './streaming.js'
 import { TextView } from './text_view.js'
 import { EXPLAINS, TITLES } from './words.js'
@@ -17,13 +17,14 @@ import { EXPLAINS, TITLES } from './words.js'
 /** What is asked: the model's task, its examples, one's own text or picture, and options of generation. */
 export function Input({ model, selection, change, about, input, take }) {
   const { id, text, example } = selection
+  const [turn, setTurn] = useState(0) // of choices of an example: each drops what is typed
   const shown = example || (input && !text && !id ? '0' : '')
   const own = model.inputs.width
     ? html`<${ImageInput} picture=${input?.kind === 'image' ? input : null} take=${take} />`
-    : html`<${TextInput} model=${model} input=${input} take=${about} />`
+    : html`<${TextInput} key=${turn} model=${model} input=${input} take=${about} />`
   return html`<section id="input" aria-label="Input">
     <p><strong>${TITLES[model.task] ?? model.task}</strong> ${model.about}</p>
-    <${Examples} examples=${model.examples} chosen=${shown} choose=${(at) => about({ example: at })} />
+    <${Examples} examples=${model.examples} chosen=${shown} choose=${(at) => (setTurn(turn + 1), about({ example: at }))} />
     ${own}
     ${model.endpoints[0] === 'generate' && html`
       <${GenerationOptions} selection=${selection} change=${change} model=${model} />`}
@@ -46,7 +47,7 @@ export function Answers({
   const nothing = main.busy || main.refusal ? '' : answer ? 'The answer itself is not kept, its attention is.'
     : model.state === 'ready' ? 'Ask something.' : 'The model is warming up.'
   const replay = words ? null : () => play(answer.results[0].tokens.length)
-  return html`<section id="answer" aria-label="Answer">
+  return html`<section id="answer" aria-label="Answer" tabindex="-1">
     <div class="row"><h2>Answer</h2><small role="status">${main.busy ? 'asking…' : ''}</small></div>
     ${problem}
     <div class=${old ? 'stale' : ''}>
@@ -65,14 +66,15 @@ export function Answers({
 export function Look({ model, selection, change, answer, main, compared, drawn, objects, playing, stale, bitmap }) {
   const { look } = main
   const beside = useDrawn(compared.look, selection.heads)
-  const other = beside && { ...compared, look: beside, source: compared.look.answer.input.bitmap }
+  const alike = beside && drawn && Boolean(beside.panels) === Boolean(drawn.panels) // they do not come at the same time
+  const other = alike ? { ...compared, look: beside, source: compared.look.answer.input.bitmap } : null
   const shared = { look: drawn, other, selection, change }
   const image = () => html`<${ImageView} ...${shared}
     source=${bitmap}
     word=${playing ?? (drawn.words.length ? pinnedOf(selection) : null)}
     objects=${objects}
     ofObjects=${hasObjects(look.kind)}
-    fixed=${look.kind.query === 'object'}
+    fixed=${look.kind.query === 'object' || carriedOf(model, look.kind, look.options.attention)}
     covered=${bitmap ? coveredOf(selection) : []}
     cover=${(cells) => change({ covered: cells.join(), compare: cells.length ? 'input' : '', with: '' })}
     prefix=${look.kind.prefix}
@@ -94,14 +96,13 @@ export function Look({ model, selection, change, answer, main, compared, drawn, 
   </section>`
 }
 
-/** Return what puts words in place of a token, and compares what becomes of it; its `mask` is the model's. */
+/** Return what compares with the text that is `changed`: other words in place of a token; its `mask` is the model's. */
 function editOf({ answer: { input }, model }, change) {
   if (input.kind !== 'text') return null
   const letters = [...input.text]
-  const edit = ({ span: [from, to] }, words) => change({
-    compare: 'input', with: letters.slice(0, from).join('') + words + letters.slice(to).join(''),
-  })
-  return Object.assign(edit, { mask: model.inputs.mask })
+  const changed = ({ span: [from, to] }, words) => letters.slice(0, from).join('') + words + letters.slice(to).join('')
+  const edit = (token, words) => change({ compare: 'input', with: changed(token, words) })
+  return Object.assign(edit, { changed, mask: model.inputs.mask })
 }
 
 /** What chooses the look, what it is compared with, and how it is drawn. */

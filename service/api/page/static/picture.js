@@ -74,6 +74,7 @@ function useCells({
   rows, columns, query, hovered, covered, covering, onHover, onPick, onCover, objectIn, onObject, onPickObject,
 }) {
   const [drag, setDrag] = useState(null) // {from, to}: cells between which a rectangle is being covered
+  const dragged = useRef(false) // true from the end of a drag to its click
   const covers = drag ? coveredBy(drag.from, drag.to, columns, covered) : covered
   const placeOf = ({ clientX, clientY, currentTarget }) => {
     const { left, top: above, width, height } = currentTarget.getBoundingClientRect()
@@ -97,6 +98,7 @@ function useCells({
     if (cell !== hovered) onHover(cell)
   }
   const press = (event) => {
+    dragged.current = false
     if (!onCover || event.button || !(event.shiftKey || covering)) return
     event.preventDefault() // no text is selected
     event.currentTarget.focus()
@@ -105,6 +107,7 @@ function useCells({
   }
   const release = () => {
     if (drag) onCover(covers)
+    dragged.current = Boolean(drag)
     setDrag(null)
   }
   const key = (event) => {
@@ -131,7 +134,8 @@ function useCells({
     onPointerUp: release,
     onPointerCancel: () => setDrag(null),
     onKeyDown: key,
-    onClick: (event) => event.shiftKey || covering ? null : pick(cellAt(event), placeOf(event)),
+    onBlur: () => (onHover(null), onObject(null)),
+    onClick: (event) => dragged.current || event.shiftKey || covering ? null : pick(cellAt(event), placeOf(event)),
   }]
 }
 

@@ -11,13 +11,13 @@ export function Problem({ refusal, again, askKey }) {
     const timer = setInterval(() => setLeft(Math.max(0, Math.ceil((end - Date.now()) / 1000))), 250)
     return () => clearInterval(timer)
   }, [refusal])
-  const temporary = refusal && (refusal.wait || [0, 408, 500, 503, 504].includes(refusal.status))
-  const button = html`<button type="button" id="again" disabled=${left > 0} onClick=${again}>
+  const temporary = refusal && (refusal.wait || [0, 408, 429, 500, 502, 503, 504].includes(refusal.status))
+  const button = html`<button type="button" id="again" disabled=${left > 0} onClick=${() => (again(), document.getElementById('answer')?.focus())}>
     ${left ? `Try again in ${left} s` : 'Try again'}
   </button>`
-  return html`<div id="problem" role="alert">
+  return html`<div id="problem">
     ${refusal && html`<div class="problem">
-      ${refusal.message} ${temporary && button}
+      <span role="alert">${refusal.message}</span> ${temporary && button}
       ${refusal.status === 401 && html`<button type="button" onClick=${askKey}>Enter a key</button>`}
     </div>`}
   </div>`

@@ -4,9 +4,9 @@ const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'` // for a shell
 
 /**
  * Return what was sent as a program in each language: the question, and the look at it by its id. `options` are those
- * of the look, `name` that of a picture's file.
+ * of the look, `name` that of a picture's file, `source` the path that it is fetched from, if it is an example.
  */
-export function programs({ path, init }, options, name) {
+export function programs({ path, init }, options, { name, path: source }) {
   const question = {
     path,
     key: hasKey(),
@@ -14,6 +14,7 @@ export function programs({ path, init }, options, name) {
     body: init.body,
     type: init.headers['Content-Type'],
     address: addressOf(path),
+    source: source && addressOf(source),
     looks: `${addressOf('v1/attention')}/`,
     look: queryOf(options),
     options,
@@ -21,11 +22,12 @@ export function programs({ path, init }, options, name) {
   return { curl: curlOf(question), Python: pythonOf(question), JavaScript: javaScriptOf(question) }
 }
 
-function curlOf({ key, file, body, type, address, looks, look }) {
+function curlOf({ key, file, source, body, type, address, looks, look }) {
   const command = (...parts) => ['curl', key && '-H "Authorization: Bearer $REGARD_KEY"', ...parts].filter(Boolean)
   const data = file ? `--data-binary ${quoted(`@${file}`)}` : `-d ${quoted(body)}`
   const line = ' \\\n  '
   return [
+    ...(source ? [command('-s', '-o', quoted(file), quoted(source)).join(' ')] : []),
     `ANSWER=$(${command('-s', `-H 'Content-Type: ${type}'`, data, quoted(address)).join(line)})`,
     'echo "$ANSWER"',
     `ID=$(echo "$ANSWER" | sed 's/^{"id":"\\([0-9a-f]*\\)".*/\\1/')`,

@@ -45,7 +45,7 @@ export function Request({ look, heads, stale }) {
   const code = useRef(null)
   if (!look?.answer.request) return null
   const { answer, options: { encoding, ...readable } } = look
-  const shown = programs(answer.request, readable, answer.input.name)
+  const shown = programs(answer.request, readable, answer.input)
   const copy = async () => {
     getSelection().selectAllChildren(code.current) // over plain HTTP there is no clipboard, and Ctrl+C must do
     const copied = await navigator.clipboard?.writeText(shown[language]).then(() => true, () => false)

@@ -1,3 +1,4 @@
+import { range } from './values.js'
 import { EXPLAINS } from './words.js'
 
 /** What is looked at, and how. What the page's address does not name has these values. */
@@ -18,6 +19,12 @@ const GENERATION = ['max_new_tokens', 'num_beams', 'temperature', 'top_k', 'top_
 export const aboutAnother = (part) => ({
   example: '', text: '', pair: '', id: '', row: '', target: '', object: '', only: '',
   compare: '', with: '', covered: '', ...part,
+})
+
+/** Return a part of a selection that begins to ask another model. */
+export const aboutModel = (model) => ({
+  ...aboutAnother({ model, kind: '', layer: '', heads: 'mean', method: '', threshold: '' }),
+  ...Object.fromEntries([...GENERATION, ...LANGUAGES].map((name) => [name, ''])),
 })
 
 /** Return the row that is pinned, null without one. */
@@ -50,12 +57,16 @@ export const headsOf = ({ heads }) => heads.split(',').map(Number).filter((head)
 /** Return the kinds of attention of a model that the page shows; what the answer looks at comes first. */
 export const kindsOf = (model) => Object.keys(model.attention.kinds).reverse()
 
-/** Return the kind that is chosen, with its name. */
+/**
+ * Return the kind that is chosen, with its name. What looks at itself in a grid is an image: a later stage names its axes
+ * after itself.
+ */
 export function kindOf(model, selection) {
   const names = kindsOf(model)
   const name = names.includes(selection.kind) ? selection.kind
     : names.find((one) => model.attention.kinds[one].key === 'image') ?? names[0]
-  return { name, ...model.attention.kinds[name] }
+  const kind = { name, ...model.attention.kinds[name] }
+  return kind.grid && kind.query === kind.key ? { ...kind, query: 'image', key: 'image' } : kind
 }
 
 /** Return the methods of a kind. An embedding is explained by another text only. */
@@ -85,6 +96,32 @@ export function layersOf(model, method) {
 export const layerOf = (kind, selection) =>
   selection.layer === '' ? kind.layers - 1 : Math.min(Number(selection.layer), kind.layers - 1)
 
+/** Return whether a method carries a later stage to the patches of the first: its rows are no patches of the picture. */
+export const carriedOf = (model, kind, method) => method === 'rollout' && Boolean(kind.grid)
+  && Object.values(model.attention.kinds).some(({ grid }) => grid?.rows > kind.grid.rows)
+
+/** Return what a look can be compared with, as [value, words]. */
+export function comparisonsOf(models, model, selection) {
+  const kind = kindOf(model, selection)
+  const method = methodOf(model, kind, selection)
+  const others = (values, own) => values.filter((one) => one !== own)
+  const methods = others(methodsOf(model, kind, selection.pair), method)
+  const layers = layersOf(model, method).fixed ? [] : others(range(kind.layers), layerOf(kind, selection))
+  const sees = ({ inputs }) => Boolean(inputs.width)
+  const alike = models.filter((one) => one.name !== model.name && one.task === model.task && sees(one) === sees(model))
+  return [
+    ['', 'nothing'],
+    ...methods.map((one) => [`method:${one}`, `method ${one}`]),
+    ...layers.map((one) => [`layer:${one}`, `layer ${one}`]),
+    ...alike.map(({ name }) => [`model:${name}`, `model ${name}`]),
+    ['input', sees(model) ? 'the image with patches covered' : 'another text'],
+  ]
+}
+
+/** Return what the look is compared with; nothing, if that is not among what it can be compared with. */
+export const compareOf = (models, model, selection) =>
+  model && comparisonsOf(models, model, selection).some(([value]) => value === selection.compare) ? selection.compare : ''
+
 /** Return the options of attention that show what is selected. */
 export function optionsOf(model, selection) {
   const kind = kindOf(model, selection)
@@ -97,7 +134,7 @@ export function optionsOf(model, selection) {
   if (!fixed) options.layers = through ? `0:${layerOf(kind, selection) + 1}` : layerOf(kind, selection)
   if (method === 'raw') options.heads = image ? selection.heads : 'all' // heads of a text are fused in the page
   if (method === 'rollout' && ['max', 'min'].includes(selection.heads)) options.heads = selection.heads
-  const patch = image && !speaks && selection.row !== ''
+  const patch = image && !speaks && selection.row !== '' && !carriedOf(model, kind, method)
   if (!explains) {
     if (patch) options.queries = kind.prefix + pinnedOf(selection)
     else if (hasObjects(kind)) Object.assign(options, detectionOf(model, selection)) // the rows of what is found

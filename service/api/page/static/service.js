@@ -30,6 +30,9 @@ export function queryOf(options) {
   return String(new URLSearchParams(given)).replaceAll('%3A', ':').replaceAll('%2C', ',')
 }
 
+/** The words for an answer that is none of the service's. */
+const FOREIGN = 'What answered is not the service. Does a proxy answer in its place?'
+
 /** Send a request; return the response, or throw a Refusal. An aborted one throws the browser's AbortError. */
 export async function send(path, init = {}) {
   const key = sessionStorage.getItem(KEY)
@@ -59,7 +62,13 @@ export async function ask(path, init) {
   const begin = performance.now()
   const response = await send(path, init)
   const text = await whole(response.text())
-  return { body: JSON.parse(text), milliseconds: performance.now() - begin, bytes: text.length }
+  let body
+  try {
+    body = JSON.parse(text)
+  } catch {
+    throw new Refusal(0, FOREIGN)
+  }
+  return { body, milliseconds: performance.now() - begin, bytes: text.length }
 }
 
 /** Ask for server-sent events; give each to `take(name, data)`. Return when the stream ends. */
@@ -73,8 +82,8 @@ export async function listen(path, init, take) {
     const events = (rest + value).split('\n\n')
     rest = events.pop()
     for (const event of events) {
-      const [, name] = /^event: (.*)$/m.exec(event) ?? []
-      const [, data] = /^data: (.*)$/m.exec(event) ?? []
+      const [, name] = /^event: ([^\n]*)/m.exec(event) ?? []
+      const [, data] = /^data: ([^\n]*)/m.exec(event) // not `.`, which stops at U+2028 ?? []
       if (name && data) take(name, JSON.parse(data))
     }
   }

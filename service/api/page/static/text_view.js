@@ -50,7 +50,7 @@ const useShown = (look, { special, only, keep }) =>
  * Return what stands side by side: the look, the one that it is compared with, and their difference, where they have
  * one. Each has the `top` of its scale: of those of one unit the largest of all, unless each has its `own`.
  */
-function panelsOf(look, compared, { here, there, comparable } = {}, own) {
+function panelsOf(look, compared, { here, there, comparable }, own) {
   const panels = [{ look, label: here }]
   if (compared) panels.push({ look: compared, label: there, apart: !comparable })
   const alike = ({ rows, columns }) => rows.length === look.rows.length && columns.length === look.columns.length
@@ -77,7 +77,7 @@ export function TextView({ look: whole, other, selection, change, kind, playing,
   const look = useShown(whole, selection)
   const compared = useShown(other?.look, selection)
   const panels = useMemo(
-    () => panelsOf(look, compared, other, own),
+    () => panelsOf(look, compared, other ?? {}, own),
     [look, compared, other?.here, other?.there, other?.comparable, own],
   )
   useEffect(() => {
@@ -100,6 +100,8 @@ export function TextView({ look: whole, other, selection, change, kind, playing,
     ${label && html`<figcaption>${label}</figcaption>`}
     <${Drawn} ...${shared} look=${one} row=${Math.min(row, one.rows.length - 1)} top=${top} />
   </figure>`
+  const said = ({ name, values }) => (look.series.length > 1 ? `${name}: ` : '')
+    + readout({ ...look, values, row, column, sure: look.sure[row] })
   const token = look.rows[pinned]
   const editable = edit && kind.query === 'source' && token?.span && !token.special && !token.sequence
   return html`
@@ -108,9 +110,7 @@ export function TextView({ look: whole, other, selection, change, kind, playing,
     <div class=${panels.length > 1 ? 'several' : ''} id="looks" onKeyDown=${({ key }) => key === 'Escape' && pin(null)}>
       ${panels.map(panel)}
     </div>
-    <output class="readout">
-      ${readout({ ...look, values: look.series[0].values, row, column, sure: look.sure[row] })}
-    </output>
+    <output class="readout">${look.series.map(said).join('\n')}</output>
     ${editable && html`<${Edit} token=${token} edit=${edit} />`}
     ${view === 'matrix' && html`
       <p class="quiet">
@@ -174,6 +174,7 @@ function Edit({ token, edit }) {
       value=${words} onInput=${({ target }) => setWords(target.value)} />
     <button>Change it and compare</button>
     ${edit.mask && html`<button type="button" id="mask" onClick=${() => edit(token, edit.mask)}>Mask it</button>`}
-    <button type="button" id="remove" onClick=${() => edit(token, '')}>Leave it out</button>
+    <button type="button" id="remove" disabled=${!edit.changed(token, '').trim()}
+      onClick=${() => edit(token, '')}>Leave it out</button>
   </form>`
 }

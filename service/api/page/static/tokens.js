@@ -91,7 +91,7 @@ export function TokenList({
     } else return
     event.preventDefault() // nothing scrolls
   }
-  return html`<div ref=${list} class=${`tokens${chips ? ' chips' : ''}`} role="group" aria-label=${label}
+  return html`<div ref=${list} class=${`tokens${chips ? ' chips' : ''}`} dir="auto" role="group" aria-label=${label}
     onPointerOver=${hover} onfocusin=${hover} onPointerLeave=${() => onHover(null)}
     onfocusout=${(event) => event.currentTarget.contains(event.relatedTarget) || onHover(null)}
     onClick=${(event) => of(event) && onPick(Number(of(event).dataset.at))} onKeyDown=${key}>
@@ -128,6 +128,6 @@ export function InPlace({
   return html`<div class="in-place" ref=${box}>
     <${TokenList} tokens=${rows} current=${row} pinned=${pinned} sure=${sure} before=${before} chips=${same}
       label="Tokens; arrow keys move over them, Enter pins one" onHover=${onHover} onPick=${onPick} />
-    ${!same && html`<p class=${`read${chips ? ' chips' : ''}`}>${spans}</p>`}
+    ${!same && html`<p class=${`read${chips ? ' chips' : ''}`} dir="auto">${spans}</p>`}
   </div>`
 }
