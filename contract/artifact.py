@@ -119,11 +119,12 @@ def find_artifacts(root: Path) -> list[Path]:
 
 
 def find_versions(root: Path) -> list[list[Path]]:
-    """Return the folders of all versions of every artifact below root, the highest last, sorted by name.
+    """Return the absolute folders of all versions of every artifact below root, the highest last, sorted by name.
 
     Versions that are whole numbers compare as numbers and come after all others. Hidden folders, which an export that
     was cut off leaves behind, are no versions. Raises ArtifactError if there is none.
     """
+    root = root.absolute()
     if not root.is_dir():
         raise ArtifactError(root, f"is no folder of artifacts; {_how_to_make()}")
     found = [

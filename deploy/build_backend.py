@@ -15,7 +15,8 @@ __all__ = [
 
 REFUSAL = (
     "regard-service: is not built as a package, since it runs from its checkout (`make serve`) or as a container "
-    "(`docker build --target cpu .`); to ask a service from Python, install its client, regard-client, from the folder client/"
+    "(`docker build --target cpu .`); to ask a service from Python, install its client, regard-client, from the folder "
+    "client/"
 )
 
 

@@ -46,7 +46,9 @@ def install(extras: list[str]) -> int:
     torch = missing_torch(extras)
     if torch and (status := install_torch(torch, uv, pip_arguments, has_gpu="gpu" in extras)):
         return status
-    projects = ["--editable", f".[{','.join(extras)}]", "--editable", "./client"]
+    # by paths, since a finder would come after a folder of the name `regard` where Python is started
+    projects = ["--config-settings", "editable_mode=compat", "--editable", f".[{','.join(extras)}]"]
+    projects += ["--editable", "./client"]
     print(f"installing what {' '.join(extras)} needs", flush=True)  # noqa: T201 # for a person
     status = run([*uv, *quiet(), *projects], quiet=bool(quiet())) if uv else 1
     if status:

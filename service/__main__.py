@@ -18,12 +18,22 @@ LAST_LINES_SECONDS = 2.0
 """How long an end waits for somebody to read the last lines of the log."""
 
 
+USAGE = """usage: python -m service
+
+Serves until it is stopped. It takes no arguments: settings are environment variables, such as REGARD_PORT=8001, and
+docs/settings.md lists them. `regard serve --port 8001` takes the usual ones as options."""
+
+
 def main() -> int:
     """Serve until stopped; return the exit status."""
+    worker = current_worker()
+    if worker is None and (words := sys.argv[1:]):
+        wants_help = words[0] in ("-h", "--help")
+        print(USAGE, file=sys.stdout if wants_help else sys.stderr)  # there is no log yet
+        return 0 if wants_help else 2
     gc.disable()  # until all models are ready: almost all that is made until then stays
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy computes little here, and its idle threads spin
     early_stop.expect()
-    worker = current_worker()
     if hasattr(signal, "SIGHUP") and worker is None:  # a worker keeps the signal pending
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

@@ -215,25 +215,43 @@ async def _warm_up(state: State, when_ready: Callable[[], None]) -> None:
 async def _watch(state: State, warm: "asyncio.Task[None]") -> None:
     """Once the models are warm, check the device and the models every WATCH_SECONDS, until cancelled."""
     await warm
-    while not state.failure:
-        await asyncio.sleep(WATCH_SECONDS)
-        state.device.revive()
-        if state.device.lost:
-            state.fail(f"the device is lost: {state.device.lost}")
-        elif state.hung:
-            log.error("device hangs", seconds=round(state.device.busy_seconds()))
-            if state.tell_reload:  # probes reach the other workers too, so nobody else would notice
-                state.fail("the device hangs")
-        else:
-            await state.models.check()
-            await state.models.give_back_memory()
-        state.metrics.ready.set(state.ready)
-        state.models.show_queues()
-        state.decoders.show_queue()
-        state.metrics.count_dropped_lines()
-        if any(served.provider != PROVIDERS["cpu"] for served in state.models.values()):
-            for device, held in device_memory().items():
-                state.metrics.device_memory.labels(device).set(held)
+    checks: asyncio.Task[None] | None = None  # beside this one: a device that hangs lets none of them end
+    try:
+        while not state.failure:
+            await asyncio.sleep(WATCH_SECONDS)
+            checks = _look(state, checks)
+    finally:
+        if checks:
+            checks.cancel()
+
+
+def _look(state: State, checks: "asyncio.Task[None] | None") -> "asyncio.Task[None] | None":
+    """Look at the device, and set the gauges; begin checks of the models if the last ones have ended. Return them."""
+    state.device.revive()
+    if state.device.lost:
+        state.fail(f"the device is lost: {state.device.lost}")
+    elif state.hung:
+        log.error("device hangs", seconds=round(state.device.busy_seconds()))
+        if state.tell_reload:  # probes reach the other workers too, so nobody else would notice
+            state.fail("the device hangs")
+    elif checks is None or checks.done():
+        checks = asyncio.create_task(_check(state))
+    state.metrics.ready.set(state.ready)
+    state.models.show_queues()
+    state.decoders.show_queue()
+    state.metrics.count_dropped_lines()
+    if any(served.provider != PROVIDERS["cpu"] for served in state.models.values()):
+        for device, held in device_memory().items():
+            state.metrics.device_memory.labels(device).set(held)
+    return checks
+
+
+async def _check(state: State) -> None:
+    try:
+        await state.models.check()
+        await state.models.give_back_memory()
+    except Exception:  # of any kind: the next checks come all the same
+        log.exception("checks failed")
 
 
 async def _refused(request: Request, refusal: Exception) -> Response:

@@ -24,12 +24,12 @@ async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 @contextlib.contextmanager
 def while_wanted(futures: Sequence["asyncio.Future[Any]"], stop: Callable[[], None]) -> Iterator[None]:
     """Call `stop` if all futures are done before the block is."""
-    left = len(futures)
+    left, over = len(futures), False
 
     def one_less(_: "asyncio.Future[Any]") -> None:
         nonlocal left
         left -= 1
-        if not left:
+        if not left and not over:
             stop()
 
     for future in futures:
@@ -37,5 +37,6 @@ def while_wanted(futures: Sequence["asyncio.Future[Any]"], stop: Callable[[], No
     try:
         yield
     finally:
+        over = True  # what is called from now on was queued before
         for future in futures:
             future.remove_done_callback(one_less)

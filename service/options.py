@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from contract.generation import LanguageCode, Sampling
+from contract.generation import Generation, LanguageCode, Sampling
 from contract.manifest import KindName, Method
 from service.errors import TooLarge, Unacceptable
 
@@ -26,6 +26,7 @@ MOST_TARGETS = 256
 MOST_STEPS = 256
 """Of integrated gradients."""
 DEFAULT_STEPS = 16
+SHORT_NUMBER = re.compile(r"[-+]?\d{1,16}(\.\d{1,16})?")
 MOST_OPTIONS = 64
 """Of one request. No endpoint has as many."""
 MOST_OPTION_CHARACTERS = 1 << 16
@@ -257,6 +258,10 @@ class GenerateOptions(LanguageOptions):
             return Sampling(temperature=self.temperature or 1.0, top_k=self.top_k, top_p=self.top_p)
         return default if self.temperature is None and (self.num_beams or 1) == 1 else None
 
+    def beams(self, generation: Generation) -> int:
+        """Return how many beams search for a target: 1 where tokens are sampled, else the model's by default."""
+        return self.num_beams or (1 if self.sampling(generation.sampling) else generation.num_beams)
+
     def check_size(self, tokens: int, limit: int) -> None:
         """Raise TooLarge if the alternatives of so many tokens would exceed a limit in bytes."""
         size = tokens * self.alternatives * CANDIDATE_BYTES
@@ -380,6 +385,7 @@ def faults(kind: type[BaseModel], error: ValidationError, beside: Iterable[str] 
             listed += [unknown] if unknown not in listed else []  # it is said once of all
             continue
         given = fault["input"]
-        said = f", given {given}" if type(given) in (int, float) else ""
+        is_number = type(given) in (int, float) or (isinstance(given, str) and SHORT_NUMBER.fullmatch(given))
+        said = f", given {given}" if is_number else ""
         listed.append({"loc": str(fault["loc"][0]), "msg": fault["msg"] + said})
     return listed

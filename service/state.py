@@ -113,10 +113,11 @@ class State:
         finally:
             self._decode_seconds(model).observe(time.monotonic() - start)
 
-    async def present(self, model: str, budget: Budget, function: Callable[..., T], *arguments: object) -> T:
+    async def present(self, model: str, budget: Budget | None, function: Callable[..., T], *arguments: object) -> T:
         """Run a function that makes an answer of many numbers on threads of their own.
 
-        Its processor time counts as a part of the work that the budget admits: it may take longer than the run.
+        Its processor time counts as a part of the work that the budget admits: it may take longer than the run. (None
+        if no run belongs to it.)
         """
 
         def timed() -> tuple[T, float]:
@@ -128,7 +129,8 @@ class State:
             self.tracer.span("present", {"model": model}),
         ):
             answer, seconds = await asyncio.get_running_loop().run_in_executor(self.presenter_threads, timed)
-            budget.spent(0, seconds)
+            if budget:
+                budget.spent(0, seconds)
             return answer
 
 

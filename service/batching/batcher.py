@@ -44,6 +44,8 @@ class Batch(Generic[T, R]):
     waiting: Sequence[Waiting[T, R]]
     turn: Turn
     start: float = field(default_factory=time.monotonic)
+    over: bool = False
+    """True once it has run: its turn may run another then."""
 
     def __post_init__(self) -> None:
         for waiting in self.waiting:
@@ -115,7 +117,7 @@ class Lane(Generic[T, R]):
             if self._claimed and not self._queue:
                 self._device.withdraw(self._claimed)
                 self._claimed = None
-        elif waiting.batch and waiting.future.cancelled() and waiting.batch.unwanted:
+        elif waiting.batch and not waiting.batch.over and waiting.future.cancelled() and waiting.batch.unwanted:
             waiting.batch.turn.stop()
 
     def _claim(self) -> None:
@@ -200,6 +202,7 @@ class Lane(Generic[T, R]):
         try:
             for waiting in batch.waiting:
                 if waiting.future.done():
+                    self._metrics.cancelled.labels("running").inc()
                     continue
                 outcome = await self._attempt(Batch([waiting], batch.turn)) if again else error
                 if not isinstance(outcome, Exception):
@@ -217,6 +220,8 @@ class Lane(Generic[T, R]):
         except Exception as error:
             self._note_failure(batch, error)
             return error
+        finally:
+            batch.over = True
         return results
 
     def _note_failure(self, batch: Batch[T, R], error: Exception) -> None:

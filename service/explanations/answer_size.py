@@ -97,7 +97,7 @@ def check_picture(
         return
     if len({(one.kind.query, one.kind.key) for one in query.kinds}) > 1:
         raise Unacceptable(
-            f"format: a png shows one kind; ask for kind {', '.join(one.kind.name for one in query.kinds)}"
+            f"format: a png shows one kind; ask for kind, one of {', '.join(one.kind.name for one in query.kinds)}"
         )
     image = (picture.width, picture.height) if picture and query.kinds[0].kind.grid else None
     panels = rows = 0

@@ -86,8 +86,10 @@ def targets_of(options: AttentionOptions, manifest: Manifest) -> tuple[int, ...]
                 raise Unacceptable(f"{rule}, given another")
     if (classes or manifest.detection) and not all(0 <= index <= most for index in found):
         raise Unacceptable(f"{rule}, given another")
-    if len(found) > MOST_TARGETS or len(set(found)) < len(found):
-        raise Unacceptable(f"target: must be at most {MOST_TARGETS}, each once, given {len(found)}")
+    if len(found) > MOST_TARGETS:
+        raise Unacceptable(f"target: must be at most {MOST_TARGETS}, given {len(found)}")
+    if len(set(found)) < len(found):
+        raise Unacceptable("target: each may be given once, given one twice")
     return tuple(found)
 
 

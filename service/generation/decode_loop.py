@@ -171,13 +171,14 @@ class DecodeLoop:
                 cost = await work
         except Exception as error:
             self._drop([job for job in jobs if job in self._running])
-            for job in jobs:
+            wanted = [job for job in jobs if not job.future.done()]
+            for job in wanted:
                 if len(jobs) > 1 and not job.streamed and not isinstance(error, DeviceLost):
                     job.restart_alone()
                     self._waiting.append(job)
                 else:
                     self._fail(job, error)
-            if len(jobs) > 1:
+            if wanted and len(jobs) > 1:
                 log.warning("a batch failed, its targets begin anew", model=self._name, size=len(jobs), exc_info=error)
         else:
             self._budget.spent(cost, (time.monotonic() - start) * turn.part)  # others run beside it

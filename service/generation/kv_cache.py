@@ -132,13 +132,13 @@ class KVCache:
         A buffer that is made anew has room for twice the rows that it holds, but gets more room for rows than before
         only if they are needed.
         """
+        held = self._held_lengths()
         needed = {axis: -(-length // self._slots) * self._slots for axis, length in lengths.items()}
         for name, port in self._ports.items():
             old = self._buffers.get(name)
             had = (0,) * len(port.axes) if old is None else old.shape
             shape = [
-                _length(before, needed.get(axis, 0)) if isinstance(axis, str) else axis
-                for before, axis in zip(had, port.axes, strict=True)
+                _length(held.get(axis, 0), needed.get(axis, 0)) if isinstance(axis, str) else axis for axis in port.axes
             ]
             shape[0] = max(rows, 2 * self.count)
             if rows <= had[0]:
@@ -148,6 +148,15 @@ class KVCache:
                 self._binding = None
             if name in self._caches:
                 self._capacity = shape[2]
+
+    def _held_lengths(self) -> dict[str, int]:
+        """Return the lengths that all buffers hold: some are longer if there was no memory to grow the others."""
+        held: dict[str, int] = {}
+        for name, buffer in self._buffers.items():
+            for axis, length in zip(self._ports[name].axes, buffer.shape, strict=True):
+                if isinstance(axis, str):
+                    held[axis] = min(length, held.get(axis, length))
+        return held
 
     def _grown(self, port: Port, shape: Sequence[int], old: Rows | None) -> Rows:
         values = np.zeros(shape, storage(port.dtype))

@@ -38,8 +38,8 @@ class AnswerTransport:
 
     def flush(self) -> None:
         """Write what is held."""
-        if self._held:
-            data, self._held = self._held, b""
+        data, self._held = self._held, b""
+        if data and not self._transport.is_closing():
             self._transport.write(data)
 
     def close(self) -> None:

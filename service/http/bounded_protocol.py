@@ -86,6 +86,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop all timers, and count the connection as closed."""
+        if self._running and not self._running.response_complete:  # uvicorn tells this of the newest request alone
+            self._running.disconnected = True
+            self._running.message_event.set()
         super().connection_lost(exc)
         self._tell_gone()
         self._clear_deadline()

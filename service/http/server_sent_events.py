@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from service.errors import Refusal, TooSlow
 from service.http.exchange import Exchange
+from service.http.problems import reason
 from service.http.unread_answers import UnreadAnswers
 
 log = structlog.get_logger()
@@ -66,6 +67,7 @@ class EventStream(StreamingResponse):
             except TimeoutError as error:
                 raise TooSlow(seconds) from error
         except Refusal as refusal:
+            self._exchange.refused = reason(refusal)
             self._events.put_nowait(self._failed(refusal.status, refusal.detail))
         except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             raise

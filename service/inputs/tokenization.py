@@ -51,8 +51,9 @@ class TextTokenizer:
             raise Unacceptable("input: must hold at least one token, given none")
         if len(encoding.ids) > self._limit:
             raise Unacceptable(f"input: at most {self._limit} tokens, given {len(encoding.ids)}")
-        self._tokens = AVERAGE_DECAY * self._tokens + encoding.special_tokens_mask.count(0)
-        self._characters = AVERAGE_DECAY * self._characters + sum(map(len, texts))
+        if not encoding.overflowing:  # of a text that was cut off, nobody knows how many characters the tokens are
+            self._tokens = AVERAGE_DECAY * self._tokens + encoding.special_tokens_mask.count(0)
+            self._characters = AVERAGE_DECAY * self._characters + sum(map(len, texts))
         return [
             Token(
                 index,
@@ -145,4 +146,8 @@ class TextStream:
 
     def add(self, index: int) -> str:
         """Return the text that a token adds."""
-        return self._stream.step(self._tokenizer, index) or ""
+        try:
+            return self._stream.step(self._tokenizer, index) or ""
+        except Exception:  # a bare one: bytes that were shown already turned out to be a part of no character
+            self._stream = DecodeStream(skip_special_tokens=True)
+            return self._stream.step(self._tokenizer, index) or ""

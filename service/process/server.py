@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import math
 import os
 import signal
@@ -88,6 +89,9 @@ def serve(
         others = [asyncio.create_task(serve_other(name)) for name in other_ports if name in listening]
         telling = asyncio.create_task(keep_telling())
         await server.serve(sockets=[listening["port"]])
+        if server.force_exit:
+            log.info("stopped at once")
+            logging.disable()  # what is cancelled now has not failed
         telling.cancel()
         for one in other_ports.values():
             one.should_exit = True

@@ -45,10 +45,8 @@ class Generator(ServedModel):
             reason = f"asks for num_beams {generation.num_beams}, REGARD_MAX_BEAMS allows {settings.max_beams}"
             raise ArtifactError(artifact.path(MANIFEST), reason)
         self.generation = generation
-        one = self.cost(0, self.limit(GenerateOptions(), 1), GenerateOptions())
-        self.prediction_budget = Budget(
-            "queue of predictions", settings.queue_tokens, at_once=settings.batch_rows * one
-        )
+        at_once = settings.batch_rows * self.limit(GenerateOptions(), 1)
+        self.prediction_budget = Budget("queue of predictions", settings.queue_tokens, at_once=at_once)
         if generation.tokenizer:
             self.target_tokenizer = TextTokenizer(artifact, generation.tokenizer, generation.max_new_tokens)
         elif isinstance(self.inputs, TextInputs):
@@ -103,7 +101,7 @@ class Generator(ServedModel):
         generation = self.generation
         limit, end = self.limit(options, len(source)), generation.end
         sampling = options.sampling(generation.sampling)
-        beams = options.num_beams or (1 if sampling else generation.num_beams)
+        beams = options.beams(generation)
         if beams > self.settings.max_beams:
             raise Unacceptable(f"num_beams: at most {self.settings.max_beams}, given {beams}")
         rules = self._rules(options)
@@ -125,7 +123,7 @@ class Generator(ServedModel):
 
     def cost(self, source: int, limit: int, options: GenerateOptions) -> int:
         """Return what a source and a target of at most so many tokens cost."""
-        return source + limit * (options.num_beams or self.generation.num_beams)
+        return source + limit * options.beams(self.generation)
 
     def likely_cost(self, lengths: Sequence[Mapping[str, int]], options: GenerateOptions) -> int:
         """Return the probable cost of inputs that probably have such lengths."""

@@ -261,7 +261,7 @@ class Registry(Mapping[str, ServedModel]):
             self._start(served)
             try:
                 await served.warm_up(self._device)
-            except SessionError:
+            except BaseException:
                 await self._end(served)
                 raise
         except LOAD_ERRORS as error:

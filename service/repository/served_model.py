@@ -29,6 +29,7 @@ from service.repository.cross_check import check_manifest
 from service.repository.gradient_jobs import Found, GradientJob, split, stacked
 from service.repository.graph_controls import GraphControls, controls_of, read_diagnostics, read_maps
 from service.runtime.device import Device
+from service.runtime.runtime_errors import SessionError
 from service.runtime.session import open_sessions
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
@@ -180,7 +181,12 @@ class ServedModel:
         for session in self.sessions.values():
             for lengths in self._shapes():
                 async with device.turn() as run:
-                    await run(session.warm_up, lengths)
+                    try:
+                        await run(session.warm_up, lengths)
+                    except SessionError:
+                        raise
+                    except Exception as error:  # of any kind, such as too little memory for its inputs
+                        raise SessionError(f"{session.name}: cannot run: {type(error).__name__}") from error
         for lane in self.lanes:
             lane.failures = 0
         self.ready = True

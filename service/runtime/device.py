@@ -62,8 +62,8 @@ class Turn:
 
     @property
     def awaited(self) -> bool:
-        """True if the caller whose turn is next waits for the cores of this one. May be read from any thread."""
-        return self._device.next_cores <= self._device.free + self.cores
+        """True if somebody waits for cores, be it for those of several turns. May be read from any thread."""
+        return self._device.wanted > 0
 
     def start(self, function: Callable[[], R], done: Done) -> None:
         """Run a function on the thread, then `done` with its outcome on the event loop. `done` is new for each run."""
@@ -154,14 +154,6 @@ class Device:
         """The number of callers that wait for their turn."""
         return len(self._claims)
 
-    @property
-    def next_cores(self) -> float:
-        """The cores that the caller whose turn is next waits for; infinite if nobody waits."""
-        try:
-            return self._claims[0].cores
-        except IndexError:
-            return math.inf
-
     def claim(self, cores: int, begin: Begin) -> Claim:
         """Call `begin` with a turn of so many cores, or of all if there are fewer, once it is the caller's turn.
 
@@ -184,6 +176,9 @@ class Device:
         granted: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
 
         def begin(turn: Turn) -> float | None:
+            if granted.done():  # its caller was cancelled in this round
+                turn.release()
+                return 0.0
             if share > turn.room:
                 return None
             granted.set_result(turn)

@@ -56,7 +56,11 @@ class Metrics:
         self.answers_gave_way = counter(
             "answers_gave_way", "Answers that their clients read too slowly, given up for others at the limit."
         )
-        self.cancelled = counter("cancelled", "Requests given up: the client left or the deadline passed.", "stage")
+        self.cancelled = counter(
+            "cancelled",
+            "Inputs, or targets of an explanation, given up: the client left or the deadline passed.",
+            "stage",
+        )
         self.faults = counter("faults", "Batches or items that failed though they should not.", "lane", "kind")
         self.reloads = counter("reloads", "Models looked at by a reload.", "outcome")
         self.decoders_replaced = counter(

@@ -12,7 +12,7 @@ from deploy import install
 
 UV = ["/found/uv", "pip", "install", "--python", sys.executable, "--index-strategy", "unsafe-best-match"]
 
-PROJECTS = "--editable .[cpu] --editable ./client"
+PROJECTS = "--config-settings editable_mode=compat --editable .[cpu] --editable ./client"
 
 
 class Commands:

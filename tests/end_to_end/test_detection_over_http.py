@@ -600,7 +600,7 @@ def test_a_model_says_what_it_looks_for(client):
         ({"method": "relevance", "target": OBJECTS}, "target: must be numbers of objects, from 0 to 3, given another"),
         ({"method": "relevance", "target": -1}, "target: must be numbers of objects, from 0 to 3, given another"),
         ({"method": "libra", "target": "cat"}, "target: must be numbers of objects, from 0 to 3, given another"),
-        ({"method": "libra", "target": "1,1"}, "target: must be at most 256, each once, given 2"),
+        ({"method": "libra", "target": "1,1"}, "target: each may be given once, given one twice"),
         ({"target": 1}, "target: is for relevance, libra and integrated"),
         ({"method": "libra", "against": '{"label": "cow"}'}, "against: must be a label of this model, given another"),
         ({"method": "libra", "against": '{"index": 3}'}, "against: must be from 0 to 2, given 3"),

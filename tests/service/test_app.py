@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 
+import structlog
 from fastapi.testclient import TestClient
 
 from service.app import create_admin, create_app, create_probe
@@ -72,3 +73,21 @@ def test_no_path_is_redirected_to_a_host_that_the_client_says(artifacts):
             for path in ("/metrics/", "/health/live/", "/v1/models/", "/docs/", "/admin/reload/"):
                 answer = one.get(path, headers={"Host": "elsewhere.example"}, follow_redirects=False)
                 assert (answer.status_code, "location" in answer.headers) == (404, False)
+
+
+def test_a_device_that_hangs_while_a_failing_model_is_warmed_up_again_is_noticed(artifacts, monkeypatch):
+    monkeypatch.setattr("service.app.WATCH_SECONDS", 0.05)
+    monkeypatch.setattr("service.state.HANG_SECONDS", 0.2)
+    settings = Settings(artifacts=artifacts, request_seconds=0.2)
+    app, go_on = create_app(settings, load(settings), open_store(settings)), threading.Event()
+    with TestClient(app) as client:
+        while client.get("/health/ready").status_code == 503:
+            time.sleep(0.01)
+        monkeypatch.setattr(Session, "warm_up", lambda session, lengths: go_on.wait(20))
+        app.state.regard.models["dates"].lanes[0].failures = 3
+        with structlog.testing.capture_logs() as logs:
+            until = time.monotonic() + 10
+            while not logs and time.monotonic() < until:
+                time.sleep(0.05)
+        go_on.set()
+    assert "device hangs" in {one["event"] for one in logs}

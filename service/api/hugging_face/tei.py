@@ -240,7 +240,7 @@ async def _tokenize(request: Request, state: State, served: ServedModel) -> Resp
                 ]
             )
 
-        return await state.present(served.manifest.name, served.prediction_budget, write)
+        return await state.present(served.manifest.name, None, write)
 
 
 async def _decode(request: Request, state: State, served: ServedModel) -> Response:
@@ -262,7 +262,7 @@ async def _decode(request: Request, state: State, served: ServedModel) -> Respon
         return responses.respond([tokenizer.decode(row) for row in tokens])
 
     with served.prediction_budget.permit(sum(map(len, tokens)), "interactive"):
-        return await state.present(served.manifest.name, served.prediction_budget, write)
+        return await state.present(served.manifest.name, None, write)
 
 
 async def _read(request: Request, state: State) -> tuple[object, dict[str, object]]:

@@ -50,7 +50,7 @@ def elements_of_shape(subject: str, shape: object) -> int:
         or not 1 <= len(shape) <= MOST_AXES
         or not all(type(size) is int and 0 <= size < 2**31 for size in shape)
     ):
-        raise Malformed(f"{subject}: shape must be a list of sizes that are not negative")
+        raise Malformed(f"{subject}: shape must be a list of sizes from 0 to 2147483647, given another")
     if len(shape) > 2 or shape[1:] not in ([], [1]):
         raise Unacceptable(f"{subject}: shape must be [n] or [n, 1], given another")
     count: int = shape[0]

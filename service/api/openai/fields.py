@@ -166,7 +166,7 @@ class CompletionsOptions(LanguageOptions):
             source_language=self.source_language,
             target_language=self.target_language,
         )
-        beams = options.num_beams or (1 if options.sampling(generation.sampling) else generation.num_beams)
+        beams = options.beams(generation)
         if self.stream and beams > 1:
             raise Unacceptable(
                 "stream: needs a temperature (0 takes the likeliest token), since this model searches with "

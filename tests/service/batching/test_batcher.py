@@ -11,7 +11,7 @@ from service.batching import admission
 from service.batching.admission import Budget
 from service.batching.batcher import Lane, bucket_of
 from service.errors import Broken, DeviceFull
-from service.runtime.device import Device, this_turn
+from service.runtime.device import Device, Turn, this_turn
 from service.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.anyio
@@ -377,3 +377,40 @@ async def test_a_batch_of_several_cores_runs_alone_and_is_not_passed_by():
 @pytest.mark.parametrize(("length", "bucket"), [(1, 1), (2, 2), (3, 4), (64, 64), (65, 128)])
 def test_buckets_are_powers_of_two(length, bucket):
     assert bucket_of(length) == bucket
+
+
+async def test_a_caller_that_leaves_as_its_run_ends_stops_no_run_after_it(monkeypatch):
+    tasks, loop, returned = {}, asyncio.get_running_loop(), Turn.returned
+    slow = Stoppable()
+
+    def leave_behind(turn, done, outcome):
+        returned(turn, done, outcome)
+        if outcome[0] == [10]:
+            loop.call_soon_threadsafe(tasks[1].cancel)  # in the round in which the outcome comes, behind it
+
+    def run(items):
+        if len(items) > 1:
+            raise ValueError
+        if items == [2]:
+            threading.Timer(0.1, slow.go_on.set).start()
+            slow.run()
+        return [items[0] * 10]
+
+    monkeypatch.setattr(Turn, "returned", leave_behind)
+    async with working_lane(run=run) as (lane, _):
+        for item in (1, 2):
+            tasks[item] = asyncio.create_task(lane.submit(item, 1))
+        gone, found = await asyncio.gather(*tasks.values(), return_exceptions=True)
+    assert isinstance(gone, asyncio.CancelledError)
+    assert found == 20
+
+
+async def test_an_item_whose_caller_leaves_while_it_runs_is_counted_once():
+    endless = Stoppable()
+    async with working_lane(run=lambda items: endless.run()) as (lane, _):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(lane.submit(1, 1), 0.1)
+        async with lane._device.turn():
+            pass  # its run has ended
+        counted = {stage: lane._metrics.cancelled.labels(stage)._value.get() for stage in ("queued", "running")}
+    assert counted == {"queued": 0, "running": 1}

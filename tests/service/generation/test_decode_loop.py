@@ -7,12 +7,14 @@ import time
 
 import numpy as np
 import pytest
+import structlog
 import torch
 
 from model.catalogue import bundled
 from model.vocabularies import START, encode
 from service.arrays import log_softmax
 from service.batching.admission import Backlog
+from service.concurrency import while_wanted
 from service.errors import Broken
 from service.generation.decode_loop import DecodeLoop
 from service.generation.kv_cache import KVCache
@@ -250,3 +252,42 @@ async def test_a_sequence_cancelled_while_it_waits_does_not_hold_up_those_behind
 
 def test_log_softmax_of_large_logits_is_finite():
     assert log_softmax(np.array([[1000.0, 1000.0]], np.float32)) == pytest.approx(np.log([[0.5, 0.5]]))
+
+
+async def test_a_caller_that_leaves_as_the_work_ends_stops_no_other_work():
+    future, stopped = asyncio.get_running_loop().create_future(), []
+    with while_wanted([future], lambda: stopped.append(True)):
+        future.cancel()  # its callbacks run in the next round of the loop
+    await asyncio.sleep(0.01)
+    assert stopped == []
+    future = asyncio.get_running_loop().create_future()
+    with while_wanted([future], lambda: stopped.append(True)):
+        future.cancel()
+        await asyncio.sleep(0.01)
+    assert stopped == [True]
+
+
+@pytest.mark.parametrize("count", [2, 3])
+async def test_sequences_that_are_all_cancelled_are_counted_once_and_begin_no_more(dates, monkeypatch, count):
+    step, begun = KVCache.step, threading.Event()
+
+    def slow(rows, tokens, positions, wanted, **options):
+        if len(tokens) == count:
+            begun.set()
+        time.sleep(0.05)
+        return step(rows, tokens, positions, wanted, **options)
+
+    monkeypatch.setattr(KVCache, "step", slow)
+    async with decode_loop(dates):
+        tasks = [asyncio.create_task(one(dates, TEXTS[0])) for _ in range(count)]
+        assert await asyncio.to_thread(begun.wait, 30)
+        with structlog.testing.capture_logs() as logs:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.sleep(0.3)
+        counted = {
+            stage: dates.decode_loop._metrics.cancelled.labels(stage)._value.get() for stage in ("running", "queued")
+        }
+    assert counted == {"running": count, "queued": 0}
+    assert logs == []

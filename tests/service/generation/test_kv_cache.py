@@ -1,5 +1,7 @@
 """The memory of a decode step: whatever joins, leaves and is continued, each row must hold its own."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -242,3 +244,27 @@ def test_a_batch_of_long_rows_has_no_room_for_all_the_short_ones_before_it(loade
     rows.leave([0, 1])
     joined(loaded, rows, [list(range(4, 60))], {})
     assert {rows._buffers[name].shape[0] for name in rows.names if "source" in name} == {1}
+
+
+def test_caches_have_one_capacity_again_after_there_was_no_memory_for_one(loaded, monkeypatch):
+    rows = KVCache(loaded.sessions["decode"], loaded.generation)
+    joined(loaded, rows, [[5, 6, 7]], {})
+    grown, last = KVCache._grown, loaded.generation.caches[-1].past
+
+    def without_memory(rows, port, shape, old):
+        if port.name == last:
+            raise MemoryError
+        return grown(rows, port, shape, old)
+
+    monkeypatch.setattr(KVCache, "_grown", without_memory)
+    with contextlib.suppress(MemoryError):
+        for position in range(64):
+            rows.step([loaded.generation.start], [position], WANTED, everything=False)
+    assert len({rows.buffer(cache.past).shape[2] for cache in loaded.generation.caches}) == 2
+    monkeypatch.undo()
+    rows.leave([0])
+    held = Alone(loaded, [8, 9])
+    joined(loaded, rows, [[8, 9]], {})
+    assert len({rows.buffer(cache.past).shape[2] for cache in loaded.generation.caches}) == 1
+    likeliest, _, _ = rows.step([loaded.generation.start], [0], WANTED, everything=False)
+    np.testing.assert_allclose(likeliest[0], -np.sort(-held.logs())[:WANTED], atol=1e-4)

@@ -114,3 +114,13 @@ async def test_a_head_is_written_with_its_body_or_soon():
     answers.close()
     assert closed == [[*transport.calls]]
     assert transport.calls[3:] == [b"HTTP/1.1 204 No Content\r\n\r\n"]
+
+
+@pytest.mark.anyio
+async def test_a_head_is_not_written_to_a_connection_that_was_lost():
+    transport = Written()
+    answers = AnswerTransport(transport, asyncio.get_running_loop(), lambda: None)
+    answers.write(b"HTTP/1.1 200 OK\r\n\r\n")
+    transport.is_closing = lambda: True
+    await asyncio.sleep(0)
+    assert transport.calls == []

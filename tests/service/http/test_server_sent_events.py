@@ -162,6 +162,7 @@ async def test_a_failure_ends_a_stream_with_an_error(failure, status):
     stream = EventStream(produce, failed, 60, contextlib.ExitStack(), client.exchange, unread_answers())
     await stream(SCOPE, client.receive, client.send)
     assert [(name, one.get("status")) for name, one in client.events] == [("number", None), ("error", status)]
+    assert client.exchange.refused == ("unacceptable" if status == 422 else None)
 
 
 async def test_a_client_that_leaves_ends_the_work():

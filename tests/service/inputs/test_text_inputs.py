@@ -3,11 +3,12 @@
 import types
 
 import pytest
-from tokenizers import Tokenizer, models
+from tokenizers import Tokenizer, decoders, models
 
-from contract.artifact import ArtifactError
+from contract.artifact import ArtifactError, find_artifacts, read_artifact
 from contract.manifest import TextRule
 from service.inputs.text_inputs import TextInputs
+from service.inputs.tokenization import TextTokenizer
 
 
 @pytest.fixture
@@ -24,3 +25,23 @@ def test_mask_and_padding_must_be_tokens_of_the_tokenizer(artifact, name, token)
     words = f"must name a {name} token that tokenizer.json holds, given {token}"
     with pytest.raises(ArtifactError, match=words):
         TextInputs(artifact, rule.model_copy(update={name: token}))
+
+
+def test_bytes_that_are_no_character_fail_no_text(tmp_path):
+    """A newline is shown as soon as it comes, and would not be with the byte of a cut character behind it."""
+    tokens = {"<0x0A>": 0, "<0xF0>": 1, "a": 2, "▁b": 3, "<unk>": 4, "</s>": 5}
+    tokenizer = Tokenizer(models.BPE(tokens, [], byte_fallback=True, unk_token="<unk>"))
+    tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    artifact = types.SimpleNamespace(path=lambda name: tmp_path / name, to_load=lambda name: tmp_path / name)
+    found = TextTokenizer(artifact, "tokenizer.json", 64).generated([2, 0, 1, 3], end=5)
+    assert [token.text for token in found] == ["a", "\n", "", " b"]
+
+
+def test_a_text_that_is_cut_off_teaches_no_number_of_tokens(minilm):
+    tokenizer = TextTokenizer(read_artifact(find_artifacts(minilm)[0]), "tokenizer.json", 256)
+    text = "The quick brown fox jumps over the lazy dog. "
+    tokens = sum(one.span is not None for one in tokenizer.encode(text))
+    for _ in range(20):
+        tokenizer.encode("word " * 20_000, truncate=True)
+    assert tokenizer.estimated_tokens(text) == pytest.approx(tokens, abs=1)

@@ -110,12 +110,24 @@ def test_idle_connections_up_to_the_limit_refuse_nobody(artifacts):
                 one.close()
 
 
-def test_a_service_told_twice_to_stop_does_not_drain(artifacts):
+def test_a_service_told_twice_to_stop_does_not_drain_and_reports_no_failure(artifacts):
+    def ask():
+        with contextlib.suppress(httpx.TransportError):
+            client.post(
+                "/v1/models/digits/attention?method=integrated&steps=256&target=0,1,2,3", content=SEVEN, headers=PNG
+            )
+
     with served(artifacts, drain_seconds=600) as client:
+        asking = threading.Thread(target=ask)
+        asking.start()
         for _ in range(2):
-            client.process.send_signal(signal.SIGTERM)
             time.sleep(0.3)
+            client.process.send_signal(signal.SIGTERM)
         assert client.process.wait(5) == 0
+        asking.join(5)
+        lines = [json.loads(line) for line in client.lines()]
+    assert [one for one in lines if one["level"] == "error"] == []
+    assert "stopped at once" in {one["event"] for one in lines}
 
 
 def test_a_service_told_to_stop_while_it_loads_stops_without_a_failure(artifacts):

@@ -146,3 +146,12 @@ def test_all_faults_of_artifacts_are_reported_at_once(copied):
     files = [line["file"] for line in map(json.loads, said.splitlines()) if line["event"] == "artifact cannot be used"]
     assert process.returncode == 3
     assert files == [str(copied / name / "1" / "attention.onnx") for name in ("dates", "digits")]
+
+
+@pytest.mark.parametrize(("words", "status"), [(["--help"], 0), (["-h"], 0), (["--port", "9001"], 2)])
+def test_words_are_no_settings(words, status):
+    done = subprocess.run(
+        [sys.executable, "-m", "service", *words], cwd=ROOT, capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == status
+    assert "docs/settings.md" in (done.stderr if status else done.stdout)

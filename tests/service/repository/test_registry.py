@@ -148,3 +148,33 @@ async def test_short_texts_count_by_their_states_in_the_queue_of_gradients(artif
     assert served.gradient_bytes(long) == served.map_bytes(long)
     await models.close()
     device.close()
+
+
+async def test_a_model_without_memory_to_warm_up_is_not_ready_and_loses_no_reload(copied, monkeypatch):
+    settings, device = Settings(artifacts=copied), Device()
+    models = Registry(load(settings), settings, device, Metrics())
+    await models.warm_up()
+
+    def without_memory(session, lengths=None):
+        raise MemoryError
+
+    monkeypatch.setattr(Session, "warm_up", without_memory)
+    models["dates"].lanes[0].failures = 3
+    await models.check()
+    assert (models["dates"].ready, models["digits"].ready) == (False, True)
+    newer(copied, "digits", 2)
+    loops = len(models._loops)
+    outcomes = {one["model"]: one["outcome"] for one in await models.reload()}
+    assert outcomes == {"dates": "unchanged", "digits": "refused"}
+    assert len(models._loops) == loops
+    await models.close()
+    device.close()
+
+
+async def test_the_index_lists_each_version_once_whatever_the_folder_is_called(copied, monkeypatch):
+    monkeypatch.chdir(copied.parent)
+    settings, device = Settings(artifacts=Path(copied.name)), Device()
+    models = Registry(load(settings), settings, device, Metrics())
+    assert [one["name"] for one in await models.index()] == ["dates", "digits"]
+    await models.close()
+    device.close()

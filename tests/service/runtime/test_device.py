@@ -6,6 +6,7 @@ import ctypes
 import threading
 
 import pytest
+import structlog
 
 from service.runtime.device import Device, this_turn
 from service.runtime.runtime_errors import DeviceLost
@@ -143,4 +144,29 @@ async def test_a_device_that_is_lost_says_so():
         with pytest.raises(DeviceLost):
             await run(lose)
     assert isinstance(device.lost, DeviceLost)
+    device.close()
+
+
+async def test_a_caller_that_waits_for_the_cores_of_several_turns_is_awaited_by_each():
+    device = Device(2)
+    async with device.turn(1, 0.5) as one, device.turn(1, 0.5) as other:
+        assert (one.awaited, other.awaited) == (False, False)
+        waiting = asyncio.create_task(device.turn(2).__aenter__())
+        await asyncio.sleep(0.01)
+        assert (one.awaited, other.awaited) == (True, True)
+    (await waiting).release()
+    device.close()
+
+
+async def test_a_caller_that_leaves_as_its_turn_comes_leaves_no_line_in_the_log():
+    device = Device()
+    with structlog.testing.capture_logs() as logs:
+        async with device.turn():
+            gone = asyncio.create_task(device.turn().__aenter__())
+            await asyncio.sleep(0.01)
+            gone.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+    assert logs == []
+    assert device.free == 1
     device.close()
