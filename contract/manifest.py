@@ -122,6 +122,14 @@ class ImageRule(Part):
             raise ValueError("mean and std must hold one number a channel")
         return self
 
+    @model_validator(mode="after")
+    def _a_box_for_ink(self) -> "ImageRule":
+        if (self.ink_box is not None) != (self.locate == "ink"):
+            raise ValueError("ink_box must be there exactly if locate is ink")
+        if self.ink_box is not None and self.ink_box > min(self.height, self.width):
+            raise ValueError("ink_box must fit into height and width")
+        return self
+
 
 class TextRule(Part):
     """How a text becomes token indices."""
@@ -200,6 +208,12 @@ class Kind(Part):
     windows: tuple[Window, ...] = Field((), description="of each layer; empty where all tokens see all")
     carried: KindName | None = Field(None, description="the kind whose keys rollout and relevance have, if not its own")
     pooled: Literal["first", "all"] = Field("first", description="the rows that an answer is made of")
+
+    @model_validator(mode="after")
+    def _whole_layers(self) -> "Kind":
+        if len(self.maps) % self.abreast:
+            raise ValueError("maps must be as many for each layer as abreast says")
+        return self
 
     @property
     def fed(self) -> str:

@@ -69,7 +69,7 @@ ROWS = [
     ("no API key, an unknown key, or two keys", "401, except for `/health/live`, `/health/ready`, the same below `/v2`, the page, `/docs` and `/openapi.json`", "api_keys"),
     ("an API key without the path's scope", "403", "api_keys"),
     ("guessing keys from response times", "the sha256 of the given key is compared with that of every known key", "keys of 32 random bytes"),
-    ("web pages of other origins", "no CORS headers; never credentials", "cors_origins"),
+    ("web pages of other origins", "no CORS headers, never credentials; where some origins are listed, a preflight request of another is refused with 400, in plain text", "cors_origins"),
     ("a path with control characters, `//`, `..`, or in another script", "404 before routing", "letters, digits, ._~@:+-"),
     ("a path with a slash at its end, and a Host to be redirected to", "404; nothing is redirected", "fixed"),
     ("a model that does not exist, in any spelling", "404; names are looked up among the loaded models, never on disk", "at start"),

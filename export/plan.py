@@ -116,6 +116,11 @@ class Plan:
 
     def _draw(self, port: Port, sizes: Sizes, generator: torch.Generator) -> Tensor:
         shape = [sizes[axis] if isinstance(axis, str) else axis for axis in port.axes]
+        if port.dtype == "bool" and isinstance(port.axes[1], int):  # cells of an image: any may be hidden but the first
+            shown = torch.rand(shape, generator=generator) < 0.7
+            shown[:, 0] = True
+            shown[0] = True
+            return shown
         if port.dtype == "bool":
             lengths = torch.randint(_smallest_length(shape[1]), shape[1] + 1, (shape[0], 1), generator=generator)
             lengths[0] = shape[1]

@@ -252,9 +252,15 @@ class SinusoidalPositions(nn.Module):
 class NoPositions(nn.Module):
     """Zeros for every position: tokens are a set."""
 
+    zero: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("zero", torch.zeros(1), persistent=False)  # cast with the module
+
     def forward(self, index: Tensor) -> Tensor:
         """Take index (...) -> (..., 1), zeros."""
-        return torch.zeros(1, device=index.device).expand(*index.shape, 1)
+        return self.zero.expand(*index.shape, 1)
 
 
 class Embedding(nn.Module):

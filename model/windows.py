@@ -88,11 +88,6 @@ def fitted(rows: int, columns: int, side: int, *, shifted: bool) -> Windows:
     return Windows(rows, columns, min(side, shorter), side // 2 if shifted and shorter > side else 0)
 
 
-def places(rows: int, columns: int, window: int, shift: int) -> Tensor:
-    """Return the token of each slot of each window, (windows, slot)."""
-    return Windows(rows, columns, window, shift).places()
-
-
 def found_at(places: Tensor) -> tuple[Tensor, Tensor]:
     """Return the window and the slot of each token, (token) both, of places (windows, slot)."""
     order = places.flatten().argsort()

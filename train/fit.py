@@ -36,14 +36,15 @@ def fit(
     rate: float,
     label: str,
     rng: random.Random | None = None,
+    generator: torch.Generator | None = None,
     after: Callable[[int], None] | None = None,
 ) -> None:
     """Minimise `loss`, which draws a fresh batch at every call, over the parameters that take gradients.
 
     AdamW, a linear warm-up over the first twentieth of the steps, then a cosine to zero; gradients are clipped at norm
     1. `after` is called with the number of each step once it is taken. A run with a file is saved there every minute,
-    and resumes from there with the states of both generators, PyTorch's and `rng`; batches that a recipe had drawn
-    ahead are drawn anew. Raises ValueError if the file is of another run.
+    and resumes from there with the states of all generators, PyTorch's, `rng` and `generator`; batches that a recipe
+    had drawn ahead are drawn anew. Raises ValueError if the file is of another run.
     """
     parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(parameters, lr=rate, betas=(0.9, 0.98), weight_decay=0.05)
@@ -58,7 +59,7 @@ def fit(
     )
     module.train()
     parts = {"module": module, "optimizer": optimizer, "schedule": schedule}
-    done = _resumed(run, parts, rng) if run.saved and run.saved.exists() else 0
+    done = _resumed(run, parts, rng, generator) if run.saved and run.saved.exists() else 0
     since = time.monotonic()
     progress = tqdm(range(done, run.steps), desc=label, unit="step", mininterval=1.0, initial=done, total=run.steps)
     for step in progress:
@@ -73,17 +74,25 @@ def fit(
         if step % 50 == 0:
             progress.set_postfix(loss=f"{value.item():.4f}")
         if run.saved and time.monotonic() - since > SECONDS_BETWEEN_SAVES:
-            _save(run, run.saved, step + 1, parts, rng)
+            _save(run, run.saved, step + 1, parts, rng, generator)
             since = time.monotonic()
     module.eval()
 
 
-def _save(run: Run, file: Path, done: int, parts: dict[str, Any], rng: random.Random | None) -> None:
+def _save(
+    run: Run,
+    file: Path,
+    done: int,
+    parts: dict[str, Any],
+    rng: random.Random | None,
+    generator: torch.Generator | None,
+) -> None:
     state = {
         "run": {"steps": run.steps, "seed": run.seed},
         "done": done,
         "torch": torch.get_rng_state(),
         "rng": rng.getstate() if rng else None,
+        "generator": generator.get_state() if generator else None,
         **{name: part.state_dict() for name, part in parts.items()},
     }
     partial = file.with_suffix(".partial")
@@ -91,7 +100,7 @@ def _save(run: Run, file: Path, done: int, parts: dict[str, Any], rng: random.Ra
     partial.rename(file)
 
 
-def _resumed(run: Run, parts: dict[str, Any], rng: random.Random | None) -> int:
+def _resumed(run: Run, parts: dict[str, Any], rng: random.Random | None, generator: torch.Generator | None) -> int:
     """Restore a run from its file; return how many steps it had taken."""
     assert run.saved  # noqa: S101 # the caller looked
     state = torch.load(run.saved, weights_only=True)
@@ -102,4 +111,6 @@ def _resumed(run: Run, parts: dict[str, Any], rng: random.Random | None) -> int:
     torch.set_rng_state(state["torch"])
     if rng:
         rng.setstate(state["rng"])
+    if generator:
+        generator.set_state(state["generator"])
     return int(state["done"])

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from contract.manifest import ImageRule
 from export.checks.comparison import INPUT_SEEDS, Array, OpenSession, run
-from export.checks.reference import CASES, with_fixed_axes
+from export.checks.reference import CASES, attention_outputs, with_fixed_axes
 from export.errors import CheckpointError, ExportError
 from export.plan import Sizes, Source
 
@@ -36,8 +36,10 @@ def draw_samples(source: Source) -> list[list[Tensor]]:
 def read_samples(source: Source, path: Path, option: str = "--samples") -> list[list[Tensor]]:
     """Read inputs: the images of a folder, resized to the model's size, or the lines of a text file.
 
-    Targets of a sequence model are random. Raises CheckpointError, which names the option, if no input can be read.
+    Targets of a sequence model are random. Raises CheckpointError, which names the option, if nothing can be read.
     """
+    if not path.exists():
+        raise CheckpointError(f"{option}: cannot be read: no such file or folder")
     given = _images(source.image, path) if source.image else _texts(source, path)
     if not given:
         raise CheckpointError(f"{option}: must be {'a folder of images' if source.image else 'a file of texts'}, "
@@ -93,7 +95,7 @@ def measure_losses(source: Source, open_session: OpenSession, inputs: Sequence[S
         controls = {**given, **CASES[0].controls(traced.kinds, with_fixed_axes(source, sizes), INPUT_SEEDS[0])}
         answer, *rest = run(plan, session, [controls[port.name].numpy() for port in plan.inputs])
         maps = rest[plan.answers - 1 :: 2]
-        whole = [torch.stack(layers, dim=2).numpy() for layers in observed.weights]
+        whole = [one.numpy() for one in attention_outputs(traced, observed, controls, source.image)[::2]]
         found.append((*_answer_losses(observed.answer.numpy(), answer), _total_variation(whole, maps)))
     means: dict[str, float] = dict(zip(MAX_LOSSES, np.mean(found, axis=0).tolist(), strict=True))
     if source.task == "feature-extraction":

@@ -1,6 +1,6 @@
 """Graphs in bfloat16: operators without a CUDA kernel compute in float32, and a float32 copy can run on a CPU."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import onnx
@@ -14,23 +14,28 @@ CUDA_OPERATORS = frozenset(
     "ScatterND Shape Sigmoid Sign Sin Slice Softmax Split Sqrt Squeeze Sub Tanh Tile Transpose Unsqueeze Where".split()
 )
 """Operators that onnxruntime 1.31 can run in bfloat16 on CUDA."""
+SINCE_OPSET = {"Conv": 22}
+"""The first opset of those that ONNX has not always let be of bfloat16."""
 
 
 def with_casts_for_missing_kernels(graph: onnx.ModelProto) -> onnx.ModelProto:
-    """Let every operator without a bfloat16 kernel compute in float32, between casts. Changes the graph in place."""
-    _insert_casts(graph.graph, _tensor_types(shape_inference.infer_shapes(graph).graph, {}))
+    """Return the graph in which every operator without a bfloat16 kernel computes in float32, between casts."""
+    graph = shape_inference.infer_shapes(graph)  # of branches too
+    opset = next(one.version for one in graph.opset_import if not one.domain)
+    has_kernel = CUDA_OPERATORS - {name for name, since in SINCE_OPSET.items() if opset < since}
+    _insert_casts(graph.graph, _tensor_types(graph.graph, {}), has_kernel)
     return graph
 
 
-def _insert_casts(graph: onnx.GraphProto, types: Mapping[str, int]) -> None:
+def _insert_casts(graph: onnx.GraphProto, types: Mapping[str, int], has_kernel: Collection[str]) -> None:
     given = list(graph.node)
     del graph.node[:]
     for node in given:
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                _insert_casts(attribute.g, _tensor_types(attribute.g, types))
+                _insert_casts(attribute.g, _tensor_types(attribute.g, types), has_kernel)
         bfloat16 = [name for name in (*node.input, *node.output) if types.get(name) == BFLOAT16]
-        if not bfloat16 or node.op_type in CUDA_OPERATORS:
+        if not bfloat16 or node.op_type in has_kernel:
             graph.node.append(node)
             continue
         wide = {name: f"{name}.wide.{node.output[0]}" for name in bfloat16}

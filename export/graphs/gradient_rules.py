@@ -298,12 +298,13 @@ def _largest(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str
 
 
 def _length(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
-    """Differentiate the length of vectors: x / ‖x‖."""
+    """Differentiate the length of vectors: x / ‖x‖, 0 at 0."""
     x, y = node.input[0], node.output[0]
     if not attributes_of(node).get("keepdims", 1):
         axes = tape.constant(_axes(tape, node, x))
         gradient, y = (tape.op("Unsqueeze", name, axes) for name in (gradient, y))
-    return tape.op("Mul", x, tape.op("Div", gradient, y))
+    least = tape.number(2.0**-14 if tape.types[x] == onnx.TensorProto.FLOAT16 else 2.0**-126, x)
+    return tape.op("Mul", x, tape.op("Div", gradient, tape.op("Max", y, least)))
 
 
 def _gather_elements(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:

@@ -142,7 +142,9 @@ async def kept_attention(id: str, request: Request, state: StateDep) -> Response
     stored = await state.store.get(id, exchange_of(request.scope).key_name)
     served = state.models.get(stored.model) if stored else None
     model = request.query_params.get("model")
-    if stored is None or served is None or model not in (None, stored.model) or not could_answer(served, stored):
+    if stored and model not in (None, stored.model):
+        raise NotFound("model: must be that of the request, given another")
+    if stored is None or served is None or not could_answer(served, stored):
         seconds = f"{state.settings.keep_seconds:g}"
         raise NotFound(f"id: must be of a request that was answered, at most {seconds} seconds ago, given another")
     check_ready(served)

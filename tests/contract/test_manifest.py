@@ -17,7 +17,6 @@ OPTIONAL = {
     "text.name": "text",
     "generation": None,
     "scores": "softmax",
-    "image.ink_box": None,
     "image.resize": None,
     "image.resample": "bilinear",
     "image.fast_jpeg": False,
@@ -108,6 +107,8 @@ def test_a_field_is_required_unless_it_has_a_documented_default(path):
         for step in steps(path):
             value = value[step]
         assert value == OPTIONAL[path]
+    elif path == "image.ink_box":  # of an image that is found by its ink
+        assert refused(document) == {"image": "Value error, ink_box must be there exactly if locate is ink"}
     elif path.endswith(".modality"):
         assert refused(document) == {"inputs.0": "Unable to extract tag using discriminator 'modality'"}
     else:
@@ -370,3 +371,16 @@ def test_two_texts_are_for_tasks_that_take_two():
     for task in ("text-classification", "feature-extraction"):
         found = read(changed(changed(TEXT, "examples", [TEXTS]), "task", task)).examples[0]
         assert (found.text, found.text_pair) == ("It rained.", "I like tea.")
+
+
+def test_a_box_of_ink_fits_into_the_image():
+    words = "Value error, ink_box must fit into height and width"
+    assert refused(changed(IMAGE, "image.ink_box", IMAGE["inputs"][0]["height"] + 1))["image"] == words
+    words = "Value error, ink_box must be there exactly if locate is ink"
+    assert refused(changed(IMAGE, "image.locate", "middle"))["image"] == words
+
+
+def test_parallel_attentions_are_as_many_in_each_layer():
+    count = len(IMAGE["attention"][0]["maps"])
+    found = refused(changed(IMAGE, "attention.0.abreast", count + 1))
+    assert found == {"attention.0": "Value error, maps must be as many for each layer as abreast says"}

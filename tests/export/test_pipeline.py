@@ -21,7 +21,7 @@ from model.transformer import vaswani
 from model.vit import vit
 from model.vit_variants import axial
 from tests.conftest import ROOT
-from tests.samples.export_models import TRANSFORMER, VIT, classifier, opened, sharpened, translator
+from tests.samples.export_models import TRANSFORMER, VIT, classifier, opened, sharpened, translator, windowed
 
 EXPLAINING = get_args(GradientMethod)
 
@@ -134,6 +134,12 @@ def test_a_method_is_left_out_if_asked_and_the_others_stay(tmp_path, method):
     assert manifest.verified[method] == "left out: as the export was asked to"
     assert not any(name.startswith((f"{method}:", f"{method},")) for name in manifest.verified)
     assert any(port.name == "encoder.discard" for port in manifest.graphs["attention"].inputs) == (method != "rollout")
+
+
+def test_windows_of_one_stage_are_exported_in_8_bits_with_their_loss(tmp_path):
+    manifest = read_artifact(export(windowed(), "1", tmp_path, "int8", force=True, explain_in_float=True)).manifest
+    assert set(EXPLAINING) - {"libra"} <= manifest.graphs.keys()
+    assert 0 < next(loss for what, loss in manifest.verified.items() if what.endswith("maps moved")) < 0.2
 
 
 def test_only_a_method_that_the_model_has_is_named_as_left_out(tmp_path):

@@ -42,6 +42,8 @@ def test_a_variant_of_five_is_five_of_one(name):
 def test_positions_that_nobody_learned():
     index = torch.arange(5)
     assert_same(NoPositions()(index), torch.zeros(5, 1))
+    assert NoPositions().half()(index).dtype == torch.float16
+    assert not NoPositions().state_dict()
     ours = build("digits-sinusoidal")
     assert isinstance(ours.positions, SinusoidalPositions)
     patches = randn(1, 1, 28, 28).float()

@@ -13,7 +13,6 @@ from model.windows import (
     mean_of_rows,
     mean_row,
     only_rows,
-    places,
     spread,
     unfold,
     unfold_rows,
@@ -81,7 +80,7 @@ def averaging(rows, columns):
 
 @grids
 def test_windows_hold_the_tokens_of_their_squares_after_the_shift(grid):
-    found = places(grid.rows, grid.columns, grid.side, grid.shift)
+    found = grid.places()
     assert_same(found, tokens_of(grid))
     assert sorted(found.flatten().tolist()) == list(range(grid.rows * grid.columns))
 

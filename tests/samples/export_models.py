@@ -12,6 +12,8 @@ from export.pack import GraphWriter
 from export.pipeline import write_graphs
 from export.tasks.generation import text_to_text
 from export.tasks.image import image_model
+from export.tasks.windows import windowed_image_model
+from model.swin import SwinConfig, swin
 from model.transformer import StackSizes, TransformerConfig, vaswani
 from model.vit import ViTConfig, vit
 from model.vocabularies import ALPHABET, SPECIALS
@@ -45,6 +47,16 @@ def classifier(model=None, config=VIT):
         labels=("a", "b", "c"),
         made_by={},
     )
+
+
+def windowed():
+    """A Swin of one stage, whose second block is shifted."""
+    config = SwinConfig((32, 32), 1, (4, 4), width=16, depths=(2,), heads=(2,), window=4, ratio=2, classes=3)
+    rule = ImageRule(height=32, width=32, channels=1, locate="middle", resize=(32, 32), mean=(0.5,), std=(0.25,))
+    return windowed_image_model(
+        "windowed", sharpened(swin(config)), config, family="swin", task="image-classification", rule=rule,
+        labels=("a", "b", "c"), made_by={},
+    )  # fmt: skip
 
 
 def translator(model=None, config=TRANSFORMER):

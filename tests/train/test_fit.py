@@ -57,19 +57,19 @@ def test_fitting_forgets_the_slope_of_the_batch_before():
 
 
 def weights_after(run, stop_at=None):
-    """The weights of a line that is fitted to numbers drawn from both generators, stopped at a step if so asked."""
-    rng = run.begin()
+    """The weights of a line that is fitted to numbers drawn from all generators, stopped at a step if so asked."""
+    rng, generator = run.begin(), torch.Generator().manual_seed(run.seed)
     line, calls = nn.Linear(1, 1), []
 
     def loss():
         calls.append(1)
         if len(calls) == stop_at:
             raise KeyboardInterrupt
-        x = torch.randn(4, 1) + rng.random()
+        x = torch.randn(4, 1) + torch.rand(1, generator=generator) + rng.random()
         return F.mse_loss(line(x), 2 * x)
 
     try:
-        fit(line, loss, run, rate=1e-2, label="test", rng=rng)
+        fit(line, loss, run, rate=1e-2, label="test", rng=rng, generator=generator)
     except KeyboardInterrupt:
         assert stop_at
     return line.weight.item(), len(calls)

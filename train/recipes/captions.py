@@ -97,7 +97,7 @@ def train(name: str, run: Run) -> tuple[nn.Module, str]:
     def after(step: int) -> None:
         drawn.chance = min(1.0, step / (0.6 * run.steps))
 
-    fit(module, loss, run, rate=2e-3, label=name, after=after)
+    fit(module, loss, run, rate=2e-3, label=name, generator=generator, after=after)
     attention.select = select
     generator.manual_seed(1_000_003)
     right, on, words = measure(module, scenes(held, held_labels, generator, HELD_SCENES))

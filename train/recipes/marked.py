@@ -83,7 +83,8 @@ def train(name: str, run: Run) -> tuple[nn.Module, str]:
 def learn(module: nn.Module, run: Run, label: str) -> None:
     """Train a classifier of marked scenes, which returns logits and maps."""
     fields, labels, _, _ = scans()
-    draw = drawing(fields, labels, torch.Generator().manual_seed(run.seed))
+    generator = torch.Generator().manual_seed(run.seed)
+    draw = drawing(fields, labels, generator)
     taken = 0
 
     def loss() -> Tensor:
@@ -94,7 +95,7 @@ def learn(module: nn.Module, run: Run, label: str) -> None:
         nonlocal taken
         taken = step + 1
 
-    fit(module, loss, run, rate=RATE, label=label, after=after)
+    fit(module, loss, run, rate=RATE, label=label, generator=generator, after=after)
 
 
 def held_out(count: int) -> list[MarkedScene]:

@@ -117,7 +117,7 @@ def train(name: str, run: Run) -> tuple[nn.Module, str]:
         losses = [set_loss(module.head(state), digits, boxes) for state in states]  # at every layer, section A.2
         return torch.stack(losses).sum()
 
-    fit(module, loss, run, rate=1e-3, label=name)
+    fit(module, loss, run, rate=1e-3, label=name, generator=generator)
     generator.manual_seed(1_000_003)
     return module, measure(module, [scene(held, held_labels, generator) for _ in range(HELD_SCENES)])
 

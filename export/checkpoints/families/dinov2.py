@@ -8,7 +8,14 @@ from torch import nn
 from contract.manifest import Task
 from export.checkpoints.checkpoint import Checkpoint
 from export.checkpoints.family import Epsilon, Index
-from export.checkpoints.image_family import EMBEDDING_NAMES, ImageConfig, VisionTransformerFamily, block_names, sides
+from export.checkpoints.image_family import (
+    EMBEDDING_NAMES,
+    ImageConfig,
+    Sides,
+    VisionTransformerFamily,
+    block_names,
+    sides,
+)
 from export.checkpoints.tensor_names import Names, cut
 from model.attention import MultiHeadAttention
 from model.heads import FirstAndMeanClassifier, FirstState
@@ -19,6 +26,7 @@ from model.vit import ViTConfig, dinov2_block, feed_forward
 class Config(ImageConfig):
     """`config.json` of DINOv2."""
 
+    patch_size: Sides = 14
     mlp_ratio: Annotated[int | float, Field(gt=0)] = 4
     layer_norm_eps: Epsilon = 1e-6
     use_swiglu_ffn: bool = False

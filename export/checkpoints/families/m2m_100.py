@@ -6,6 +6,7 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from export.checkpoints.checkpoint import Checkpoint
+from export.checkpoints.family import Activation
 from export.checkpoints.multilingual_family import MultilingualFamily
 from export.checkpoints.sequence_family import PreNormConfig, stack_names
 from export.checkpoints.tokenizers import m2m_100 as pieces
@@ -14,16 +15,23 @@ from export.checkpoints.tokenizers.vocabulary_files import SETTINGS_FILE
 from model.transformer import Transformer, TransformerConfig, Wiring, m2m_100
 
 
+class Config(PreNormConfig):
+    """`config.json`, whose defaults are others than BART's."""
+
+    activation_function: Activation = "relu"
+    scale_embedding: bool = True
+
+
 @dataclass(frozen=True)
-class M2M100Family(MultilingualFamily[PreNormConfig]):
+class M2M100Family(MultilingualFamily[Config]):
     """Sinusoids, no norm of embeddings, and no bias of the logits."""
 
-    def sizes(self, config: PreNormConfig) -> TransformerConfig:
+    def sizes(self, config: Config) -> TransformerConfig:
         """Return the definition's sizes."""
         return self.common(config, embedding_norm=False, static_positions=True)
 
     def compose(
-        self, config: PreNormConfig, sizes: TransformerConfig, wiring: Wiring, scale: float, head: nn.Linear | None
+        self, config: Config, sizes: TransformerConfig, wiring: Wiring, scale: float, head: nn.Linear | None
     ) -> Transformer:
         """Compose the definition."""
         return m2m_100(sizes, wiring, scale=scale, head=head)
@@ -42,7 +50,7 @@ class M2M100Family(MultilingualFamily[PreNormConfig]):
 
 M2M_100 = M2M100Family(
     "m2m_100",
-    PreNormConfig,
+    Config,
     stack_names(),
     heads={"text2text-generation": {}},
     prefix="model.",

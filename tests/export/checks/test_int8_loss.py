@@ -52,7 +52,7 @@ def test_samples_are_read_as_inputs(tmp_path):
     assert target.shape[0] == 1
 
 
-@pytest.mark.parametrize(("name", "given"), [("digits", "empty"), ("dates", "empty.txt"), ("digits", "none")])
+@pytest.mark.parametrize(("name", "given"), [("digits", "empty"), ("dates", "empty.txt")])
 def test_samples_that_are_none_are_refused(tmp_path, name, given):
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty.txt").write_text("\n")
@@ -60,3 +60,5 @@ def test_samples_that_are_none_are_refused(tmp_path, name, given):
         CheckpointError, match=r"^--samples: must be a (folder of images|file of texts), given one that"
     ):
         read_samples(SOURCES[name](), tmp_path / given)
+    with pytest.raises(CheckpointError, match=r"^--samples: cannot be read: no such file or folder"):
+        read_samples(SOURCES[name](), tmp_path / "none")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import onnx
+import pytest
 
 from export.graphs.bfloat16 import CUDA_OPERATORS, to_float32, with_casts_for_missing_kernels
 from export.graphs.cleanup import extract
@@ -41,3 +42,43 @@ def test_what_has_no_kernel_in_bfloat16_computes_in_single_floats():
     np.testing.assert_allclose(
         session(to_float32(made)).run(None, feed)[0], np.ceil(2 * feed["x"]) * feed["x"], atol=1e-6
     )
+
+
+def of_bfloat16(nodes, opset, **shapes):
+    """A graph of nodes that ends in `y`; its inputs are of bfloat16."""
+    given = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.BFLOAT16, shape) for name, shape in shapes.items()
+    ]
+    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.BFLOAT16, None)
+    graph = onnx.helper.make_graph(nodes, "g", given, [y])
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=10)
+
+
+@pytest.mark.parametrize(("opset", "wanted"), [(20, ["Cast", "Cast", "Conv", "Cast"]), (22, ["Conv"])])
+def test_a_convolution_computes_in_single_floats_below_the_opset_that_lets_it_be_of_bfloat16(opset, wanted):
+    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"])
+    made = with_casts_for_missing_kernels(of_bfloat16([node], opset, x=[1, 2, 4, 4], w=[3, 2, 2, 2]))
+    onnx.checker.check_model(made, full_check=True)
+    assert kinds(made) == wanted
+
+
+def test_whole_numbers_of_a_branch_stay_whole_numbers():
+    branch = onnx.helper.make_graph(
+        [
+            onnx.helper.make_node("Shape", ["x"], ["shape"]),
+            onnx.helper.make_node("Gather", ["shape", "one"], ["length"]),
+            onnx.helper.make_node("Range", ["zero", "length", "step"], ["places"]),
+            onnx.helper.make_node("Cast", ["places"], ["found"], to=onnx.TensorProto.BFLOAT16),
+        ],
+        "branch",
+        [],
+        [onnx.helper.make_tensor_value_info("found", onnx.TensorProto.BFLOAT16, None)],
+        [onnx.numpy_helper.from_array(np.array(value, np.int64), name)
+         for name, value in (("one", 1), ("zero", 0), ("step", 1))],
+    )  # fmt: skip
+    model = of_bfloat16([], 20, x=["batch", 4])
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(True), "yes"))
+    model.graph.node.append(onnx.helper.make_node("If", ["yes"], ["y"], then_branch=branch, else_branch=branch))
+    made = with_casts_for_missing_kernels(model)
+    onnx.checker.check_model(made, full_check=True)
+    session(to_float32(made)).run(None, {"x": np.zeros((1, 4), np.float32)})

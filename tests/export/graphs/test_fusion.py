@@ -1,5 +1,7 @@
 """Attention as one node: the same numbers, nothing left of what it replaces, and weights that are read stay."""
 
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import pytest
@@ -82,6 +84,20 @@ def test_a_mask_of_another_kind_stays(graphs):
             node.op_type = "Less"
     found = kinds(fuse_attention(other, plan))
     assert (found.count("Attention"), found.count("Softmax")) == (plan.attentions - 2, 2)
+
+
+def test_a_mask_that_need_not_be_of_padding_stays(graphs):
+    """A count of visible keys says it all of what is padded behind; any cell of an image may be hidden."""
+    _, plan, graph = graphs["texts"]
+    before = kinds(fuse_attention(copied(graph), plan)).count("Attention")
+    fixed = copied(graph)
+    mask = next(one for one in fixed.graph.input if one.name == "source_visible")
+    mask.type.tensor_type.shape.dim[1].dim_value = 12
+    ports = [
+        port.model_copy(update={"axes": ("batch", 12)}) if port.name == mask.name else port for port in plan.inputs
+    ]
+    after = kinds(fuse_attention(fixed, replace(plan, inputs=tuple(ports)))).count("Attention")
+    assert (before, after) == (plan.attentions, 2)  # those of what is written do not look at the source
 
 
 def test_an_attention_that_is_gone_is_noticed_in_a_fused_graph(graphs):

@@ -337,6 +337,20 @@ def test_equally_large_entries_share_the_gradient_of_their_maximum():
     assert_gradients(found, by_autograd(lambda x: x.amax(), {"x": x}, ["x"], seed), np.float32)
 
 
+def test_the_gradient_of_the_length_of_zeros_is_zero():
+    nodes = [helper.make_node("ReduceL2", ["x", "axes"], ["y"])]
+    x, y, seed = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, size]) for name, size in
+                  (("x", 4), ("y", 1), ("seed", 1)))  # fmt: skip
+    graph = helper.make_graph(nodes, "g", [x, seed], [y], [numpy_helper.from_array(ints(1), "axes")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    gradient = differentiate(model, "y", "seed", ["x"])["x"]
+    model.graph.output.append(helper.make_tensor_value_info(gradient, TensorProto.FLOAT, [2, 4]))
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    given = np.array([[0, 0, 0, 0], [0, 3, 0, 4]], np.float32)
+    found = session.run([gradient], {"x": given, "seed": np.ones((2, 1), np.float32)})[0]
+    np.testing.assert_allclose(found, [[0, 0, 0, 0], [0, 0.6, 0, 0.8]], atol=1e-6)
+
+
 def test_gradients_of_a_tensor_used_twice_add_up():
     nodes = [
         helper.make_node("Tanh", ["x"], ["a"]),
