@@ -543,7 +543,7 @@ def test_a_picture_has_a_panel_for_each_object_that_is_found_and_a_matrix_names_
     assert matrix.shape[0] > fewer.shape[0]
     refused = post(client, "attention", large, format="png")
     assert (refused.status_code, refused.json()["detail"]) == (
-        422, "format: a png shows one kind; ask for kind encoder, decoder, cross"
+        422, "format: a png shows one kind; ask for kind, one of encoder, decoder, cross"
     )  # fmt: skip
 
 
