@@ -86,9 +86,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop all timers, and count the connection as closed."""
-        if self._running and not self._running.response_complete:  # uvicorn tells this of the newest request alone
-            self._running.disconnected = True
-            self._running.message_event.set()
         super().connection_lost(exc)
         self._tell_gone()
         self._clear_deadline()
@@ -288,14 +285,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def _abort_answer(self) -> None:
         """Close in the middle of an answer, and tell the application that the client is gone."""
         if self._running and not self._running.response_complete:
-            self._running.disconnected = True
-            self._running.message_event.set()
             self._tell_gone()
             reset(self.transport)
 
     def _tell_gone(self) -> None:
-        """Tell whoever works on the answer that its client is gone."""
+        """Tell the application, and whoever works on the answer, that its client is gone; uvicorn tells the newest."""
         if self._running and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()
             exchange_of(cast(Scope, self._running.scope)).when_gone()
 
     # Closing. A connection that is closed before all its bytes are read is reset, and its client might lose the answer.

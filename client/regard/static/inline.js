@@ -319,7 +319,8 @@ function Select({ words, id, name, values, chosen, choose }) {
 
 return { Select }
 })($preact_js)
-const $selection_js = (({ EXPLAINS }) => {
+const $selection_js = (({ range }, { EXPLAINS }) => {
+
 
 
 /** What is looked at, and how. What the page's address does not name has these values. */
@@ -340,6 +341,12 @@ const GENERATION = ['max_new_tokens', 'num_beams', 'temperature', 'top_k', 'top_
 const aboutAnother = (part) => ({
   example: '', text: '', pair: '', id: '', row: '', target: '', object: '', only: '',
   compare: '', with: '', covered: '', ...part,
+})
+
+/** Return a part of a selection that begins to ask another model. */
+const aboutModel = (model) => ({
+  ...aboutAnother({ model, kind: '', layer: '', heads: 'mean', method: '', threshold: '' }),
+  ...Object.fromEntries([...GENERATION, ...LANGUAGES].map((name) => [name, ''])),
 })
 
 /** Return the row that is pinned, null without one. */
@@ -372,12 +379,16 @@ const headsOf = ({ heads }) => heads.split(',').map(Number).filter((head) => !Nu
 /** Return the kinds of attention of a model that the page shows; what the answer looks at comes first. */
 const kindsOf = (model) => Object.keys(model.attention.kinds).reverse()
 
-/** Return the kind that is chosen, with its name. */
+/**
+ * Return the kind that is chosen, with its name. What looks at itself in a grid is an image: a later stage names its
+ * axes after itself.
+ */
 function kindOf(model, selection) {
   const names = kindsOf(model)
   const name = names.includes(selection.kind) ? selection.kind
     : names.find((one) => model.attention.kinds[one].key === 'image') ?? names[0]
-  return { name, ...model.attention.kinds[name] }
+  const kind = { name, ...model.attention.kinds[name] }
+  return kind.grid && kind.query === kind.key ? { ...kind, query: 'image', key: 'image' } : kind
 }
 
 /** Return the methods of a kind. An embedding is explained by another text only. */
@@ -407,6 +418,34 @@ function layersOf(model, method) {
 const layerOf = (kind, selection) =>
   selection.layer === '' ? kind.layers - 1 : Math.min(Number(selection.layer), kind.layers - 1)
 
+/** Return whether a method carries a later stage to the patches of the first: its rows are then no patches. */
+const carriedOf = (model, kind, method) => method === 'rollout' && Boolean(kind.grid)
+  && Object.values(model.attention.kinds).some(({ grid }) => grid?.rows > kind.grid.rows)
+
+/** Return what a look can be compared with, as [value, words]. */
+function comparisonsOf(models, model, selection) {
+  const kind = kindOf(model, selection)
+  const method = methodOf(model, kind, selection)
+  const others = (values, own) => values.filter((one) => one !== own)
+  const methods = others(methodsOf(model, kind, selection.pair), method)
+  const layers = layersOf(model, method).fixed ? [] : others(range(kind.layers), layerOf(kind, selection))
+  const sees = ({ inputs }) => Boolean(inputs.width)
+  const alike = models.filter((one) => one.name !== model.name && one.task === model.task && sees(one) === sees(model))
+  return [
+    ['', 'nothing'],
+    ...methods.map((one) => [`method:${one}`, `method ${one}`]),
+    ...layers.map((one) => [`layer:${one}`, `layer ${one}`]),
+    ...alike.map(({ name }) => [`model:${name}`, `model ${name}`]),
+    ['input', sees(model) ? 'the image with patches covered' : 'another text'],
+  ]
+}
+
+/** Return what the look is compared with; nothing, if that is not among what it can be compared with. */
+function compareOf(models, model, selection) {
+  const values = model ? comparisonsOf(models, model, selection).map(([value]) => value) : []
+  return values.includes(selection.compare) ? selection.compare : ''
+}
+
 /** Return the options of attention that show what is selected. */
 function optionsOf(model, selection) {
   const kind = kindOf(model, selection)
@@ -419,7 +458,7 @@ function optionsOf(model, selection) {
   if (!fixed) options.layers = through ? `0:${layerOf(kind, selection) + 1}` : layerOf(kind, selection)
   if (method === 'raw') options.heads = image ? selection.heads : 'all' // heads of a text are fused in the page
   if (method === 'rollout' && ['max', 'min'].includes(selection.heads)) options.heads = selection.heads
-  const patch = image && !speaks && selection.row !== ''
+  const patch = image && !speaks && selection.row !== '' && !carriedOf(model, kind, method)
   if (!explains) {
     if (patch) options.queries = kind.prefix + pinnedOf(selection)
     else if (hasObjects(kind)) Object.assign(options, detectionOf(model, selection)) // the rows of what is found
@@ -457,8 +496,8 @@ function generationOf(selection) {
   }
 }
 
-return { DEFAULTS, aboutAnother, pinnedOf, rowNamed, hasObjects, objectOf, thresholdOf, detectionOf, coveredOf, headsOf, kindsOf, kindOf, methodsOf, methodOf, layersOf, layerOf, optionsOf, headOptionsOf, generationOf }
-})($words_js)
+return { DEFAULTS, aboutAnother, aboutModel, pinnedOf, rowNamed, hasObjects, objectOf, thresholdOf, detectionOf, coveredOf, headsOf, kindsOf, kindOf, methodsOf, methodOf, layersOf, layerOf, carriedOf, comparisonsOf, compareOf, optionsOf, headOptionsOf, generationOf }
+})($values_js, $words_js)
 const $boxes_js = (({ html }, { clamp, lengthOf, percent }) => {
 
 
@@ -833,7 +872,7 @@ function Written({ result, streaming, pinned, pin, before, replay, playing }) {
     ${playing ? 'Stop' : 'Play its steps'}
   </button>`
   return html`
-    <p class="words" aria-live=${streaming ? 'off' : 'polite'}>
+    <p class="words" dir="auto" aria-live=${streaming ? 'off' : 'polite'}>
       ${tokens.map(token)}${streaming && html`<span class="cursor" aria-hidden="true">▍</span>`}
     </p>
     ${before?.text !== undefined && before.text !== result.text && html`<p class="quiet">It was “${before.text}”.</p>`}
@@ -1140,7 +1179,7 @@ function TokenList({
     } else return
     event.preventDefault() // nothing scrolls
   }
-  return html`<div ref=${list} class=${`tokens${chips ? ' chips' : ''}`} role="group" aria-label=${label}
+  return html`<div ref=${list} class=${`tokens${chips ? ' chips' : ''}`} dir="auto" role="group" aria-label=${label}
     onPointerOver=${hover} onfocusin=${hover} onPointerLeave=${() => onHover(null)}
     onfocusout=${(event) => event.currentTarget.contains(event.relatedTarget) || onHover(null)}
     onClick=${(event) => of(event) && onPick(Number(of(event).dataset.at))} onKeyDown=${key}>
@@ -1177,7 +1216,7 @@ function InPlace({
   return html`<div class="in-place" ref=${box}>
     <${TokenList} tokens=${rows} current=${row} pinned=${pinned} sure=${sure} before=${before} chips=${same}
       label="Tokens; arrow keys move over them, Enter pins one" onHover=${onHover} onPick=${onPick} />
-    ${!same && html`<p class=${`read${chips ? ' chips' : ''}`}>${spans}</p>`}
+    ${!same && html`<p class=${`read${chips ? ' chips' : ''}`} dir="auto">${spans}</p>`}
   </div>`
 }
 
@@ -1399,6 +1438,7 @@ function useCells({
   rows, columns, query, hovered, covered, covering, onHover, onPick, onCover, objectIn, onObject, onPickObject,
 }) {
   const [drag, setDrag] = useState(null) // {from, to}: cells between which a rectangle is being covered
+  const dragged = useRef(false) // true from the end of a drag to its click
   const covers = drag ? coveredBy(drag.from, drag.to, columns, covered) : covered
   const placeOf = ({ clientX, clientY, currentTarget }) => {
     const { left, top: above, width, height } = currentTarget.getBoundingClientRect()
@@ -1422,6 +1462,7 @@ function useCells({
     if (cell !== hovered) onHover(cell)
   }
   const press = (event) => {
+    dragged.current = false
     if (!onCover || event.button || !(event.shiftKey || covering)) return
     event.preventDefault() // no text is selected
     event.currentTarget.focus()
@@ -1430,6 +1471,7 @@ function useCells({
   }
   const release = () => {
     if (drag) onCover(covers)
+    dragged.current = Boolean(drag)
     setDrag(null)
   }
   const key = (event) => {
@@ -1456,7 +1498,8 @@ function useCells({
     onPointerUp: release,
     onPointerCancel: () => setDrag(null),
     onKeyDown: key,
-    onClick: (event) => event.shiftKey || covering ? null : pick(cellAt(event), placeOf(event)),
+    onBlur: () => (onHover(null), onObject(null)),
+    onClick: (event) => dragged.current || event.shiftKey || covering ? null : pick(cellAt(event), placeOf(event)),
   }]
 }
 
@@ -1751,7 +1794,7 @@ const dashed = (series, value) => (value < 0 && series.length > 1 ? '4 3' : null
 
 return { strongest, Lines }
 })($canvas_js, $colours_js, $preact_js, $values_js, $tokens_js)
-const $image_view_js = (({ Legend }, { Picture, coldest }, { html, useMemo, useState }, { pinnedOf, rowNamed }, { difference, keepMass, largest, percent, short }, { TOUCH }) => {
+const $image_view_js = (({ Legend }, { Picture, coldest }, { html, useMemo, useRef, useState }, { pinnedOf, rowNamed }, { difference, keepMass, largest, percent, short }, { TOUCH }) => {
 
 
 
@@ -1815,7 +1858,9 @@ function ImageView({
   look, other, source, selection, change, word, objects, covered = [], cover, prefix, explains, fixed = false,
   ofObjects = false,
 }) {
-  const [hovered, setHovered] = useState(null)
+  const [over, setHovered] = useState(null)
+  const hovered = over < look.rows * look.columns ? over : null // it may be of a larger grid
+  const box = useRef(null)
   const [covering, setCovering] = useState(false) // without the Shift key, as a finger needs it
   const [own, keep] = [Boolean(selection.own), Number(selection.keep)]
   const object = objects?.shown
@@ -1833,6 +1878,10 @@ function ImageView({
   const picksObject = boxes && (explains || (ofObjects && query === null))
   const at = look.numbers ? Math.max(look.numbers.indexOf(object), 0) : word ?? 0
   const pick = (cell) => canPick && change({ row: rowNamed(cell === query ? null : cell) })
+  const leave = (act) => { // by a button that is gone then: the focus goes to the picture
+    act()
+    box.current.querySelector('.cells').focus()
+  }
   const shared = {
     query, hovered, covering, onHover: setHovered, onPick: pick, onCover: cover,
     colormap: selection.colormap, opacity: Number(selection.opacity), smooth: Boolean(selection.smooth),
@@ -1863,17 +1912,20 @@ function ImageView({
     !explains ? seenFrom(look, at, query, prefix, first.values) : asks ? 'Click to explain this object.' : '',
   ]
   return html`
-    <div class=${panels.length > 1 ? 'pictures several' : 'pictures'} id="picture">${panels.map(picture)}</div>
+    <div ref=${box} class=${panels.length > 1 ? 'pictures several' : 'pictures'} id="picture">
+      ${panels.map(picture)}
+    </div>
     ${first.values && html`<${Legend}
       ...${scale} signed=${first.signed} colormap=${selection.colormap} explains=${explains} />`}
     <output class="readout">${lines.filter(Boolean).join('\n')}</output>
     <div class="row">
-      ${query !== null && html`<button type="button" id="back" onClick=${() => pick(null)}>
+      ${query !== null && html`<button type="button" id="back" onClick=${() => leave(() => pick(null))}>
         ${ofObjects ? 'Back to the objects' : prefix ? 'Back to the class token' : 'Back to all patches'}
       </button>`}
       ${source && cover && html`<button type="button" id="cover" aria-pressed=${covering}
         onClick=${() => setCovering(!covering)}>Cover patches</button>`}
-      ${covered.length > 0 && html`<button type="button" id="uncover" onClick=${() => cover([])}>Uncover</button>`}
+      ${covered.length > 0 && html`<button type="button" id="uncover"
+        onClick=${() => leave(() => cover([]))}>Uncover</button>`}
     </div>`
 }
 
@@ -1891,16 +1943,18 @@ const $every_head_js = (({ HeadGrid }, { html }, { Select }, { ORDERS }) => {
  */
 function EveryHead({ maps, figures, kind, query, selection, change, chosen, choose, children }) {
   const has = ([name]) => name === 'index' || name === 'entropy' || figures?.[name]
+  const orders = Object.entries(ORDERS).filter(has)
+  const order = orders.some(([name]) => name === selection.order) ? selection.order : 'index'
   return html`
     <h2>Every head</h2>
     <p class="quiet">The raw attention of each. A click shows one large.</p>
-    <${Select} words="Order" id="order" values=${Object.entries(ORDERS).filter(has)} chosen=${selection.order}
-      choose=${(order) => change({ order })} />
+    <${Select} words="Order" id="order" values=${orders} chosen=${order}
+      choose=${(one) => change({ order: one })} />
     ${children}
     ${maps?.[0].queries === 0 && html`<p class="quiet">Nothing is found, and so there are no rows.</p>`}
     ${maps?.[0].queries > 0 && html`<${HeadGrid}
       maps=${maps}
-      order=${selection.order}
+      order=${order}
       figures=${figures}
       chosen=${chosen}
       onChoose=${choose}
@@ -1966,7 +2020,7 @@ const useShown = (look, { special, only, keep }) =>
  * Return what stands side by side: the look, the one that it is compared with, and their difference, where they have
  * one. Each has the `top` of its scale: of those of one unit the largest of all, unless each has its `own`.
  */
-function panelsOf(look, compared, { here, there, comparable } = {}, own) {
+function panelsOf(look, compared, { here, there, comparable }, own) {
   const panels = [{ look, label: here }]
   if (compared) panels.push({ look: compared, label: there, apart: !comparable })
   const alike = ({ rows, columns }) => rows.length === look.rows.length && columns.length === look.columns.length
@@ -1993,7 +2047,7 @@ function TextView({ look: whole, other, selection, change, kind, playing, edit, 
   const look = useShown(whole, selection)
   const compared = useShown(other?.look, selection)
   const panels = useMemo(
-    () => panelsOf(look, compared, other, own),
+    () => panelsOf(look, compared, other ?? {}, own),
     [look, compared, other?.here, other?.there, other?.comparable, own],
   )
   useEffect(() => {
@@ -2016,6 +2070,8 @@ function TextView({ look: whole, other, selection, change, kind, playing, edit, 
     ${label && html`<figcaption>${label}</figcaption>`}
     <${Drawn} ...${shared} look=${one} row=${Math.min(row, one.rows.length - 1)} top=${top} />
   </figure>`
+  const said = ({ name, values }) => (look.series.length > 1 ? `${name}: ` : '')
+    + readout({ ...look, values, row, column, sure: look.sure[row] })
   const token = look.rows[pinned]
   const editable = edit && kind.query === 'source' && token?.span && !token.special && !token.sequence
   return html`
@@ -2024,9 +2080,7 @@ function TextView({ look: whole, other, selection, change, kind, playing, edit, 
     <div class=${panels.length > 1 ? 'several' : ''} id="looks" onKeyDown=${({ key }) => key === 'Escape' && pin(null)}>
       ${panels.map(panel)}
     </div>
-    <output class="readout">
-      ${readout({ ...look, values: look.series[0].values, row, column, sure: look.sure[row] })}
-    </output>
+    <output class="readout">${look.series.map(said).join('\n')}</output>
     ${editable && html`<${Edit} token=${token} edit=${edit} />`}
     ${view === 'matrix' && html`
       <p class="quiet">
@@ -2090,7 +2144,8 @@ function Edit({ token, edit }) {
       value=${words} onInput=${({ target }) => setWords(target.value)} />
     <button>Change it and compare</button>
     ${edit.mask && html`<button type="button" id="mask" onClick=${() => edit(token, edit.mask)}>Mask it</button>`}
-    <button type="button" id="remove" onClick=${() => edit(token, '')}>Leave it out</button>
+    <button type="button" id="remove" disabled=${!edit.changed(token, '').trim()}
+      onClick=${() => edit(token, '')}>Leave it out</button>
   </form>`
 }
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import json
 import socket
 import struct
 import threading
@@ -14,6 +15,7 @@ from service.http import body_limits, bounded_protocol, open_connections
 from service.http.exchange import exchange_of
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
+from tests.conftest import served
 from tests.samples.raw_http_server import BIG, CHUNKED, GET, LAST, POST, SOME, Running, problem, read_all, running
 
 
@@ -516,3 +518,18 @@ def test_uvicorn_still_has_the_undocumented_names_that_the_protocol_uses():
     assert "if not self.keep_alive:\n                    self.transport.close()" in inspect.getsource(
         RequestResponseCycle.send
     )
+
+
+def test_a_client_that_leaves_behind_a_pipelined_request_is_no_failure(artifacts):
+    document = json.dumps({"inputs": ["the twenty-third of March 2021"] * 8, "num_beams": 4}).encode()
+    head = b"POST /v1/models/dates/generate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    request = head + b"Content-Length: %d\r\n\r\n" % len(document) + document
+    with served(artifacts) as client:
+        for _ in range(5):
+            with socket.create_connection((client.base_url.host, client.base_url.port)) as connection:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # it is reset
+                connection.sendall(request + request)
+                time.sleep(0.02)
+        time.sleep(1)
+        lines = [json.loads(line) for line in client.lines()]
+    assert [one for one in lines if one["level"] == "error"] == []

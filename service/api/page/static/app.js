@@ -14,8 +14,8 @@ import { useCovered, useModels, usePlayed, useSelection } from './state.js'
 const SAID = 10000 // milliseconds for which a model that is missing is named
 
 /**
- * Return the `input` that a selection names, undefined while it is on its way, null where the model cannot take it; or a
- * `refusal`, and what seeks it `again`.
+ * Return the `input` that a selection names, undefined while it is on its way, null where the model cannot take it; or
+ * a `refusal`, and what seeks it `again`.
  */
 function useInput(model, { id, text, pair, example }, picture) {
   const [turn, setTurn] = useState(0)

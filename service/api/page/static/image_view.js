@@ -115,7 +115,9 @@ export function ImageView({
     !explains ? seenFrom(look, at, query, prefix, first.values) : asks ? 'Click to explain this object.' : '',
   ]
   return html`
-    <div ref=${box} class=${panels.length > 1 ? 'pictures several' : 'pictures'} id="picture">${panels.map(picture)}</div>
+    <div ref=${box} class=${panels.length > 1 ? 'pictures several' : 'pictures'} id="picture">
+      ${panels.map(picture)}
+    </div>
     ${first.values && html`<${Legend}
       ...${scale} signed=${first.signed} colormap=${selection.colormap} explains=${explains} />`}
     <output class="readout">${lines.filter(Boolean).join('\n')}</output>
@@ -125,6 +127,7 @@ export function ImageView({
       </button>`}
       ${source && cover && html`<button type="button" id="cover" aria-pressed=${covering}
         onClick=${() => setCovering(!covering)}>Cover patches</button>`}
-      ${covered.length > 0 && html`<button type="button" id="uncover" onClick=${() => leave(() => cover([]))}>Uncover</button>`}
+      ${covered.length > 0 && html`<button type="button" id="uncover"
+        onClick=${() => leave(() => cover([]))}>Uncover</button>`}
     </div>`
 }

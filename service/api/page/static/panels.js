@@ -24,7 +24,8 @@ export function Input({ model, selection, change, about, input, take }) {
     : html`<${TextInput} key=${turn} model=${model} input=${input} take=${about} />`
   return html`<section id="input" aria-label="Input">
     <p><strong>${TITLES[model.task] ?? model.task}</strong> ${model.about}</p>
-    <${Examples} examples=${model.examples} chosen=${shown} choose=${(at) => (setTurn(turn + 1), about({ example: at }))} />
+    <${Examples} examples=${model.examples} chosen=${shown}
+      choose=${(at) => (setTurn(turn + 1), about({ example: at }))} />
     ${own}
     ${model.endpoints[0] === 'generate' && html`
       <${GenerationOptions} selection=${selection} change=${change} model=${model} />`}

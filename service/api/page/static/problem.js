@@ -12,7 +12,11 @@ export function Problem({ refusal, again, askKey }) {
     return () => clearInterval(timer)
   }, [refusal])
   const temporary = refusal && (refusal.wait || [0, 408, 429, 500, 502, 503, 504].includes(refusal.status))
-  const button = html`<button type="button" id="again" disabled=${left > 0} onClick=${() => (again(), document.getElementById('answer')?.focus())}>
+  const tryAgain = () => {
+    again()
+    document.getElementById('answer')?.focus() // the button will be gone
+  }
+  const button = html`<button type="button" id="again" disabled=${left > 0} onClick=${tryAgain}>
     ${left ? `Try again in ${left} s` : 'Try again'}
   </button>`
   return html`<div id="problem">

@@ -58,8 +58,8 @@ export const headsOf = ({ heads }) => heads.split(',').map(Number).filter((head)
 export const kindsOf = (model) => Object.keys(model.attention.kinds).reverse()
 
 /**
- * Return the kind that is chosen, with its name. What looks at itself in a grid is an image: a later stage names its axes
- * after itself.
+ * Return the kind that is chosen, with its name. What looks at itself in a grid is an image: a later stage names its
+ * axes after itself.
  */
 export function kindOf(model, selection) {
   const names = kindsOf(model)
@@ -96,7 +96,7 @@ export function layersOf(model, method) {
 export const layerOf = (kind, selection) =>
   selection.layer === '' ? kind.layers - 1 : Math.min(Number(selection.layer), kind.layers - 1)
 
-/** Return whether a method carries a later stage to the patches of the first: its rows are no patches of the picture. */
+/** Return whether a method carries a later stage to the patches of the first: its rows are then no patches. */
 export const carriedOf = (model, kind, method) => method === 'rollout' && Boolean(kind.grid)
   && Object.values(model.attention.kinds).some(({ grid }) => grid?.rows > kind.grid.rows)
 
@@ -119,8 +119,10 @@ export function comparisonsOf(models, model, selection) {
 }
 
 /** Return what the look is compared with; nothing, if that is not among what it can be compared with. */
-export const compareOf = (models, model, selection) =>
-  model && comparisonsOf(models, model, selection).some(([value]) => value === selection.compare) ? selection.compare : ''
+export function compareOf(models, model, selection) {
+  const values = model ? comparisonsOf(models, model, selection).map(([value]) => value) : []
+  return values.includes(selection.compare) ? selection.compare : ''
+}
 
 /** Return the options of attention that show what is selected. */
 export function optionsOf(model, selection) {
