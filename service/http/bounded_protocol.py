@@ -371,8 +371,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             if self.cycle.response_started:
                 self.transport.abort()
                 return
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
             self._tell_gone()
         self._write_refusal(refusal)
         self._half_close()

@@ -316,7 +316,7 @@ def test_what_is_read_of_an_input_alone_is_what_is_read_of_it_in_a_batch(model):
 def test_the_manifest_says_how_far_every_method_of_every_kind_is_from_the_definition(model):
     verified = model.manifest.verified
     for kind in model.manifest.attention:
-        assert verified[f"diagnostics: {kind.kind}"] < 1e-4
+        assert verified[f"diagnostics: {kind.kind}"] < 2e-4
         for method in get_args(Method):
             assert (f"{method}: {kind.kind}" in verified) == (method in kind.methods), method
             if method in kind.methods:

@@ -276,7 +276,7 @@ def test_a_model_says_its_windows(client, seen):
             "discard: is of maps of all tokens, and those of this model look around in windows",
         ),
         ({"kind": "stage2", "queries": 64}, "queries: must be from -64 to 63, given 64"),
-        ({"format": "png"}, "format: a png shows one kind; ask for kind stage1, stage2"),
+        ({"format": "png"}, "format: a png shows one kind; ask for kind, one of stage1, stage2"),
     ],
 )
 def test_what_a_model_of_windows_has_not_is_refused(client, options, words):
