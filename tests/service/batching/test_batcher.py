@@ -380,13 +380,12 @@ def test_buckets_are_powers_of_two(length, bucket):
 
 
 async def test_a_caller_that_leaves_as_its_run_ends_stops_no_run_after_it(monkeypatch):
-    tasks, loop, returned = {}, asyncio.get_running_loop(), Turn.returned
-    slow = Stoppable()
+    tasks, finish, slow = {}, Turn._finish, Stoppable()
 
     def leave_behind(turn, done, outcome):
-        returned(turn, done, outcome)
+        finish(turn, done, outcome)
         if outcome[0] == [10]:
-            loop.call_soon_threadsafe(tasks[1].cancel)  # in the round in which the outcome comes, behind it
+            tasks[1].cancel()  # in the round in which the outcome comes, behind it
 
     def run(items):
         if len(items) > 1:
@@ -396,7 +395,7 @@ async def test_a_caller_that_leaves_as_its_run_ends_stops_no_run_after_it(monkey
             slow.run()
         return [items[0] * 10]
 
-    monkeypatch.setattr(Turn, "returned", leave_behind)
+    monkeypatch.setattr(Turn, "_finish", leave_behind)
     async with working_lane(run=run) as (lane, _):
         for item in (1, 2):
             tasks[item] = asyncio.create_task(lane.submit(item, 1))
