@@ -219,13 +219,13 @@ async def _watch(state: State, warm: "asyncio.Task[None]") -> None:
     try:
         while not state.failure:
             await asyncio.sleep(WATCH_SECONDS)
-            checks = _look(state, checks)
+            checks = _watch_once(state, checks)
     finally:
         if checks:
             checks.cancel()
 
 
-def _look(state: State, checks: "asyncio.Task[None] | None") -> "asyncio.Task[None] | None":
+def _watch_once(state: State, checks: "asyncio.Task[None] | None") -> "asyncio.Task[None] | None":
     """Look at the device, and set the gauges; begin checks of the models if the last ones have ended. Return them."""
     state.device.revive()
     if state.device.lost:
@@ -235,7 +235,7 @@ def _look(state: State, checks: "asyncio.Task[None] | None") -> "asyncio.Task[No
         if state.tell_reload:  # probes reach the other workers too, so nobody else would notice
             state.fail("the device hangs")
     elif checks is None or checks.done():
-        checks = asyncio.create_task(_check(state))
+        checks = asyncio.create_task(_check_models(state))
     state.metrics.ready.set(state.ready)
     state.models.show_queues()
     state.decoders.show_queue()
@@ -246,7 +246,7 @@ def _look(state: State, checks: "asyncio.Task[None] | None") -> "asyncio.Task[No
     return checks
 
 
-async def _check(state: State) -> None:
+async def _check_models(state: State) -> None:
     try:
         await state.models.check()
         await state.models.give_back_memory()

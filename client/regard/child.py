@@ -135,7 +135,7 @@ def export(
         elif others:
             raise BadInput("model: must have save_pretrained where a tokenizer or a processor is given, given another")
         flags = {"name": name, **options}
-        given = [word for flag, value in flags.items() if value not in (None, False) for word in _flag(flag, value)]
+        given = [word for flag, value in flags.items() for word in _flag(flag, value)]
         run = [*command("export"), source, "--to", str(to), *given]
         lines = list[str]()
         with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
@@ -157,6 +157,8 @@ def _last_words(lines: Sequence[str]) -> Sequence[str]:
 
 def _flag(flag: str, value: object) -> list[str]:
     word = f"--{flag.replace('_', '-')}"
+    if value is None or value is False:
+        return []
     return [word] if value is True else [word, str(value)]
 
 

@@ -51,7 +51,7 @@ class Attempts:
         """Return the seconds until the next try. Raises the refusal if it is no use, or too late."""
         problem = problem_of(reply)
         pause = (self._pause if problem.retry_after is None else problem.retry_after) * (1 + random.random() * JITTER)  # noqa: S311
-        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+        self._pause, self._kept = min(self._pause * 2, LONGEST_PAUSE), True
         if reply.status not in AGAIN or time.monotonic() + pause > self._until:
             raise refused(problem)
         return pause

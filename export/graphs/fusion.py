@@ -70,7 +70,8 @@ class AttentionPattern:
         self._tensors = {tensor.name: tensor for tensor in graph.graph.initializer}
         self._inputs = {value.name: value.type.tensor_type.elem_type for value in graph.graph.input}
         self._outputs = {value.name for value in graph.graph.output}
-        self._ragged = {
+        # masks whose lengths vary are of padding; any cell of an image may be hidden
+        self._of_padding = {
             value.name
             for value in graph.graph.input
             if not any(one.HasField("dim_value") for one in value.type.tensor_type.shape.dim)
@@ -161,7 +162,7 @@ class AttentionPattern:
         turned = self.producer("Not", hidden)
         visible = self._without_unsqueeze(turned.input[0]) if turned else ""
         if visible in self._inputs:
-            return (visible, False) if visible in self._ragged else None
+            return (visible, False) if visible in self._of_padding else None
         order = self.producer("LessOrEqual", visible)
         if order is None or self.producer("Range", order.input[0]) is None:
             return None

@@ -104,9 +104,8 @@ def _relevance_plan(traced: Traced, base: Plan, explained: list[Kind], sizes: di
     if len(explained) == 1:
         rows, name = "rows", explained[0].kind
         controls.append(Port(name="rows", dtype="int64", axes=("batch", "rows")))
-        if (
-            len(traced.kinds) == 1 and not explained[0].windows
-        ):  # through several stages, it is through all of their layers
+        # through windows, it is through all layers of the stages
+        if len(traced.kinds) == 1 and not explained[0].windows:
             controls.append(Port(name=f"{name}.layers", dtype="int64", axes=(f"{name}.layers",)))
     keys = [traced.carried(kind).fed for kind in explained]
     found = zip(explained, (sizes.get(key, key) for key in keys), strict=True)

@@ -177,3 +177,18 @@ def test_an_old_answer_is_dimmed_the_moment_that_another_question_is_asked(visit
     held[0].continue_()
     seen.settle()
     assert dimmed(page) == []
+
+
+def test_a_stream_may_hold_comments_and_separators_of_lines(visit):
+    seen = visit()
+
+    def interrupted(route):
+        answer = route.fetch()
+        body = ": still there\n\n" + answer.text().replace('"text":"2"', '"text":"2\u2028"')
+        assert "\u2028" in body
+        route.fulfill(response=answer, body=body)
+
+    seen.page.route("**/generate", interrupted)
+    page = seen.open("#model=dates")
+    assert page.locator("#problem").inner_text() == ""
+    assert written(page).replace("\u2028", "").replace("\n", "") == "2021-03-23"

@@ -152,15 +152,11 @@ _ERRORS = refusals(
     OpenInferenceError,
     {
         400: "the request cannot be read, or not be answered",
-        401: "no API key, or one that is not known, where keys are needed",
-        403: "a key without the scope",
         404: "no such model or version",
-        408: "the body did not arrive in time",
         409: "not while something else goes on",
         413: "larger than a limit",
         415: "a compressed body, or no image",
         429: "the queue is full; see Retry-After",
-        500: "the service failed; its log says why",
         503: "warming up or stopping; see Retry-After",
         504: "the deadline passed",
     },
@@ -185,6 +181,7 @@ _LENGTH = {
 
 SERVER = _answered("the server", ServerMetadata, 401, 403)
 HEALTH = _answered("yes", Alive, 404, 503)
+MODEL_READY = _answered("yes", Alive, 401, 403, 404, 503)
 MODELS = _answered("the names of the models", ModelNames, 401, 403)
 METADATA = _answered("the model", ModelMetadata, 401, 403, 404)
 CONFIG = _answered("the configuration, in Triton's form", TritonConfig, 401, 403, 404)

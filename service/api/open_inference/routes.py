@@ -85,7 +85,7 @@ async def metadata(model: str, state: StateDep) -> Response:
     return responses.respond(model_metadata(find(state, model)))
 
 
-@router.get("/v2/models/{model}/ready", operation_id="open_inference_model_ready", responses=openapi_schema.HEALTH)
+@router.get("/v2/models/{model}/ready", operation_id="open_inference_model_ready", responses=openapi_schema.MODEL_READY)
 async def model_ready(model: str, state: StateDep) -> Response:
     """Answer 200 once a model can run."""
     check_ready(find(state, model))
@@ -113,7 +113,7 @@ async def version_metadata(model: str, version: str, state: StateDep) -> Respons
     return await metadata(model, state)
 
 
-@router.get(f"{VERSION}/ready", operation_id="open_inference_version_ready", responses=openapi_schema.HEALTH)
+@router.get(f"{VERSION}/ready", operation_id="open_inference_version_ready", responses=openapi_schema.MODEL_READY)
 async def version_ready(model: str, version: str, state: StateDep) -> Response:
     """Answer 200 once a version of a model can run."""
     check_version(state, model, version)

@@ -133,14 +133,22 @@ def any_of(*kinds: type[BaseModel]) -> Json:
     return {"anyOf": [COMPONENTS.schema(kind) for kind in kinds]}
 
 
+OF_EVERY_PROTOCOL = {
+    401: "no API key, or one that is not known, where keys are needed",
+    403: "a key without the scope",
+    408: "the body did not arrive in time",
+    500: "the service failed; its log says why",
+}
+
+
 def refusals(kind: type[BaseModel], said: Mapping[int, str], media_type: str = JSON) -> dict[int | str, Json]:
-    """Return the refusals of a protocol, each a component: by status, what is said of it."""
+    """Return the refusals of a protocol, each a component: by status, what is said of it, and OF_EVERY_PROTOCOL."""
     content = {media_type: {"schema": COMPONENTS.schema(kind)}}
     return {
         status: COMPONENTS.named(
             "responses", f"{kind.__name__}{status}", {"description": description, "content": content}
         )
-        for status, description in said.items()
+        for status, description in sorted({**OF_EVERY_PROTOCOL, **said}.items())
     }
 
 

@@ -149,7 +149,9 @@ def test_a_folder_of_artifacts_may_have_a_space_and_an_option_may_be_off(tmp_pat
     monkeypatch.setattr(child, "command", command)
     said = []
     assert (
-        regard.export("film", to=tmp_path / "my models", say=said.append, force=False) == tmp_path / "my models/film/1"
+        regard.export("film", to=tmp_path / "my models", say=said.append, force=False, order=0)
+        == tmp_path / "my models/film/1"
     )
     assert asked == ["export"]
     assert "force" not in said[-1]
+    assert "'--order', '0'" in said[-1]

@@ -83,7 +83,7 @@ export async function listen(path, init, take) {
     rest = events.pop()
     for (const event of events) {
       const [, name] = /^event: ([^\n]*)/m.exec(event) ?? []
-      const [, data] = /^data: ([^\n]*)/m.exec(event) // not `.`, which stops at U+2028 ?? []
+      const [, data] = /^data: ([^\n]*)/m.exec(event) ?? [] // not `.`, which stops at U+2028
       if (name && data) take(name, JSON.parse(data))
     }
   }
