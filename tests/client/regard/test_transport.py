@@ -73,6 +73,13 @@ def test_a_kept_connection_that_closes_is_tried_once_more():
     assert len(asked) == 3
 
 
+def test_a_connection_that_is_kept_after_a_refusal_may_close_too():
+    busy = problem(503, retry_after="0", connection="keep-alive")
+    with told((busy, b""), answer(200, MODELS)) as (url, asked):
+        regard.connect(url)
+    assert len(asked) == 3
+
+
 @pytest.mark.parametrize("broken", [b"", KEPT[:-5]], ids=["nothing came", "the answer broke off"])
 def test_nothing_else_is_sent_twice(broken):
     with (
