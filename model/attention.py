@@ -5,7 +5,7 @@ are in `model/attention_variants.py`.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import torch
@@ -72,6 +72,11 @@ def visible_keys(visible: Tensor) -> Tensor:
 def only_these(remembered: KeyValue) -> KeyValue:
     """Recall nothing beyond the tokens given now: a full pass without a cache."""
     return remembered
+
+
+def each_recall(recalls: Sequence[Recall] | None, blocks: nn.ModuleList) -> Sequence[Recall]:
+    """Return a recall for each block: by default, nothing beyond the tokens given now."""
+    return recalls or [only_these] * len(blocks)
 
 
 def under(name: str, maps: Maps) -> Maps:

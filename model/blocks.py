@@ -6,7 +6,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
-from model.attention import KeyValue, Maps, MultiHeadAttention, Recall, only_these, under
+from model.attention import KeyValue, Maps, MultiHeadAttention, Recall, each_recall, only_these, under
 
 Norm: TypeAlias = Callable[[], nn.Module]
 """Makes a fresh normalisation of the block's width."""
@@ -192,9 +192,8 @@ class Stack(nn.Module):
         self, x: Tensor, visible: Tensor | None, recalls: Sequence[Recall] | None = None
     ) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width) -> the same shape; `recalls` has one entry for each block."""
-        recalls = recalls or [only_these] * len(self.blocks)
         maps: Maps = {}
-        for index, (block, recall) in enumerate(zip(self.blocks, recalls, strict=True)):
+        for index, (block, recall) in enumerate(zip(self.blocks, each_recall(recalls, self.blocks), strict=True)):
             x, found = block(x, visible, recall)
             maps |= under(f"blocks.{index}", found)
         return self.norm(x), maps
@@ -221,9 +220,9 @@ class Decoder(nn.Module):
         recalls: Sequence[Recall] | None = None,
     ) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width) -> the same shape; `memory` and `recalls` have one entry for each block."""
-        recalls = recalls or [only_these] * len(self.blocks)
         maps: Maps = {}
-        for index, (block, crossed, recall) in enumerate(zip(self.blocks, memory, recalls, strict=True)):
+        each = zip(self.blocks, memory, each_recall(recalls, self.blocks), strict=True)
+        for index, (block, crossed, recall) in enumerate(each):
             x, found = block(x, crossed, visible, memory_visible, recall)
             maps |= under(f"blocks.{index}", found)
         return self.norm(x), maps

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
-from model.attention import KeyValue, Maps, MultiHeadAttention, Recall, under
+from model.attention import KeyValue, Maps, MultiHeadAttention, Recall, each_recall, under
 from model.blocks import Norm
 from model.detector import (
     Detector,
@@ -22,7 +22,6 @@ from model.detector import (
     Places,
     attention_and_feed_forward,
     box_perceptron,
-    each_recall,
     initialise,
     norm,
 )

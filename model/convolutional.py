@@ -37,7 +37,8 @@ class GatedConvolution(nn.Module):
 class StepAttention(nn.Module):
     """A layer's attention to the source: queries d = Wh + b + g, dot products, and a projection (section 3.3).
 
-    Keys and values are the same for all layers.
+    Keys and values are the same for all layers. The factor m√(1/m) of what is mixed of m keys (section 3.5) is left
+    out.
     """
 
     def __init__(self, width: int) -> None:

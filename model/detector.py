@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from model.attention import KeyValue, Maps, MultiHeadAttention, Recall, only_these, under, visible_keys
+from model.attention import KeyValue, Maps, MultiHeadAttention, Recall, each_recall, only_these, under, visible_keys
 from model.blocks import Norm, PostNormBlock, PostNormDecoderBlock, PreNormBlock, PreNormDecoderBlock, Stack
 from model.layers import ACTIVATIONS, FeedForward, GridSinusoids, LearnedGrid, halving_convolutions, perceptron
 from model.transformer import StackSizes
@@ -125,11 +125,6 @@ class ObjectDecoder(nn.Module):
             states.append(self.norm(x))
             maps |= under(f"blocks.{index}", found)
         return states, maps
-
-
-def each_recall(recalls: Sequence[Recall] | None, blocks: nn.ModuleList) -> Sequence[Recall]:
-    """Return a recall for each block: by default, nothing beyond the tokens given now."""
-    return recalls or [only_these] * len(blocks)
 
 
 class ObjectHead(nn.Module):

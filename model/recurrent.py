@@ -74,7 +74,7 @@ class Maxout(nn.Module):
 class RecurrentDecoder(nn.Module):
     """s = GRU(s', [y, c]) and p = W maxout([y, s, c]), where c is what s' attends to.
 
-    Bahdanau et al. 2015, appendix A.2.2.
+    Bahdanau et al. 2015, appendix A.2.2, where the maxout reads s' in place of s.
     """
 
     def __init__(

@@ -15,6 +15,7 @@ from model.attention import (
     Recall,
     Score,
     attend,
+    each_recall,
     only_these,
     scaled_dot_product,
     under,
@@ -170,9 +171,8 @@ class Stage(nn.Module):
 
     def forward(self, x: Tensor, recalls: Sequence[Recall] | None = None) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width) -> what is merged of it; `recalls` has one entry for each block."""
-        recalls = recalls or [only_these] * len(self.blocks)
         maps: Maps = {}
-        for index, (block, recall) in enumerate(zip(self.blocks, recalls, strict=True)):
+        for index, (block, recall) in enumerate(zip(self.blocks, each_recall(recalls, self.blocks), strict=True)):
             x, found = block(x, None, recall)
             maps |= under(f"blocks.{index}", found)
         return self.merging(x), maps

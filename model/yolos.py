@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from model.attention import Maps, Recall, only_these, under
+from model.attention import Maps, Recall, each_recall, under
 from model.blocks import Stack
 from model.detector import ObjectHead, box_perceptron
 from model.layers import Patches, perceptron
@@ -37,9 +37,8 @@ class PositionedStack(Stack):
         self, x: Tensor, visible: Tensor | None, recalls: Sequence[Recall] | None = None
     ) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width) -> the same shape; `recalls` has one entry for each block."""
-        recalls = recalls or [only_these] * len(self.blocks)
         maps: Maps = {}
-        for index, (layer, recall) in enumerate(zip(self.blocks, recalls, strict=True)):
+        for index, (layer, recall) in enumerate(zip(self.blocks, each_recall(recalls, self.blocks), strict=True)):
             x, found = layer(x + self.positions[index - 1] if index else x, visible, recall)
             maps |= under(f"blocks.{index}", found)
         return self.norm(x), maps
