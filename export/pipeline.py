@@ -20,6 +20,7 @@ from export.errors import CheckpointError, ExportError, MethodError
 from export.graphs.attention_graph import attention_graph
 from export.graphs.bfloat16 import to_float32, with_casts_for_missing_kernels
 from export.graphs.calibration import measure_ranges
+from export.graphs.causal_blocks import split_causal_attention
 from export.graphs.cleanup import clean, extract
 from export.graphs.decode_step import fuse_step
 from export.graphs.float16 import in_half_precision
@@ -193,6 +194,8 @@ def write_graphs(
                 del base
                 return_memory()
         graph = _make_graph(plan, bases[own], source, own, opset, calibration)
+        if own not in HALF_DTYPES and plan.role in ("predict", "encode"):
+            graph = split_causal_attention(graph, max((source.verified_longest or {}).values(), default=0))
         if own not in HALF_DTYPES:
             graph = add_masks(graph)
         with waiting(f"  write     {plan.role}"):

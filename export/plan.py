@@ -160,7 +160,7 @@ class Source(Inputs):
     verified_at: tuple[Sizes, ...]
     """Sizes at which the graphs are verified; none of them equals `traced_at`."""
     verified_longest: Sizes | None = None
-    """The largest sizes that the model takes, at which only predictions are verified."""
+    """The largest sizes that the model takes, at which only predictions and prompts are verified."""
     labels: tuple[str, ...] = ()
     scores: Scores = "softmax"
     generation: Generation | None = None

@@ -43,6 +43,12 @@ def extract(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
 
 def prune(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
     """Remove what the outputs do not need, and check the rest against the plan."""
+    _check_against_plan(drop_unused(graph), plan)
+    return graph
+
+
+def drop_unused(graph: onnx.ModelProto) -> onnx.ModelProto:
+    """Remove what the outputs do not need."""
     wanted = {value.name for value in graph.graph.output}
     nodes: list[onnx.NodeProto] = []
     for node in reversed(graph.graph.node):
@@ -55,7 +61,6 @@ def prune(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
         values = [copy.deepcopy(value) for value in values]
         del field[:]
         field.extend(values)
-    _check_against_plan(graph, plan)
     return graph
 
 

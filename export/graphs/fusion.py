@@ -55,6 +55,8 @@ class Attention:
     visible: str | None
     """The input that gives the true length of keys: a mask that is True at tokens, or the position of the last."""
     causal: bool
+    hidden: str | None
+    """The mask, True where a key is hidden from a query; None if there is none."""
 
 
 class AttentionPattern:
@@ -78,8 +80,12 @@ class AttentionPattern:
         }
         self._lengths: dict[str, str] = {}
 
-    def find(self, mix: onnx.NodeProto) -> Attention | None:
-        """Return the attention whose last node is this product of weights and values, or None."""
+    def find(self, mix: onnx.NodeProto, *, heads_split: bool = False) -> Attention | None:
+        """Return the attention whose last node is this product of weights and values, or None.
+
+        Its tensors are those before heads are split and after they are joined, where the graph allows it and
+        `heads_split` is not set.
+        """
         softmax = self.producer("Softmax", mix.input[0]) if mix.op_type == "MatMul" else None
         if softmax is None or len(self._users[mix.input[0]]) > 1 or mix.input[0] in self._outputs:
             return None
@@ -92,14 +98,13 @@ class AttentionPattern:
             return None
         scale = 1 / float(numpy_helper.to_array(self._tensors[scaled.input[1]]))
         visible, causal = known
-        unsplit = self._unsplit(scores.input[0], key, mix)
+        mask = (visible, causal, hidden.input[0] if hidden else None)
+        unsplit = None if heads_split else self._unsplit(scores.input[0], key, mix)
         if unsplit:
             query, source, value, output, heads = unsplit
-            return Attention(query, source, value, output, scale, heads, False, visible, causal)
+            return Attention(query, source, value, output, scale, heads, False, *mask)
         turned = _perm(key) == KEY_TRANSPOSED
-        return Attention(
-            scores.input[0], key.input[0], mix.input[1], mix.output[0], scale, None, turned, visible, causal
-        )
+        return Attention(scores.input[0], key.input[0], mix.input[1], mix.output[0], scale, None, turned, *mask)
 
     def write(self, found: Attention) -> None:
         """Append the `Attention` node."""

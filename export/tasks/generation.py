@@ -75,7 +75,7 @@ def text_continuer(
             {"batch": 2, "source": min(13, long), "target": min(8, long), "capacity": 16},
             {"batch": 3, "source": long, "target": min(long, 24), "capacity": long},
         ),
-        verified_longest={"batch": 1, "target": config.length},
+        verified_longest={"batch": 1, "source": config.length, "target": config.length},
     )
 
 
