@@ -26,7 +26,8 @@ nor a path. This module imports no HTTP library, so that decoder processes and m
 `http/problems.py` makes the answers.
 """
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import ClassVar
 
@@ -169,3 +170,14 @@ class TooSlow(Refusal):
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"request: at most {seconds:g} seconds, given up")
+
+
+@contextlib.contextmanager
+def about_input(number: int, count: int) -> Iterator[None]:
+    """Let a refusal that an input is to blame for say which of `count` it is, from 0, if there are several."""
+    try:
+        yield
+    except (Malformed, TooLarge, Unsupported, Unacceptable) as error:
+        if count > 1:
+            error.detail = f"input {number + 1} of {count}: {error.detail}"
+        raise

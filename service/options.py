@@ -223,7 +223,11 @@ class LanguageOptions(RequestOptions):
 
 
 class GenerateOptions(LanguageOptions):
-    """Options of `generate`. A temperature above 0, top_k or top_p samples; otherwise the model's default holds."""
+    """Options of `generate`.
+
+    A temperature above 0, top_k or top_p samples, with the model's defaults for those not given; otherwise the model's
+    default holds.
+    """
 
     max_new_tokens: int | None = Field(None, ge=1, description="tokens to generate at most; the model's by default")
     num_beams: int | None = Field(None, ge=1, description="hypotheses of a beam search; the model's by default")
@@ -250,12 +254,17 @@ class GenerateOptions(LanguageOptions):
         return self.temperature != 0 and (self.temperature, self.top_k, self.top_p) != (None, None, None)
 
     def sampling(self, default: Sampling | None) -> Sampling | None:
-        """Return how tokens are sampled, as requested or by the model's default; None if they are not sampled.
+        """Return how tokens are sampled; None if they are not. What is not given is the model's default.
 
         A request for beams, or for a temperature of 0, does not sample.
         """
         if self.samples:
-            return Sampling(temperature=self.temperature or 1.0, top_k=self.top_k, top_p=self.top_p)
+            own = default or Sampling()
+            return Sampling(
+                temperature=self.temperature or own.temperature,
+                top_k=self.top_k or own.top_k,
+                top_p=self.top_p or own.top_p,
+            )
         return default if self.temperature is None and (self.num_beams or 1) == 1 else None
 
     def beams(self, generation: Generation) -> int:

@@ -109,7 +109,6 @@ TESTED_ELSEWHERE = {
     "service/inputs/model_input.py": "tests/end_to_end/test_http_interface.py",
     "service/inputs/tokenization.py": "tests/end_to_end/test_families_over_http.py",
     "service/keys.py": "tests/service/http/test_api_keys.py",
-    "service/options.py": "tests/service/explanations/test_query.py",
     "service/repository/detector.py": "tests/end_to_end/test_detection_over_http.py",
     "service/repository/generator.py": "tests/service/generation/test_decode_loop.py",
     "service/repository/predictor.py": "tests/end_to_end/test_http_interface.py",

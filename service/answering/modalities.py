@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, null
 from dataclasses import dataclass
 from typing import Protocol
 
+from service.errors import about_input
 from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import LanguageTokens, ModelInput, Pair, Pixels, Text
 from service.inputs.sandbox.decoder_pool import ImageRequest
@@ -102,7 +103,8 @@ class Images:
         ]
 
     async def _decode(self, state: State, images: ImageRequest, number: int) -> ModelInput:
-        picture = await state.decode_image(self._model, images, number, self._inputs.rule)
+        with about_input(number, images.count):
+            picture = await state.decode_image(self._model, images, number, self._inputs.rule)
         return self._inputs.image_input(picture)
 
     def stored_options(self, stored: StoredRequest, options: RequestOptions) -> RequestOptions:
@@ -145,14 +147,15 @@ class Texts:
     ) -> list[PendingInput]:
         """Tokenize all texts."""
 
-        def decode(one: tuple[bytes | Text, bool]) -> ModelInput:
-            text, cut = one
+        def decode(one: tuple[int, bytes | Text, bool]) -> ModelInput:
+            number, text, cut = one
             if isinstance(text, bytes):
                 raise TypeError("input: must be a text, given bytes")
-            self._served.check_text(text)
-            return self._served.complete_input(self._inputs.text_input(text, truncate=cut, languages=languages))
+            with about_input(number, len(given)):
+                self._served.check_text(text)
+                return self._served.complete_input(self._inputs.text_input(text, truncate=cut, languages=languages))
 
-        texts = list(zip(given, truncate or [False] * len(given), strict=True))
+        texts = list(zip(range(len(given)), given, truncate or [False] * len(given), strict=True))
         items = await state.decode_texts(self._served.manifest.name, decode, texts)
         return [
             PendingInput(one, item.lengths, functools.partial(_ready, item))

@@ -100,6 +100,8 @@ CASES = {
     ),
     "a file in another field": (CLASSIFY, {"files": {"secret": SEVEN}}, 422, "form: files must be in the field image"),
     "a form without files": (CLASSIFY, {"files": [("top_k", (None, "1"))]}, 422, "images: must be 1 to 32, given 0"),
+    "one of three images": (CLASSIFY, {"files": [*[("image", SEVEN)] * 2, ("image", b"secret")]}, 415, "input 3 of 3: image: must be "),
+    "one large image of two": (CLASSIFY, {"files": [("image", bomb()), ("image", SEVEN)]}, 413, "input 1 of 2: image: at most"),
     "33 images": (CLASSIFY, {"files": [("image", SEVEN)] * 33}, 422, "images: must be 1 to 32, given 33"),
     "a broken form": (
         CLASSIFY,
@@ -191,6 +193,7 @@ CASES = {
     "900 kB of text": (GENERATE, {"json": {"inputs": "secret" * 150_000}}, 413, "input: at most 96 tokens, given 900000 char"),
     "97 tokens": (GENERATE, {"json": {"inputs": "s" * 97}}, 422, "input: at most 96 tokens, given 97"),
     "no token": (GENERATE, {"json": {"inputs": ""}}, 422, "input: must hold at least one token, given none"),
+    "one long text of three": (GENERATE, {"json": {"inputs": ["x", "s" * 97, "x"]}}, 422, "input 2 of 3: input: at most 96 tokens, given 97"),
     "33 texts": (GENERATE, {"json": {"inputs": ["x"] * 33}}, 422, "inputs: must be 1 to 32, given 33"),
     "a number as text": (GENERATE, {"json": {"inputs": 5}}, 422, "inputs: must be a string or a list of strings"),
     "nothing": (GENERATE, {"json": {}}, 422, "inputs: must be a string or a list of strings"),

@@ -15,7 +15,7 @@ import structlog
 
 from contract.manifest import ImageRule
 from service.batching.admission import Backlog, Budget, Priority
-from service.errors import NotReady, Refusal, Unacceptable
+from service.errors import NotReady, Refusal, Unacceptable, about_input
 from service.inputs.image_header import check_pixels, read_size
 from service.inputs.model_input import Picture, Pixels
 from service.inputs.sandbox.decoder_process import DecoderProcess, ForkServer, ForkServerError
@@ -69,10 +69,15 @@ class ImageRequest:
 
     def __init__(self, pool: "DecoderPool", images: Sequence[bytes], max_pixels: int) -> None:
         self._pool, self._images = pool, images
-        self._pixels = [_announced_pixels(data, max_pixels) for data in images]
+        self._pixels = [self._announced_pixels(number, max_pixels) for number in range(len(images))]
         self._turn = object()  # the queue knows the request by it, and so never holds the images
         self._held = 0
         self._priority: Priority = "interactive"
+
+    @property
+    def count(self) -> int:
+        """The number of images."""
+        return len(self._images)
 
     @contextlib.contextmanager
     def permit(self, priority: Priority = "interactive") -> Iterator[None]:
@@ -99,6 +104,10 @@ class ImageRequest:
         self._pool.budget.give_back(_cost(pixels))
         self._held -= _cost(pixels)
         return picture
+
+    def _announced_pixels(self, number: int, max_pixels: int) -> int:
+        with about_input(number, self.count):
+            return _announced_pixels(self._images[number], max_pixels)
 
 
 class DecoderPool:

@@ -1,0 +1,30 @@
+"""How tokens are chosen: what a request says, and what the model's defaults say where it does not."""
+
+import pytest
+
+from contract.generation import Sampling
+from service.options import GenerateOptions
+
+DRAWS = Sampling(temperature=0.7, top_k=5, top_p=0.9)
+
+
+@pytest.mark.parametrize(
+    ("given", "default", "wanted"),
+    [
+        ({}, None, None),
+        ({}, DRAWS, DRAWS),
+        ({"seed": 3}, DRAWS, DRAWS),
+        ({"temperature": 0}, DRAWS, None),
+        ({"num_beams": 4}, DRAWS, None),
+        ({"num_beams": 1}, DRAWS, DRAWS),
+        ({"temperature": 2}, None, Sampling(temperature=2)),
+        ({"temperature": 2}, DRAWS, Sampling(temperature=2, top_k=5, top_p=0.9)),
+        ({"top_k": 3}, None, Sampling(top_k=3)),
+        ({"top_k": 3}, DRAWS, Sampling(temperature=0.7, top_k=3, top_p=0.9)),
+        ({"top_p": 1}, DRAWS, Sampling(temperature=0.7, top_k=5, top_p=1)),
+        ({"temperature": 1, "top_k": 9, "top_p": 0.5}, DRAWS, Sampling(temperature=1, top_k=9, top_p=0.5)),
+    ],
+    ids=str,
+)
+def test_what_a_request_does_not_say_is_the_models_default(given, default, wanted):
+    assert GenerateOptions(**given).sampling(default) == wanted
