@@ -1,5 +1,7 @@
 """Compute causal attention in blocks of queries, so that a CPU computes less of what is hidden from them."""
 
+from itertools import pairwise
+
 import numpy as np
 import onnx
 
@@ -58,7 +60,7 @@ class _CausalMask:
             return [self._mix(found, found.query, found.key, found.value, self._whole)]
 
         def blocks() -> list[str]:
-            mixed = [self._block(found, *bounds) for bounds in zip(self._bounds, self._bounds[1:], strict=False)]
+            mixed = [self._block(found, first, end) for first, end in pairwise(self._bounds)]
             return [b.op("Concat", *mixed, axis=2)]
 
         b.branch(self._many, blocks, whole)
