@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from model.attention import Select, soft
-from model.layers import halving_convolutions
+from model.layers import CellSizes, halving_convolutions
 from model.recurrent import Recurrent, RecurrentConfig, recurrent
 
 
@@ -36,25 +36,10 @@ class ImageAnnotations(nn.Module):
 
 
 @dataclass(frozen=True)
-class CaptionerConfig:
-    """Sizes of a captioner: image (height, width) and the side of a cell, in pixels, and those of its decoder."""
+class CaptionerConfig(CellSizes):
+    """Sizes of a captioner: those of its image, and those of its decoder."""
 
-    image: tuple[int, int]
-    channels: int
-    cell: int
     decoder: RecurrentConfig
-
-    def __post_init__(self) -> None:
-        if self.cell & (self.cell - 1) or any(side % self.cell for side in self.image):
-            height, width = self.image
-            raise ValueError(
-                f"image: sides must be multiples of the cell's {self.cell}, a power of two, given {height}x{width}"
-            )
-
-    @property
-    def grid(self) -> tuple[int, int]:
-        """Rows and columns of cells."""
-        return self.image[0] // self.cell, self.image[1] // self.cell
 
 
 def captioner(config: CaptionerConfig, select: Select = soft) -> Recurrent:

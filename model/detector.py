@@ -12,7 +12,15 @@ from torch import Tensor, nn
 
 from model.attention import KeyValue, Maps, MultiHeadAttention, Recall, each_recall, only_these, under, visible_keys
 from model.blocks import Norm, PostNormBlock, PostNormDecoderBlock, PreNormBlock, PreNormDecoderBlock, Stack
-from model.layers import ACTIVATIONS, FeedForward, GridSinusoids, LearnedGrid, halving_convolutions, perceptron
+from model.layers import (
+    ACTIVATIONS,
+    CellSizes,
+    FeedForward,
+    GridSinusoids,
+    LearnedGrid,
+    halving_convolutions,
+    perceptron,
+)
 from model.transformer import StackSizes
 
 BOX_NUMBERS = 4
@@ -220,15 +228,12 @@ def _keys(visible: Tensor | None) -> Tensor | None:
 
 
 @dataclass(frozen=True)
-class DetectorConfig:
-    """Sizes of a detector: image (height, width) and the side of a cell, in pixels; the most objects; the classes.
+class DetectorConfig(CellSizes):
+    """Sizes of a detector: those of its image, the most objects, and the classes.
 
     `features` are the channels of the backbone's grid, if it is not one of a few convolutions, of the width.
     """
 
-    image: tuple[int, int]
-    channels: int
-    cell: int
     width: int
     encoder: StackSizes
     decoder: StackSizes
@@ -236,18 +241,6 @@ class DetectorConfig:
     classes: int
     activation: str = "relu"
     features: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.cell & (self.cell - 1) or any(side % self.cell for side in self.image):
-            height, width = self.image
-            raise ValueError(
-                f"image: sides must be multiples of the cell's {self.cell}, a power of two, given {height}x{width}"
-            )
-
-    @property
-    def grid(self) -> tuple[int, int]:
-        """Rows and columns of cells."""
-        return self.image[0] // self.cell, self.image[1] // self.cell
 
 
 @dataclass(frozen=True)

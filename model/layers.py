@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -301,6 +302,27 @@ def tied_linear(tokens: nn.Embedding, *, bias: bool = False) -> nn.Linear:
     layer = nn.Linear(tokens.embedding_dim, tokens.num_embeddings, bias)
     layer.weight = tokens.weight
     return layer
+
+
+@dataclass(frozen=True)
+class CellSizes:
+    """Sizes of a grid of cells: image (height, width) and the side of a cell, in pixels."""
+
+    image: tuple[int, int]
+    channels: int
+    cell: int
+
+    def __post_init__(self) -> None:
+        if self.cell & (self.cell - 1) or any(side % self.cell for side in self.image):
+            height, width = self.image
+            raise ValueError(
+                f"image: sides must be multiples of the cell's {self.cell}, a power of two, given {height}x{width}"
+            )
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of cells."""
+        return self.image[0] // self.cell, self.image[1] // self.cell
 
 
 def halving_convolutions(channels: int, cell: int, width: int) -> nn.Sequential:
