@@ -122,15 +122,16 @@ def find_versions(root: Path) -> list[list[Path]]:
     """Return the absolute folders of all versions of every artifact below root, the highest last, sorted by name.
 
     Versions that are whole numbers compare as numbers and come after all others. Hidden folders, which an export that
-    was cut off leaves behind, are no versions. Raises ArtifactError if there is none.
+    was cut off or a file server leaves behind, are neither artifacts nor versions, and `lost+found` is a file system's.
+    Raises ArtifactError if there is none.
     """
     root = root.absolute()
     if not root.is_dir():
         raise ArtifactError(root, f"is no folder of artifacts; {_how_to_make()}")
     found = [
         sorted(versions, key=lambda folder: _order(folder.name))
-        for name in _list(root)
-        if name.is_dir() and (versions := [one for one in _list(name) if one.is_dir() and not one.name.startswith(".")])
+        for name in _folders(root)
+        if name.name != "lost+found" and (versions := _folders(name))
     ]
     if not found:
         if list(root.glob(f"*/{MANIFEST}")):
@@ -170,6 +171,11 @@ def _list(folder: Path) -> list[Path]:
         return sorted(folder.iterdir())
     except OSError as error:
         raise ArtifactError(folder, _unreadable("cannot be listed", error)) from error
+
+
+def _folders(folder: Path) -> list[Path]:
+    """Return the folders in a folder that are not hidden."""
+    return [one for one in _list(folder) if one.is_dir() and not one.name.startswith(".")]
 
 
 def _order(version: str) -> tuple[int, int, str]:

@@ -155,7 +155,8 @@ def _create_beside(
         redirect_slashes=False,
         telemetry=NO_TELEMETRY,
         middleware=_middleware(
-            settings,
+            # who scrapes or administers calls by address, or by a name of the cluster
+            settings.model_copy(update={"allowed_hosts": None}),
             app.state.metrics,
             tracer,
             app.state.keys,

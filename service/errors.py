@@ -17,6 +17,7 @@ Refusal
 ├── TooSlow          504  the deadline passed before there was an answer
 └── RetryLater            refused for now; Retry-After says for how long
     ├── Busy         429  the queue is full
+    │   └── KeyBusy  429  the API key has too many requests in flight
     ├── Full         503  the limit of connections is reached
     ├── DeviceFull   503  the device has no memory left
     └── NotReady     503  not ready yet, or not able to answer for the moment
@@ -136,6 +137,10 @@ class Busy(RetryLater):
     status = HTTPStatus.TOO_MANY_REQUESTS
 
 
+class KeyBusy(Busy):
+    """An API key has as many requests in flight as it may have."""
+
+
 class Full(RetryLater):
     """The limit of connections is reached."""
 
@@ -174,10 +179,12 @@ class TooSlow(Refusal):
 
 @contextlib.contextmanager
 def about_input(number: int, count: int) -> Iterator[None]:
-    """Let a refusal that an input is to blame for say which of `count` it is, from 0, if there are several."""
+    """Let a refusal say which of `count` inputs it is about. The one behind them is what they are compared with."""
     try:
         yield
     except (Malformed, TooLarge, Unsupported, Unacceptable) as error:
-        if count > 1:
-            error.detail = f"input {number + 1} of {count}: {error.detail}"
+        if number >= count:
+            error.detail += " (against)"
+        elif count > 1:
+            error.detail += f" (input {number + 1} of {count})"
         raise

@@ -1,6 +1,7 @@
 """Every setting of the service, from the environment with the prefix `REGARD_`."""
 
 import os
+import re
 import sys
 from itertools import combinations
 from pathlib import Path
@@ -15,6 +16,11 @@ OF_CLIENTS = {"REGARD_KEY", "REGARD_URL"}
 Count = Annotated[int, Field(ge=1)]
 
 
+HOST = re.compile(r"[A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\]")
+ORIGIN = re.compile(rf"\*|[a-z][a-z0-9+.-]*://({HOST.pattern})(:[0-9]{{1,5}})?")
+"""An origin as browsers send it (RFC 6454, section 6.2), or any."""
+
+
 class SettingsError(Exception):
     """The environment cannot be used; the message lists everything that is wrong with it, a line each."""
 
@@ -25,7 +31,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
 
     artifacts: Path = Field(Path("artifacts"), description="folder of artifacts, `<name>/<version>/` each")
-    host: str = Field("127.0.0.1", description="address to listen on")
+    host: str = Field("127.0.0.1", min_length=1, description="address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
     workers: int = Field(
         1,
@@ -189,7 +195,9 @@ class Settings(BaseSettings):
         30.0, gt=0, le=3600, description="seconds after which a client that does not read its answer is cut off"
     )
     allowed_hosts: str | None = Field(
-        None, description="host names that are answered to, comma separated; any by default. Health is always answered"
+        None,
+        description="host names that are answered to, comma separated, without ports; any by default. Health, and the "
+        "admin port, are always answered",
     )
     cors_origins: str | None = Field(
         None,
@@ -232,6 +240,15 @@ def read_settings() -> Settings:
             f"{PREFIX}{second}: must be another port than {PREFIX}{first}, given {ports[first]} for both"
             for first, second in combinations(ports, 2)
             if ports[first] and ports[first] == ports[second]
+        ]
+        faults += [
+            f"{PREFIX}{name}: each must be {wanted}, given {one[:64]!r}"
+            for name, given, pattern, wanted in (
+                ("ALLOWED_HOSTS", settings.allowed_hosts, HOST, "a host name or address without a port"),
+                ("CORS_ORIGINS", settings.cors_origins, ORIGIN, "* or a scheme and a host, such as https://a.example"),
+            )
+            for one in split_list(given)
+            if not pattern.fullmatch(one)
         ]
         if settings.workers > 1 and sys.platform != "linux":
             faults.append(f"{PREFIX}WORKERS: must be 1 where the system is not Linux, given {settings.workers}")

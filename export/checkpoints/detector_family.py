@@ -56,7 +56,9 @@ class LabelsWithGaps(Config):
         if self.id2label is None or not all(index.isdecimal() for index in self.id2label):
             return super().labels
         names = {int(index): name for index, name in self.id2label.items()}
-        count = max(self.num_labels or 0, *(index + 1 for index in names))
+        count = max([self.num_labels or 0, *(index + 1 for index in names)])
+        if not count:
+            raise CheckpointError(f"{CONFIG}: id2label must name at least one class, given none")
         if self.num_labels not in (None, count):
             raise CheckpointError(f"{CONFIG}: num_labels must be {count}, as many as id2label says")
         return tuple(names.get(index, NO_LABEL) for index in range(count))

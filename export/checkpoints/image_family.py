@@ -23,7 +23,7 @@ from model.vit import ViT, ViTConfig, block, vit
 
 PREPROCESSOR = "preprocessor_config.json"
 
-Sides = int | tuple[Size, Size]
+Sides = Size | tuple[Size, Size]
 
 
 class PatchesConfig(Config):

@@ -49,7 +49,7 @@ class MultilingualFamily(SequenceFamily[C]):
         if tokenizer_class(checkpoint) in ("", *self.classes):
             languages = self._languages(tokenizer)
             wanted = (checkpoint.json(SETTINGS_FILE).get("src_lang"), *self.default_languages)
-            code = next((one for one in wanted if one in languages), None)
+            code = next((one for one in wanted if isinstance(one, str) and one in languages), None)
             if code is None or tokenizer.token_to_id(END) is None:
                 needed = f"{END} and the token of a language, such as {self.default_languages[0]}"
                 raise CheckpointError(f"{TOKENIZER_FILE}: must hold {needed}")

@@ -40,7 +40,7 @@ def read_samples(source: Source, path: Path, option: str = "--samples") -> list[
     """
     if not path.exists():
         raise CheckpointError(f"{option}: cannot be read: no such file or folder")
-    given = _images(source.image, path) if source.image else _texts(source, path)
+    given = _images(source.image, path) if source.image else _texts(source, path, option)
     if not given:
         raise CheckpointError(f"{option}: must be {'a folder of images' if source.image else 'a file of texts'}, "
                               "given one that holds none")  # fmt: skip
@@ -59,17 +59,21 @@ def _images(rule: ImageRule, path: Path) -> list[dict[str, Tensor]]:
     for file in sorted(path.iterdir()) if path.is_dir() else []:
         try:
             image = Image.open(file).convert("L" if rule.channels == 1 else "RGB").resize((rule.width, rule.height))
-        except OSError:  # no image
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):  # no image, or one too large
             continue
         found.append({"pixels": torch.from_numpy(np.array(image).reshape(1, rule.height, rule.width, rule.channels))})
     return found
 
 
-def _texts(source: Source, path: Path) -> list[dict[str, Tensor]]:
+def _texts(source: Source, path: Path, option: str) -> list[dict[str, Tensor]]:
     assert source.tokenizer  # noqa: S101 # every text model has one
     assert source.text  # noqa: S101 # as above
     tokenizer, found = Tokenizer.from_str(source.tokenizer), []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    except (OSError, UnicodeError) as error:
+        raise CheckpointError(f"{option}: must be a file of texts in UTF-8 that can be read") from error
+    for line in lines:
         if line.strip():
             indices = tokenizer.encode(line.strip()).ids[
                 : min(source.text.max_tokens, source.verified_at[-1].get("source", 64))

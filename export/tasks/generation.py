@@ -7,7 +7,8 @@ from torch import nn
 
 from contract.generation import COUNT, LIKELIEST, TOKENS, Cache, Generation
 from contract.manifest import GRADIENT_METHODS, Port, TextRule
-from export.plan import Plan, Source, UpperBounds
+from export.errors import CheckpointError
+from export.plan import Plan, Sizes, Source, UpperBounds
 from export.tasks.ports import (
     MAX_VERIFIED_TOKENS,
     attention_kind,
@@ -23,6 +24,8 @@ from model.gpt import GPT, GPTConfig
 from model.transformer import Transformer, TransformerConfig
 
 TARGET_TOKENIZER = "target_tokenizer.json"
+LEAST_TOKENS = 8
+"""Graphs are traced with up to 7 tokens."""
 
 
 def text_continuer(
@@ -69,7 +72,7 @@ def text_continuer(
         attention=(kind,),
         generation=with_states(rules, states, memory=()),
         made_by=made_by,
-        traced_at={"batch": 4, "source": 7, "target": 5, "capacity": 9},
+        traced_at=traced_at(config.length),
         verified_at=(
             {"batch": 1, "source": 1, "target": 1, "capacity": 1},
             {"batch": 2, "source": min(13, long), "target": min(8, long), "capacity": 16},
@@ -121,7 +124,7 @@ def text_to_text(
             update={"tokenizer": TARGET_TOKENIZER if target_tokenizer else None}
         ),
         made_by=made_by,
-        traced_at={"batch": 4, "source": 7, "target": 5, "capacity": 9},
+        traced_at=traced_at(config.length),
         verified_at=(
             {"batch": 1, "source": 1, "target": 1, "capacity": 1},
             {"batch": 2, "source": min(13, long), "target": min(8, longest), "capacity": 16},
@@ -195,6 +198,13 @@ def with_states(rules: Generation, states: tuple[str, ...], memory: tuple[str, .
     """Return the rules with the names of caches, one per state, and of the memory that every step reads."""
     caches = tuple(Cache(past=f"past.{state}", present=f"present.{state}") for state in states)
     return rules.model_copy(update={"caches": caches, "memory": memory})
+
+
+def traced_at(length: int) -> Sizes:
+    """Return the sizes that the graphs of a model of so many tokens are traced at. Raises CheckpointError for few."""
+    if length < LEAST_TOKENS:
+        raise CheckpointError(f"model: must take at least {LEAST_TOKENS} tokens to generate texts, given {length}")
+    return {"batch": 4, "source": 7, "target": 5, "capacity": 9}
 
 
 def _keys_and_values(path: str, layers: int) -> tuple[str, ...]:

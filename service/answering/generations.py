@@ -12,7 +12,7 @@ from service.answering.call import Answered, Call
 from service.answering.modalities import PendingInput, permit_decoding
 from service.answering.predictions import keep
 from service.concurrency import together
-from service.errors import Unacceptable
+from service.errors import Unacceptable, about_input
 from service.explanations.answer import AttentionAnswer
 from service.explanations.answer_size import check_picture, check_size
 from service.explanations.pictures import Space
@@ -97,14 +97,19 @@ async def generate(
     languages = served.language_tokens(options)
     served.search(options)  # refuses what cannot be searched before anything is done
     _check_options(call, options, events if show else None)
-    for given in call.inputs:
+    count = len(call.inputs)
+    for number, given in enumerate(call.inputs):
         if not isinstance(given, bytes):
-            served.check_text(given)
+            with about_input(number, count):
+                served.check_text(given)
     likely = served.likely_cost(modality.likely_lengths(call.inputs), options) if targets is None else 0
     with served.prediction_budget.permit(likely, options.priority):  # without room, texts would be tokenized in vain
         pending = await modality.prepare(state, call.inputs, languages=languages)
     written = [None] * len(pending) if targets is None else targets
-    prompts = [_prompt(served, *one, query, options) for one in zip(pending, written, strict=True)]
+    prompts = []
+    for number, (one, target) in enumerate(zip(pending, written, strict=True)):
+        with about_input(number, count):
+            prompts.append(_prompt(served, one, target, query, options))
     tokens, maps = _costs(state, served, prompts, query)
     options.check_size(sum(one.most for one in prompts), state.settings.max_answer_bytes)
     space = Space(state.settings.max_image_pixels, len(prompts))

@@ -55,11 +55,12 @@ class Modality(Protocol):
         given: Sequence[bytes | Text],
         truncate: Sequence[bool] = (),
         languages: LanguageTokens = MODEL_LANGUAGES,
+        count: int | None = None,
     ) -> list[PendingInput]:
         """Return the inputs with their lengths. Raises what tokenizing texts and the headers of images do.
 
         `truncate` says of which texts the end is cut off if they are too long; by default, of none. `languages` are
-        those of texts.
+        those of texts. So many as `count` are the request's own, by default all; the last may be compared with them.
         """
 
     def stored_options(self, stored: StoredRequest, options: RequestOptions) -> RequestOptions:
@@ -93,17 +94,18 @@ class Images:
         given: Sequence[bytes | Text],
         truncate: Sequence[bool] = (),
         languages: LanguageTokens = MODEL_LANGUAGES,
+        count: int | None = None,
     ) -> list[PendingInput]:
         """Return the inputs, none of which is decoded yet. Raises TooLarge by the header of an image."""
         images = [one for one in given if isinstance(one, bytes)]
-        request = state.decoders.request(images)
+        request = state.decoders.request(images, count)
         return [
             PendingInput(one, self._inputs.lengths, functools.partial(self._decode, state, request, number), request)
             for number, one in enumerate(images)
         ]
 
     async def _decode(self, state: State, images: ImageRequest, number: int) -> ModelInput:
-        with about_input(number, images.count):
+        with about_input(number, images.own):
             picture = await state.decode_image(self._model, images, number, self._inputs.rule)
         return self._inputs.image_input(picture)
 
@@ -144,6 +146,7 @@ class Texts:
         given: Sequence[bytes | Text],
         truncate: Sequence[bool] = (),
         languages: LanguageTokens = MODEL_LANGUAGES,
+        count: int | None = None,
     ) -> list[PendingInput]:
         """Tokenize all texts."""
 
@@ -151,7 +154,7 @@ class Texts:
             number, text, cut = one
             if isinstance(text, bytes):
                 raise TypeError("input: must be a text, given bytes")
-            with about_input(number, len(given)):
+            with about_input(number, len(given) if count is None else count):
                 self._served.check_text(text)
                 return self._served.complete_input(self._inputs.text_input(text, truncate=cut, languages=languages))
 

@@ -45,7 +45,7 @@ async def predict(
     likely = _shown(query, modality.likely_lengths(given), len(call.inputs))
     queue, cost = served.cost(likely, query)
     with queue.permit(cost, options.priority):  # without room, texts would be tokenized in vain
-        pending = await modality.prepare(state, given, cut)
+        pending = await modality.prepare(state, given, cut, count=len(call.inputs))
     lengths = _shown(query, [one.lengths for one in pending], len(call.inputs))
     opposite = pending.pop() if compared else None
     targets = [query.count_targets(one.get("masked", 1)) if query else 1 for one in lengths]

@@ -122,7 +122,7 @@ def _text(given: object) -> Text:
 
 def check_encoding(request: Request) -> None:
     """Raise Unsupported for a compressed body."""
-    if request.headers.get("content-encoding", "identity") != "identity":
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Unsupported("Content-Encoding: must be identity, compressed bodies are not read")
 
 

@@ -13,7 +13,7 @@ from service.api import responses
 from service.api.native import Answer, NativeEvents, call_of, read
 from service.api.openapi import operations
 from service.api.request_parsing import ParsedRequest, parse_query
-from service.errors import NotFound
+from service.errors import NotFound, Unacceptable
 from service.http.exchange import exchange_of
 from service.options import DetectOptions, FillMaskOptions, GenerateOptions, RequestOptions
 from service.repository.detector import Detector
@@ -56,13 +56,17 @@ async def metrics(state: StateDep) -> Response:
 async def reload(request: Request, state: StateDep) -> Response:
     """Read the folder of artifacts again: load what is new beside what is served, swap, let the old finish.
 
-    The file of API keys is read again too; one that cannot be used changes nothing. Of several workers the one that
-    answers tells what became of its own models; the others reload then, and log it.
+    The file of API keys is read again first; if it cannot be used, the old keys stay, and the answer is 422. Of several
+    workers the one that answers tells what became of its own models; the others reload then, and log it.
     """
-    request.app.state.keys.reload()
-    found = await state.models.reload()
-    if state.tell_reload:
-        state.tell_reload()
+    keys_read = request.app.state.keys.reload(state.metrics)
+    try:
+        found = await state.models.reload()
+    finally:
+        if state.tell_reload:
+            state.tell_reload()
+    if not keys_read:
+        raise Unacceptable("keys: must be a file that can be used, so the old ones stay; the log has the reason")
     return responses.respond({"models": found})
 
 

@@ -67,7 +67,7 @@ def targets_of(options: AttentionOptions, manifest: Manifest) -> tuple[int, ...]
     if options.target is None:
         return None
     classes = explains(manifest) == "class"
-    labels = {label: index for index, label in enumerate(manifest.labels)} if classes else {}
+    labels = set(manifest.labels) if classes else set[str]()
     most = (manifest.detection.objects if manifest.detection else answer_width(manifest)) - 1
     rule = "target: must be numbers, such as 0 or 0,3"
     if manifest.detection:
@@ -81,7 +81,7 @@ def targets_of(options: AttentionOptions, manifest: Manifest) -> tuple[int, ...]
             if isinstance(part, int) or DIGITS.fullmatch(part):
                 found.append(int(part))
             elif part in labels:
-                found.append(labels[part])
+                found.append(_class_of("target", part, manifest))
             else:
                 raise Unacceptable(f"{rule}, given another")
     if (classes or manifest.detection) and not all(0 <= index <= most for index in found):
@@ -116,11 +116,20 @@ def _number(against: Against, manifest: Manifest, token_of: TokenOf) -> int:
     if against.name == "label":
         if against.value not in manifest.labels:
             raise Unacceptable("against: must be a label of this model, given another")
-        return manifest.labels.index(against.value)
+        return _class_of("against", against.value, manifest)
     token = token_of(against.value)
     if token is None or token > most:
         raise Unacceptable("against: must be a text that is exactly one token of this model's answers, given another")
     return token
+
+
+def _class_of(subject: str, label: str, manifest: Manifest) -> int:
+    """Return the class of a label. Raises Unacceptable if several have it."""
+    first, *others = (index for index, one in enumerate(manifest.labels) if one == label)
+    if others:
+        classes = ", ".join(map(str, (first, *others)))
+        raise Unacceptable(f"{subject}: must be a label of one class, or an index; given one of the classes {classes}")
+    return first
 
 
 def answer_width(manifest: Manifest) -> int:

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from starlette.datastructures import Headers
 
-from service.errors import Busy, Forbidden, Unauthorized
+from service.errors import Forbidden, KeyBusy, Unauthorized
 from service.settings import PREFIX, Settings, SettingsError
 
 if TYPE_CHECKING:  # the start checks keys before it imports FastAPI, which takes a while
     from fastapi import FastAPI
+
+    from service.telemetry.metrics import Metrics
 
 log = structlog.get_logger()
 HEALTH_PATHS = frozenset({"/health/live", "/health/ready", "/v2/health/live", "/v2/health/ready"})
@@ -60,14 +62,15 @@ class Keys:
         """True if requests must carry a key."""
         return self._path is not None
 
-    def reload(self) -> bool:
-        """Read the file again; return False, and keep the old keys, if it cannot be used."""
+    def reload(self, metrics: "Metrics") -> bool:
+        """Read the file again; return False, and keep the old keys, if it cannot be used, which is counted."""
         if self._path is None:
             return True
         try:
             self._keys = read_keys(self._path)
         except KeysError as error:
             log.error("keys cannot be used, the old ones stay", reason=str(error))
+            metrics.reloads.labels("refused").inc()
             return False
         log.info("keys", count=len(self._keys))
         return True
@@ -115,11 +118,11 @@ class Keys:
             self._in_flight[name] -= 1
 
     def permit(self, name: str | None) -> contextlib.AbstractContextManager[None]:
-        """Return a context that counts one request in flight of a key. Raises Busy if the key has too many."""
+        """Return a context that counts one request in flight of a key. Raises KeyBusy if the key has too many."""
         if name is None or not self._limit:
             return contextlib.nullcontext()
         if self._in_flight[name] >= self._limit:
-            raise Busy(f"key: at most {self._limit} requests at a time, given one more", seconds=1)
+            raise KeyBusy(f"key: at most {self._limit} requests at a time, given one more", seconds=1)
         return self._count_in_flight(name)
 
 

@@ -10,9 +10,9 @@ from service.http.api_keys import HEALTH_PATHS, Keys
 from service.http.body_limits import check_announced
 from service.http.exchange import exchange_of
 from service.http.problems import refused
-from service.settings import Settings, split_list
+from service.settings import HOST, Settings, split_list
 
-HOST = re.compile(r"([A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?")
+HOST_AND_PORT = re.compile(rf"({HOST.pattern})(:[0-9]{{1,5}})?")
 PATH = re.compile(r"(/(?!\.{1,2}(/|\Z))[A-Za-z0-9._~@:+-]+)*/?")
 """Every path that is served matches this."""
 
@@ -46,7 +46,7 @@ class Gate:
 
     def _check_host(self, path: str, host: str) -> None:
         """Refuse a malformed host, or one that is not allowed. Probes may use any host: they call by IP address."""
-        match = HOST.fullmatch(host)
+        match = HOST_AND_PORT.fullmatch(host)
         if match is None:
             raise Malformed("Host: must be a host name or address, given another")
         if self.hosts and match[1].lower() not in self.hosts and path not in HEALTH_PATHS:

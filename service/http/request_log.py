@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.http.answer_deadline import CLIENT_CLOSED_REQUEST
+from service.http.api_keys import HEALTH_PATHS
 from service.http.exchange import Exchange, exchange_of
 from service.http.problems import Manner, fault, problem
 from service.telemetry.metrics import Metrics
@@ -96,7 +97,7 @@ class RequestLog:
         self._seconds(route).observe(seconds)
         if exchange.refused:
             self.metrics.refusals.labels(exchange.refused).inc()
-        level = "debug" if route.startswith("/health") or route == "/metrics" else "info"
+        level = "debug" if route in HEALTH_PATHS or route == "/metrics" else "info"
         getattr(log, level)(
             "request",
             method=exchange.method,

@@ -115,7 +115,8 @@ class TextTokenizer:
     def generated(self, indices: Sequence[int], end: int, behind: int = 0) -> list[Token]:
         """Return generated tokens with their spans in the generated text; special tokens and `end` have none.
 
-        If they continue a prompt, `behind` is its length in characters, and the spans count from its start.
+        If they continue a prompt, `behind` is its length in characters, and the spans count from its start. Characters
+        whose last bytes never came are those of the last token.
         """
         text_stream, start = TextStream(self._tokenizer), behind
         tokens: list[Token] = []
@@ -126,6 +127,10 @@ class TextTokenizer:
             text = text_stream.add(index)
             tokens.append(Token(index, text, (start, start + len(text))))
             start += len(text)
+        written, whole = "".join(token.text for token in tokens if token.span), self.decode(indices)
+        if tokens and (span := tokens[-1].span) and whole.startswith(written):
+            rest = whole[len(written) :]
+            tokens[-1] = Token(tokens[-1].index, tokens[-1].text + rest, (span[0], span[1] + len(rest)))
         return tokens
 
     def text_stream(self) -> "TextStream":

@@ -180,7 +180,7 @@ class Server(uvicorn.Server):
 
     def _begin_reload(self) -> None:
         """Reload; if a reload runs, then once more after it, however many signals come meanwhile."""
-        self._app.state.keys.reload()  # takes no time, and a key that was revoked ends now
+        self._app.state.keys.reload(self._app.state.metrics)  # takes no time, and a key that was revoked ends now
         self._reload_wanted = True
         if self._reload is None or self._reload.done():
             self._reload = asyncio.create_task(self._reload_while_wanted())

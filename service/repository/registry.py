@@ -105,6 +105,8 @@ class Registry(Mapping[str, ServedModel]):
         self._retiring: set[asyncio.Task[None]] = set()
         self._loading_alone = asyncio.Lock()
         self._loading: Path | None = None
+        self._trial: Trial | None = None
+        """What tries the artifact at hand, on a thread, which ends once it is killed."""
         self._refused: dict[Path, str] = {}
         """Why versions that are in the folder of artifacts are not served."""
         self._growth = Growth()
@@ -242,7 +244,9 @@ class Registry(Mapping[str, ServedModel]):
             raise Unacceptable("artifacts: there must be at least one; the log has the reason") from error
 
     async def close(self) -> None:
-        """End all loops."""
+        """End all loops, and the trial of a reload."""
+        if self._trial:
+            self._trial.kill()
         for task in self._retiring:
             task.cancel()
         for served in list(self._loops):
@@ -281,9 +285,11 @@ class Registry(Mapping[str, ServedModel]):
             trial = Trial([folder], self._settings, "spawn")
         except OSError as error:
             raise ArtifactError(folder, f"cannot be tried: {error.strerror}") from error
+        self._trial = trial
         try:
             return load_one(folder, choose_device(self._settings.device), self._settings, trial)
         finally:
+            self._trial = None
             trial.close()
 
     def _start(self, served: ServedModel) -> None:

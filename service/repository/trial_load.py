@@ -89,6 +89,10 @@ class Trial:
             raise (ProviderError if kind == "ProviderError" else SessionError)(report["reason"])
         return read_copy(folder, _copy_of(folder, self._copies))
 
+    def kill(self) -> None:
+        """End the child now; `outcome` then raises. Any thread may call it."""
+        self._process.kill()
+
     def close(self) -> None:
         """Kill the child, and remove the copies. What has been loaded of them stays mapped."""
         self._process.kill()

@@ -25,7 +25,7 @@ MOST_TRACEPARENT_CHARACTERS = 256
 """Of which a trace's id takes 55. The client of OpenTelemetry would log a warning for a long one."""
 SEND_SECONDS = 2
 CLOSE_SECONDS = 3
-UNTRACED_PATHS = ("/health", "/metrics", "/admin")
+UNTRACED_PATHS = ("/health", "/v2/health", "/metrics", "/admin")
 TRACEPARENT = TraceContextTextMapPropagator()
 
 

@@ -215,6 +215,13 @@ def test_what_an_export_left_behind_is_no_version(folder):
     assert find_artifacts(folder.parent.parent) == [folder]
 
 
+def test_what_a_file_system_keeps_beside_artifacts_is_none(folder, tmp_path):
+    for name in (".snapshot/hourly.0", ".git/refs", "lost+found/#12"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "lost+found").chmod(0)
+    assert find_artifacts(tmp_path) == [folder]
+
+
 def test_what_is_found_can_be_read(folder, tmp_path):
     assert [read_artifact(found).folder for found in find_artifacts(tmp_path)] == [folder]
 

@@ -186,6 +186,13 @@ def test_replicas_share_a_store(rendered):
 
 
 @needs_kustomize
+def test_no_setting_of_the_config_map_is_hidden(rendered):
+    """A variable of the container hides one of the ConfigMap, where docs/kubernetes.md says that settings belong."""
+    container = api(rendered["Deployment", "regard"])
+    assert {one["name"] for one in container["env"] if "value" in one} <= {"REGARD_REDIS_URL", "REGARD_API_KEYS"}
+
+
+@needs_kustomize
 def test_one_thing_sets_the_number_of_replicas(rendered):
     scaled = of_kind(rendered, "HorizontalPodAutoscaler", "ScaledObject")
     for one in scaled:

@@ -82,7 +82,13 @@ def test_models_of_ones_own_are_where_the_service_looks_for_them_and_cannot_be_c
     else:
         (first,) = pod(deployment)["initContainers"]
         assert first["image"] == f"regard-artifacts-init:{VERSION}"
-        assert first["command"] == ["cp", "-r", "/models/.", f"{mount(first, 'artifacts')['mountPath']}/"]
+        assert first["command"] == [
+            "cp",
+            "-r",
+            "--no-preserve=mode",
+            "/models/.",
+            f"{mount(first, 'artifacts')['mountPath']}/",
+        ]
         assert "emptyDir" in source
 
 

@@ -5,6 +5,7 @@ import io
 import json
 import shutil
 import struct
+import time
 
 import httpx
 import numpy as np
@@ -515,6 +516,21 @@ def test_the_repository_loads_and_unloads_by_the_admin_port(copied):
             assert refused(client.get("/v2/models/dates"), 404) == "model: none is loaded"
             assert client.get("/v2/health/ready").status_code == 503
         assert client.post("/v2/repository/models/digits/unload").status_code == 404, "is on the admin port"
+
+
+def test_other_workers_reload_though_this_one_cannot(artifacts, tmp_path):
+    """They read the file of keys too, in which one may have been revoked."""
+    copied, told = tmp_path / "artifacts", []
+    shutil.copytree(artifacts, copied)
+    settings = Settings(artifacts=copied, admin_port=0)
+    app = create_app(settings, load(settings), open_store(settings), tell_reload=lambda: told.append(True))
+    with TestClient(app) as client, TestClient(create_admin(app, settings)) as admin:
+        while client.get("/health/ready").status_code != 200:
+            time.sleep(0.01)
+        for file in copied.iterdir():
+            shutil.rmtree(file)
+        assert admin.post("/admin/reload").status_code == 422
+        assert told == [True]
 
 
 def test_of_several_workers_none_loads_one_model_alone(artifacts):

@@ -75,6 +75,17 @@ def test_no_path_is_redirected_to_a_host_that_the_client_says(artifacts):
                 assert (answer.status_code, "location" in answer.headers) == (404, False)
 
 
+def test_the_admin_port_answers_whatever_host_it_is_called_by(artifacts):
+    """Prometheus calls by address, and a listed host is that of clients."""
+    settings = Settings(artifacts=artifacts, admin_port=0, allowed_hosts="models.example.com")
+    app = create_app(settings, load(settings), open_store(settings))
+    with TestClient(app) as client, TestClient(create_admin(app, settings)) as admin:
+        for host in ("10.1.2.3:9090", "regard:9090"):
+            assert admin.get("/metrics", headers={"Host": host}).status_code == 200
+            assert client.get("/v1/models", headers={"Host": host}).status_code == 400
+        assert admin.get("/metrics", headers={"Host": "a b"}).status_code == 400
+
+
 def test_a_device_that_hangs_while_a_failing_model_is_warmed_up_again_is_noticed(artifacts, monkeypatch):
     monkeypatch.setattr("service.app.WATCH_SECONDS", 0.05)
     monkeypatch.setattr("service.state.HANG_SECONDS", 0.2)

@@ -1,5 +1,7 @@
 """Settings that are refused."""
 
+import re
+
 import pytest
 from pydantic import ValidationError
 from regard.service import KEY_VARIABLE, URL_VARIABLE
@@ -40,3 +42,26 @@ def test_what_clients_read_is_passed_over_and_other_names_are_refused(monkeypatc
 
 def test_the_names_of_clients_are_those_of_ours():
     assert {KEY_VARIABLE, URL_VARIABLE} == OF_CLIENTS
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "wanted"),
+    [
+        ("HOST", "", "at least 1 character"),
+        ("ALLOWED_HOSTS", "a.example, models.example.com:8443", "without a port, given 'models.example.com:8443'"),
+        ("ALLOWED_HOSTS", "https://a.example", "without a port"),
+        ("CORS_ORIGINS", "https://a.example/", "such as https://a.example, given 'https://a.example/'"),
+        ("CORS_ORIGINS", "a.example", "a scheme and a host"),
+    ],
+)
+def test_a_host_that_could_never_match_is_refused(monkeypatch, name, given, wanted):
+    monkeypatch.setenv(f"REGARD_{name}", given)
+    with pytest.raises(SettingsError, match=f"^REGARD_{name}: .*{re.escape(wanted)}"):
+        read_settings()
+
+
+def test_hosts_and_origins(monkeypatch):
+    monkeypatch.setenv("REGARD_ALLOWED_HOSTS", "a.example,127.0.0.1,[::1]")
+    for origins in ("*", "https://a.example,http://localhost:3000,http://[::1]:8000"):
+        monkeypatch.setenv("REGARD_CORS_ORIGINS", origins)
+        assert read_settings().cors_origins == origins

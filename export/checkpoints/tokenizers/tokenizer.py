@@ -17,6 +17,22 @@ BERT_NORMALIZER_SETTINGS = {
     "strip_accents": "strip_accents",
     "handle_chinese_chars": "tokenize_chinese_chars",
 }
+_BERT_DEFAULTS = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
+_BYTE_DEFAULTS = {"add_prefix_space": False}
+CLASS_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "BertTokenizer": _BERT_DEFAULTS,
+    "DistilBertTokenizer": _BERT_DEFAULTS,
+    "GPT2Tokenizer": _BYTE_DEFAULTS,
+    "RobertaTokenizer": _BYTE_DEFAULTS,
+}
+"""What classes of the reference library set, whatever `tokenizer.json` says, where the settings say nothing."""
+CLASSES = {
+    "bert": "BertTokenizer",
+    "distilbert": "DistilBertTokenizer",
+    "gpt2": "GPT2Tokenizer",
+    "roberta": "RobertaTokenizer",
+}
+"""`model_type` -> the class of its tokenizer where a checkpoint names none."""
 AS_SAVED = ("PreTrainedTokenizerFast", "TokenizersBackend")
 """Classes that the reference library loads a tokenizer of without changing it."""
 UNLIMITED_TOKENS = 10**9
@@ -60,7 +76,8 @@ def read_tokenizer(checkpoint: Checkpoint, vocabulary: int, *, lower_case: bool 
     """Return a checkpoint's tokenizer, without truncation or padding. Raises CheckpointError if it does not fit."""
     content = _read_content(checkpoint)
     _remove_surplus(content, vocabulary)
-    _apply_settings(content, checkpoint.json(SETTINGS_FILE))
+    name = tokenizer_class(checkpoint) or CLASSES.get(str(checkpoint.config.get("model_type")), "")
+    _apply_settings(content, {**CLASS_DEFAULTS.get(name, {}), **checkpoint.json(SETTINGS_FILE)})
     tokenizer = parse_tokenizer(TOKENIZER_FILE, json.dumps(content, ensure_ascii=False), vocabulary)
     tokenizer.no_padding()
     tokenizer.no_truncation()

@@ -53,15 +53,25 @@ class Filling:
 
     def _shown(self, text: str, span: tuple[int, int], candidates: Candidates) -> list[dict[str, object]]:
         before, behind = text[: span[0]], text[span[1] :]
+        swallowed = text[slice(*span)][:1].isspace()
         return [
             {
                 "score": chance,
                 "token": token,
                 "token_str": self.served.text_of(token),
-                "sequence": before + self.served.text_of(token) + behind,
+                "sequence": self._joined(before, token, swallowed) + behind,
             }
             for token, chance in candidates
         ]
+
+    def _joined(self, before: str, token: int, swallowed: bool) -> str:
+        """Return a text with a token behind it."""
+        piece, text = self.served.tokenizer.piece(token), self.served.text_of(token)
+        if piece.startswith("##") and text.startswith("##"):  # WordPiece: it goes on with the word before
+            return before.rstrip() + text[2:]
+        if piece.startswith("\u2581") and not text[:1].isspace() and before and (swallowed or not before[-1].isspace()):
+            return f"{before} {text}"  # SentencePiece: its own space is lost where it is decoded alone
+        return before + text
 
 
 async def mask_spans(served: MaskFiller, answered: Answered[list[Candidates]]) -> list[Spans]:

@@ -6,7 +6,7 @@ from typing import Literal, TypeVar
 import orjson
 from pydantic import Field
 
-from contract.generation import LanguageCode
+from contract.generation import LanguageCode, Sampling
 from contract.manifest import Manifest
 from service.errors import TooLarge, Unacceptable
 from service.options import (
@@ -176,8 +176,10 @@ class GenerationParameters(GenerateOptions):
             raise Unacceptable("do_sample: must be true where temperature, top_k or top_p are given")
         if self.do_sample and self.temperature == 0:
             raise Unacceptable("do_sample: must be false where temperature is 0")
-        temperature = options.temperature if options.samples else float(self.do_sample)
-        return options.model_copy(update={"temperature": temperature})
+        if options.samples:
+            return options
+        default = served.generation.sampling or Sampling()
+        return options.model_copy(update={"temperature": default.temperature if self.do_sample else 0.0})
 
 
 def check_client_options(given: object) -> None:

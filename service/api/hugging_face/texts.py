@@ -12,6 +12,8 @@ from service.generation.token_selection import Hypothesis
 from service.repository.generator import Generator
 
 Json = dict[str, object]
+SEPARATORS = ((b"\xc2\x85", b"\\u0085"), (b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"))
+"""Lines end at these too for httpx, by which InferenceClient reads streams."""
 UNFINISHED: Json = {"generated_text": None, "details": None}
 """What the events before the last one hold."""
 
@@ -95,4 +97,7 @@ class WrittenText:
 
 def _event(body: Mapping[str, object]) -> bytes:
     """Return one event, which has data and no name."""
-    return b"data: " + orjson.dumps(body) + b"\n\n"
+    data = orjson.dumps(body)
+    for separator, escaped in SEPARATORS:
+        data = data.replace(separator, escaped)
+    return b"data: " + data + b"\n\n"

@@ -1,5 +1,6 @@
 """An inference request: its JSON, what follows it in binary, and the outputs that it names."""
 
+import base64
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -26,6 +27,8 @@ MEMBERS = frozenset({"id", "inputs", "model_name", "model_version", "outputs", "
 """Of a request. The model's name and version are those of the path."""
 INPUT_MEMBERS = frozenset({"data", "datatype", "name", "parameters", "shape"})
 PRIORITIES: tuple[str, ...] = get_args(RequestOptions.model_fields["priority"].annotation)
+CONTENT_TYPES = ("str", "base64")
+"""What MLServer's clients say that the strings of an input hold. Those of images are base64 by either name."""
 WITHOUT_EFFECT = frozenset({"headers", "sequence_end", "sequence_id", "sequence_start"})
 """Parameters that Triton reserves, and that mean nothing here."""
 
@@ -72,7 +75,7 @@ async def read_infer_request(request: Request, served: ServedModel, settings: Se
     document, binary = reader.finish()
     inputs = _Inputs(served, settings)
     if document is None:
-        return InferRequest(ParsedRequest(inputs.of_bytes([bytes(binary)]), strings=True), binary=True)
+        return InferRequest(ParsedRequest(inputs.of_bytes(inputs.name, [bytes(binary)]), strings=True), binary=True)
     _check_members("body", document, MEMBERS)
     parameters = _parameters("parameters", document.get("parameters"))
     parameters = {name: value for name, value in parameters.items() if value is not None}
@@ -138,14 +141,17 @@ class _Inputs:
             size = parameters.get("binary_data_size")
             if (size is None) == ("data" not in tensor):
                 raise Malformed(f"{name}: must have either data or binary_data_size")
+            content = parameters.get("content_type")
+            if content not in (None, *CONTENT_TYPES):
+                raise Unacceptable(f"{name}: content_type must be {' or '.join(CONTENT_TYPES)}, given another")
             if size is None:
-                found[name] = await self._of_strings(name, strings_of(name, tensor["data"], count))
+                found[name] = await self._of_strings(name, content, strings_of(name, tensor["data"], count))
                 continue
             if type(size) is not int or not 0 <= size <= len(binary) - place:
                 raise Malformed(
                     f"{name}: binary_data_size must be at most what the body has left, {len(binary) - place}"
                 )
-            found[name] = self.of_bytes(split_binary(name, binary[place : place + size], count))
+            found[name] = self.of_bytes(name, split_binary(name, binary[place : place + size], count))
             place += size
         if place != len(binary):
             raise Malformed(f"body: must end with the last input, given {len(binary) - place} bytes more")
@@ -168,18 +174,25 @@ class _Inputs:
             raise Unacceptable(f"{self._known[0]}: must be given")
         return tensors
 
-    async def _of_strings(self, name: str, texts: list[str]) -> list[bytes | Text]:
+    @property
+    def name(self) -> str:
+        """The name of the input that must be given."""
+        return self._known[0]
+
+    async def _of_strings(self, name: str, content: object, texts: list[str]) -> list[bytes | Text]:
+        if not self._images and content == "base64":
+            return self.of_bytes(name, [_of_base64(name, text) for text in texts])
         if not self._images:
             return [*texts]
         return [*await decode_images(f"{name}: each", texts, self._settings)]
 
-    def of_bytes(self, elements: list[bytes]) -> list[bytes | Text]:
+    def of_bytes(self, name: str, elements: list[bytes]) -> list[bytes | Text]:
         """Return inputs of elements that came in binary. Raises Malformed and TooLarge."""
         if not self._images:
             try:
                 return [str(one, "utf-8") for one in elements]
             except UnicodeDecodeError as error:
-                raise Malformed("text: must be UTF-8") from error
+                raise Malformed(f"{name}: must be UTF-8") from error
         for one in elements:
             check_image(len(one), self._settings)
         return [*elements]
@@ -191,6 +204,13 @@ class _Inputs:
         if len(first) != len(others[0]):
             raise Unacceptable(f"{self._known[1]}: must have {len(first)} elements, given {len(others[0])}")
         return [Pair(str(text), str(pair)) for text, pair in zip(first, others[0], strict=True)]
+
+
+def _of_base64(name: str, text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise Malformed(f"{name}: must be base64, as its content_type says") from error
 
 
 def input_names(served: ServedModel) -> tuple[str, ...]:

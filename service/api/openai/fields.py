@@ -159,7 +159,8 @@ class CompletionsOptions(LanguageOptions):
             max_new_tokens=self.max_tokens,
             num_beams=1 if self.temperature == 0 else None,
             temperature=self.temperature,
-            top_p=None if self.top_p == 1 else self.top_p,
+            # 1 is the default of OpenAI's clients, and asks a model that does not sample for nothing
+            top_p=None if self.top_p == 1 and self.temperature is None and not generation.sampling else self.top_p,
             seed=self.seed,
             stream=self.stream,
             priority=self.priority,

@@ -67,17 +67,14 @@ log = structlog.get_logger()
 class ImageRequest:
     """The images of one request: they are admitted together, and take turns with the images of other requests."""
 
-    def __init__(self, pool: "DecoderPool", images: Sequence[bytes], max_pixels: int) -> None:
+    def __init__(self, pool: "DecoderPool", images: Sequence[bytes], max_pixels: int, own: int | None = None) -> None:
         self._pool, self._images = pool, images
+        self.own = len(images) if own is None else own
+        """The number of images that the request is about; the one behind them is what they are compared with."""
         self._pixels = [self._announced_pixels(number, max_pixels) for number in range(len(images))]
         self._turn = object()  # the queue knows the request by it, and so never holds the images
         self._held = 0
         self._priority: Priority = "interactive"
-
-    @property
-    def count(self) -> int:
-        """The number of images."""
-        return len(self._images)
 
     @contextlib.contextmanager
     def permit(self, priority: Priority = "interactive") -> Iterator[None]:
@@ -106,7 +103,7 @@ class ImageRequest:
         return picture
 
     def _announced_pixels(self, number: int, max_pixels: int) -> int:
-        with about_input(number, self.count):
+        with about_input(number, self.own):
             return _announced_pixels(self._images[number], max_pixels)
 
 
@@ -147,12 +144,12 @@ class DecoderPool:
             self._metrics.queue_cost.labels(QUEUE).set(self.budget.held)
             self._metrics.queue_limit.labels(QUEUE).set(self.budget.room)
 
-    def request(self, images: Sequence[bytes]) -> ImageRequest:
-        """Return the images of a request, none of which is decoded yet.
+    def request(self, images: Sequence[bytes], own: int | None = None) -> ImageRequest:
+        """Return the images of a request, none of which is decoded yet. It is about `own` of them, by default all.
 
         Raises TooLarge if the header of one announces too many pixels.
         """
-        return ImageRequest(self, images, self._settings.max_image_pixels)
+        return ImageRequest(self, images, self._settings.max_image_pixels, own)
 
     async def decode(self, data: bytes, rule: ImageRule) -> Picture:
         """Return the picture that a rule selects of an image. If the caller is cancelled, its decoder is replaced.

@@ -194,6 +194,9 @@ def test_classes_without_a_name_are_told(saved):
     configured(folder, id2label={"1": "cat", "2": "dog"}, num_labels=2)
     with pytest.raises(CheckpointError, match=r"^config.json: num_labels must be 3, as many as id2label says$"):
         source_of(folder)
+    configured(folder, id2label={}, num_labels=None)
+    with pytest.raises(CheckpointError, match=r"^config.json: id2label must name at least one class, given none$"):
+        source_of(folder)
 
 
 @pytest.mark.parametrize(

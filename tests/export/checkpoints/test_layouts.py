@@ -196,6 +196,22 @@ def test_the_tokenizer_s_settings_hold_over_its_file(families, tmp_path, setting
     assert json.loads(source_of(folder).tokenizer)["normalizer"][field] is True
 
 
+@pytest.mark.parametrize("settings", [None, {"tokenizer_class": "BertTokenizer"}, {"model_max_length": 40}])
+def test_settings_that_a_tokenizer_lacks_are_those_of_its_class(families, tmp_path, settings):
+    """What `AutoTokenizer` makes of the same folder."""
+    folder = shutil.copytree(families / "checkpoints" / "bert", tmp_path / "bert")
+    edit(folder, "tokenizer.json", lambda it: it["normalizer"].update(lowercase=False, strip_accents=False))
+    (folder / "tokenizer_config.json").unlink(missing_ok=True)
+    if settings:
+        (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    ours = Tokenizer.from_str(source_of(folder).tokenizer)
+    theirs = AutoTokenizer.from_pretrained(folder)
+    for text in ("the cat sat", "The CAT Sat", "thé cät"):
+        assert ours.encode(text).ids == theirs(text)["input_ids"]
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"}))
+    assert json.loads(source_of(folder).tokenizer)["normalizer"]["lowercase"] is False
+
+
 def test_a_folder_of_a_cross_encoder_is_a_classifier(saved):
     folder = saved("bert")
     (folder / "modules.json").write_text(json.dumps([{"type": "x.Transformer", "path": ""}]))

@@ -62,3 +62,15 @@ def test_samples_that_are_none_are_refused(tmp_path, name, given):
         read_samples(SOURCES[name](), tmp_path / given)
     with pytest.raises(CheckpointError, match=r"^--samples: cannot be read: no such file or folder"):
         read_samples(SOURCES[name](), tmp_path / "none")
+
+
+def test_samples_that_cannot_be_read_are_refused_or_left_out(tmp_path, monkeypatch):
+    (tmp_path / "latin.txt").write_bytes("café".encode("latin-1"))
+    with pytest.raises(CheckpointError, match=r"^--samples: must be a file of texts in UTF-8 that can be read$"):
+        read_samples(SOURCES["dates"](), tmp_path / "latin.txt")
+    (tmp_path / "images").mkdir()
+    digits = SOURCES["digits"]()
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    Image.new("1", (100, 100)).save(tmp_path / "images/bomb.png")
+    Image.new("L", (28, 28)).save(tmp_path / "images/fine.png")
+    assert len(read_samples(digits, tmp_path / "images")) == 1

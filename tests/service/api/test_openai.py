@@ -470,7 +470,10 @@ def test_a_stream_of_a_model_that_searches_with_beams_needs_a_temperature():
     assert not options({"top_p": 1}).generating(generation).samples
     for given in ({"temperature": 0}, {"temperature": 0.7}, {"top_p": 0.9}):
         assert options({"stream": True, **given}).generating(generation).stream
-    sampling = Generation.model_construct(num_beams=1, sampling=Sampling(temperature=1.0))
+    sampling = Generation.model_construct(num_beams=1, sampling=Sampling(temperature=1.0, top_p=0.2))
+    for given in ({"top_p": 1}, {"top_p": 1, "temperature": 1}):
+        assert options(given).generating(sampling).sampling(sampling.sampling).top_p == 1, "the whole distribution"
+    assert options({"temperature": 1}).generating(sampling).sampling(sampling.sampling).top_p == 0.2
     assert options({"stream": True}).generating(sampling).stream
 
 

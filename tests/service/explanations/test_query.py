@@ -124,6 +124,16 @@ def test_the_class_token_is_refused_where_there_is_none():
         query_of(translator(), queries="cls")
 
 
+def test_a_label_of_several_classes_is_no_target():
+    model = vit().model_copy(update={"labels": ("crane", "cow", "crane")})
+    assert query_of(model, method="libra", target="cow").targets == (1,)
+    assert query_of(model, method="libra", target=2).targets == (2,)
+    with pytest.raises(Unacceptable, match=r"target: must be a label of one class, .* given one of the classes 0, 2"):
+        query_of(model, method="libra", target="crane")
+    with pytest.raises(Unacceptable, match="against: must be a label of one class"):
+        query_of(model, method="libra", target="cow", against={"label": "crane"})
+
+
 def test_the_best_method_is_the_one_that_was_measured_and_its_options_are_those_it_has():
     found = Recommendation(method="libra", measure="deletion area", values={"libra": 0.1, "raw": 0.4})
     model = vit().model_copy(update={"best": found})

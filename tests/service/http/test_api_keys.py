@@ -23,6 +23,7 @@ from service.http.api_keys import Keys, KeysError, read_keys, scope_of
 from service.http.gate import PATH
 from service.settings import Settings
 from service.store import open_store
+from service.telemetry.metrics import Metrics
 from tests.conftest import ROOT, served, start
 from tests.samples.api_keys import EVERY_SCOPE, bearer, line
 from tests.samples.http_requests import GENERATE
@@ -179,12 +180,12 @@ def test_a_key_is_compared_with_every_one_that_is_known(client, monkeypatch):
 def test_the_file_is_read_again_and_a_bad_one_changes_nothing(client, file):
     known = client.app.state.keys
     file.write_text(line("new") + line("p"))
-    assert known.reload()
+    assert known.reload(Metrics())
     assert client.get("/v1/models", headers=bearer("new")).status_code == 200
     assert client.get("/v1/models", headers=bearer("a")).status_code == 401
     for bad in ("", "# none\n", line("other") + "nonsense\n", line("x") + line("x"), None):
         file.unlink() if bad is None else file.write_text(bad)
-        assert not known.reload()
+        assert not known.reload(Metrics())
         assert client.get("/v1/models", headers=bearer("new")).status_code == 200
         assert client.get("/v1/models", headers=bearer("other")).status_code == 401
 
@@ -194,7 +195,7 @@ def test_without_a_file_no_key_is_asked_for(models):
     with TestClient(create_app(settings, models, open_store(settings))) as client:
         assert client.get("/v1/models").status_code == 200
         assert client.get("/v1/models", headers=bearer("anything")).status_code == 200
-        assert client.app.state.keys.reload()
+        assert client.app.state.keys.reload(client.app.state.metrics)
         assert "securitySchemes" not in client.get("/openapi.json").json()["components"]
 
 
@@ -312,10 +313,30 @@ def test_requests_in_flight_are_bounded_for_each_key(models, file):
         answer = client.get("/v1/models", headers=bearer("p"))
         assert (answer.status_code, answer.headers["Retry-After"]) == (429, "1")
         assert answer.json()["detail"] == "key: at most 2 requests at a time, given one more"
+        refusals = client.app.state.metrics.refusals
+        assert refusals.labels("key_busy")._value.get() == 1
+        assert refusals.labels("busy")._value.get() == 0, "which says that a queue is full"
         assert client.get("/v1/models", headers=bearer("a")).status_code == 200
-        assert client.app.state.keys.reload()
+        assert client.app.state.keys.reload(client.app.state.metrics)
         assert client.get("/v1/models", headers=bearer("p")).status_code == 429
         let.set()
         for one in waiting:
             one.join()
         assert client.get("/v1/models", headers=bearer("p")).status_code == 200
+
+
+def test_a_reload_says_and_counts_that_the_file_cannot_be_used(client, file):
+    def refused():
+        return client.app.state.metrics.reloads.labels("refused")._value.get()
+
+    while client.get("/health/ready").status_code != 200:
+        time.sleep(0.01)
+    before = refused()
+    file.write_text(line("a", "admin") + "nonsense\n")
+    answer = client.post("/admin/reload", headers=bearer("a"))
+    assert answer.status_code == 422
+    assert (
+        answer.json()["detail"] == "keys: must be a file that can be used, so the old ones stay; the log has the reason"
+    )
+    assert refused() == before + 1
+    assert client.get("/v1/models", headers=bearer("p")).status_code == 200

@@ -38,6 +38,18 @@ def test_bytes_that_are_no_character_fail_no_text(tmp_path):
     assert [token.text for token in found] == ["a", "\n", "", " b"]
 
 
+def test_the_tokens_make_up_a_text_that_ends_inside_a_character(tmp_path):
+    tokenizer = Tokenizer(models.BPE({"ð": 0, "a": 1, "</s>": 2}, []))  # the first is the byte F0 of four
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(["</s>"])
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    artifact = types.SimpleNamespace(path=lambda name: tmp_path / name, to_load=lambda name: tmp_path / name)
+    text = TextTokenizer(artifact, "tokenizer.json", 64)
+    found = text.generated([1, 0], end=2)
+    assert [(token.text, token.span) for token in found] == [("a", (0, 1)), ("\ufffd", (1, 2))]
+    assert "".join(token.text for token in found) == text.decode([1, 0])
+
+
 def test_a_text_that_is_cut_off_teaches_no_number_of_tokens(minilm):
     tokenizer = TextTokenizer(read_artifact(find_artifacts(minilm)[0]), "tokenizer.json", 256)
     text = "The quick brown fox jumps over the lazy dog. "

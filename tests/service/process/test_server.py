@@ -220,9 +220,9 @@ class Models:
 @pytest.mark.anyio
 @pytest.mark.parametrize("error", [None, Unacceptable("artifacts: none"), OSError("no")])
 async def test_signals_during_a_reload_lead_to_one_more_after_it(error):
-    models, keys = Models(), SimpleNamespace(reload=lambda: None)
+    models, keys = Models(), SimpleNamespace(reload=lambda metrics: True)
     models.error = error
-    app = SimpleNamespace(state=SimpleNamespace(keys=keys, regard=SimpleNamespace(models=models)))
+    app = SimpleNamespace(state=SimpleNamespace(keys=keys, metrics=None, regard=SimpleNamespace(models=models)))
     server = Server(uvicorn.Config(app), app, 0, worker=False)
     server._begin_reload()
     await asyncio.sleep(0)
@@ -240,8 +240,8 @@ async def test_signals_during_a_reload_lead_to_one_more_after_it(error):
 
 @pytest.mark.anyio
 async def test_signals_during_a_reload_by_the_admin_port_lead_to_one_after_it():
-    models, keys = Models(), SimpleNamespace(reload=lambda: None)
-    app = SimpleNamespace(state=SimpleNamespace(keys=keys, regard=SimpleNamespace(models=models)))
+    models, keys = Models(), SimpleNamespace(reload=lambda metrics: True)
+    app = SimpleNamespace(state=SimpleNamespace(keys=keys, metrics=None, regard=SimpleNamespace(models=models)))
     server = Server(uvicorn.Config(app), app, 0, worker=False)
     other = asyncio.create_task(models.reload())
     await asyncio.sleep(0)

@@ -1,13 +1,14 @@
 import asyncio
 import shutil
 import tempfile
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from contract.artifact import NoRoomError
+from contract.artifact import ArtifactError, NoRoomError
 from service.errors import Conflict
 from service.explanations.query import resolve
 from service.explanations.selection import Target
@@ -177,4 +178,38 @@ async def test_the_index_lists_each_version_once_whatever_the_folder_is_called(c
     models = Registry(load(settings), settings, device, Metrics())
     assert [one["name"] for one in await models.index()] == ["dates", "digits"]
     await models.close()
+    device.close()
+
+
+async def test_the_end_ends_the_trial_of_a_reload(artifacts, tmp_path, monkeypatch):
+    """Copying may take minutes, and the process waits for the thread."""
+    waiting, killed = threading.Event(), threading.Event()
+
+    class Waiting:
+        def __init__(self, *given):
+            pass
+
+        def outcome(self, folder, *, exact):
+            waiting.set()
+            if not killed.wait(20):
+                raise TimeoutError
+            raise ArtifactError(folder, "its trial was killed")
+
+        def kill(self):
+            killed.set()
+
+        def close(self):
+            pass
+
+    copied = tmp_path / "artifacts"
+    shutil.copytree(artifacts, copied)
+    settings, device = Settings(artifacts=copied), Device()
+    models = Registry(load(settings), settings, device, Metrics())
+    newer(copied, "digits", 2)
+    monkeypatch.setattr(registry, "Trial", Waiting)
+    reload = asyncio.create_task(models.reload())
+    assert await asyncio.to_thread(waiting.wait, 20)
+    await models.close()
+    assert "refused" in [one["outcome"] for one in await reload]
+    assert models._trial is None
     device.close()

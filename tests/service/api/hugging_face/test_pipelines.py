@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
+from contract.generation import Sampling
+from service.api.hugging_face.masks import Filling
 from service.api.hugging_face.parameters import GenerationParameters
 from service.api.hugging_face.texts import WrittenText
 from service.app import create_app
@@ -304,8 +306,31 @@ def test_a_mask_is_filled_where_it_stands_in_the_text(texts, name):
     assert [(one["token"], one["token_str"], one["score"]) for one in found] == [
         (one["token"], one["text"], one["probability"]) for one in result["candidates"][0]
     ]
-    space = " " * (name == "bert-mask")  # RoBERTa's mask takes the space before it, since its tokens begin with one
-    assert [one["sequence"] for one in found] == [f"Ünï{space}{one['token_str']} SAT  on" for one in found]
+    for one in found:
+        text = one["token_str"]  # RoBERTa's mask takes the space before it, since its tokens begin with one
+        whole = f" {text}".replace(" ##", "") if name == "bert-mask" else text
+        assert one["sequence"] == f"Ünï{whole} SAT  on"
+
+
+@pytest.mark.parametrize(
+    ("before", "piece", "text", "swallowed", "wanted"),
+    [
+        ("The cat ", "ran", "ran", False, "The cat ran"),
+        ("The cat ", "##s", "##s", False, "The cats"),
+        ("", "##s", "##s", False, "s"),
+        ("le chat", "▁dort", "dort", True, "le chat dort"),
+        ("le chat ", "▁dort", "dort", False, "le chat dort"),
+        ("le chat", "s", "s", True, "le chats"),
+        ("", "▁le", "le", False, "le"),
+        ("the cat", "Ġran", " ran", True, "the cat ran"),
+    ],
+)
+def test_a_token_joins_the_text_before_it_as_its_tokenizer_writes_words(before, piece, text, swallowed, wanted):
+    """WordPiece goes on with a word by ##. SentencePiece begins one by ▁, which is lost where it is decoded alone."""
+    known = types.SimpleNamespace(
+        tokenizer=types.SimpleNamespace(piece=lambda token: piece), text_of=lambda token: text
+    )
+    assert Filling(known, 1, None)._joined(before, 7, swallowed) == wanted
 
 
 def test_several_masks_have_a_list_each_and_several_texts_another(texts):
@@ -315,8 +340,10 @@ def test_several_masks_have_a_list_each_and_several_texts_another(texts):
     assert [[one["token"] for one in mask] for mask in found] == [
         [one["token"] for one in mask] for mask in result["candidates"]
     ]
-    assert found[0][1]["sequence"] == f"the {found[0][1]['token_str']} sat [MASK]."
-    assert found[1][0]["sequence"] == f"the [MASK] sat {found[1][0]['token_str']}."
+    for mask, before, behind in ((found[0], "the", " sat [MASK]."), (found[1], "the [MASK] sat", ".")):
+        for found_token in mask:
+            whole = f"{before} {found_token['token_str']}{behind}"
+            assert found_token["sequence"] == whole.replace(" ##", "")
     both = post(texts, "bert-mask", {"inputs": [two, one], "parameters": {"top_k": 2}})
     assert both == [found, post(texts, "bert-mask", {"inputs": one, "parameters": {"top_k": 2}})]
 
@@ -412,6 +439,27 @@ def test_sampling_is_asked_for_and_declined(texts):
     assert drawn["text"] != best["text"]
     assert ask(do_sample=True, seed=3) == ask(temperature=1.0, seed=3) == [{"generated_text": drawn["text"]}]
     assert ask(do_sample=False, seed=3) == ask(temperature=0) == [{"generated_text": best["text"]}]
+
+
+def test_do_sample_keeps_the_temperature_of_a_model_that_samples():
+    sampling = Sampling(temperature=0.05, top_k=9)
+    served = types.SimpleNamespace(continues=True, generation=types.SimpleNamespace(sampling=sampling))
+
+    def drawn(**given):
+        return GenerationParameters(**given).search(served).sampling(sampling)
+
+    assert drawn(do_sample=True) == drawn() == sampling
+    assert drawn(do_sample=True, temperature=2) == Sampling(temperature=2, top_k=9)
+    assert drawn(do_sample=True, top_k=3) == Sampling(temperature=0.05, top_k=3)
+    assert drawn(do_sample=False) is None
+
+
+def test_an_event_is_one_line_to_clients_that_end_lines_at_other_characters_too():
+    """httpx ends lines at these, and InferenceClient reads streams by it."""
+    written = WrittenText(None, GenerationParameters()).failed(500, "a\u0085b\u2028c\u2029d\ne")
+    (event, *rest) = written.decode().splitlines()
+    assert rest == [""]
+    assert json.loads(event.removeprefix("data: "))["error"] == "a\u0085b\u2028c\u2029d\ne"
 
 
 @pytest.mark.parametrize("parameters", [{}, {"max_new_tokens": 3}, {"do_sample": True, "seed": 1}], ids=str)

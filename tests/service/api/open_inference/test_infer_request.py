@@ -60,6 +60,28 @@ def test_texts_in_json():
     )
 
 
+def test_texts_may_be_base64_if_they_say_so():
+    data = base64.b64encode("ü".encode()).decode()
+    for content, wanted in (("base64", "ü"), ("str", data), (None, data)):
+        assert read(document(tensor(data=[data], parameters={"content_type": content}))).parsed.inputs == [wanted]
+    for content, given, words in (
+        ("np", data, "text: content_type must be str or base64, given another"),
+        ({"x": 1}, data, "text: content_type must be"),
+        ("base64", "not base64", "text: must be base64, as its content_type says"),
+        ("base64", "/w==", "text: must be UTF-8"),
+    ):
+        with pytest.raises((Malformed, Unacceptable), match=words):
+            read(document(tensor(data=[given], parameters={"content_type": content})))
+
+
+def test_a_text_that_is_not_utf_8_is_named():
+    first, second = packed(b"a"), packed(b"\xff")
+    inputs = [tensor(name, None, shape=[1], parameters={"binary_data_size": 5}) for name in ("text", "text_pair")]
+    head = document(*inputs)
+    with pytest.raises(Malformed, match="text_pair: must be UTF-8"):
+        read(head + first + second, PAIRS, len(head))
+
+
 def test_images_in_json_are_base64():
     data = base64.b64encode(b"\x89PNG").decode()
     assert read(document(tensor("image", [data])), IMAGES).parsed.inputs == [b"\x89PNG"]
