@@ -59,7 +59,7 @@ MAY_KNOW = {
     "export.plan": "traced",
     "export.pack": "plan",
     "export.progress": "",
-    "export.tasks": "plan traced",
+    "export.tasks": "errors plan traced",
     "export.graphs": "errors plan traced",
     "export.checks": "errors plan traced",
     "export.checkpoints": "errors plan tasks",

@@ -282,7 +282,7 @@ def test_the_other_image_has_the_limits_of_any_image(folder):
         Image.new("L", (301, 220)).save(large, "PNG")
         assert len(large.getvalue()) < len(SEVEN)
         words = ask(client, SEVEN, status=413, method="libra", against={"image": text_of(large.getvalue())})
-        assert words == "image: at most 66000 pixels, given 301 x 220"
+        assert words == "image: at most 66000 pixels, given 301 x 220 (against)"
         words = ask(client, SEVEN, status=413, method="libra", against={"image": text_of(SEVEN + b"xyz")})
         assert words == f"image: at most {len(SEVEN)} bytes, given {len(SEVEN) + 3}"
         sent = client.post(f"{DINO}/embed", json={"images": [text_of(SEVEN)]}).json()["id"]
@@ -325,7 +325,7 @@ def test_a_text_that_is_too_long_is_cut_off_where_that_is_asked_for_or_was(texts
     long = "violin " * 300
     path = f"{MINILM}/attention"
     words = ask(texts, FIRST, path, status=422, method="libra", against={"text": long})
-    assert words == "input: at most 256 tokens, given 302"
+    assert words == "input: at most 256 tokens, given 302 (against)"
     body = {"inputs": FIRST, "truncate": True, "method": "libra", "against": {"text": long}, "digits": 9}
     (cut,) = texts.post(path, json=body).json()["results"]
     sent = texts.post(f"{MINILM}/embed", json={"inputs": long, "truncate": True}).json()["id"]
