@@ -56,7 +56,7 @@ def word_pieces(first: str, last: str, pad: str, mask: str, unknown: str, *, off
     pieces = [*LETTERS, *(f"##{letter}" for letter in LETTERS), *WORDS.split()[1:]]
     vocabulary = {token: index for index, token in enumerate(dict.fromkeys([*specials, *pieces]))}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=unknown, continuing_subword_prefix="##"))
-    tokenizer.normalizer = normalizers.BertNormalizer(strip_accents=False)
+    tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
     tokenizer.add_special_tokens([pad, first, last, mask, unknown])
