@@ -106,7 +106,7 @@ class Registry(Mapping[str, ServedModel]):
         self._loading_alone = asyncio.Lock()
         self._loading: Path | None = None
         self._trial: Trial | None = None
-        """What tries the artifact at hand, on a thread, which ends once it is killed."""
+        """What tries the artifact at hand, on a thread, which ends once this is stopped."""
         self._refused: dict[Path, str] = {}
         """Why versions that are in the folder of artifacts are not served."""
         self._growth = Growth()
@@ -246,7 +246,7 @@ class Registry(Mapping[str, ServedModel]):
     async def close(self) -> None:
         """End all loops, and the trial of a reload."""
         if self._trial:
-            self._trial.kill()
+            self._trial.stop()
         for task in self._retiring:
             task.cancel()
         for served in list(self._loops):

@@ -47,7 +47,7 @@ class Trial:
 
     def __init__(self, folders: Sequence[Path], settings: Settings, method: Literal["fork", "spawn"]) -> None:
         self._copies = Path(tempfile.mkdtemp(prefix=f"{COPIES_PREFIX}{os.getpid()}-"))
-        self._killed = False
+        self._killed = self._stopped = False
         try:
             context: Any = multiprocessing.get_context(method)
             self._reports, child_end = context.Pipe(duplex=False)
@@ -78,6 +78,8 @@ class Trial:
                     break
                 step = report["step"]
         except (EOFError, ConnectionError) as error:
+            if self._stopped:
+                raise ArtifactError(folder, "its trial was ended, since the service stops") from error
             self._process.join(1)
             raise ArtifactError(folder, f"{step} it ends a process: {_exit_words(self._process.exitcode)}") from error
         kind = report.get("kind")
@@ -89,8 +91,9 @@ class Trial:
             raise (ProviderError if kind == "ProviderError" else SessionError)(report["reason"])
         return read_copy(folder, _copy_of(folder, self._copies))
 
-    def kill(self) -> None:
+    def stop(self) -> None:
         """End the child now; `outcome` then raises. Any thread may call it."""
+        self._stopped = True
         self._process.kill()
 
     def close(self) -> None:

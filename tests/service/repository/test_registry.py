@@ -183,7 +183,7 @@ async def test_the_index_lists_each_version_once_whatever_the_folder_is_called(c
 
 async def test_the_end_ends_the_trial_of_a_reload(artifacts, tmp_path, monkeypatch):
     """Copying may take minutes, and the process waits for the thread."""
-    waiting, killed = threading.Event(), threading.Event()
+    waiting, stopped = threading.Event(), threading.Event()
 
     class Waiting:
         def __init__(self, *given):
@@ -191,12 +191,12 @@ async def test_the_end_ends_the_trial_of_a_reload(artifacts, tmp_path, monkeypat
 
         def outcome(self, folder, *, exact):
             waiting.set()
-            if not killed.wait(20):
+            if not stopped.wait(20):
                 raise TimeoutError
-            raise ArtifactError(folder, "its trial was killed")
+            raise ArtifactError(folder, "its trial was ended")
 
-        def kill(self):
-            killed.set()
+        def stop(self):
+            stopped.set()
 
         def close(self):
             pass

@@ -1,5 +1,7 @@
 import json
+import os
 import re
+import signal
 
 import pytest
 
@@ -48,6 +50,18 @@ def test_a_trial_that_the_system_kills_says_that_memory_may_be_short(artifacts):
     try:
         trial._process.kill()
         with pytest.raises(ArtifactError, match="SIGKILL, which the system sends where memory is short"):
+            trial.outcome(folders[0], exact=True)
+    finally:
+        trial.close()
+
+
+def test_a_trial_that_is_stopped_says_so_and_does_not_wait(artifacts):
+    folders = find_artifacts(artifacts)
+    trial = trial_load.Trial(folders, Settings(artifacts=artifacts), "fork")
+    try:
+        os.kill(trial._process.pid, signal.SIGSTOP)  # as if it copied from a slow disk
+        trial.stop()
+        with pytest.raises(ArtifactError, match="its trial was ended, since the service stops"):
             trial.outcome(folders[0], exact=True)
     finally:
         trial.close()
