@@ -27,8 +27,8 @@ def file(tmp_path):
 
 
 @pytest.fixture
-def client(models, file):
+def client(models, file, artifacts):
     """A client of the application in this process, which asks for a key."""
-    settings = Settings(api_keys=file, key_in_flight=0)
+    settings = Settings(artifacts=artifacts, api_keys=file, key_in_flight=0)
     with TestClient(create_app(settings, models, open_store(settings)), raise_server_exceptions=False) as client:
         yield client
