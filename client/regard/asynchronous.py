@@ -70,26 +70,13 @@ class AsyncStream:
     """The tokens of a text as a model writes them: `async for token in stream`. Then `result` is the whole answer."""
 
     def __init__(self, transport: AsyncTransport, call: Call[Any], events: calls.Events) -> None:
-        self._transport, self._call, self._events = transport, call, events
-        self._tokens = self._read()
+        self._events = events
+        self._tokens = _read(transport, call, events)
 
     @property
     def result(self) -> Generation:
         """The whole answer, once all tokens came. Raises StreamBroken before that."""
         return self._events.end()
-
-    async def _read(self) -> AsyncIterator[StreamedToken]:
-        async with self._transport.lines(self._call) as lines:
-            try:
-                async for line in lines:
-                    if token := self._events.take(line):
-                        yield token
-            except (httpx.HTTPError, httpx.StreamError) as error:
-                message = f"stream: broke off ({type(error).__name__}); ask again, or without stream"
-                raise StreamBroken(message, self._events.text) from error
-            except UNREADABLE as error:
-                raise incompatible(None) from error
-        self._events.end()
 
     def __aiter__(self) -> AsyncIterator[StreamedToken]:
         return self._tokens
@@ -108,6 +95,21 @@ class AsyncStream:
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         await self.close()
+
+
+async def _read(transport: AsyncTransport, call: Call[Any], events: calls.Events) -> AsyncIterator[StreamedToken]:
+    """Yield the tokens of a stream. Not a method, as in `service.py`: one that is left half read ends at once."""
+    async with transport.lines(call) as lines:
+        try:
+            async for line in lines:
+                if token := events.take(line):
+                    yield token
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            message = f"stream: broke off ({type(error).__name__}); ask again, or without stream"
+            raise StreamBroken(message, events.text) from error
+        except UNREADABLE as error:
+            raise incompatible(None) from error
+    events.end()
 
 
 class AsyncModel:

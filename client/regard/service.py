@@ -106,26 +106,13 @@ class Stream:
     """
 
     def __init__(self, transport: Transport, call: Call[Any], events: calls.Events) -> None:
-        self._transport, self._call, self._events = transport, call, events
-        self._tokens = self._read()
+        self._events = events
+        self._tokens = _read(transport, call, events)
 
     @property
     def result(self) -> Generation:
         """The whole answer, once all tokens came. Raises StreamBroken before that."""
         return self._events.end()
-
-    def _read(self) -> Iterator[StreamedToken]:
-        with self._transport.lines(self._call) as lines:
-            try:
-                for line in lines:
-                    if token := self._events.take(line):
-                        yield token
-            except (httpx.HTTPError, httpx.StreamError) as error:
-                message = f"stream: broke off ({type(error).__name__}); ask again, or without stream"
-                raise StreamBroken(message, self._events.text) from error
-            except UNREADABLE as error:
-                raise incompatible(None) from error
-        self._events.end()
 
     def __iter__(self) -> Iterator[StreamedToken]:
         return self._tokens
@@ -142,6 +129,25 @@ class Stream:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def _read(transport: Transport, call: Call[Any], events: calls.Events) -> Iterator[StreamedToken]:
+    """Yield the tokens of a stream.
+
+    Not a method: a stream that is left half read must end at once, and not in a later run of the garbage collector.
+    That may come while this thread holds the lock of the connections, which the end of a stream waits for.
+    """
+    with transport.lines(call) as lines:
+        try:
+            for line in lines:
+                if token := events.take(line):
+                    yield token
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            message = f"stream: broke off ({type(error).__name__}); ask again, or without stream"
+            raise StreamBroken(message, events.text) from error
+        except UNREADABLE as error:
+            raise incompatible(None) from error
+    events.end()
 
 
 class Model:

@@ -1,8 +1,10 @@
 """The client against a running service: its answers are those of the HTTP interface."""
 
+import gc
 import io
 import json
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -191,6 +193,19 @@ def test_a_stream_can_be_left_early(service, dates):
         assert next(stream).text == "2"
     assert list(stream) == []
     assert dates.generate(DATE).text == "2021-03-23", "the connection is not left half read"
+
+
+def test_a_stream_that_is_left_half_read_ends_at_once(service, dates):
+    """Not in a later run of the garbage collector, which may come while this thread holds the lock of the pool."""
+    gc.disable()
+    try:
+        stream = dates.stream(DATE)
+        assert next(stream).text == "2"
+        ended = weakref.ref(iter(stream))
+        del stream
+        assert ended() is None
+    finally:
+        gc.enable()
 
 
 def test_a_stream_that_breaks_holds_what_came(artifacts, dates):
