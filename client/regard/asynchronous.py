@@ -98,7 +98,7 @@ class AsyncStream:
 
 
 async def _read(transport: AsyncTransport, call: Call[Any], events: calls.Events) -> AsyncIterator[StreamedToken]:
-    """Yield the tokens of a stream. Not a method, as in `service.py`: one that is left half read ends at once."""
+    """Yield the tokens of a stream. The event loop closes one that is left half read."""
     async with transport.lines(call) as lines:
         try:
             async for line in lines:
@@ -200,11 +200,12 @@ class AsyncModel:
         return opened(await self._kept(result, stored, again))
 
     async def _kept(self, result: Result, stored: Call[T], again: Call[T]) -> T:
-        try:
-            return await self._transport.send(stored)
-        except NotFound as error:
-            if not is_forgotten(error, result):
-                raise
+        if stored.fits or not result.asked.is_repeatable:
+            try:
+                return await self._transport.send(stored)
+            except NotFound as error:
+                if not is_forgotten(error, result):
+                    raise
         return await self._transport.send(again)
 
     async def _one(self, kind: type[R], endpoint: str, given: object, options: Json) -> R:

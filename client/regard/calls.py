@@ -1,15 +1,18 @@
 """Requests of a regard service, and how their answers are read: nothing here opens a connection."""
 
 import json
+import os
+import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
+from PIL import Image
 
 from regard.attention import Attention, Json, read_attention, read_map
 from regard.errors import BadInput, Problem, StreamBroken, refused
-from regard.inputs import Encoded, encode
+from regard.inputs import CHANNELS, Encoded, encode
 from regard.models import Description, read_description
 from regard.results import Asked, Generation, R, Result, StreamedToken, read_result
 
@@ -20,6 +23,8 @@ T = TypeVar("T")
 
 BODY_BYTES = 12_000_000
 """A batch is sent in requests of at most so many bytes; the service takes 16 MiB by default."""
+QUERY_BYTES = 6000
+"""A longer query may be refused: the service takes 8 KiB of a request's line and headers."""
 EXACT = {"encoding": "base64"}
 """Maps come as the bytes of float32, which are exact and small."""
 OF_OBJECTS = ("threshold", "top_k")
@@ -49,6 +54,8 @@ class Call(Generic[T]):
     read: Callable[[Reply], T]
     query: Mapping[str, str] = field(default_factory=dict)
     body: Json | None = None
+    fits: bool = True
+    """False if the query is too long, or cannot say what is asked for."""
 
 
 def list_models() -> Call[list[Description]]:
@@ -90,7 +97,7 @@ def predictions(
 
 def batches(model: Description, inputs: Iterable[object]) -> Iterator[list[Encoded]]:
     """Yield inputs in as few requests as the model's limits allow. Raises BadInput if an input cannot be sent."""
-    if isinstance(inputs, str | bytes):
+    if _is_one(inputs) or not isinstance(inputs, Iterable):
         raise BadInput("inputs: must be a list, given one input; the method without _batch takes one")
     batch, size = list[Encoded](), 0
     for one in inputs:
@@ -103,12 +110,21 @@ def batches(model: Description, inputs: Iterable[object]) -> Iterator[list[Encod
         yield batch
 
 
+def _is_one(inputs: object) -> bool:
+    """True for one input in place of several: a text, a file, a picture, also as an array."""
+    if isinstance(inputs, np.ndarray) and inputs.dtype.kind in "buif":
+        return inputs.ndim < 3 or (inputs.ndim == 3 and inputs.shape[2] in CHANNELS)
+    return isinstance(inputs, str | bytes | bytearray | memoryview | os.PathLike | Image.Image)
+
+
 def stored_attention(result: Result, options: Json) -> Call[Attention]:
     """Ask for the attention of a request that was answered, without sending its input again."""
     asked = result.asked
-    query = _query({**EXACT, **_found(result), **options, "model": asked.model.name})
-    read = lambda reply: read_attention(reply.json["results"][asked.index]["attention"])  # noqa: E731
-    return Call("GET", f"/v1/attention/{_part('id', asked.id)}", read, query=query)
+    return _stored(
+        result,
+        {**EXACT, **_found(result), **options},
+        lambda reply: read_attention(reply.json["results"][asked.index]["attention"]),
+    )
 
 
 def attention_again(result: Result, options: Json) -> Call[Attention]:
@@ -124,8 +140,17 @@ def stored_picture(result: Result, options: Json) -> Call[bytes]:
     """
     if result.asked.is_of_batch and result.asked.is_repeatable:
         return picture_again(result, options)
-    query = _query({**_found(result), **_drawn(result.asked.model, options), "model": result.asked.model.name})
-    return Call("GET", f"/v1/attention/{_part('id', result.asked.id)}", lambda reply: reply.content, query=query)
+    return _stored(result, {**_found(result), **_drawn(result.asked.model, options)}, lambda reply: reply.content)
+
+
+def _stored(result: Result, options: Json, read: Callable[[Reply], T]) -> Call[T]:
+    asked = result.asked
+    query = _query({**options, "model": asked.model.name})
+    lists = [one for one in map(plain, options.values()) if isinstance(one, list)]
+    fits = len(urllib.parse.urlencode(query, errors="replace")) <= QUERY_BYTES and not any(
+        isinstance(one, str) and "," in one for found in lists for one in found
+    )
+    return Call("GET", f"/v1/attention/{_part('id', asked.id)}", read, query=query, fits=fits)
 
 
 def picture_again(result: Result, options: Json) -> Call[bytes]:
@@ -192,7 +217,7 @@ def _word(given: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
-        return json.dumps(value)
+        return json.dumps(value, ensure_ascii=False)
     if isinstance(value, list):
         return ",".join(map(str, value))
     return str(value)

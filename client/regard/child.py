@@ -54,7 +54,10 @@ class SavesItself(Protocol):
 
 
 class Started(Service):
-    """A service that `start` started. It stops when this process ends, or with `stop`, or at the end of a `with`."""
+    """A service that `start` started. It stops with `stop`, at the end of a `with`, or when this Python ends.
+
+    A signal that ends this process at once, as SIGTERM does by default and SIGKILL always, leaves the service running.
+    """
 
     def __init__(self, process: "subprocess.Popen[bytes]", url: str, key: str | None, options: Connecting) -> None:
         super().__init__(url, key, **options)
@@ -65,12 +68,7 @@ class Started(Service):
         """Stop the service; requests that run may end."""
         atexit.unregister(self.stop)
         self.close()
-        self.process.terminate()
-        try:
-            self.process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        _stop(self.process)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.stop()
@@ -103,11 +101,11 @@ def start(artifacts: str | os.PathLike[str] = "artifacts", **settings: object) -
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
-        service = Started(process, f"http://127.0.0.1:{port}", None, {})
         try:
+            service = Started(process, f"http://127.0.0.1:{port}", None, {})
             _wait(service, lambda: _last_lines(log))
         except BaseException:
-            service.stop()
+            _stop(process)
             raise
     return service
 
@@ -139,9 +137,13 @@ def export(
         run = [*command("export"), source, "--to", str(to), *given]
         lines = list[str]()
         with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-            for line in process.stdout or ():
-                lines.append(line.rstrip())
-                say(lines[-1])
+            try:
+                for line in process.stdout or ():
+                    lines.append(line.rstrip())
+                    say(lines[-1])
+            except BaseException:  # an interrupt may have come to this process alone
+                process.terminate()
+                raise
         if process.returncode:
             raise CommandFailed("\n".join(["export: failed:", *_last_words(lines)]))
     found = [line.split(maxsplit=1)[1] for line in lines if line.split()[:1] == ["pack"]]
@@ -165,6 +167,15 @@ def _flag(flag: str, value: object) -> list[str]:
 def _name_of(model: object) -> str:
     path = str(getattr(model, "name_or_path", "")).rstrip("/").split("/")[-1]
     return path or type(model).__name__.lower()
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _free_port() -> int:

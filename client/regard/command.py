@@ -7,13 +7,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import NoReturn, get_args
 
 from PIL import Image
 
 from regard.attention import AttentionOptions, Method
 from regard.child import command
-from regard.errors import BadInput, RegardError
+from regard.errors import BadInput, NotInstalled, RegardError
 from regard.models import Description
 from regard.results import Result
 from regard.service import KEY_VARIABLE, URL, URL_VARIABLE, Service, connect
@@ -36,22 +36,21 @@ def main(given: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read has read enough, such as `head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except OSError as error:
-        print(f"--to: cannot be written: {error.strerror}", file=sys.stderr)
-        return 1
     except KeyboardInterrupt:
         return 130
 
 
 def _done(words: list[str]) -> int:
-    """Do what the words say, and return the exit status. Raises RegardError, OSError, and SystemExit after help."""
-    if words[:1] == ["export"]:
-        status = _run("export", words[1:])  # the exporter knows its own options
+    """Do what the words say, and return the exit status. Raises RegardError, and SystemExit after help."""
+    if words[:1] == ["export"]:  # the exporter knows its own options
         if words[1:2] not in (["--help"], ["-h"]):
-            return status
-        if status == 0:
+            return _become("export", words[1:])
+        try:
+            status = subprocess.call([*command("export"), *words[1:]])
             print(f"\n{_example(EXPORT_EXAMPLE)}")
-            return 0
+            return status
+        except NotInstalled as error:
+            print(error, file=sys.stderr)  # and the help of this command, which has its example too
     parser = _parser()
     if not words:
         parser.print_help()
@@ -128,20 +127,11 @@ def _add_questions(verb: Callable[[str, str, str], argparse.ArgumentParser]) -> 
         one.add_argument("--key", help=f"an API key ({KEY_VARIABLE})")
 
 
-def _run(module: str, words: Sequence[str], environment: dict[str, str] | None = None) -> int:
-    """Run `python -m` of the service's packages in this terminal, and return its exit status."""
-    try:
-        run = [*command(module), *words]
-    except RegardError as error:
-        print(error, file=sys.stderr)
-        return 1
-    process = subprocess.Popen(run, env={**os.environ, **(environment or {})})
-    while True:
-        try:
-            status = process.wait()
-        except KeyboardInterrupt:
-            continue  # it got the interrupt too, and ends by itself
-        return 128 - status if status < 0 else status
+def _become(module: str, words: Sequence[str], environment: dict[str, str] | None = None) -> NoReturn:
+    """Become `python -m` of the service's packages, so that signals reach it and its exit status is this one's."""
+    run = [*command(module), *words]
+    sys.stdout.flush()
+    os.execve(run[0], run, {**os.environ, **(environment or {})})  # noqa: S606 # the interpreter and a module of ours
 
 
 def _serve(asked: argparse.Namespace) -> int:
@@ -149,7 +139,7 @@ def _serve(asked: argparse.Namespace) -> int:
     named = {f"REGARD_{name.upper()}": value for name, value in given.items() if value}
     if sys.stdout.isatty() and LOG_VARIABLE not in os.environ:
         named[LOG_VARIABLE] = "console"  # lines for a person
-    return _run("service", [], named)
+    return _become("service", [], named)
 
 
 def _models(asked: argparse.Namespace) -> int:
@@ -174,10 +164,10 @@ def _look(asked: argparse.Namespace) -> int:
         if to.suffix == ".html":
             if asked.method or options:
                 result = dataclasses.replace(result, attention=result.look(asked.method, **options))
-            save(result, to)
+            _write(to, lambda: save(result, to))
         else:
             image = result.image(asked.method, **options)
-            image.save(to)
+            _write(to, lambda: image.save(to))
             if can_show():
                 print(drawn(image), end="")
     print(described(result))
@@ -189,10 +179,18 @@ def _page(asked: argparse.Namespace) -> int:
     _check_target(asked.to, (".html",))
     with connect(asked.url, asked.key) as service:
         result = _asked(service, asked)
-        save(result, asked.to)
+        _write(asked.to, lambda: save(result, asked.to))
     print(described(result))
     print(f"wrote {asked.to}")
     return 0
+
+
+def _write(to: Path, write: Callable[[], object]) -> None:
+    """Write a file. Raises BadInput if that is not possible."""
+    try:
+        write()
+    except OSError as error:
+        raise BadInput(f"--to: cannot be written: {error.strerror}") from error
 
 
 def _check_target(to: Path, suffixes: Sequence[str]) -> None:

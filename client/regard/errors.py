@@ -11,7 +11,7 @@ RegardError
 └── Refused             the service answered with a problem document (RFC 9457)
     ├── KeyRefused      401, 403
     ├── NotFound        404
-    ├── InputRefused    400, 406, 413, 415, 422
+    ├── InputRefused    400, 406, 413, 414, 415, 422
     ├── Busy            429, after all retries
     ├── NotReady        503, after all retries
     ├── TooSlow         408, 504
@@ -44,6 +44,9 @@ class StreamBroken(RegardError):
     def __init__(self, message: str, text: str) -> None:
         super().__init__(message)
         self.text = text
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.text)  # or a pool of processes could not hand it on
 
 
 class Incompatible(RegardError):
@@ -85,6 +88,9 @@ class Refused(RegardError):
         said = problem.detail + (f" ({faults})" if faults and faults not in problem.detail else "")
         super().__init__(f"{said} [{problem.status} {problem.title}]" + (f" {self.advice}" if self.advice else ""))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.problem,)
+
     @property
     def status(self) -> int:
         """The HTTP status."""
@@ -104,7 +110,7 @@ class NotFound(Refused):
 
 
 class InputRefused(Refused):
-    """The service cannot read the input, or an option or a size is beyond a limit (400, 406, 413, 415, 422)."""
+    """The service cannot read the input, or an option or a size is beyond a limit (400, 406, 413, 414, 415, 422)."""
 
     advice = "The service's /docs has every option and what it takes."
 
@@ -141,6 +147,7 @@ KINDS: Mapping[int, type[Refused]] = {
     406: InputRefused,
     408: TooSlow,
     413: InputRefused,
+    414: InputRefused,
     415: InputRefused,
     422: InputRefused,
     429: Busy,

@@ -60,7 +60,7 @@ def encode(given: object, *, image: bool) -> Encoded:
 def encode_text(given: object) -> Encoded:
     """Return a text or a pair of texts as it is sent. Raises BadInput if it is neither, or has lone surrogates."""
     parts = given if isinstance(given, tuple) else (given,)
-    if len(parts) not in (1, 2) or not all(isinstance(part, str) for part in parts):
+    if (isinstance(given, tuple) and len(parts) != 2) or not all(isinstance(part, str) for part in parts):
         raise BadInput(f"text: must be a string or a pair of strings for this model, given {_kind(given)}")
     try:
         for part in parts:
@@ -77,25 +77,27 @@ def encode_picture(given: object) -> Encoded:
     """
     if isinstance(given, np.ndarray):
         return _png(_of_array(given))
-    if isinstance(given, Image.Image):
-        return _png(_upright(given))
     if isinstance(given, str | os.PathLike):
         given = _read(given)
-    if not isinstance(given, bytes | bytearray | memoryview):
+    if not isinstance(given, bytes | bytearray | memoryview | Image.Image):
         raise BadInput(
             f"picture: must be a path, bytes, a Pillow image or an array for this model, given {_kind(given)}"
         )
-    content = bytes(given)
     try:
+        if isinstance(given, Image.Image):
+            return _png(_upright(given))
+        content = bytes(given)
         with Image.open(io.BytesIO(content)) as image:
             if media_type := SENT_AS_THEY_ARE.get(image.format or ""):
                 return Encoded(picture=content, media_type=media_type)
             return _png(_upright(image))
+    except BadInput:
+        raise
     except UnidentifiedImageError as error:
         raise BadInput(
             "picture: must be an image that Pillow reads (JPEG, PNG, WebP, ...), given other bytes"
         ) from error
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+    except Exception as error:  # Pillow raises many classes
         raise BadInput(f"picture: cannot be read: {error}") from error
 
 
@@ -128,6 +130,8 @@ def _upright(image: Image.Image) -> Image.Image:
 
 
 def _png(image: Image.Image) -> Encoded:
+    if 0 in image.size:
+        raise BadInput(f"picture: must have pixels, given {image.width} x {image.height}")
     if image.mode.startswith("I;16"):
         image = Image.fromarray((np.asarray(image, np.float32) / 257).round().astype(np.uint8))
     if image.mode in ("I", "F"):

@@ -54,7 +54,12 @@ class Asked:
     @property
     def is_repeatable(self) -> bool:
         """True if the same input gives the same answer: nothing is drawn at random, or from a seed."""
-        return not self.options.get("temperature") or "seed" in self.options
+        if "generate" not in self.model.endpoints or self.options.get("seed") is not None:
+            return True
+        temperature = self.options.get("temperature")
+        if any(self.options.get(name) is not None for name in ("temperature", "top_k", "top_p")):
+            return temperature == 0
+        return (self.options.get("num_beams") or 1) > 1 or not self.model.json.get("sampling")
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,11 @@
 """A service and its models, to ask in Python."""
 
+import _thread
+import inspect
 import io
 import os
-from collections.abc import Iterable, Iterator
+import weakref
+from collections.abc import Generator, Iterable
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -102,27 +105,28 @@ class Service:
 class Stream:
     """The tokens of a text as a model writes them: iterate over it. Afterwards `result` is the whole answer.
 
-    Close it, or use it as a context manager, to stop earlier: the service then stops, too.
+    Close it in the thread that reads it, or use it as a context manager, to stop earlier: the service then stops, too.
     """
 
     def __init__(self, transport: Transport, call: Call[Any], events: calls.Events) -> None:
         self._events = events
         self._tokens = _read(transport, call, events)
+        weakref.finalize(self, _abandon, self._tokens).atexit = False
 
     @property
     def result(self) -> Generation:
         """The whole answer, once all tokens came. Raises StreamBroken before that."""
         return self._events.end()
 
-    def __iter__(self) -> Iterator[StreamedToken]:
-        return self._tokens
+    def __iter__(self) -> Self:
+        return self
 
     def __next__(self) -> StreamedToken:
         return next(self._tokens)
 
     def close(self) -> None:
         """Stop, and close the connection."""
-        self._tokens.close()  # type: ignore[attr-defined] # it is a generator
+        self._tokens.close()
 
     def __enter__(self) -> Self:
         return self
@@ -131,12 +135,8 @@ class Stream:
         self.close()
 
 
-def _read(transport: Transport, call: Call[Any], events: calls.Events) -> Iterator[StreamedToken]:
-    """Yield the tokens of a stream.
-
-    Not a method: a stream that is left half read must end at once, and not in a later run of the garbage collector.
-    That may come while this thread holds the lock of the connections, which the end of a stream waits for.
-    """
+def _read(transport: Transport, call: Call[Any], events: calls.Events) -> Generator[StreamedToken]:
+    """Yield the tokens of a stream. It does not know the stream, so that the stream ends before it does: `_abandon`."""
     with transport.lines(call) as lines:
         try:
             for line in lines:
@@ -148,6 +148,16 @@ def _read(transport: Transport, call: Call[Any], events: calls.Events) -> Iterat
         except UNREADABLE as error:
             raise incompatible(None) from error
     events.end()
+
+
+def _abandon(tokens: Generator[StreamedToken]) -> None:
+    """End a stream that was left half read, on a thread of its own.
+
+    The garbage collector may call this while its thread holds the lock of the connections, which the end waits for. So
+    it must take no lock here, as `threading.Thread` would.
+    """
+    if inspect.getgeneratorstate(tokens) != inspect.GEN_CLOSED:
+        _thread.start_new_thread(tokens.close, ())
 
 
 class Model:
@@ -240,11 +250,12 @@ class Model:
         return self._kept(result, calls.stored_picture(result, asked), calls.picture_again(result, asked))
 
     def _kept(self, result: Result, stored: Call[T], again: Call[T]) -> T:
-        try:
-            return self._transport.send(stored)
-        except NotFound as error:
-            if not is_forgotten(error, result):
-                raise
+        if stored.fits or not result.asked.is_repeatable:
+            try:
+                return self._transport.send(stored)
+            except NotFound as error:
+                if not is_forgotten(error, result):
+                    raise
         return self._transport.send(again)
 
     def _one(self, kind: type[R], endpoint: str, given: object, options: Json) -> R:

@@ -7,6 +7,7 @@ import io
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image, ImageOps
 
 from regard.attention import Attention, AttentionOptions, Json, Method
@@ -18,6 +19,8 @@ from regard.results import Classification, Detection, Embedding, Filled, Generat
 PICTURE_BYTES = 3_000_000
 """A picture of more bytes is shown smaller: a notebook keeps what it shows."""
 PICTURE_SIDE = 1024
+NEARLY_WHITE = 200
+"""The brightness above which the service puts a drawing on black, since on white it could not be seen."""
 HEADS_VALUES = 2_000_000
 """So many weights of all heads are shown; of more, none."""
 
@@ -121,12 +124,18 @@ def picture_of(result: Result, seen: dict[str, object]) -> bytes | None:
 
 
 def _opaque(image: Image.Image) -> Image.Image:
-    """Return an image in RGB, with white for what is transparent, as the model sees it."""
+    """Return an image in RGB as the model sees it.
+
+    16 bits are scaled to 8. What is transparent becomes white, or black where what is opaque is nearly white.
+    """
+    if image.mode.startswith("I"):
+        return Image.fromarray((np.asarray(image).clip(0, 65535) // 257).astype(np.uint8)).convert("RGB")
     if not image.has_transparency_data:
         return image.convert("RGB")
-    ground = Image.new("RGBA", image.size, "white")
-    ground.alpha_composite(image.convert("RGBA"))
-    return ground.convert("RGB")
+    layer = image.convert("RGBA")
+    opaque = np.asarray(layer.convert("L"))[np.asarray(layer.getchannel("A")) > 127]
+    ground = "black" if opaque.size and np.median(opaque) > NEARLY_WHITE else "white"
+    return Image.alpha_composite(Image.new("RGBA", image.size, ground), layer).convert("RGB")
 
 
 def _small(picture: bytes, media_type: str) -> str:

@@ -1,5 +1,6 @@
 """Sending calls over HTTP: errors as this package's own, and waiting where the service says that it is worth it."""
 
+import os
 import random
 import ssl
 import time
@@ -7,7 +8,7 @@ import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from importlib.metadata import version
-from typing import Any, TypedDict
+from typing import Any, Generic, TypedDict, TypeVar
 
 import anyio
 import httpx
@@ -21,6 +22,13 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0
 """Seconds before the second try and at most, where the service does not say how long; it doubles."""
 JITTER = 0.25
 """A pause is longer by up to this share, so that clients which were refused together do not come back together."""
+LEAST_PAUSE = 0.1
+"""A pause is at least this share of one that nobody asked for: a proxy may say that it is worth asking at once."""
+OF_PROXIES = (408, 413, 414, 429, 431)
+"""The statuses below 500 with which a proxy answers by itself, in HTML."""
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+"""Hosts that are never asked by way of the environment's proxy."""
+BAD_URL = "url: must be such as http://127.0.0.1:8000, given another"
 VERSION = version("regard-client")
 
 
@@ -50,13 +58,14 @@ class Attempts:
     def after_refusal(self, reply: Reply) -> float:
         """Return the seconds until the next try. Raises the refusal if it is no use, or too late."""
         problem = problem_of(reply)
-        pause = (self._pause if problem.retry_after is None else problem.retry_after) * (1 + random.random() * JITTER)  # noqa: S311
+        asked = self._pause if problem.retry_after is None else max(problem.retry_after, self._pause * LEAST_PAUSE)
+        pause = asked * (1 + random.random() * JITTER)  # noqa: S311
         self._pause, self._kept = min(self._pause * 2, LONGEST_PAUSE), True
         if reply.status not in AGAIN or time.monotonic() + pause > self._until:
             raise refused(problem)
         return pause
 
-    def after_error(self, error: httpx.HTTPError | httpx.InvalidURL) -> float:
+    def after_error(self, error: httpx.HTTPError | UnicodeError) -> float:
         """Return the seconds until the next try, once if a kept connection was closed. Raises otherwise.
 
         The error came before an answer began.
@@ -68,10 +77,10 @@ class Attempts:
         raise meant(error, self._address) from error
 
 
-def meant(error: httpx.HTTPError | httpx.InvalidURL, address: str) -> RegardError:
-    """Return this package's error for one of httpx."""
-    if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
-        return BadInput("url: must be such as http://127.0.0.1:8000, given another")
+def meant(error: httpx.HTTPError | UnicodeError, address: str) -> RegardError:
+    """Return this package's error for one of httpx, or for a host whose name cannot be looked up."""
+    if isinstance(error, httpx.UnsupportedProtocol | UnicodeError):
+        return BadInput(BAD_URL)
     if _is_of_tls(error):
         return NoService(
             f"{address}: TLS failed. Use http:// if the service has no TLS, or give connect(..., verify=...) the path "
@@ -99,12 +108,12 @@ def _is_of_tls(error: BaseException | None) -> bool:
 def is_foreign(found: httpx.Response) -> bool:
     """True if an answer is none of a regard service's: a way to another address, a page, or a 404 without a problem.
 
-    Pages of 429 and 5xx are not: a proxy answers so for a service that is there.
+    Pages of 5xx and of OF_PROXIES are not: a proxy answers so for a service that is there.
     """
     kind, status = found.headers.get("content-type", ""), found.status_code
     if status in (404, 405):
         return "problem+json" not in kind
-    is_of_proxy = status == 429 or status >= 500
+    is_of_proxy = status in OF_PROXIES or status >= 500
     return 300 <= status < 400 or (kind.startswith("text/html") and not is_of_proxy)
 
 
@@ -147,37 +156,84 @@ class Splitter:
 UNREADABLE = (KeyError, TypeError, ValueError, IndexError, AttributeError)
 
 
-class _Base:
-    http: httpx.Client | httpx.AsyncClient
+C = TypeVar("C", httpx.Client, httpx.AsyncClient)
+
+
+class _Base(Generic[C]):
+    client: type[C]
+    _http: C
 
     def __init__(self, url: str, key: str | None, options: Connecting) -> None:
-        if not isinstance(url, str) or not url.startswith(("http://", "https://")):
-            raise BadInput("url: must be such as http://127.0.0.1:8000, given another")
+        _check_url(url)
+        if key and not (key.isascii() and key.isprintable() and key == key.strip()):
+            raise BadInput("key: must be of ASCII characters without spaces or lines around them, given others")
         self.address = url.rstrip("/")
         self.patience = options.get("patience", 30.0)
         headers = {"User-Agent": f"regard-client/{VERSION}"} | ({"Authorization": f"Bearer {key}"} if key else {})
         timeout = httpx.Timeout(options.get("timeout", 60.0), connect=10.0, pool=None)
-        self.given: dict[str, Any] = {"headers": headers, "timeout": timeout, "verify": _verifying(options)}
+        self._given: dict[str, Any] = {"headers": headers, "timeout": timeout, "verify": _verifying(options)}
+        self._given["mounts"] = {f"all://{host}": None for host in LOOPBACK}
+        self._http, self._process = self._opened(), os.getpid()
 
-    def request(self, call: Call[Any]) -> dict[str, Any]:
+    @property
+    def http(self) -> C:
+        """What sends. After a fork it is another: processes that share a connection would get one another's answers."""
+        if self._process != os.getpid() and not self._http.is_closed:
+            self._http = self._opened()
+        self._process = os.getpid()
+        return self._http
+
+    def _opened(self) -> C:
+        try:
+            return self.client(**self._given)
+        except (ImportError, OSError, ValueError, httpx.InvalidURL) as error:
+            words = (
+                "environment: its proxies (HTTP_PROXY, ALL_PROXY, ...) and certificates (SSL_CERT_FILE) must be such"
+            )
+            raise BadInput(f"{words} as httpx can use, given others: {error}") from error
+
+    def request(self, call: Call[Any], trace: object = None) -> httpx.Request:
+        """Return the request of a call. Raises BadInput for what cannot be sent, or after `close`."""
         if self.http.is_closed:
             raise BadInput("service: was closed; regard.connect(...) opens it again")
-        body = plain(call.body)
-        return {"method": call.method, "url": self.address + call.path, "params": dict(call.query), "json": body}
+        body, query = plain(call.body), dict(call.query)
+        try:
+            return self.http.build_request(
+                call.method,
+                self.address + call.path,
+                params=query,
+                json=body,
+                extensions={"trace": trace} if trace else None,
+            )
+        except (TypeError, ValueError, httpx.InvalidURL) as error:
+            raise BadInput(f"options: must be what JSON can hold, and no longer than a request: {error}") from error
 
 
-class Transport(_Base):
+def _check_url(url: object) -> None:
+    """Raise BadInput unless it is an address of HTTP, without a user and a password, which every error would show."""
+    try:
+        found = httpx.URL(url) if isinstance(url, str) else httpx.URL("")
+    except httpx.InvalidURL as error:
+        raise BadInput(BAD_URL) from error
+    if found.scheme not in ("http", "https") or not found.host:
+        raise BadInput(BAD_URL)
+    if found.userinfo:
+        raise BadInput("url: must have no user and no password; an API key is given as regard.connect(..., key=...)")
+
+
+class Transport(_Base[httpx.Client]):
     """Sends calls, and waits for their answers."""
 
-    http: httpx.Client
+    client = httpx.Client
 
-    def __init__(self, url: str, key: str | None, options: Connecting) -> None:
-        super().__init__(url, key, options)
-        try:
-            self.http = httpx.Client(**self.given)
-        except (UnicodeEncodeError, ValueError) as error:
-            raise BadInput("key: must be of ASCII characters, given others") from error
-        weakref.finalize(self, self.http.close)  # nobody closes what a notebook forgot
+    _closing: "weakref.finalize[[], Transport] | None" = None
+
+    def _opened(self) -> httpx.Client:
+        if self._closing:  # of the process before the fork, some thread of which may have held its lock for ever
+            self._closing.detach()
+        found = super()._opened()
+        self._closing = weakref.finalize(self, found.close)  # nobody closes what a notebook forgot
+        return found
 
     def send(self, call: Call[T]) -> T:
         """Return the answer to a call. Raises RegardError."""
@@ -193,7 +249,7 @@ class Transport(_Base):
     def _version(self) -> str | None:
         try:
             call = service_version()
-            return call.read(reply_of(self.http.request(**self.request(call))))
+            return call.read(reply_of(self.http.send(self.request(call))))
         except (httpx.HTTPError, *UNREADABLE):
             return None
 
@@ -209,11 +265,10 @@ class Transport(_Base):
         """Yield an answer that has begun and is no refusal, after as many tries as are worth it. Raises RegardError."""
         attempts = Attempts(self.address, self.patience)
         while True:
+            request = self.request(call, lambda event, _: attempts.note(event))
             try:
-                trace = {"trace": lambda event, _: attempts.note(event)}
-                request = self.http.build_request(**self.request(call), extensions=trace)
                 found = self.http.send(request, stream=True)
-            except (httpx.HTTPError, httpx.InvalidURL) as error:
+            except (httpx.HTTPError, UnicodeError) as error:
                 time.sleep(attempts.after_error(error))
                 continue
             try:
@@ -235,17 +290,10 @@ class Transport(_Base):
         return reply_of(found)
 
 
-class AsyncTransport(_Base):
+class AsyncTransport(_Base[httpx.AsyncClient]):
     """The same for asyncio and trio."""
 
-    http: httpx.AsyncClient
-
-    def __init__(self, url: str, key: str | None, options: Connecting) -> None:
-        super().__init__(url, key, options)
-        try:
-            self.http = httpx.AsyncClient(**self.given)
-        except (UnicodeEncodeError, ValueError) as error:
-            raise BadInput("key: must be of ASCII characters, given others") from error
+    client = httpx.AsyncClient
 
     async def send(self, call: Call[T]) -> T:
         """Return the answer to a call. Raises RegardError."""
@@ -261,7 +309,7 @@ class AsyncTransport(_Base):
     async def _version(self) -> str | None:
         try:
             call = service_version()
-            return call.read(reply_of(await self.http.request(**self.request(call))))
+            return call.read(reply_of(await self.http.send(self.request(call))))
         except (httpx.HTTPError, *UNREADABLE):
             return None
 
@@ -281,10 +329,10 @@ class AsyncTransport(_Base):
             attempts.note(event)
 
         while True:
+            request = self.request(call, trace)
             try:
-                request = self.http.build_request(**self.request(call), extensions={"trace": trace})
                 found = await self.http.send(request, stream=True)
-            except (httpx.HTTPError, httpx.InvalidURL) as error:
+            except (httpx.HTTPError, UnicodeError) as error:
                 await anyio.sleep(attempts.after_error(error))
                 continue
             try:

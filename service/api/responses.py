@@ -184,13 +184,17 @@ def describe(served: ServedModel) -> dict[str, object]:
 
 
 def _own(manifest: Manifest) -> dict[str, object]:
-    """Return what is said of some models alone: how a detector detects, and the languages of translation."""
+    """Return what is said of some models alone: of detectors, of those that sample, and of those that translate."""
+    own: dict[str, object] = {}
     if manifest.detection:
-        return {"detection": manifest.detection.model_dump()}
-    languages = manifest.generation.languages if manifest.generation else None
-    if languages is None:
-        return {}
-    return {"languages": {"codes": list(languages.tokens), "source": languages.source, "target": languages.target}}
+        own["detection"] = manifest.detection.model_dump()
+    if generation := manifest.generation:
+        if generation.sampling:
+            own["sampling"] = generation.sampling.model_dump()
+        if languages := generation.languages:
+            codes = list(languages.tokens)
+            own["languages"] = {"codes": codes, "source": languages.source, "target": languages.target}
+    return own
 
 
 def _example(manifest: Manifest, index: int) -> dict[str, object]:

@@ -134,20 +134,23 @@ class KVCache:
         """
         held = self._held_lengths()
         needed = {axis: -(-length // self._slots) * self._slots for axis, length in lengths.items()}
-        for name, port in self._ports.items():
-            old = self._buffers.get(name)
-            had = (0,) * len(port.axes) if old is None else old.shape
-            shape = [
-                _length(held.get(axis, 0), needed.get(axis, 0)) if isinstance(axis, str) else axis for axis in port.axes
-            ]
-            shape[0] = max(rows, 2 * self.count)
-            if rows <= had[0]:
-                shape[0] = had[0] if tuple(shape[1:]) == had[1:] else min(had[0], shape[0])
-            if old is None or old.shape != tuple(shape):
-                self._buffers[name] = self._grown(port, shape, old)
-                self._binding = None
-            if name in self._caches:
-                self._capacity = shape[2]
+        try:
+            for name, port in self._ports.items():
+                old = self._buffers.get(name)
+                had = (0,) * len(port.axes) if old is None else old.shape
+                shape = [
+                    _length(held.get(axis, 0), needed.get(axis, 0)) if isinstance(axis, str) else axis
+                    for axis in port.axes
+                ]
+                shape[0] = max(rows, 2 * self.count)
+                if rows <= had[0]:
+                    shape[0] = had[0] if tuple(shape[1:]) == had[1:] else min(had[0], shape[0])
+                if old is None or old.shape != tuple(shape):
+                    self._buffers[name] = self._grown(port, shape, old)
+                    self._binding = None
+        finally:  # without memory for some of them, those that run go on with what all hold
+            lengths_held = (self._buffers[name].shape[2] for name in self._caches if name in self._buffers)
+            self._capacity = min(lengths_held, default=0)
 
     def _held_lengths(self) -> dict[str, int]:
         """Return the lengths that all buffers hold: some are longer if there was no memory to grow the others."""

@@ -32,6 +32,10 @@ from service.telemetry.metrics import Metrics
 log = structlog.get_logger()
 FRAMING_BYTES = 1024  # of the head of a request: method, version, line ends and leading empty lines
 HEADER_FRAMING_BYTES = 4  # of a header: ": " and the end of the line
+MOST_PIPELINED = 16
+"""While so many requests of a connection wait behind the one that is answered, no more of it is parsed or read."""
+PIECE_BYTES = 4096
+"""Of what may hold more heads than that, so much is parsed at a time."""
 DISCARD_IDLE_SECONDS = 5.0
 """How long a client may pause while what it sends is discarded (nginx's `lingering_timeout`)."""
 FULL_SECONDS = 1.0
@@ -63,6 +67,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._discarded: int | None = None  # bytes, while the rest of an answered request is discarded
         self._in_head = True
         self._framing_again = False
+        self._unparsed = b""  # has arrived, and waits until fewer requests do
         # bytes received since the connection, the last message or the last piece of a body
         self._bytes_outside_body = 0
         self._header_count = self._header_bytes = 0
@@ -129,6 +134,21 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         if self._discarded is None:
             self.open.note_busy(self)
+        self._unparsed += data
+        self._parse()
+
+    def _parse(self) -> None:
+        """Parse what has arrived. While many requests wait for their turn, the rest waits too, and nothing is read."""
+        while self._unparsed and not (self._refused or self._half_closed or self.transport.is_closing()):
+            if len(self.pipeline) >= MOST_PIPELINED:
+                self.flow.pause_reading()
+                return
+            few = self._unparsed.count(b"\r\n\r\n") <= MOST_PIPELINED
+            piece = self._unparsed if few else self._unparsed[:PIECE_BYTES]
+            self._unparsed = self._unparsed[len(piece) :]
+            self._parse_piece(piece)
+
+    def _parse_piece(self, data: bytes) -> None:
         self._bytes_outside_body += len(data)
         try:
             self._feed(data)
@@ -256,6 +276,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """Limit the time for what is left: bytes that the client has not read, and those that it still sends."""
         self._answer_transport.flush()
         super().on_response_complete()
+        self._parse()
+        if self.pipeline:  # uvicorn reads on, which would let in more requests for each that is answered
+            self.flow.pause_reading()
         self._reading.stop()
         if self.transport.get_write_buffer_size():
             self._reading.watch()
@@ -281,6 +304,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """Stop watching the client, since it has read."""
         super().resume_writing()
         self._reading.stop()
+        if not self._answering and self.transport.get_write_buffer_size():
+            self._reading.watch()  # it may stop now that only a little is left
 
     def _abort_answer(self) -> None:
         """Close in the middle of an answer, and tell the application that the client is gone."""
@@ -304,7 +329,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             reset(self.transport)  # it failed, and a regular end would say that it was whole
         elif self._half_closed or self.transport.is_closing():
             return
-        elif self._in_head and not (self._bytes_outside_body or self.pipeline or unread_input(self.transport)):
+        elif self._in_head and not (
+            self._bytes_outside_body or self.pipeline or self._unparsed or unread_input(self.transport)
+        ):
             self.transport.close()
         else:
             self._half_close()
@@ -313,6 +340,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """Say that no more is sent, and discard what the client still sends, for at most so many seconds."""
         self._half_closed = True
         self.pipeline.clear()
+        self._unparsed = b""
         self.transport.write_eof()
         self._discard(seconds)
 

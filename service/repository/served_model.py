@@ -159,13 +159,14 @@ class ServedModel:
         for budget in self.budgets.values():
             budget.backlog = backlog
         limit, name = self.settings.batch_map_bytes, self.manifest.name
+        gradient_limit = max(limit // GRADIENT_SHARE, 1)
         self.attention_lane = Lane(
             f"{name}/attention", device, self._run_attention, limit, self.attention_budget, metrics,
             self.sessions["attention"].cores, tracer,
         )  # fmt: skip
         self.gradient_lanes = {
             method: Lane(
-                f"{name}/{method}", device, functools.partial(self.run_gradient, method), limit // GRADIENT_SHARE,
+                f"{name}/{method}", device, functools.partial(self.run_gradient, method), gradient_limit,
                 self.attention_budget, metrics, self.sessions[method].cores, tracer,
             )
             for method in self.gradient_methods

@@ -50,6 +50,17 @@ def test_a_comparison_of_texts_that_is_late_or_refused_leaves_the_look_drawn(see
     assert page.locator("#look .tokens").count() >= 1
 
 
+def test_a_comparison_that_is_refused_is_not_the_one_before_under_its_name(seen):
+    page = opened(seen, model="minilm", text="hello", compare="input", **{"with": "goodbye"})
+    assert "“goodbye”" in labels(page)
+    page = opened(seen, model="minilm", text="hello", compare="input", **{"with": 4000 * "1 "})
+    page.locator("#problem > *").wait_for()
+    assert len(labels(page)) <= 1, "what is compared is gone"
+    page = opened(seen, model="minilm", text="hello", compare="input", **{"with": "so long"})
+    page.wait_for_selector("#problem:empty", state="attached")
+    assert labels(seen.settle())[:2] == ["as it was", "“so long”"]
+
+
 def test_back_from_another_modality_draws_what_was_compared(seen):
     page = opened(seen, model="digits", compare="method:raw")
     assert len(labels(page)) == 2

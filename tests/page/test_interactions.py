@@ -336,6 +336,37 @@ def test_an_image_is_seen_from_any_patch(go):
     assert "the class token" in text_of(page, "#look .readout")
 
 
+def test_a_slider_may_move_more_often_than_a_browser_lets_the_address_change(go):
+    page = go(model="digits")
+    page.click(".drawing summary")
+    page.evaluate(
+        """() => {
+          const whole = history.replaceState.bind(history)
+          let calls = 0
+          history.replaceState = (...given) => {
+            if (++calls > 1 && calls < 4) throw new DOMException('too often', 'SecurityError')
+            whole(...given)
+          }
+        }"""
+    )
+    for step in range(100, 49, -1):
+        page.fill("#opacity", str(step / 100))
+    page.wait_for_function("location.hash.includes('opacity=0.5')")
+    page.fill("#opacity", "0.9")
+    page.wait_for_function("location.hash.includes('opacity=0.9')")
+
+
+def test_enter_that_takes_what_an_input_method_offers_sends_nothing(go):
+    page = go(model="dates")
+    page.fill("#text", "3 May 2021")
+    enter = "(one, isComposing) => one.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', isComposing, %s }))"
+    page.locator("#text").evaluate(enter % "bubbles: true, cancelable: true", True)
+    page.wait_for_timeout(200)
+    assert "text=" not in page.url
+    page.locator("#text").evaluate(enter % "bubbles: true, cancelable: true", False)
+    page.wait_for_function("location.hash.includes('text=')")
+
+
 def test_the_colour_map_and_opacity_are_chosen(go):
     page = go(model="digits", method="raw")
     before = canvas_of(page, "#picture canvas")

@@ -469,7 +469,7 @@ function optionsOf(model, selection) {
   else if (explains && model.detection) {
     if (objectOf(model, selection) !== null) options.target = objectOf(model, selection) // else the surest
   } else if (explains && selection.target) options.target = selection.target
-  if (selection.merge && !image) options.merge = 'words'
+  if (selection.merge && !image && kind.key !== 'object') options.merge = 'words'
   return options
 }
 
@@ -743,7 +743,8 @@ function textLook(attention, kind, { text, written, heads, mask, merged, found =
   const start = own.find(({ span }) => span)?.span[0] ?? behind
   const before = axes.source || !generated ? '' : [...text].slice(0, start).join('')
   return {
-    rows, columns, series, apart, before, explains, signed: maps[0].signed, normalized: maps[0].normalized,
+    rows, columns, series, apart, before, explains, signed: maps[0].signed,
+    normalized: maps[0].normalized && !['max', 'min'].includes(heads), // rows of these have no sum
     text: kind.key === 'source' ? text : before + answer,
     same: !values && !some && !numbers && kind.query === kind.key,
     numbers, explained: target?.object ?? null, found, image: attention.image,
@@ -1059,9 +1060,9 @@ const $drawing_js = (({ COLORMAP_NAMES }, { html }, { Select }) => {
  * there is one (`asks`).
  */
 function DrawControls({ selection, change, text, pairs, asks = false }) {
-  const box = (name, words) => html`<label class="box">
+  const box = (name, words, also) => html`<label class="box">
     <input type="checkbox" name=${name} checked=${Boolean(selection[name])}
-      onChange=${({ target }) => change({ [name]: target.checked ? '1' : '' })} />
+      onChange=${({ target }) => change({ [name]: target.checked ? '1' : '', ...also })} />
     ${words}
   </label>`
   const slider = (name, words, min) => html`<label>
@@ -1076,7 +1077,7 @@ function DrawControls({ selection, change, text, pairs, asks = false }) {
     <${Select} words="Colours" name="colormap" values=${COLORMAP_NAMES.map((name) => [name, name])}
       chosen=${selection.colormap} choose=${(colormap) => change({ colormap })} />
     ${!text && box('smooth', 'smooth between patches')}
-    ${text && asks && box('merge', 'words instead of tokens')}
+    ${text && asks && box('merge', 'words instead of tokens', { row: '' })}
     ${text && box('special', 'hide special tokens')}
     ${text && pairs && box('only', 'from the first text to the second alone')}
     ${box('own', 'each map on its own scale')}
@@ -1804,14 +1805,15 @@ const $image_view_js = (({ Legend }, { Picture, coldest }, { html, useMemo, useR
 
 /**
  * Return the panels of a look at one word, object or place, each with the `cells` that are drawn: all but the smallest.
- * A look at the objects of an image in which nothing is found has none.
+ * A look at the objects of an image has no values where nothing, or not this object, is found.
  */
 function panelsOf(look, source, { word, object }, keep, title) {
   const { panels, image, rows, columns, numbers, found } = look
-  const at = numbers ? Math.max(numbers.indexOf(object), 0) : word
+  const at = numbers ? numbers.indexOf(object) : word
   return panels.map(({ rows: lines, ...panel }) => {
     const values = lines[Math.min(at, lines.length - 1)] ?? null
-    const label = [title, panel.label].filter(Boolean).join(', ')
+    const missing = numbers && at < 0 && title && 'does not find it'
+    const label = [title, panel.label, missing].filter(Boolean).join(', ')
     const cells = values && keepMass(values, keep)
     return { ...panel, image, rows, columns, source, values, cells, label, objects: found }
   })
@@ -1821,7 +1823,7 @@ function panelsOf(look, source, { word, object }, keep, title) {
 function differenceOf(one, other) {
   const edges = Object.keys(one.image.box)
   if (edges.some((edge) => one.image.box[edge] !== other.image.box[edge])) return []
-  if (one.values?.length !== other.values?.length || !one.values) return []
+  if (!one.values || one.values.length !== other.values?.length) return []
   const values = difference(other.values, one.values)
   const drawn = { values, cells: values, signed: true, top: largest(values, true) }
   return [{ ...one, ...drawn, label: 'difference', apart: true, first: false }]
@@ -1883,7 +1885,7 @@ function ImageView({
     box.current.querySelector('.cells').focus()
   }
   const shared = {
-    query, hovered, covering, onHover: setHovered, onPick: pick, onCover: cover,
+    query, hovered, covering, onHover: setHovered, onPick: pick,
     colormap: selection.colormap, opacity: Number(selection.opacity), smooth: Boolean(selection.smooth),
     ...(boxes && {
       marked: objects.hovered ?? look.explained ?? objects.shown, pinned: objects.pinned,
@@ -1895,7 +1897,8 @@ function ImageView({
     const scale = alone ? { top: panel.top, low: undefined } : { top, low }
     return html`<figure key=${at}>
       <${Picture} ...${panel} ...${shared} ...${scale}
-        covered=${panel.first ? covered : []} label=${panel.label || 'What it looked at'} />
+        covered=${panel.first ? covered : []} onCover=${panel.first ? cover : undefined}
+        label=${panel.label || 'What it looked at'} />
       ${panel.label && html`<figcaption>${panel.label}${alone && `, up to ${short(panel.top)}`}</figcaption>`}
     </figure>`
   }
@@ -1905,8 +1908,8 @@ function ImageView({
   const click = pins || (canPick ? ' Click it to see from there.' : '')
   const mouse = `Point at a patch to see its value.${click}${cover ? ' Drag with Shift to cover some.' : ''}`
   const hint = TOUCH ? 'Touch a patch to see its value.' : mouse
-  const alike = panels.filter(({ rows, columns }) => rows === look.rows && columns === look.columns)
-  const numbers = alike.map(({ values }) => short(values?.[hovered] ?? NaN)).join(' · ')
+  const alike = panels.filter(({ values, rows, columns }) => values && rows === look.rows && columns === look.columns)
+  const numbers = alike.map(({ values }) => short(values[hovered])).join(' · ')
   const lines = [
     !first.values ? '' : hovered === null ? hint : `In ${placeOf(hovered, look.columns)}: ${numbers}`,
     !explains ? seenFrom(look, at, query, prefix, first.values) : asks ? 'Click to explain this object.' : '',

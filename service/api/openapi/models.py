@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from contract.generation import Sampling
 from contract.manifest import Scales, Task
 from service.api.openapi.attention import Best, Grid, Kind, Method, Sort
 from service.api.openapi.components import Part
@@ -158,6 +159,7 @@ class Model(ModelEntry):
     labels: list[str] | int = Field(description="their number where there are more than 100")
     attention: ModelAttention
     limits: Limits
+    sampling: Sampling | None = Field(None, description="of models that sample where a request does not say")
     languages: Languages | None = Field(None, description="of models that translate among several")
     detection: Detection | None = Field(None, description="of detectors")
 

@@ -1,8 +1,11 @@
+import dataclasses
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import regard
+from PIL import Image
 from regard import calls
 from regard.calls import BODY_BYTES, Events, Reply, batches, problem_of
 from regard.inputs import Encoded
@@ -31,10 +34,20 @@ def test_a_batch_is_sent_in_as_few_requests_as_its_limits_allow():
     assert [len(some) for some in batches(MODEL, [long, long, "y", "z"])] == [1, 3]
 
 
-@pytest.mark.parametrize("given", ["one text", b"bytes"])
+@pytest.mark.parametrize(
+    "given",
+    ["one text", b"bytes", Path("seven.png"), Image.new("L", (2, 2)), np.zeros((2, 2)), np.zeros((2, 2, 3)), None, 3],
+)
 def test_one_input_is_no_batch(given):
     with pytest.raises(regard.BadInput, match="inputs: must be a list"):
         list(batches(MODEL, given))
+
+
+def test_an_array_of_pictures_is_a_batch():
+    pictures = dataclasses.replace(MODEL, takes_images=True)
+    assert [len(some) for some in batches(pictures, np.zeros((4, 2, 2, 3), np.uint8))] == [3, 1]
+    assert [len(some) for some in batches(pictures, np.zeros((2, 5, 7), np.uint8))] == [2]
+    assert [[one.text for one in some] for some in batches(MODEL, np.array(["a", "b"]))] == [["a", "b"]]
 
 
 def test_attention_is_always_exact_and_has_its_method():
@@ -105,13 +118,41 @@ def test_another_threshold_stands_beside_attention():
 
 
 def test_an_input_that_is_forgotten_is_sent_again_with_its_options():
-    call = calls.attention_again(result(num_beams=2, top_k=5), {"method": "raw"})
+    call = calls.attention_again(result(num_beams=2, length_penalty=0.5), {"method": "raw"})
     assert call.path == "/v1/models/dates/attention"
     wanted = {"method": "raw", "encoding": "base64"}
-    assert call.body == {"inputs": ["3/23"], "num_beams": 2, "top_k": 5, "attention": wanted}
-    assert result(temperature=0.7).asked.is_repeatable is False
-    assert result(temperature=0.7, seed=1).asked.is_repeatable
-    assert result().asked.is_repeatable
+    assert call.body == {"inputs": ["3/23"], "num_beams": 2, "length_penalty": 0.5, "attention": wanted}
+
+
+@pytest.mark.parametrize(
+    ("options", "repeatable", "of_a_model_that_samples"),
+    [
+        ({}, True, False),
+        ({"seed": None}, True, False),
+        ({"num_beams": 2}, True, True),
+        ({"num_beams": 1}, True, False),
+        ({"temperature": 0}, True, True),
+        ({"temperature": 0, "top_k": 5}, True, True),
+        ({"temperature": 0.7}, False, False),
+        ({"temperature": 0.7, "seed": None}, False, False),
+        ({"temperature": 0.7, "seed": 0}, True, True),
+        ({"top_k": 5}, False, False),
+        ({"top_p": 0.9, "seed": 1}, True, True),
+    ],
+)
+def test_what_is_drawn_at_random_is_not_asked_for_again(options, repeatable, of_a_model_that_samples):
+    assert result(**options).asked.is_repeatable is repeatable
+    samples = dataclasses.replace(MODEL, json={**MODEL.json, "sampling": {"temperature": 1.0}})
+    asked = dataclasses.replace(result(**options).asked, model=samples)
+    assert asked.is_repeatable is of_a_model_that_samples
+
+
+def test_options_that_no_query_holds_are_sent_with_the_input():
+    assert calls.stored_attention(result(), {"target": ["cat", "lynx"]}).fits
+    assert calls.stored_attention(result(), {"target": "tabby, tabby cat"}).fits
+    assert not calls.stored_attention(result(), {"target": ["tabby, tabby cat", "lynx"]}).fits
+    assert not calls.stored_attention(result(), {"against": {"text": "x" * calls.QUERY_BYTES}}).fits
+    assert not calls.stored_picture(result(), {"against": {"text": "\u4e2d" * 1000}}).fits
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a?b", "a%2fb", "a\\b", None, 3])

@@ -105,6 +105,33 @@ def test_the_service_that_does_not_start_says_why(tmp_path, artifacts):
     assert "Traceback" not in str(caught.value)
 
 
+def test_a_service_that_cannot_be_asked_is_stopped(artifacts, monkeypatch):
+    started = []
+
+    class Noted(subprocess.Popen):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            started.append(self)
+
+    monkeypatch.setattr(subprocess, "Popen", Noted)
+    monkeypatch.setenv("REGARD_KEY", "schlüssel")
+    with pytest.raises(regard.BadInput, match="key: must be"):
+        regard.start(artifacts)
+    assert [one.poll() is None for one in started] == [False]
+
+
+def test_an_export_that_is_given_up_stops(monkeypatch):
+    def interrupt(line):
+        raise KeyboardInterrupt
+
+    began = time.monotonic()
+    script = "import time; print('begun', flush=True); time.sleep(60)"
+    monkeypatch.setattr(child, "command", lambda module: [sys.executable, "-c", script])
+    with pytest.raises(KeyboardInterrupt):
+        regard.export("digits", say=interrupt)
+    assert time.monotonic() - began < 30
+
+
 def test_settings_are_the_services(artifacts):
     with regard.start(artifacts, keep_count=0) as service:
         drawn = service["dates"].generate("3/23/21", temperature=2.0)

@@ -220,12 +220,24 @@ def test_serve_runs_the_service_and_ends_with_it(artifacts):
     assert status in (0, 130)
 
 
+def test_serve_is_the_service_itself_so_that_signals_reach_it():
+    words = [sys.executable, "-m", "regard", "serve", "--artifacts", "/nowhere/at/all"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    said, _ = process.communicate(timeout=60)
+    own = subprocess.run(
+        [sys.executable, "-m", "service"],
+        env={**os.environ, "REGARD_ARTIFACTS": "/nowhere/at/all"},
+        capture_output=True,
+    )
+    assert process.returncode == own.returncode != 0, said
+
+
 @pytest.mark.parametrize(
     ("terminal", "known", "wanted"), [(True, None, "console"), (False, None, None), (True, "json", None)]
 )
 def test_in_a_terminal_the_service_logs_for_people(monkeypatch, terminal, known, wanted):
     given = {}
-    monkeypatch.setattr(command, "_run", lambda module, words, named: given.update(named) or 0)
+    monkeypatch.setattr(command, "_become", lambda module, words, named: given.update(named) or 0)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal, raising=False)
     monkeypatch.delenv("REGARD_LOG_FORMAT", raising=False)
     if known:

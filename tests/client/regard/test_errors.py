@@ -1,3 +1,4 @@
+import pickle
 import re
 
 import pytest
@@ -6,8 +7,8 @@ from regard import errors
 from regard.errors import Problem, refused
 
 STATUSES = {400: "InputRefused", 401: "KeyRefused", 403: "KeyRefused", 404: "NotFound", 406: "InputRefused",
-            408: "TooSlow", 413: "InputRefused", 415: "InputRefused", 422: "InputRefused", 429: "Busy",
-            500: "ServiceFailed", 502: "ServiceFailed", 503: "NotReady", 504: "TooSlow"}  # fmt: skip
+            408: "TooSlow", 413: "InputRefused", 414: "InputRefused", 415: "InputRefused", 422: "InputRefused",
+            429: "Busy", 500: "ServiceFailed", 502: "ServiceFailed", 503: "NotReady", 504: "TooSlow"}  # fmt: skip
 
 
 @pytest.mark.parametrize(("status", "name"), STATUSES.items())
@@ -24,6 +25,15 @@ def test_a_status_has_its_class_in_one_tree(status, name):
 def test_what_is_not_there_is_listed_in_python_and_in_a_shell():
     said = str(refused(Problem(404, "Not Found", "model: is none")))
     assert "service.models() or, in a shell, `regard models` lists" in said
+
+
+@pytest.mark.parametrize(
+    "error",
+    [regard.Busy(Problem(429, "busy", "queue: full", retry_after=2.0)), regard.StreamBroken("stream: broke off", "20")],
+)
+def test_a_pool_of_processes_can_hand_an_error_on(error):
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))
 
 
 def test_the_faults_of_options_are_said_once():

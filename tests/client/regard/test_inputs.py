@@ -77,6 +77,13 @@ def test_arrays_are_bytes_or_floats_from_0_to_1(array, wanted):
     np.testing.assert_allclose(pixels(encode_picture(array)), wanted, atol=0 if array.dtype != np.float16 else 1)
 
 
+def cut_off():
+    """A picture that Pillow has opened, and cannot read to its end."""
+    file = io.BytesIO()
+    Image.effect_noise((64, 64), 50).save(file, "PNG")
+    return Image.open(io.BytesIO(file.getvalue()[:-800]))
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -94,6 +101,9 @@ def test_arrays_are_bytes_or_floats_from_0_to_1(array, wanted):
         (np.full((2, 2), np.nan), "floats must be from 0 to 1"),
         (np.zeros((2, 2), np.int64), "uint8 or floats, given int64"),
         (SEVEN.read_bytes()[:40], "picture: "),
+        (Image.new("L", (4, 4)).crop((2, 2, 2, 3)), "picture: must have pixels, given 0 x 1"),
+        (Image.new("La", (2, 2)), "picture: cannot be read"),
+        (cut_off(), "picture: cannot be read"),
     ],
 )
 def test_what_is_no_picture_is_refused_before_it_is_sent(given, said):
@@ -109,7 +119,7 @@ def test_texts_and_pairs_are_sent_as_the_service_reads_them():
     assert encode_text(("ab", "c")).size == 3
 
 
-@pytest.mark.parametrize("given", [b"bytes", 3, ("a", "b", "c"), ("a", 1), ["a"], None, (), "\ud800"])
+@pytest.mark.parametrize("given", [b"bytes", 3, ("a",), ("a", "b", "c"), ("a", 1), ["a"], None, (), "\ud800"])
 def test_what_is_no_text_is_refused_before_it_is_sent(given):
     with pytest.raises(BadInput, match="text: must be"):
         encode(given, image=False)

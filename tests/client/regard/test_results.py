@@ -68,14 +68,6 @@ def test_what_an_answer_cannot_ask_says_who_can():
         found.image()
 
 
-@pytest.mark.parametrize(
-    ("options", "repeatable"),
-    [({}, True), ({"temperature": 0}, True), ({"temperature": 1.0}, False), ({"temperature": 1.0, "seed": 3}, True)],
-)
-def test_what_was_drawn_at_random_is_not_the_same_again(options, repeatable):
-    assert read(regard.Look, {}, **options).asked.is_repeatable is repeatable
-
-
 class Service:
     """Notes what an answer asks, and answers attention without curves."""
 

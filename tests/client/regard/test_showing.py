@@ -7,10 +7,12 @@ import re
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 import regard
 from PIL import Image
 from regard import showing
 
+from service.inputs.image_preprocessing import open_image
 from tests.client.conftest import SEVEN, answer, data_of, detected, detector, problem, told
 from tests.conftest import served
 
@@ -95,6 +97,24 @@ def test_what_is_transparent_is_shown_white_as_the_model_sees_it(monkeypatch):
     monkeypatch.setattr(showing, "PICTURE_BYTES", 10)
     small = picture(base64.b64decode(showing._small(file.getvalue(), "image/png").partition(",")[2]))
     assert small.getpixel((5, 5)) == (255, 255, 255)
+
+
+@pytest.mark.parametrize(
+    ("image", "wanted"),
+    [
+        (Image.fromarray(np.full((6, 5), 257 * 40, np.uint16)), (40, 40, 40)),
+        (Image.new("RGBA", (6, 5), (250, 250, 250, 255)), (250, 250, 250)),
+    ],
+)
+def test_a_picture_is_shown_as_the_service_reads_it(image, wanted):
+    if image.mode == "RGBA":
+        image.putpixel((0, 0), (0, 0, 0, 0))
+        assert showing._opaque(image).getpixel((0, 0)) == (0, 0, 0), "what is nearly white stands on black"
+    assert showing._opaque(image).getpixel((3, 3)) == wanted
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    read = open_image(file.getvalue(), 1000)
+    assert np.array_equal(np.asarray(showing._opaque(image).convert("L")), np.asarray(read.convert("L")))
 
 
 def test_a_picture_without_a_service_is_upright():

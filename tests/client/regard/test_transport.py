@@ -3,6 +3,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import time
 
 import pytest
@@ -106,6 +107,68 @@ def test_lines_of_a_stream_end_at_line_feeds_alone(separator):
     data = json.dumps({"text": separator}, ensure_ascii=False)
     assert splitter.take(f"event: token\r\ndata: {data[:3]}") == ["event: token"]
     assert splitter.take(f"{data[3:]}\n\nev") == [f"data: {data}", ""]
+
+
+FORK = """
+import os, sys, regard
+service = regard.connect(sys.argv[1])
+before = service._transport.http
+if child := os.fork():
+    assert os.waitpid(child, 0)[1] == 0
+    assert service._transport.http is before
+else:
+    assert service._transport.http is not before
+    assert service._transport.http is service._transport.http
+service.models()
+"""
+
+
+def test_a_forked_process_has_connections_of_its_own(address):
+    subprocess.run([sys.executable, "-c", FORK, address], check=True, timeout=60)
+
+
+def test_a_refusal_that_asks_for_no_pause_is_not_sent_again_without_end():
+    with told(problem(503, retry_after="0")) as (url, asked):
+        with pytest.raises(regard.NotReady):
+            regard.connect(url, patience=1)
+        assert 2 <= len(asked) <= 8
+
+
+@pytest.mark.parametrize("key", ["known\n", " known", "knöwn", "kno\x00wn"])
+def test_a_key_that_no_header_holds_is_refused_and_not_said(key):
+    with pytest.raises(regard.BadInput, match="key: must be") as caught:
+        regard.Service("http://127.0.0.1:1", key)
+    assert key.strip() not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_an_address_holds_no_password():
+    with pytest.raises(regard.BadInput, match="no password") as caught:
+        regard.Service("https://bob:hunter2@host", "known")
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("ALL_PROXY", "socks://127.0.0.1:1"), ("SSL_CERT_FILE", "/nowhere"), ("ALL_PROXY", "socks5://a:1")],
+)
+def test_what_httpx_cannot_use_of_the_environment_is_named(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(regard.BadInput, match="environment: its proxies"):
+        regard.Service("https://regard.example")
+
+
+def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    with told(answer(200, MODELS)) as (url, asked):
+        regard.connect(url)
+        assert len(asked) == 1
+
+
+@pytest.mark.parametrize("options", [{"temperature": float("nan")}, {"top_k": {1}}, {"source_language": "\ud800"}])
+def test_options_that_json_cannot_hold_are_refused(dates, options):
+    with pytest.raises(regard.BadInput, match="options: must be what JSON can hold"):
+        dates.generate("3/23/21", **options)
 
 
 def test_nothing_answers_there():
@@ -228,11 +291,6 @@ def test_an_address_comes_from_the_environment_too(monkeypatch):
     assert regard.AsyncService().url == url
     monkeypatch.delenv("REGARD_URL")
     assert regard.AsyncService().url == "http://127.0.0.1:8000"
-
-
-def test_a_key_that_no_header_holds_is_refused():
-    with pytest.raises(regard.BadInput, match="key: must be of ASCII"):
-        regard.connect("http://127.0.0.1:1", "schlüssel")
 
 
 def test_a_service_with_keys(artifacts, tmp_path):

@@ -7,6 +7,7 @@ import socket
 import struct
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -495,6 +496,41 @@ def test_a_server_that_stops_lets_a_client_send_the_rest_and_read_its_answer():
                 client.sendall(bytes(10_000_000))
                 assert read_all(client).startswith(b"HTTP/1.1 200 ")
             stopping.join(10)
+
+
+def test_of_many_requests_that_come_at_once_few_wait(server, monkeypatch):
+    waiting = []
+
+    def noted(protocol):
+        whole(protocol)
+        waiting.append((len(protocol.pipeline), len(protocol._unparsed)))
+
+    whole = server.protocol.on_response_complete
+    monkeypatch.setattr(server.protocol, "on_response_complete", noted)
+    answers, _ = server.until_closed(GET * 20_000 + LAST)
+    assert answers.count(b"HTTP/1.1 200 ") == 20_001
+    most = bounded_protocol.MOST_PIPELINED + bounded_protocol.PIECE_BYTES // len(GET)
+    assert bounded_protocol.MOST_PIPELINED <= max(count for count, _ in waiting) <= most
+    assert max(left for _, left in waiting) <= 1 << 18, "no more is read meanwhile"
+
+
+def test_a_body_that_looks_like_many_heads_is_one_body(server):
+    body = b"\r\n\r\n" * 50_000
+    head = LAST.replace(b"GET", b"POST").replace(b"\r\n\r\n", b"\r\nContent-Length: %d\r\n\r\n" % len(body))
+    answers, _ = server.until_closed(GET + head + body)
+    assert answers.count(b"HTTP/1.1 200 ") == 2
+    assert answers.endswith(b"200000")
+
+
+@pytest.mark.parametrize("left", [100, 0])
+def test_the_last_bytes_of_an_answer_are_watched_though_the_client_has_read_most(left):
+    calls = []
+    protocol = object.__new__(bounded_protocol.BoundedHttpProtocol)
+    protocol.cycle, protocol.flow = None, SimpleNamespace(resume_writing=lambda: None)
+    protocol.transport = SimpleNamespace(get_write_buffer_size=lambda: left)
+    protocol._reading = SimpleNamespace(stop=lambda: calls.append("stop"), watch=lambda: calls.append("watch"))
+    protocol.resume_writing()
+    assert calls == (["stop", "watch"] if left else ["stop"])
 
 
 def test_uvicorn_still_has_the_undocumented_names_that_the_protocol_uses():

@@ -117,14 +117,15 @@ def full(folder, *, exact):
     raise NoRoomError(Path(tempfile.gettempdir()), 10)
 
 
-async def test_a_batch_of_relevance_is_smaller_than_one_of_other_maps(artifacts):
-    """It holds the activations of all layers, many times the bytes of the maps."""
-    settings, device = Settings(artifacts=artifacts), Device()
+@pytest.mark.parametrize("bound", [{}, {"batch_map_bytes": 1}])
+async def test_a_batch_of_relevance_is_smaller_than_one_of_other_maps(artifacts, bound):
+    """It holds the activations of all layers, many times the bytes of the maps. Of the least bound it is one."""
+    settings, device = Settings(artifacts=artifacts, **bound), Device()
     models = Registry(load(settings), settings, device, Metrics())
     served = models["digits"]
     item = served.inputs.image_input(Picture(np.zeros((28, 28, 1), np.uint8), (0, 0, 28, 28), 28, 28))
     query = resolve(parse(AttentionOptions, {"method": "relevance"}, strings=False), served.manifest)
-    most = settings.batch_map_bytes // GRADIENT_SHARE // served.map_bytes(item.lengths)
+    most = max(settings.batch_map_bytes // GRADIENT_SHARE // served.map_bytes(item.lengths), 1)
     sizes, run = [], served.sessions["relevance"].run
 
     def noted(feed):
@@ -132,7 +133,8 @@ async def test_a_batch_of_relevance_is_smaller_than_one_of_other_maps(artifacts)
         return run(feed)
 
     served.sessions["relevance"].run = noted
-    await explain_scores(served, item, query, [Target(0, (0,))] * 2 * most, "interactive")
+    async with asyncio.timeout(60):
+        await explain_scores(served, item, query, [Target(0, (0,))] * 2 * most, "interactive")
     assert max(sizes) == most
     await models.close()
     device.close()

@@ -12,6 +12,11 @@ const FORMS = { // an address may be anybody's
   colormap: new RegExp(`^(${COLORMAP_NAMES.join('|')})$`),
 }
 
+const SLIDERS = ['keep', 'opacity', 'threshold'] // each has many steps
+const [PAUSE, RETRY] = [200, 1000] // milliseconds between two addresses of a slider, and after a refusal
+let written = -PAUSE
+let later = null
+
 /** Return the selection that the page's address names. */
 export function readAddress() {
   const given = new URLSearchParams(location.hash.slice(1))
@@ -20,8 +25,12 @@ export function readAddress() {
   return Object.fromEntries(entries)
 }
 
-/** Write a selection into the page's address: a new step of the history where the question or the method is another. */
+/**
+ * Write a selection into the page's address: a new step of the history where the question or the method is another.
+ * Browsers bound how often that may be, so a slider's steps are written a few times a second.
+ */
 export function writeAddress(selection) {
+  clearTimeout(later)
   const before = readAddress()
   const chosen = Object.entries(selection).filter(([name, value]) => value !== DEFAULTS[name])
   const hash = `#${new URLSearchParams(chosen)}`
@@ -29,5 +38,16 @@ export function writeAddress(selection) {
   const other = Object.keys(DEFAULTS).filter((name) => before[name] !== selection[name])
   const named = other.length === 1 && other[0] === 'id' && selection.id !== 'new' // an answer was given its id
   const step = before.model && before.id !== 'new' && !named && STEPS.some((name) => other.includes(name))
-  history[step ? 'pushState' : 'replaceState'](null, '', hash)
+  const wait = other.every((name) => SLIDERS.includes(name)) ? written + PAUSE - performance.now() : 0
+  const write = () => writeAddress(selection)
+  if (wait > 0) {
+    later = setTimeout(write, wait)
+    return
+  }
+  try {
+    history[step ? 'pushState' : 'replaceState'](null, '', hash)
+    written = performance.now()
+  } catch { // too often
+    later = setTimeout(write, RETRY)
+  }
 }

@@ -7,9 +7,9 @@ import { Select } from './select.js'
  * there is one (`asks`).
  */
 export function DrawControls({ selection, change, text, pairs, asks = false }) {
-  const box = (name, words) => html`<label class="box">
+  const box = (name, words, also) => html`<label class="box">
     <input type="checkbox" name=${name} checked=${Boolean(selection[name])}
-      onChange=${({ target }) => change({ [name]: target.checked ? '1' : '' })} />
+      onChange=${({ target }) => change({ [name]: target.checked ? '1' : '', ...also })} />
     ${words}
   </label>`
   const slider = (name, words, min) => html`<label>
@@ -24,7 +24,7 @@ export function DrawControls({ selection, change, text, pairs, asks = false }) {
     <${Select} words="Colours" name="colormap" values=${COLORMAP_NAMES.map((name) => [name, name])}
       chosen=${selection.colormap} choose=${(colormap) => change({ colormap })} />
     ${!text && box('smooth', 'smooth between patches')}
-    ${text && asks && box('merge', 'words instead of tokens')}
+    ${text && asks && box('merge', 'words instead of tokens', { row: '' })}
     ${text && box('special', 'hide special tokens')}
     ${text && pairs && box('only', 'from the first text to the second alone')}
     ${box('own', 'each map on its own scale')}

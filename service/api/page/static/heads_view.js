@@ -22,7 +22,7 @@ export function Heads({ answer, model, selection, change, input, main, objects, 
   })
   useForgotten(found, input, main.asked)
   if (kind.layers * kind.heads < 2) return null
-  const { maps, figures, kind: shown } = found.value ?? {}
+  const { maps, figures, kind: shown } = (!found.refusal && found.value) || {} // else those of the question before
   const raw = methodOf(model, kind, selection) === 'raw'
   const chosen = raw ? { layer: layerOf(kind, selection), head: Number(selection.heads) } : { layer: null, head: null }
   const image = shown?.key === 'image'
@@ -44,7 +44,7 @@ const rowOf = (selection) => (selection.merge ? 0 : pinnedOf(selection) ?? 0)
 function evaluated(model, selection) {
   const { queries, merge, ...options } = optionsOf(model, selection)
   const row = rowOf(selection)
-  if (options.heads === 'all') options.heads = selection.heads.split(',')[0]
+  if (options.heads !== undefined) options.heads = selection.heads.split(',')[0]
   if (typeof options.target === 'string') options.target = options.target.split(',')[0]
   if (model.task === 'feature-extraction') options.against = { text: selection.pair } // what makes the two alike
   else if (model.endpoints[0] === 'generate') options.target = row
@@ -74,7 +74,7 @@ export function Evaluation({ answer, model, selection, input, main, objects, sta
   const query = ready && queryOf(evaluated(model, selection))
   const found = useAsked(ready ? `${answer.id}?${query}` : null, (signal) => attentionOf(answer.id, query, signal))
   useForgotten(found, input, main.asked)
-  const evaluation = found.value?.evaluation
+  const evaluation = found.refusal ? null : found.value?.evaluation
   const parts = kind.key === 'image' ? 'patches' : 'tokens'
   const label = scoredOf(answer?.results?.[0] ?? {}, evaluation ?? {}, selection)
   return html`<section id="evaluation" aria-label="Does it matter?">

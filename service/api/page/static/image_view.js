@@ -7,14 +7,15 @@ import { TOUCH } from './words.js'
 
 /**
  * Return the panels of a look at one word, object or place, each with the `cells` that are drawn: all but the smallest.
- * A look at the objects of an image in which nothing is found has none.
+ * A look at the objects of an image has no values where nothing, or not this object, is found.
  */
 function panelsOf(look, source, { word, object }, keep, title) {
   const { panels, image, rows, columns, numbers, found } = look
-  const at = numbers ? Math.max(numbers.indexOf(object), 0) : word
+  const at = numbers ? numbers.indexOf(object) : word
   return panels.map(({ rows: lines, ...panel }) => {
     const values = lines[Math.min(at, lines.length - 1)] ?? null
-    const label = [title, panel.label].filter(Boolean).join(', ')
+    const missing = numbers && at < 0 && title && 'does not find it'
+    const label = [title, panel.label, missing].filter(Boolean).join(', ')
     const cells = values && keepMass(values, keep)
     return { ...panel, image, rows, columns, source, values, cells, label, objects: found }
   })
@@ -24,7 +25,7 @@ function panelsOf(look, source, { word, object }, keep, title) {
 function differenceOf(one, other) {
   const edges = Object.keys(one.image.box)
   if (edges.some((edge) => one.image.box[edge] !== other.image.box[edge])) return []
-  if (one.values?.length !== other.values?.length || !one.values) return []
+  if (!one.values || one.values.length !== other.values?.length) return []
   const values = difference(other.values, one.values)
   const drawn = { values, cells: values, signed: true, top: largest(values, true) }
   return [{ ...one, ...drawn, label: 'difference', apart: true, first: false }]
@@ -86,7 +87,7 @@ export function ImageView({
     box.current.querySelector('.cells').focus()
   }
   const shared = {
-    query, hovered, covering, onHover: setHovered, onPick: pick, onCover: cover,
+    query, hovered, covering, onHover: setHovered, onPick: pick,
     colormap: selection.colormap, opacity: Number(selection.opacity), smooth: Boolean(selection.smooth),
     ...(boxes && {
       marked: objects.hovered ?? look.explained ?? objects.shown, pinned: objects.pinned,
@@ -98,7 +99,8 @@ export function ImageView({
     const scale = alone ? { top: panel.top, low: undefined } : { top, low }
     return html`<figure key=${at}>
       <${Picture} ...${panel} ...${shared} ...${scale}
-        covered=${panel.first ? covered : []} label=${panel.label || 'What it looked at'} />
+        covered=${panel.first ? covered : []} onCover=${panel.first ? cover : undefined}
+        label=${panel.label || 'What it looked at'} />
       ${panel.label && html`<figcaption>${panel.label}${alone && `, up to ${short(panel.top)}`}</figcaption>`}
     </figure>`
   }
@@ -108,8 +110,8 @@ export function ImageView({
   const click = pins || (canPick ? ' Click it to see from there.' : '')
   const mouse = `Point at a patch to see its value.${click}${cover ? ' Drag with Shift to cover some.' : ''}`
   const hint = TOUCH ? 'Touch a patch to see its value.' : mouse
-  const alike = panels.filter(({ rows, columns }) => rows === look.rows && columns === look.columns)
-  const numbers = alike.map(({ values }) => short(values?.[hovered] ?? NaN)).join(' · ')
+  const alike = panels.filter(({ values, rows, columns }) => values && rows === look.rows && columns === look.columns)
+  const numbers = alike.map(({ values }) => short(values[hovered])).join(' · ')
   const lines = [
     !first.values ? '' : hovered === null ? hint : `In ${placeOf(hovered, look.columns)}: ${numbers}`,
     !explains ? seenFrom(look, at, query, prefix, first.values) : asks ? 'Click to explain this object.' : '',

@@ -17,7 +17,8 @@ export function TextInput({ model, input, take }) {
     take({ text, pair: SECOND[model.task] ? pair : '' })
   }
   const enter = (event) => {
-    if (event.key !== 'Enter' || event.shiftKey) return
+    const composing = event.isComposing || event.keyCode === 229 // Enter takes what an input method offers; 229: Safari
+    if (event.key !== 'Enter' || event.shiftKey || composing) return
     event.preventDefault()
     event.target.form.requestSubmit() // which says what is missing
   }

@@ -3,7 +3,7 @@ import { foundIn, imageLook, textLook } from './looks.js'
 import { useEffect, useMemo, useRef } from './preact.js'
 import { attentionOf, GONE, question } from './question.js'
 import {
-  compareOf, detectionOf, generationOf, kindOf, layerOf, methodOf, optionsOf, thresholdOf,
+  compareOf, detectionOf, generationOf, kindOf, layerOf, optionsOf, thresholdOf,
 } from './selection.js'
 import { queryOf } from './service.js'
 
@@ -82,14 +82,15 @@ export function useCompared(models, model, input, edited, selection, main) {
   const part = { method: { method: value }, layer: { layer: value } }[what]
   const found = useLook(its && other ? other : null, its, { ...selection, ...part }, what && !asks ? main.asked : null)
   if (!what || !its) return { busy: false }
-  const kind = kindOf(model, selection)
-  const names = {
-    method: [methodOf(model, kind, selection), value],
-    layer: [`layer ${layerOf(kind, selection)}`, `layer ${value}`],
-    model: [main, found].map((one) => [one.look?.model.name, one.look?.options.attention].join(', ')),
-    input: ['as it was', text ? `“${text.text}”` : 'covered'],
+  if (found.refusal) return { ...found, look: null, answer: null } // the one before would stand under the new name
+  const names = { // of what is shown, which is the one before until the new one comes
+    method: ({ options }) => options.attention,
+    layer: ({ kind, selection: its }) => `layer ${layerOf(kind, its)}`,
+    model: (look) => [look.model.name, look.options.attention].join(', '),
+    input: ({ answer: { input: { kind, text: other } } }) => (kind === 'text' ? `“${other}”` : 'covered'),
   }
-  const [here, there] = names[what]
+  const [here, there] = [main.look, found.look].map((look) => (look ? names[what](look) : ''))
   const comparable = found.look?.options.attention === main.look?.options.attention // one unit: one scale, a difference
-  return { ...found, answer: asks ? found.asked.value : null, comparable, here, there }
+  const answer = asks ? found.asked.value : null
+  return { ...found, answer, comparable, here: what === 'input' ? 'as it was' : here, there }
 }

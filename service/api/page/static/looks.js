@@ -77,7 +77,8 @@ export function textLook(attention, kind, { text, written, heads, mask, merged, 
   const start = own.find(({ span }) => span)?.span[0] ?? behind
   const before = axes.source || !generated ? '' : [...text].slice(0, start).join('')
   return {
-    rows, columns, series, apart, before, explains, signed: maps[0].signed, normalized: maps[0].normalized,
+    rows, columns, series, apart, before, explains, signed: maps[0].signed,
+    normalized: maps[0].normalized && !['max', 'min'].includes(heads), // rows of these have no sum
     text: kind.key === 'source' ? text : before + answer,
     same: !values && !some && !numbers && kind.query === kind.key,
     numbers, explained: target?.object ?? null, found, image: attention.image,

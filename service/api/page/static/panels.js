@@ -38,7 +38,8 @@ export function Input({ model, selection, change, about, input, take }) {
 export function Answers({
   model, selection, change, input, answer, main, compared, drawn, objects, playing, problem, play,
 }) {
-  const old = input === undefined || (main.asked.busy && !answer?.streaming) || main.asked.refusal
+  const { busy, behind, refusal } = main.asked
+  const old = input === undefined || (busy && (behind || !answer?.streaming)) || refusal
   const words = Boolean(selection.merge) // then a row is a word's
   const shared = {
     pinned: words ? null : playing ?? pinnedOf(selection), pin: (row) => change({ row: rowNamed(row) }), objects,
@@ -56,9 +57,10 @@ export function Answers({
         ? html`<${Answer} ...${shared} results=${results} streaming=${answer.streaming}
             replay=${replay} playing=${playing !== null} />`
         : html`<p class="quiet">${nothing}</p>`}
-      ${compared.answer?.results && html`
+      ${compared.answer?.results && compared.look && html`<div class=${compared.busy ? 'stale' : ''}>
         <h3>${compared.there}</h3>
-        <${Answer} ...${shared} results=${compared.answer.results} before=${answer?.results} />`}
+        <${Answer} ...${shared} results=${compared.answer.results} before=${answer?.results} />
+      </div>`}
     </div>
   </section>`
 }
@@ -91,7 +93,9 @@ export function Look({ model, selection, change, answer, main, compared, drawn, 
     colormap=${selection.colormap} />`
   const view = answer?.streaming ? streaming : drawn
     && (look.kind.key === 'image' ? image : look.kind.query === 'object' ? between : text)
-  return html`<section id="look" aria-label="What it looked at" class=${stale ? 'stale' : ''}>
+  const live = answer?.streaming && !main.asked.behind
+  const old = (stale && !live) || (compared.look && compared.busy)
+  return html`<section id="look" aria-label="What it looked at" class=${old ? 'stale' : ''}>
     <h2>What it looked at</h2>
     ${view?.()}
   </section>`
@@ -113,6 +117,7 @@ export function Controls({ models, model, selection, change, answer }) {
   return html`<section id="controls" aria-label="Controls">
     <${LookControls} ...${shared} labels=${answer?.results?.[0].labels} />
     <${Compare} ...${shared} models=${models} />
-    <${DrawControls} ...${shared} text=${kind.key !== 'image'} pairs=${kind.name === 'encoder'} asks />
+    <${DrawControls} ...${shared} text=${kind.key !== 'image'} pairs=${kind.name === 'encoder'}
+      asks=${kind.key !== 'object'} />
   </section>`
 }

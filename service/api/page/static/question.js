@@ -1,7 +1,7 @@
 import { blobOf, examplePicture, pictureOf } from './image_file.js'
 import { requestOf } from './request.js'
 import { detectionOf, generationOf } from './selection.js'
-import { ask, BROKEN, listen, Refusal } from './service.js'
+import { ask, BROKEN, listen, Refusal, stored } from './service.js'
 
 const PREFIX = 'regard-picture-'
 const MOST_KEPT = 2 ** 21 // characters of a picture that outlives a reload
@@ -28,9 +28,9 @@ export function keepPicture(id, picture) {
   const reader = new FileReader()
   reader.onload = () => {
     if (reader.result.length > MOST_KEPT) return
-    for (const name of Object.keys(sessionStorage)) if (name.startsWith(PREFIX)) sessionStorage.removeItem(name)
+    for (const name of Object.keys(stored)) if (name.startsWith(PREFIX)) stored.removeItem(name)
     try {
-      sessionStorage.setItem(PREFIX + id, JSON.stringify([picture.name, reader.result]))
+      stored.setItem(PREFIX + id, JSON.stringify([picture.name, reader.result]))
     } catch {} // the tab has no room for it: a reload then shows its attention alone
   }
   reader.readAsDataURL(picture.blob)
@@ -38,7 +38,7 @@ export function keepPicture(id, picture) {
 
 /** Return the picture that this tab kept of an answer, as a promise; without one, only the service has it. */
 function restored(id) {
-  const [name, data] = JSON.parse(sessionStorage.getItem(PREFIX + id) ?? '[]')
+  const [name, data] = JSON.parse(stored.getItem(PREFIX + id) ?? '[]')
   if (!data) return { kind: 'kept', id }
   const promise = pictureOf(blobOf(data), name)
   pictures.set(id, promise)

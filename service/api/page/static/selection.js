@@ -147,7 +147,7 @@ export function optionsOf(model, selection) {
   else if (explains && model.detection) {
     if (objectOf(model, selection) !== null) options.target = objectOf(model, selection) // else the surest
   } else if (explains && selection.target) options.target = selection.target
-  if (selection.merge && !image) options.merge = 'words'
+  if (selection.merge && !image && kind.key !== 'object') options.merge = 'words'
   return options
 }
 

@@ -11,14 +11,29 @@ export class Refusal extends Error {
   }
 }
 
+/** What this tab keeps; where the browser blocks that, it is kept as long as the page is open. */
+export const stored = tabStorage()
+
+function tabStorage() {
+  try {
+    return sessionStorage
+  } catch {
+    return Object.create({
+      getItem(name) { return this[name] ?? null },
+      setItem(name, value) { this[name] = value },
+      removeItem(name) { delete this[name] },
+    })
+  }
+}
+
 /** Keep an API key for this tab, until it is closed. */
 export function keepKey(key) {
-  if (key) sessionStorage.setItem(KEY, key)
-  else sessionStorage.removeItem(KEY)
+  if (key) stored.setItem(KEY, key)
+  else stored.removeItem(KEY)
 }
 
 /** Return whether requests carry an API key. */
-export const hasKey = () => Boolean(sessionStorage.getItem(KEY))
+export const hasKey = () => Boolean(stored.getItem(KEY))
 
 /** Return the absolute address of a path of the service. */
 export const addressOf = (path) => new URL(path, document.baseURI).href
@@ -35,7 +50,7 @@ const FOREIGN = 'What answered is not the service. Does a proxy answer in its pl
 
 /** Send a request; return the response, or throw a Refusal. An aborted one throws the browser's AbortError. */
 export async function send(path, init = {}) {
-  const key = sessionStorage.getItem(KEY)
+  const key = stored.getItem(KEY)
   const headers = { ...init.headers, ...(key && { Authorization: `Bearer ${key}` }) }
   let response
   try {
