@@ -3,7 +3,10 @@
 
 import asyncio
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import TYPE_CHECKING
+
+from starlette.responses import Response
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGISendEvent
@@ -90,3 +93,11 @@ def close_if_not_continued(cycle: "RequestResponseCycle") -> None:
         await send(message)
 
     cycle.send = framed  # type: ignore[method-assign] # as above
+
+
+def bytes_of(answer: Response) -> bytes:
+    """Return a whole answer as HTTP/1.1 has it."""
+    status = HTTPStatus(answer.status_code)
+    lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode()]
+    lines += [name + b": " + value for name, value in answer.raw_headers]
+    return b"\r\n".join([*lines, b"", bytes(answer.body)])

@@ -8,7 +8,6 @@ import asyncio
 import math
 import secrets
 from collections.abc import Callable
-from http import HTTPStatus
 from typing import Any, ClassVar, cast
 
 import httptools
@@ -20,26 +19,20 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from service.errors import Full, HeadersTooLarge, Malformed, Refusal, Timeout, TooLarge, TooLong
-from service.http.answer_framing import AnswerTransport, close_if_not_continued, frame_for_http_1_0
+from service.http.answer_framing import AnswerTransport, bytes_of, close_if_not_continued, frame_for_http_1_0
+from service.http.arrived_bytes import MOST_PIPELINED, ArrivedBytes
 from service.http.exchange import exchange_of
 from service.http.open_connections import OpenConnections
 from service.http.problems import problem, reason
-from service.http.request_head import check_head
+from service.http.request_head import HeadSize, check_head, head_of_framing
 from service.http.socket_buffers import ReadingWatch, reset, unread_input
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 
 log = structlog.get_logger()
 FRAMING_BYTES = 1024  # of the head of a request: method, version, line ends and leading empty lines
-HEADER_FRAMING_BYTES = 4  # of a header: ": " and the end of the line
-MOST_PIPELINED = 16
-"""While so many requests of a connection wait behind the one that is answered, no more of it is parsed or read."""
-PIECE_BYTES = 4096
-"""Of what may hold more heads than that, so much is parsed at a time."""
-DISCARD_IDLE_SECONDS = 5.0
-"""How long a client may pause while what it sends is discarded (nginx's `lingering_timeout`)."""
-FULL_SECONDS = 1.0
-"""How long a connection that is one too many may take to read its refusal, whatever it sends meanwhile."""
+DISCARD_IDLE_SECONDS = 5.0  # in which a client pauses while what it sends is discarded (nginx's `lingering_timeout`)
+FULL_SECONDS = 1.0  # in which a connection that is one too many reads its refusal, whatever it sends meanwhile
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
@@ -62,15 +55,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.ws_protocol_class = None  # WebSockets are not served, and would have no limits
         self._deadline_timer: asyncio.TimerHandle | None = None  # of a head, or of bytes that are discarded
         self._running: RequestResponseCycle | None = None  # `cycle` is the newest, `pipeline` holds those between
-        self._refused = False
-        self._half_closed = False
+        self._refused = self._half_closed = False
         self._discarded: int | None = None  # bytes, while the rest of an answered request is discarded
-        self._in_head = True
-        self._framing_again = False
-        self._unparsed = b""  # has arrived, and waits until fewer requests do
+        self._in_head, self._framing_again = True, False
+        self._unparsed = ArrivedBytes()
         # bytes received since the connection, the last message or the last piece of a body
         self._bytes_outside_body = 0
-        self._header_count = self._header_bytes = 0
+        self._head = HeadSize(self.settings)
 
     # The connection
 
@@ -81,9 +72,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._answer_transport = AnswerTransport(transport, self.loop, self._close_after_answer)
         if not self.open.admit(self):
             self._refused = True
-            self._write_refusal(
-                Full(f"connections: at most {self.settings.max_connections}, given one more", seconds=1)
-            )
+            full = Full(f"connections: at most {self.settings.max_connections}, given one more", seconds=1)
+            self._write_refusal(full)
             self._half_close(FULL_SECONDS)
             return
         self.open.note_idle(self)
@@ -134,7 +124,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         if self._discarded is None:
             self.open.note_busy(self)
-        self._unparsed += data
+        self._unparsed.add(data)
         self._parse()
 
     def _parse(self) -> None:
@@ -143,10 +133,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             if len(self.pipeline) >= MOST_PIPELINED:
                 self.flow.pause_reading()
                 return
-            few = self._unparsed.count(b"\r\n\r\n") <= MOST_PIPELINED
-            piece = self._unparsed if few else self._unparsed[:PIECE_BYTES]
-            self._unparsed = self._unparsed[len(piece) :]
-            self._parse_piece(piece)
+            self._parse_piece(self._unparsed.take())
 
     def _parse_piece(self, data: bytes) -> None:
         self._bytes_outside_body += len(data)
@@ -170,8 +157,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def _feed(self, data: bytes) -> None:
         """Feed the parser, which stops after a head that asks for an upgrade, and skips its body.
 
-        An upgrade may be ignored (RFC 9110, section 7.8); the request is read on as any other, by a new parser that is
-        told only how its body is framed.
+        An upgrade may be ignored (RFC 9110, section 7.8): a new parser, told how the body is framed, reads on.
         """
         rest = memoryview(data)
         while True:
@@ -180,15 +166,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 return
             except httptools.HttpParserUpgrade as upgrade:
                 rest = rest[upgrade.args[0] :]
-            framing = [
-                (name, value) for name, value in self.headers if name in (b"content-length", b"transfer-encoding")
-            ]
-            if not self.cycle.keep_alive:
-                framing.append((b"connection", b"close"))
+            head = head_of_framing(self.headers, keep_alive=self.cycle.keep_alive)
             self.parser = httptools.HttpRequestParser(self)
             self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
             self._framing_again = True
-            self.parser.feed_data(b"POST / HTTP/1.1\r\n" + b"".join(b"%b: %b\r\n" % one for one in framing) + b"\r\n")
+            self.parser.feed_data(head)
             self._framing_again = False
 
     # Callbacks of the parser
@@ -214,12 +196,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """Refuse too many or too long headers while they arrive; drop those that follow a body."""
         if self._framing_again:
             return
-        self._header_count += 1
-        self._header_bytes += len(name) + len(value) + HEADER_FRAMING_BYTES
-        if self._header_count > self.settings.max_headers:
-            raise HeadersTooLarge(f"headers: at most {self.settings.max_headers}, given more")
-        if self._header_bytes > self.settings.max_header_bytes:
-            raise HeadersTooLarge(f"headers: at most {self.settings.max_header_bytes} bytes, given more")
+        self._head.add(name, value)
         if self._in_head:
             super().on_header(name, value)
 
@@ -261,13 +238,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         exchange_of(cast(Scope, self.scope)).body_arrived = True
         self._clear_deadline()
         self._in_head = True
-        self._bytes_outside_body = self._header_count = self._header_bytes = 0
+        self._bytes_outside_body = 0
+        self._head = HeadSize(self.settings)
         if self.cycle.response_complete:  # the answer came before the whole body: the connection is idle only now
             self._discarded = None
             self._unset_keepalive_if_required()
-            self.timeout_keep_alive_task = self.loop.call_later(
-                self.timeout_keep_alive, self.timeout_keep_alive_handler
-            )
+            seconds = self.timeout_keep_alive
+            self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
             self.open.note_idle(self)
 
     # Writing
@@ -340,7 +317,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """Say that no more is sent, and discard what the client still sends, for at most so many seconds."""
         self._half_closed = True
         self.pipeline.clear()
-        self._unparsed = b""
+        self._unparsed.clear()
         self.transport.write_eof()
         self._discard(seconds)
 
@@ -408,11 +385,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         refusal.headers |= {"Connection": "close", "X-Request-Id": request, "X-Content-Type-Options": "nosniff"}
         answer = problem(refusal.status, refusal.detail, headers=refusal.headers)
         self.metrics.refusals.labels(reason(refusal)).inc()
-        status = HTTPStatus(refusal.status)
-        lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode()]
-        lines += [name + b": " + value for name, value in answer.raw_headers]
-        self.transport.write(b"\r\n".join([*lines, b"", bytes(answer.body)]))
-        log.info("connection refused", request=request, status=status.value, reason=refusal.detail)
+        self.transport.write(bytes_of(answer))
+        log.info("connection refused", request=request, status=int(refusal.status), reason=refusal.detail)
 
 
 def bounded_protocol(settings: Settings, metrics: Metrics) -> type[BoundedHttpProtocol]:

@@ -2,7 +2,36 @@
 
 from collections.abc import Sequence
 
-from service.errors import Malformed
+from service.errors import HeadersTooLarge, Malformed
+from service.settings import Settings
+
+FRAMING_BYTES = 4
+"""Of a header: ": " and the end of the line."""
+
+
+class HeadSize:
+    """The headers of a head or of a trailer, counted while they arrive."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._count = self._bytes = 0
+
+    def add(self, name: bytes, value: bytes) -> None:
+        """Count a header. Raises HeadersTooLarge for too many, or too many bytes."""
+        self._count += 1
+        self._bytes += len(name) + len(value) + FRAMING_BYTES
+        if self._count > self._settings.max_headers:
+            raise HeadersTooLarge(f"headers: at most {self._settings.max_headers}, given more")
+        if self._bytes > self._settings.max_header_bytes:
+            raise HeadersTooLarge(f"headers: at most {self._settings.max_header_bytes} bytes, given more")
+
+
+def head_of_framing(headers: Sequence[tuple[bytes, bytes]], *, keep_alive: bool) -> bytes:
+    """Return a head that says of a request only how its body is framed, and whether the connection is kept."""
+    framing = [(name, value) for name, value in headers if name in (b"content-length", b"transfer-encoding")]
+    if not keep_alive:
+        framing.append((b"connection", b"close"))
+    return b"POST / HTTP/1.1\r\n" + b"".join(b"%b: %b\r\n" % one for one in framing) + b"\r\n"
 
 
 def check_head(version: str, method: bytes, headers: Sequence[tuple[bytes, bytes]]) -> None:

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service.http import body_limits, bounded_protocol, open_connections
+from service.http import arrived_bytes, body_limits, bounded_protocol, open_connections
 from service.http.exchange import exchange_of
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
@@ -509,8 +509,8 @@ def test_of_many_requests_that_come_at_once_few_wait(server, monkeypatch):
     monkeypatch.setattr(server.protocol, "on_response_complete", noted)
     answers, _ = server.until_closed(GET * 20_000 + LAST)
     assert answers.count(b"HTTP/1.1 200 ") == 20_001
-    most = bounded_protocol.MOST_PIPELINED + bounded_protocol.PIECE_BYTES // len(GET)
-    assert bounded_protocol.MOST_PIPELINED <= max(count for count, _ in waiting) <= most
+    most = arrived_bytes.MOST_PIPELINED + arrived_bytes.PIECE_BYTES // len(GET)
+    assert arrived_bytes.MOST_PIPELINED <= max(count for count, _ in waiting) <= most
     assert max(left for _, left in waiting) <= 1 << 18, "no more is read meanwhile"
 
 
