@@ -292,14 +292,15 @@ def plot(folder):
     figure, axes = plt.subplots(1, len(kept), figsize=(5 * len(kept), 4), squeeze=False)
     for axis, (name, found) in zip(axes[0], kept.items(), strict=True):
         labels = list(dict.fromkeys(key.split(" ", 1)[1] for key in found))
-        for offset, batch in enumerate(BATCHES):
+        measured = [batch for batch in BATCHES if any(key.startswith(f"{batch} ") for key in found)]
+        for offset, batch in enumerate(measured):
             rates = [1000 * batch / found.get(f"{batch} {label}", np.inf) for label in labels]
             axis.barh(np.arange(len(labels)) + 0.27 * offset, rates, 0.27, label=f"batch {batch}")
         axis.set_yticks(np.arange(len(labels)) + 0.27, labels)
         axis.invert_yaxis()
         axis.set(xlabel="inputs a second", title=name)
         axis.grid(alpha=0.3, axis="x")
-        axis.legend(fontsize=8, loc="lower right")
+        axis.legend(fontsize=8, loc="upper right")  # single floats come first, whose bars are short
     figure.tight_layout()
     (target := ROOT / "benchmarks/plots/runtimes.png").parent.mkdir(exist_ok=True)
     figure.savefig(target, dpi=120)
