@@ -269,6 +269,7 @@ class _Generation(Generic[T]):
         grown: asyncio.Queue[Hypothesis | None] = asyncio.Queue()
         task = asyncio.ensure_future(served.generate(self.item, options, grown.put_nowait))
         task.add_done_callback(lambda _: grown.put_nowait(None))
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody waits where attention fails
         try:
             growing = served.target_tokenizer.text_stream()
             while hypothesis := await grown.get():

@@ -147,6 +147,7 @@ async def _with_diagnostics(
 ) -> tuple[T, Diagnostics | None]:
     """Return the result of some work, and the diagnostics of an input if they are asked for."""
     working = asyncio.ensure_future(work)
+    working.add_done_callback(lambda done: done.cancelled() or done.exception())  # where both fail, nobody waits for it
     try:
         attended = await served.attend(item, query, priority) if query.options.diagnostics else None
         return await working, attended.diagnostics if attended else None

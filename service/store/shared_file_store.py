@@ -21,9 +21,10 @@ log = structlog.get_logger()
 class SharedFileStore:
     """Holds requests in an SQLite file that the workers of one service share, with the limits of MemoryStore.
 
-    Triggers count the requests and add up their bytes. A put that finds the file locked for longer than LOCK_SECONDS,
-    or the disk full, stores nothing. (SQLite maps the index of its log, `-shm`, but writes every page of it before: a
-    full disk is an error and no SIGBUS.) Raises ValueError if the file cannot be used.
+    Triggers count the requests and add up their bytes. A put stores nothing if it finds the file locked for longer than
+    LOCK_SECONDS, MOST_WAITING puts before it, or the disk full. Its caller waits for LOCK_SECONDS at most, also where
+    others go first. (SQLite maps the index of its log, `-shm`, but writes every page of it before: a full disk is an
+    error and no SIGBUS.) Raises ValueError if the file cannot be used.
     """
 
     SCHEMA = """
@@ -40,6 +41,7 @@ class SharedFileStore:
             BEGIN UPDATE totals SET count = count - 1, size = size - old.size; END;
     """
     LOCK_SECONDS = 0.5
+    MOST_WAITING = 32
 
     def __init__(
         self, file: Path | str, count: int, size: int, seconds: float, clock: Callable[[], float] = time.monotonic
@@ -55,10 +57,21 @@ class SharedFileStore:
         except sqlite3.Error as error:
             raise ValueError(f"TMPDIR: what workers share cannot be kept there: {error}") from error
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
+        self._puts: set[asyncio.Future[None]] = set()
+        """Those that have not ended."""
 
     async def put(self, id: str, owner: str | None, request: StoredRequest) -> None:  # noqa: A002 # the word of the API
         """Store a request. A failure is logged. Raises ValueError if the id is malformed."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._put, entry_name(id, owner), request)
+        name = entry_name(id, owner)
+        if len(self._puts) >= self.MOST_WAITING:  # another worker holds the file: this one answers all the same
+            self._warn("request is not kept", "the file is busy")
+            return
+        put = asyncio.get_running_loop().run_in_executor(self._thread, self._put, name, request)
+        self._puts.add(put)
+        put.add_done_callback(self._puts.discard)
+        done, _ = await asyncio.wait({put}, timeout=self.LOCK_SECONDS)
+        if done:
+            put.result()
 
     async def get(self, id: str, owner: str | None) -> StoredRequest | None:  # noqa: A002 # the word of the API
         """Return a request, or None if this owner has none of this id, or no longer.
@@ -90,23 +103,23 @@ class SharedFileStore:
                 row = (name, now + self._seconds, len(packed), packed)
                 self._file.execute("INSERT INTO requests VALUES (?, ?, ?, ?)", row)
         except sqlite3.Error as error:
-            self._warn("request is not kept", error)
+            self._warn("request is not kept", str(error))
 
     def _get(self, name: str) -> StoredRequest | None:
         try:
             select = "SELECT packed FROM requests WHERE name = ? AND until > ?"
             found = self._file.execute(select, (name, self._clock())).fetchone()
         except sqlite3.Error as error:
-            self._warn("kept requests cannot be read", error)
+            self._warn("kept requests cannot be read", str(error))
             raise NotReady("id: what it stands for is kept in a file that cannot be read", seconds=5) from None
         return unpack(found[0]) if found else None
 
-    def _warn(self, event: str, error: sqlite3.Error) -> None:
+    def _warn(self, event: str, reason: str) -> None:
         """Log a failure, unless one like it was logged of late: a full disk fails every request."""
         now = time.monotonic()
         if now >= self._quiet_until.get(event, -math.inf):
             self._quiet_until[event] = now + QUIET_SECONDS
-            log.warning(event, reason=str(error))
+            log.warning(event, reason=reason)
 
     def _has_room(self, size: int) -> bool:
         count, total = self._file.execute("SELECT count, size FROM totals").fetchone()

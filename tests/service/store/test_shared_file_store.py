@@ -1,6 +1,7 @@
 import asyncio
 import sqlite3
 import sys
+import time
 
 import pytest
 from structlog.testing import capture_logs
@@ -21,6 +22,7 @@ async def test_a_locked_or_broken_file_loses_a_stored_request_and_fails_no_answe
             other.execute("BEGIN IMMEDIATE")
             with capture_logs() as logs:
                 await store.put("b", None, of_size(200))
+                await asyncio.sleep(2 * store.LOCK_SECONDS)
         assert [line["event"] for line in logs] == ["request is not kept"]
         assert await there(store, "ab") == "a"
         await store.put("b", None, of_size(200))
@@ -34,6 +36,21 @@ async def test_a_locked_or_broken_file_loses_a_stored_request_and_fails_no_answe
         assert [line["event"] for line in logs] == ["kept requests cannot be read"], "once for many clients"
         with pytest.raises(NotReady):
             await store.get("a", None)
+
+
+async def test_answers_do_not_wait_for_a_file_that_another_worker_holds(tmp_path):
+    place = InFile(tmp_path / "kept.sqlite")
+    async with closing(place.store()) as store:
+        with sqlite3.connect(place.file) as other:
+            other.execute("BEGIN IMMEDIATE")
+            began = time.monotonic()
+            puts = [store.put(f"{number}", None, of_size(200)) for number in range(2 * store.MOST_WAITING)]
+            with capture_logs() as logs:
+                await asyncio.gather(*puts)
+            assert time.monotonic() - began < 10 * store.LOCK_SECONDS, "one after the other waits for as long"
+            assert "the file is busy" in [line["reason"] for line in logs]
+            other.rollback()
+        assert await there(store, "9") == "9", "it was stored, later"
 
 
 FULL = """
