@@ -507,6 +507,16 @@ def test_of_a_pair_the_first_text_looks_at_the_second_alone(go):
     assert "cat" not in " ".join(left)
 
 
+def test_tokens_have_no_tint_once_what_they_look_at_stands_below(go):
+    tinted = "all => all.filter((one) => one.style.cssText).length"
+    page = go(model="bert", text="the cat sat", pair="a dog ran", method="raw")
+    assert page.locator("#looks .tokens [data-at]").evaluate_all(tinted) > 0
+    page.click(".drawing summary")
+    page.check("[name=only]")
+    assert page.locator("#looks .read span").evaluate_all(tinted) > 0
+    assert page.locator("#looks .tokens [data-at]").evaluate_all(tinted) == 0
+
+
 # The selection, the request, the files
 
 

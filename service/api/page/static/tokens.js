@@ -126,7 +126,7 @@ export function InPlace({
     })
   }, [spans, values, row, signed, same])
   return html`<div class="in-place" ref=${box}>
-    <${TokenList} tokens=${rows} current=${row} pinned=${pinned} sure=${sure} before=${before} chips=${same}
+    <${TokenList} key=${same} tokens=${rows} current=${row} pinned=${pinned} sure=${sure} before=${before} chips=${same}
       label="Tokens; arrow keys move over them, Enter pins one" onHover=${onHover} onPick=${onPick} />
     ${!same && html`<p class=${`read${chips ? ' chips' : ''}`} dir="auto">${spans}</p>`}
   </div>`
