@@ -351,9 +351,9 @@ def test_a_slider_may_move_more_often_than_a_browser_lets_the_address_change(go)
     )
     for step in range(100, 49, -1):
         page.fill("#opacity", str(step / 100))
-    page.wait_for_function("location.hash.includes('opacity=0.5')")
+    page.wait_for_function("() => location.hash.includes('opacity=0.5')")
     page.fill("#opacity", "0.9")
-    page.wait_for_function("location.hash.includes('opacity=0.9')")
+    page.wait_for_function("() => location.hash.includes('opacity=0.9')")
 
 
 def test_enter_that_takes_what_an_input_method_offers_sends_nothing(go):
@@ -364,7 +364,7 @@ def test_enter_that_takes_what_an_input_method_offers_sends_nothing(go):
     page.wait_for_timeout(200)
     assert "text=" not in page.url
     page.locator("#text").evaluate(enter % "bubbles: true, cancelable: true", False)
-    page.wait_for_function("location.hash.includes('text=')")
+    page.wait_for_function("() => location.hash.includes('text=')")
 
 
 def test_the_colour_map_and_opacity_are_chosen(go):
@@ -446,7 +446,7 @@ def test_what_is_typed_stays_though_the_page_is_drawn_again(go, name):
     page.evaluate("document.querySelector('details.generation').open = true")
     page.fill(f"[name={name}]", "3")
     page.evaluate("location.hash += '&colormap=magma'")
-    page.wait_for_function("document.querySelector('[name=colormap]').value === 'magma'")
+    page.wait_for_function("() => document.querySelector('[name=colormap]').value === 'magma'")
     assert page.input_value(f"[name={name}]") == "3"
 
 
