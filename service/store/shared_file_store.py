@@ -22,9 +22,10 @@ class SharedFileStore:
     """Holds requests in an SQLite file that the workers of one service share, with the limits of MemoryStore.
 
     Triggers count the requests and add up their bytes. A put stores nothing if it finds the file locked for longer than
-    LOCK_SECONDS, MOST_WAITING puts before it, or the disk full. Its caller waits for LOCK_SECONDS at most, also where
-    others go first. (SQLite maps the index of its log, `-shm`, but writes every page of it before: a full disk is an
-    error and no SIGBUS.) Raises ValueError if the file cannot be used.
+    LOCK_SECONDS, or the disk full. Its caller waits for LOCK_SECONDS at most, also where others go first; once one has
+    waited in vain, puts are left out until all that wait have ended. (SQLite maps the index of its log, `-shm`, but
+    writes every page of it before: a full disk is an error and no SIGBUS.) Raises ValueError if the file cannot be
+    used.
     """
 
     SCHEMA = """
@@ -41,7 +42,6 @@ class SharedFileStore:
             BEGIN UPDATE totals SET count = count - 1, size = size - old.size; END;
     """
     LOCK_SECONDS = 0.5
-    MOST_WAITING = 32
 
     def __init__(
         self, file: Path | str, count: int, size: int, seconds: float, clock: Callable[[], float] = time.monotonic
@@ -59,11 +59,14 @@ class SharedFileStore:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
         self._puts: set[asyncio.Future[None]] = set()
         """Those that have not ended."""
+        self._late = False
+        """True from the moment a caller waited in vain until no put is left."""
 
     async def put(self, id: str, owner: str | None, request: StoredRequest) -> None:  # noqa: A002 # the word of the API
         """Store a request. A failure is logged. Raises ValueError if the id is malformed."""
         name = entry_name(id, owner)
-        if len(self._puts) >= self.MOST_WAITING:  # another worker holds the file: this one answers all the same
+        self._late = self._late and bool(self._puts)
+        if self._late:  # another worker holds the file: this one answers all the same
             self._warn("request is not kept", "the file is busy")
             return
         put = asyncio.get_running_loop().run_in_executor(self._thread, self._put, name, request)
@@ -72,6 +75,8 @@ class SharedFileStore:
         done, _ = await asyncio.wait({put}, timeout=self.LOCK_SECONDS)
         if done:
             put.result()
+        else:
+            self._late = True
 
     async def get(self, id: str, owner: str | None) -> StoredRequest | None:  # noqa: A002 # the word of the API
         """Return a request, or None if this owner has none of this id, or no longer.

@@ -78,6 +78,16 @@ def test_the_models_say_what_they_take_answer_and_show(client):
     assert models["dates"]["attention"]["kinds"].keys() == {"encoder", "decoder", "cross"}
 
 
+def test_a_model_that_samples_where_a_request_does_not_say_tells_how(client, copied):
+    assert "sampling" not in client.get("/v1/models/dates").json()
+    file = copied / "dates/1/manifest.json"
+    manifest = json.loads(file.read_text())
+    manifest["generation"]["sampling"] = {"temperature": 2.0, "top_k": 5, "top_p": None}
+    file.write_text(json.dumps(manifest))
+    with served(copied) as other:
+        assert other.get("/v1/models/dates").json()["sampling"] == manifest["generation"]["sampling"]
+
+
 def test_metrics_are_histograms_of_every_stage(client):
     classify(client)
     text = client.get("/metrics").text
