@@ -51,8 +51,8 @@ def free_port():
 
 
 def _lines(log):
-    log.seek(0)
-    return log.read().splitlines()
+    # the service writes where the file's position is, which `pread` does not move
+    return os.pread(log.fileno(), os.fstat(log.fileno()).st_size, 0).decode().splitlines()
 
 
 def _wait_until_ready(client):

@@ -21,7 +21,7 @@ from service import VERSION
 from service.api.fast_path import FastPath
 from service.api.open_inference.infer_request import JSON_LENGTH
 from service.api.openapi.document import describe
-from service.api.protocols import ADMIN_PORT_ROUTERS, ADMIN_ROUTERS, ROUTERS, manner_of
+from service.api.protocols import ADMIN_PORT_ROUTERS, ADMIN_ROUTERS, ROUTERS, manner_of, read_operations
 from service.api.routes import health, liveness, monitoring
 from service.batching.admission import Budget
 from service.errors import Refusal
@@ -120,7 +120,7 @@ def create_app(
     app.state.metrics, app.state.keys, app.state.unread = metrics, keys, unread
     for routes in (liveness, health, *ROUTERS):
         app.include_router(routes)
-    describe(app)
+    describe(app, read_operations)
     if keys.needed:
         describe_keys(app)
     if settings.admin_port is None:
@@ -168,7 +168,7 @@ def _create_beside(
     beside.state = app.state
     for routes in routers:
         beside.include_router(routes)
-    describe(beside)
+    describe(beside, read_operations)
     return beside
 
 

@@ -230,9 +230,8 @@ def served(artifacts, **settings):
 
 
 def lines(log):
-    """Return what was logged."""
-    log.seek(0)
-    return log.read().splitlines()
+    """Return what was logged. The service writes where the file's position is, which `pread` does not move."""
+    return os.pread(log.fileno(), os.fstat(log.fileno()).st_size, 0).decode().splitlines()
 
 
 def start(artifacts, log=subprocess.PIPE, program=("-m", "service"), **settings):

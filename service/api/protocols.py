@@ -3,6 +3,8 @@
 Refusals happen before routing too, so the manner goes by the method and the path of a request.
 """
 
+from typing import Any
+
 from service.api import routes
 from service.api.hugging_face import pipelines, tei
 from service.api.open_inference import routes as open_inference
@@ -38,3 +40,18 @@ def manner_of(method: str, path: str) -> Manner:
         if endpoint == "tei" or endpoint.startswith("tei/"):
             return tei.error
     return problem
+
+
+def read_operations() -> dict[str, dict[str, Any]]:
+    """Return what each operation takes and answers, as OpenAPI describes it, by the name of the operation."""
+    from service.api.hugging_face import openapi_schema as of_hugging_face
+    from service.api.open_inference import openapi_schema as of_open_inference
+    from service.api.openai import openapi_schema as of_openai
+    from service.api.openapi import operations
+
+    return {
+        **operations.OPERATIONS,
+        **of_open_inference.OPERATIONS,
+        **of_openai.OPERATIONS,
+        **of_hugging_face.OPERATIONS,
+    }

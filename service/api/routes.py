@@ -11,7 +11,6 @@ from service.answering.modalities import could_answer, modality_of
 from service.answering.predictions import predict
 from service.api import responses
 from service.api.native import Answer, NativeEvents, call_of, read
-from service.api.openapi import operations
 from service.api.request_parsing import ParsedRequest, parse_query
 from service.errors import NotFound, Unacceptable
 from service.http.exchange import exchange_of
@@ -29,30 +28,28 @@ router, liveness, health, monitoring, admin = (APIRouter() for _ in range(5))
 # Health, discovery, documents
 
 
-@liveness.get("/health/live", tags=["health"], operation_id="live", responses=operations.LIVE)
+@liveness.get("/health/live", tags=["health"], operation_id="live")
 async def live(state: StateDep) -> Response:
     """Answer 200 while the process answers and its device comes back from what it runs."""
     state.check_live()
     return responses.respond({"live": True})
 
 
-@health.get("/health/ready", tags=["health"], operation_id="ready", responses=operations.READY)
+@health.get("/health/ready", tags=["health"], operation_id="ready")
 async def ready(state: StateDep) -> Response:
     """Answer 200 once every session has run once, until the service is told to stop."""
     state.check_ready()
     return responses.respond({"ready": True})
 
 
-@monitoring.get(
-    "/metrics", tags=["health"], operation_id="metrics", response_class=Response, responses=operations.METRICS
-)
+@monitoring.get("/metrics", tags=["health"], operation_id="metrics", response_class=Response)
 async def metrics(state: StateDep) -> Response:
     """Return all metrics in Prometheus' text format."""
     state.models.show_queues()
     return state.metrics.exposition()
 
 
-@admin.post("/admin/reload", tags=["admin"], operation_id="reload", responses=operations.RELOAD)
+@admin.post("/admin/reload", tags=["admin"], operation_id="reload")
 async def reload(request: Request, state: StateDep) -> Response:
     """Read the folder of artifacts again: load what is new beside what is served, swap, let the old finish.
 
@@ -70,7 +67,7 @@ async def reload(request: Request, state: StateDep) -> Response:
     return responses.respond({"models": found})
 
 
-@router.get("/v1/models", tags=["models"], operation_id="list_models", responses=operations.MODELS)
+@router.get("/v1/models", tags=["models"], operation_id="list_models")
 async def models(state: StateDep) -> Response:
     """List the models that are loaded, by `order` and name: with all that is known of them, and as OpenAI does."""
     found = sorted(state.models.values(), key=lambda served: (served.manifest.order, served.manifest.name))
@@ -78,15 +75,13 @@ async def models(state: StateDep) -> Response:
     return responses.respond({**listed, "models": [responses.describe(served) for served in found]})
 
 
-@router.get("/v1/models/{model}", tags=["models"], operation_id="get_model", responses=operations.MODEL)
+@router.get("/v1/models/{model}", tags=["models"], operation_id="get_model")
 async def one_model(model: str, state: StateDep) -> Response:
     """Return what one model takes, answers and shows."""
     return responses.respond(responses.describe(find(state, model)))
 
 
-@router.get(
-    "/v1/models/{model}/examples/{number}", tags=["models"], operation_id="get_example", responses=operations.EXAMPLE
-)
+@router.get("/v1/models/{model}/examples/{number}", tags=["models"], operation_id="get_example")
 async def example(model: str, number: str, state: StateDep) -> Response:
     """Return an input to try a model on: a picture, or texts in JSON. They are numbered from 0."""
     return responses.example(find(state, model), number)
@@ -95,49 +90,49 @@ async def example(model: str, number: str, state: StateDep) -> Response:
 # Predictions
 
 
-@router.post("/v1/models/{model}/classify", tags=["predictions"], operation_id="classify", **operations.CLASSIFY)
+@router.post("/v1/models/{model}/classify", tags=["predictions"], operation_id="classify")
 async def classify(model: str, request: Request, state: StateDep) -> Response:
     """Return the likeliest labels of every image or text."""
     served = find_ready(state, model, "classify", Predictor)
     return await answer(request, state, served, _classify(request, state, served))
 
 
-@router.post("/v1/models/{model}/detect", tags=["predictions"], operation_id="detect", **operations.DETECT)
+@router.post("/v1/models/{model}/detect", tags=["predictions"], operation_id="detect")
 async def detect(model: str, request: Request, state: StateDep) -> Response:
     """Return the objects that are found in every image: what they are, and where."""
     served = find_ready(state, model, "detect", Detector)
     return await answer(request, state, served, _detect(request, state, served))
 
 
-@router.post("/v1/models/{model}/embed", tags=["predictions"], operation_id="embed", **operations.EMBED)
+@router.post("/v1/models/{model}/embed", tags=["predictions"], operation_id="embed")
 async def embed(model: str, request: Request, state: StateDep) -> Response:
     """Return a vector for every text or image; similar inputs have similar vectors."""
     served = find_ready(state, model, "embed", Predictor)
     return await answer(request, state, served, _embed(request, state, served))
 
 
-@router.post("/v1/models/{model}/fill-mask", tags=["predictions"], operation_id="fill_mask", **operations.FILL_MASK)
+@router.post("/v1/models/{model}/fill-mask", tags=["predictions"], operation_id="fill_mask")
 async def fill_mask(model: str, request: Request, state: StateDep) -> Response:
     """Return what every mask in every text may stand for."""
     served = find_ready(state, model, "fill-mask", MaskFiller)
     return await answer(request, state, served, _fill_mask(request, state, served))
 
 
-@router.post("/v1/models/{model}/generate", tags=["predictions"], operation_id="generate", **operations.GENERATE)
+@router.post("/v1/models/{model}/generate", tags=["predictions"], operation_id="generate")
 async def generate(model: str, request: Request, state: StateDep) -> Response:
     """Turn every text or image into a text, or continue it; with `stream`, send its tokens as they come."""
     served = find_ready(state, model, "generate", Generator)
     return await answer(request, state, served, _generate(request, state, served))
 
 
-@router.post("/v1/models/{model}/attention", tags=["attention"], operation_id="attention", **operations.ATTENTION)
+@router.post("/v1/models/{model}/attention", tags=["attention"], operation_id="attention")
 async def attention(model: str, request: Request, state: StateDep) -> Response:
     """Return what the model looked at, for the same input as its prediction."""
     served = find_ready(state, model, "attention", ServedModel)
     return await answer(request, state, served, _attend(request, state, served))
 
 
-@router.get("/v1/attention/{id}", tags=["attention"], operation_id="stored_attention", **operations.STORED_ATTENTION)
+@router.get("/v1/attention/{id}", tags=["attention"], operation_id="stored_attention")
 async def kept_attention(id: str, request: Request, state: StateDep) -> Response:  # noqa: A002 # the path's name
     """Return what a model looked at for an earlier request, without its input being sent again.
 

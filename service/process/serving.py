@@ -3,7 +3,7 @@
 import contextlib
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import structlog
 
@@ -15,17 +15,20 @@ from service.process.sockets import PORTS, bind, cannot_bind
 from service.process.welcome import welcome
 from service.process.workers import Worker
 from service.repository.registry import load
+from service.repository.served_model import ServedModel
 from service.repository.trial_load import Trial
 from service.runtime.memory import return_large_blocks
 from service.settings import Settings, SettingsError
 from service.store import open_store
+from service.store.stored_request import Store
 from service.telemetry import open_tracer
 from service.telemetry.metric_files import allocate_all
+from service.telemetry.tracing import Tracer
 
 log = structlog.get_logger()
 
 
-def load_and_serve(settings: Settings, worker: Worker | None, fork_server: ForkServer | None) -> tuple[int, bool]:
+def load_and_serve(settings: Settings, worker: Worker | None) -> tuple[int, bool]:
     """Serve until stopped; return the exit status, and whether the process is to end at once."""
     try:
         if worker:
@@ -40,13 +43,17 @@ def load_and_serve(settings: Settings, worker: Worker | None, fork_server: ForkS
         log.info("settings", **settings.model_dump(mode="json", exclude_defaults=True))
     return_large_blocks()
     trial = None
+    fork_server = None if settings.decode == "threads" else ForkServer(settings)
     try:
         with contextlib.suppress(ArtifactError):  # loading raises the same error
             trial = Trial(find_artifacts(settings.artifacts), settings, "fork")
         tracer = open_tracer(settings)  # it starts a thread, so it comes after the fork of the trial
         with after_imports():
-            from service.process.server import serve  # importing FastAPI takes a while; the trial runs meanwhile
+            import service.process.server  # noqa: F401 # importing FastAPI takes a while; the trial runs meanwhile
 
+        if fork_server:  # not before, since the imports of two processes and the trial would share two cores
+            with contextlib.suppress(OSError):  # it is started again for the first image
+                fork_server.start()
         models = load(settings, trial)
         end_if_asked()
     except ImportError as error:
@@ -59,6 +66,20 @@ def load_and_serve(settings: Settings, worker: Worker | None, fork_server: ForkS
     finally:
         if trial:
             trial.close()
+    return _listen_and_serve(settings, worker, models, store, fork_server, tracer)
+
+
+def _listen_and_serve(
+    settings: Settings,
+    worker: Worker | None,
+    models: Mapping[str, ServedModel],
+    store: Store,
+    fork_server: ForkServer | None,
+    tracer: Tracer,
+) -> tuple[int, bool]:
+    """Bind the ports and serve loaded models; return what `load_and_serve` does."""
+    from service.process.server import serve  # imported already, while the trial ran
+
     with contextlib.ExitStack() as stack:
         listening: dict[str, socket.socket] = {}
         for name in PORTS:

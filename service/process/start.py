@@ -1,11 +1,10 @@
-"""The start of the service: the folder for temporary files and the fork server, before all that serves is imported."""
+"""The start of the service: the folder for temporary files, before all that serves is imported."""
 
 import contextlib
 import os
 import tempfile
 
 from service.child_processes import SHARED_COPIES
-from service.inputs.sandbox.decoder_process import ForkServer
 from service.process.early_stop import after_imports
 from service.process.memory_limit import warn_of_little_memory
 from service.process.private_folder import cannot_write, private_folder
@@ -26,14 +25,10 @@ def run(settings: Settings, worker: Worker | None = None) -> int:
         except OSError as error:
             return cannot_write(error)
         tempfile.tempdir = str(folder)
-        fork_server = None if settings.decode == "threads" else ForkServer(settings)
-        if fork_server:
-            with contextlib.suppress(OSError):  # it is started again for the first image
-                fork_server.start()  # it imports on one core what it needs, while this process imports all that serves
         with after_imports():
             from service.process.serving import load_and_serve
 
-        status, at_once = load_and_serve(settings, worker, fork_server)
+        status, at_once = load_and_serve(settings, worker)
     if at_once:
         OUTPUT.close(seconds=0.1)
         os._exit(status)  # a normal exit would wait for running threads

@@ -75,8 +75,8 @@ class Replica:
     def said(self) -> str:
         """Return what was logged."""
         if not self._log.closed:
-            self._log.seek(0)
-            self._said = self._log.read()
+            # the service writes where the file's position is, which `pread` does not move
+            self._said = os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0).decode()
         return self._said
 
     def stop(self, seconds: float = 40) -> int:

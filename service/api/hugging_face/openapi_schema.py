@@ -13,10 +13,11 @@ from service.api.hugging_face.parameters import (
     TextClassificationParameters,
     TextEmbeddingParameters,
 )
+from service.api.hugging_face.tei import DecodeParameters, EmbedParameters, PredictParameters, TokenizeParameters
 from service.api.openapi.components import COMPONENTS, JSON, Json, Part, any_of
 from service.api.openapi.components import refusals as described_refusals
 from service.api.openapi.requests import BINARY, TextPair
-from service.options import Options
+from service.options import Options, TextOptions
 
 
 class HuggingFaceError(Part):
@@ -218,7 +219,7 @@ _ASKED = COMPONENTS.named(
     "PipelineRequest",
     document("inputs", _INPUTS, parameters=_PARAMETERS, options=_OPTIONS, stream=_STREAM),
 )
-PIPELINE: Json = {
+_PIPELINE: Json = {
     "responses": {
         200: {
             "description": "as the pipeline of the model's task answers: of several inputs or masks, a list for each",
@@ -233,16 +234,62 @@ PIPELINE: Json = {
         },
         **refusals(),
     },
-    "openapi_extra": {
-        "requestBody": {
-            "required": True,
-            "content": {
-                JSON: {"schema": _ASKED},
-                "image/png": {"schema": BINARY},
-                "image/jpeg": {"schema": BINARY},
-                "image/webp": {"schema": BINARY},
-                "application/octet-stream": {"schema": BINARY},
-            },
-        }
+    "requestBody": {
+        "required": True,
+        "content": {
+            JSON: {"schema": _ASKED},
+            "image/png": {"schema": BINARY},
+            "image/jpeg": {"schema": BINARY},
+            "image/webp": {"schema": BINARY},
+            "application/octet-stream": {"schema": BINARY},
+        },
     },
 }
+
+
+def _of_texts(name: str, inputs: Json, kind: type[Options], said: str, answer: Json, subject: str = "inputs") -> Json:
+    """Return the description of an endpoint that takes a document of that name: inputs, with parameters beside them.
+
+    `subject` is the member that holds the inputs.
+    """
+    schema = COMPONENTS.named("schemas", name, document(subject, inputs, **COMPONENTS.options(kind)))
+    body = {"required": True, "content": {JSON: {"schema": schema}}}
+    return {"responses": answered(said, answer) | refusals(), "requestBody": body}
+
+
+_ROW: Json = list_of({"type": "integer", "minimum": 0})
+_IDS: Json = {"anyOf": [_ROW, {**list_of(_ROW), "minItems": 1}]}
+_PIECES: Json = {**list_of(TEXT), "minItems": 1, "maxItems": 2}
+_CLASSIFIED: Json = {"anyOf": [TEXT, _PIECES, {**list_of(_PIECES), "minItems": 1}]}
+_LABELS_OF_ALL: Json = {"anyOf": [LABELS, list_of(LABELS)]}
+_EITHER: Json = {"anyOf": [LIST_OF_VECTORS, *_LABELS_OF_ALL["anyOf"]]}
+_TOKENS = list_of(list_of(COMPONENTS.schema(TokenizedToken)))
+_HEALTH: Json = {"responses": {200: {"description": "can run"}, **refusals(401, 403, 404, 503)}}
+_INFO = {"responses": answered("what the model is", COMPONENTS.schema(ModelInfo)) | refusals(401, 403, 404)}
+_NOT_HERE: Json = {"responses": refusals(401, 403, 404)}
+
+OPERATIONS: dict[str, Json] = {
+    "hugging_face_pipeline": _PIPELINE,
+    "hugging_face_info": _INFO,
+    "hugging_face_health": _HEALTH,
+    "tei_info": _INFO,
+    "tei_health": _HEALTH,
+    "tei_embed": _of_texts(
+        "TeiEmbedRequest", TEXT_OR_TEXTS, EmbedParameters, "a vector for each text", LIST_OF_VECTORS
+    ),
+    "tei_predict": _of_texts(
+        "TeiPredictRequest", _CLASSIFIED, PredictParameters, "the labels of each text, best first", _LABELS_OF_ALL
+    ),
+    "tei_embed_or_predict": _of_texts("TeiRequest", _CLASSIFIED, TextOptions, "as embed or predict answers", _EITHER),
+    "tei_tokenize": _of_texts(
+        "TeiTokenizeRequest", TEXT_OR_TEXTS, TokenizeParameters, "the tokens of each text", _TOKENS
+    ),
+    "tei_decode": _of_texts(
+        "TeiDecodeRequest", _IDS, DecodeParameters, "a text for each list of tokens", list_of(TEXT), subject="ids"
+    ),
+    "tei_rerank": _NOT_HERE,
+    "tei_similarity": _NOT_HERE,
+    "tei_embed_sparse": _NOT_HERE,
+    "tei_embed_all": _NOT_HERE,
+}
+"""By the name of the operation."""

@@ -20,7 +20,6 @@ from service.answering.generations import generate
 from service.answering.predictions import predict
 from service.api import responses
 from service.api.hugging_face.masks import Candidates, Filling, mask_spans
-from service.api.hugging_face.openapi_schema import PIPELINE
 from service.api.hugging_face.parameters import (
     GENERATION,
     TEXTS,
@@ -71,7 +70,7 @@ def error(
     return Response(orjson.dumps(body), int(status), dict(headers or {}), "application/json")
 
 
-@router.post("/v1/models/{model}", operation_id="hugging_face_pipeline", **PIPELINE)
+@router.post("/v1/models/{model}", operation_id="hugging_face_pipeline")
 async def pipeline(model: str, request: Request, state: StateDep) -> Response:
     """Answer inputs as the pipeline of the model's task does; text generation with `stream` sends tokens as events."""
     served = find(state, model)

@@ -4,7 +4,7 @@ Clients of such a server, as those of LlamaIndex, Chroma and Haystack, are given
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import orjson
 from fastapi import APIRouter, Request
@@ -16,18 +16,6 @@ from service import VERSION
 from service.answering.call import Answered, Call, answer, check_ready, find, narrowed
 from service.answering.predictions import predict
 from service.api import responses
-from service.api.hugging_face.openapi_schema import (
-    LABELS,
-    LIST_OF_VECTORS,
-    TEXT,
-    TEXT_OR_TEXTS,
-    ModelInfo,
-    TokenizedToken,
-    answered,
-    document,
-    list_of,
-    refusals,
-)
 from service.api.hugging_face.parameters import (
     TEXTS,
     VECTORS,
@@ -39,7 +27,6 @@ from service.api.hugging_face.parameters import (
 )
 from service.api.hugging_face.pipelines import labels, vectors
 from service.api.hugging_face.texts import error_type
-from service.api.openapi.components import COMPONENTS, JSON, Json
 from service.api.request_parsing import check_count, parse_texts, read_document
 from service.errors import NotFound, Unacceptable
 from service.http.exchange import exchange_of
@@ -93,81 +80,41 @@ class DecodeParameters(Options):
     """Parameters of decode."""
 
 
-_ROW: Json = list_of({"type": "integer", "minimum": 0})
-_IDS: Json = {"anyOf": [_ROW, {**list_of(_ROW), "minItems": 1}]}
-_PIECES: Json = {**list_of(TEXT), "minItems": 1, "maxItems": 2}
-CLASSIFIED: Json = {"anyOf": [TEXT, _PIECES, {**list_of(_PIECES), "minItems": 1}]}
 TOKENIZE: Refused = {"prompt_name": VECTORS["prompt_name"]}
-HEALTH: Json = {
-    "responses": {200: {"description": "can run"}, **refusals(401, 403, 404, 503)},
-    "response_class": Response,  # it has no body
-}
 DECODE: Refused = {"skip_special_tokens": ((True,), "texts are decoded without them")}
+NOT_HERE: dict[str, Any] = {"status_code": 404, "response_class": Response}
 
 
-LABELS_OF_ALL: Json = {"anyOf": [LABELS, list_of(LABELS)]}
-EITHER: Json = {"anyOf": [LIST_OF_VECTORS, *LABELS_OF_ALL["anyOf"]]}
-NOT_HERE: Json = {"status_code": 404, "responses": refusals(401, 403, 404), "response_class": Response}
-INFO = answered("what the model is", COMPONENTS.schema(ModelInfo)) | refusals(401, 403, 404)
-
-
-def described(name: str, inputs: Json, kind: type[Options], said: str, answer: Json, subject: str = "inputs") -> Json:
-    """Return the description of an endpoint that takes a document of that name: inputs, with parameters beside them.
-
-    `subject` is the member that holds the inputs.
-    """
-    schema = COMPONENTS.named("schemas", name, document(subject, inputs, **COMPONENTS.options(kind)))
-    body = {"required": True, "content": {JSON: {"schema": schema}}}
-    return {"responses": answered(said, answer) | refusals(), "openapi_extra": {"requestBody": body}}
-
-
-EMBED = described("TeiEmbedRequest", TEXT_OR_TEXTS, EmbedParameters, "a vector for each text", LIST_OF_VECTORS)
-PREDICT = described(
-    "TeiPredictRequest", CLASSIFIED, PredictParameters, "the labels of each text, best first", LABELS_OF_ALL
-)
-EMBED_OR_PREDICT = described("TeiRequest", CLASSIFIED, TextOptions, "as embed or predict answers", EITHER)
-TOKENIZED = described(
-    "TeiTokenizeRequest",
-    TEXT_OR_TEXTS,
-    TokenizeParameters,
-    "the tokens of each text",
-    list_of(list_of(COMPONENTS.schema(TokenizedToken))),
-)
-DECODED = described(
-    "TeiDecodeRequest", _IDS, DecodeParameters, "a text for each list of tokens", list_of(TEXT), subject="ids"
-)
-
-
-@router.get("/v1/models/{model}/info", operation_id="hugging_face_info", responses=INFO)
-@router.get(f"{BASE}/info", operation_id="tei_info", responses=INFO)
+@router.get("/v1/models/{model}/info", operation_id="hugging_face_info")
+@router.get(f"{BASE}/info", operation_id="tei_info")
 async def info(model: str, state: StateDep) -> Response:
     """Return what a model is, and the limits of requests to it."""
     return responses.respond(describe(find(state, model)))
 
 
-@router.get("/v1/models/{model}/health", operation_id="hugging_face_health", **HEALTH)
-@router.get(f"{BASE}/health", operation_id="tei_health", **HEALTH)
+@router.get("/v1/models/{model}/health", operation_id="hugging_face_health", response_class=Response)
+@router.get(f"{BASE}/health", operation_id="tei_health", response_class=Response)
 async def health(model: str, state: StateDep) -> Response:
     """Answer 200, without a body, while the model can run."""
     check_ready(find(state, model))
     return Response()
 
 
-@router.post(f"{BASE}/embed", operation_id="tei_embed", **EMBED)
+@router.post(f"{BASE}/embed", operation_id="tei_embed")
 async def embed(model: str, request: Request, state: StateDep) -> Response:
     """Return a vector for each text, of length one unless `normalize` is false."""
     served = _predictor(state, model, "embed", "feature-extraction")
     return await answer(request, state, served, _embed(request, state, served))
 
 
-@router.post(f"{BASE}/predict", operation_id="tei_predict", **PREDICT)
+@router.post(f"{BASE}/predict", operation_id="tei_predict")
 async def predict_labels(model: str, request: Request, state: StateDep) -> Response:
     """Return all labels of a text or a pair, best first; for a batch, a list for each."""
     served = _predictor(state, model, "predict", "text-classification")
     return await answer(request, state, served, _predict(request, state, served))
 
 
-@router.post(BASE, operation_id="tei_embed_or_predict", **EMBED_OR_PREDICT)
+@router.post(BASE, operation_id="tei_embed_or_predict")
 async def embed_or_predict(model: str, request: Request, state: StateDep) -> Response:
     """Answer as embed does, or as predict where the model classifies."""
     classifies = find(state, model).manifest.task == "text-classification"
@@ -177,14 +124,14 @@ async def embed_or_predict(model: str, request: Request, state: StateDep) -> Res
 router.add_api_route(f"{BASE}/", embed_or_predict, methods=["POST"], include_in_schema=False)
 
 
-@router.post(f"{BASE}/tokenize", operation_id="tei_tokenize", **TOKENIZED)
+@router.post(f"{BASE}/tokenize", operation_id="tei_tokenize")
 async def tokenize(model: str, request: Request, state: StateDep) -> Response:
     """Return the tokens of each text as the model reads them, with their spans in characters."""
     served = _texts(find(state, model), "tokenize")
     return await answer(request, state, served, _tokenize(request, state, served))
 
 
-@router.post(f"{BASE}/decode", operation_id="tei_decode", **DECODED)
+@router.post(f"{BASE}/decode", operation_id="tei_decode")
 async def decode(model: str, request: Request, state: StateDep) -> Response:
     """Return the texts of tokens, without special ones."""
     served = _texts(find(state, model), "decode")

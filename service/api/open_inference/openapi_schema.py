@@ -3,7 +3,6 @@
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.responses import Response
 
 from service.api.open_inference.infer_request import JSON_LENGTH, MOST_ID_BYTES, MOST_OUTPUTS
 from service.api.openapi.components import COMPONENTS, Json, Part, in_json, refusals
@@ -179,34 +178,49 @@ _LENGTH = {
     "description": "how many bytes of JSON are before the binary data; 0 if the body is one element of one input",
 }
 
-SERVER = _answered("the server", ServerMetadata, 401, 403)
-HEALTH = _answered("yes", Alive, 404, 503)
-MODEL_READY = _answered("yes", Alive, 401, 403, 404, 503)
-MODELS = _answered("the names of the models", ModelNames, 401, 403)
-METADATA = _answered("the model", ModelMetadata, 401, 403, 404)
-CONFIG = _answered("the configuration, in Triton's form", TritonConfig, 401, 403, 404)
 _BINARY: Json = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-INFER: Json = {
+_METADATA = {"responses": _answered("the model", ModelMetadata, 401, 403, 404)}
+_CONFIG = {"responses": _answered("the configuration, in Triton's form", TritonConfig, 401, 403, 404)}
+_HEALTH = {"responses": _answered("yes", Alive, 404, 503)}
+_MODEL_READY = {"responses": _answered("yes", Alive, 401, 403, 404, 503)}
+_INFER: Json = {
     "responses": {
         200: {"description": "the outputs", "content": {**in_json(InferenceResponse), **_BINARY}},
         **_errors(400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 504),
     },
-    "openapi_extra": {
-        "parameters": [_LENGTH],
-        "requestBody": {"required": True, "content": {**in_json(InferenceRequest), **_BINARY}},
-    },
+    "parameters": [_LENGTH],
+    "requestBody": {"required": True, "content": {**in_json(InferenceRequest), **_BINARY}},
 }
-INDEX: Json = {
-    "responses": {
-        200: {
-            "description": "each version of each model, and its state",
-            "content": {"application/json": {"schema": {"type": "array", "items": COMPONENTS.schema(RepositoryEntry)}}},
+_LOAD: Json = {
+    "responses": {200: {"description": "done; the body is empty"}, **_errors(400, 401, 403, 404, 408, 409, 413)}
+}
+
+OPERATIONS: dict[str, Json] = {
+    "open_inference_server_metadata": {"responses": _answered("the server", ServerMetadata, 401, 403)},
+    "open_inference_server_live": _HEALTH,
+    "open_inference_server_ready": _HEALTH,
+    "open_inference_list_models": {"responses": _answered("the names of the models", ModelNames, 401, 403)},
+    "open_inference_model_metadata": _METADATA,
+    "open_inference_model_ready": _MODEL_READY,
+    "open_inference_model_config": _CONFIG,
+    "open_inference_infer": _INFER,
+    "open_inference_version_metadata": _METADATA,
+    "open_inference_version_ready": _MODEL_READY,
+    "open_inference_version_config": _CONFIG,
+    "open_inference_version_infer": _INFER,
+    "open_inference_repository_index": {
+        "responses": {
+            200: {
+                "description": "each version of each model, and its state",
+                "content": {
+                    "application/json": {"schema": {"type": "array", "items": COMPONENTS.schema(RepositoryEntry)}}
+                },
+            },
+            **_errors(400, 401, 403, 408, 413),
         },
-        **_errors(400, 401, 403, 408, 413),
+        "requestBody": {"required": False, "content": in_json(RepositoryQuestion)},
     },
-    "openapi_extra": {"requestBody": {"required": False, "content": in_json(RepositoryQuestion)}},
+    "open_inference_load_model": _LOAD,
+    "open_inference_unload_model": _LOAD,
 }
-LOAD: Json = {
-    "responses": {200: {"description": "done; the body is empty"}, **_errors(400, 401, 403, 404, 408, 409, 413)},
-    "response_class": Response,  # it has no body
-}
+"""By the name of the operation."""

@@ -14,7 +14,6 @@ from service.answering.modalities import modality_of
 from service.answering.predictions import predict
 from service.api import responses
 from service.api.json_body import JsonBody
-from service.api.open_inference import openapi_schema
 from service.api.open_inference.descriptions import model_config, model_metadata, server_metadata
 from service.api.open_inference.infer_request import JSON_LENGTH, InferRequest, read_infer_request
 from service.api.open_inference.outputs import (
@@ -50,7 +49,7 @@ def error(
     return Response(orjson.dumps({"error": detail}), 400 if status == 422 else status, headers, "application/json")
 
 
-@router.get("/v2", operation_id="open_inference_server_metadata", responses=openapi_schema.SERVER)
+@router.get("/v2", operation_id="open_inference_server_metadata")
 async def server() -> Response:
     """Return the metadata of the server."""
     return responses.respond(server_metadata())
@@ -59,46 +58,46 @@ async def server() -> Response:
 router.add_api_route("/v2/", server, include_in_schema=False)
 
 
-@router.get("/v2/health/live", operation_id="open_inference_server_live", responses=openapi_schema.HEALTH)
+@router.get("/v2/health/live", operation_id="open_inference_server_live")
 async def live(state: StateDep) -> Response:
     """Answer 200 while the process answers and its device comes back from what it runs."""
     state.check_live()
     return responses.respond({"live": True})
 
 
-@router.get("/v2/health/ready", operation_id="open_inference_server_ready", responses=openapi_schema.HEALTH)
+@router.get("/v2/health/ready", operation_id="open_inference_server_ready")
 async def ready(state: StateDep) -> Response:
     """Answer 200 once every session has run once, until the service is told to stop."""
     state.check_ready()
     return responses.respond({"ready": True, "live": True})
 
 
-@router.get("/v2/models", operation_id="open_inference_list_models", responses=openapi_schema.MODELS)
+@router.get("/v2/models", operation_id="open_inference_list_models")
 async def models(state: StateDep) -> Response:
     """List the names of the models that are loaded."""
     return responses.respond({"models": list(state.models)})
 
 
-@router.get("/v2/models/{model}", operation_id="open_inference_model_metadata", responses=openapi_schema.METADATA)
+@router.get("/v2/models/{model}", operation_id="open_inference_model_metadata")
 async def metadata(model: str, state: StateDep) -> Response:
     """Return what a model takes and answers, and the outputs of attention that a request may name."""
     return responses.respond(model_metadata(find(state, model)))
 
 
-@router.get("/v2/models/{model}/ready", operation_id="open_inference_model_ready", responses=openapi_schema.MODEL_READY)
+@router.get("/v2/models/{model}/ready", operation_id="open_inference_model_ready")
 async def model_ready(model: str, state: StateDep) -> Response:
     """Answer 200 once a model can run."""
     check_ready(find(state, model))
     return responses.respond({"name": model, "ready": True})
 
 
-@router.get("/v2/models/{model}/config", operation_id="open_inference_model_config", responses=openapi_schema.CONFIG)
+@router.get("/v2/models/{model}/config", operation_id="open_inference_model_config")
 async def config(model: str, state: StateDep) -> Response:
     """Return the configuration of a model, in the form of Triton's."""
     return responses.respond(model_config(find(state, model)))
 
 
-@router.post("/v2/models/{model}/infer", operation_id="open_inference_infer", **openapi_schema.INFER)
+@router.post("/v2/models/{model}/infer", operation_id="open_inference_infer")
 async def infer(model: str, request: Request, state: StateDep) -> Response:
     """Predict; attention is computed only for outputs that the request names."""
     served = find(state, model)
@@ -106,35 +105,35 @@ async def infer(model: str, request: Request, state: StateDep) -> Response:
     return await answer(request, state, served, _infer(request, state, served))
 
 
-@router.get(VERSION, operation_id="open_inference_version_metadata", responses=openapi_schema.METADATA)
+@router.get(VERSION, operation_id="open_inference_version_metadata")
 async def version_metadata(model: str, version: str, state: StateDep) -> Response:
     """Return the metadata of a version of a model."""
     check_version(state, model, version)
     return await metadata(model, state)
 
 
-@router.get(f"{VERSION}/ready", operation_id="open_inference_version_ready", responses=openapi_schema.MODEL_READY)
+@router.get(f"{VERSION}/ready", operation_id="open_inference_version_ready")
 async def version_ready(model: str, version: str, state: StateDep) -> Response:
     """Answer 200 once a version of a model can run."""
     check_version(state, model, version)
     return await model_ready(model, state)
 
 
-@router.get(f"{VERSION}/config", operation_id="open_inference_version_config", responses=openapi_schema.CONFIG)
+@router.get(f"{VERSION}/config", operation_id="open_inference_version_config")
 async def version_config(model: str, version: str, state: StateDep) -> Response:
     """Return the configuration of a version of a model."""
     check_version(state, model, version)
     return await config(model, state)
 
 
-@router.post(f"{VERSION}/infer", operation_id="open_inference_version_infer", **openapi_schema.INFER)
+@router.post(f"{VERSION}/infer", operation_id="open_inference_version_infer")
 async def version_infer(model: str, version: str, request: Request, state: StateDep) -> Response:
     """Predict by a version of a model."""
     check_version(state, model, version)
     return await infer(model, request, state)
 
 
-@index.post("/v2/repository/index", operation_id="open_inference_repository_index", **openapi_schema.INDEX)
+@index.post("/v2/repository/index", operation_id="open_inference_repository_index")
 async def repository_index(request: Request, state: StateDep) -> Response:
     """List every version of every model in the folder of artifacts, and whether it is served."""
     document = await _read_management(request, {"ready"})
@@ -145,7 +144,9 @@ async def repository_index(request: Request, state: StateDep) -> Response:
     return responses.respond([one for one in found if one["state"] == "READY" or not only_ready])
 
 
-@management.post("/v2/repository/models/{model}/load", operation_id="open_inference_load_model", **openapi_schema.LOAD)
+@management.post(
+    "/v2/repository/models/{model}/load", operation_id="open_inference_load_model", response_class=Response
+)
 async def load(model: str, request: Request, state: StateDep) -> Response:
     """Load the newest version of a model from the folder of artifacts, beside the one that is served, and swap."""
     document = await _read_management(request, {"parameters"})
@@ -159,7 +160,7 @@ async def load(model: str, request: Request, state: StateDep) -> Response:
 
 
 @management.post(
-    "/v2/repository/models/{model}/unload", operation_id="open_inference_unload_model", **openapi_schema.LOAD
+    "/v2/repository/models/{model}/unload", operation_id="open_inference_unload_model", response_class=Response
 )
 async def unload(model: str, request: Request, state: StateDep) -> Response:
     """Stop serving a model once its requests are answered; a later reload of all loads it again."""

@@ -122,18 +122,24 @@ class OpenAICompletionsRequest(CompletionsOptions):
     attention: AttentionOptions = Field(AttentionOptions(), description="also answer what the model looked at")
 
 
-EMBEDDINGS: Json = {
-    "responses": {200: {"description": "a vector for each text", "content": in_json(OpenAIEmbeddings)}, **_REFUSALS},
-    "openapi_extra": {"requestBody": {"required": True, "content": in_json(OpenAIEmbeddingsRequest)}},
-}
 _COMPLETIONS = in_json(OpenAICompletions)
-COMPLETIONS: Json = {
-    "responses": {
-        200: {
-            "description": "a completion of each prompt; of a stream, the data of its events",
-            "content": {**_COMPLETIONS, "text/event-stream": _COMPLETIONS["application/json"]},
+OPERATIONS: dict[str, Json] = {
+    "openai_embeddings": {
+        "responses": {
+            200: {"description": "a vector for each text", "content": in_json(OpenAIEmbeddings)},
+            **_REFUSALS,
         },
-        **_REFUSALS,
+        "requestBody": {"required": True, "content": in_json(OpenAIEmbeddingsRequest)},
     },
-    "openapi_extra": {"requestBody": {"required": True, "content": in_json(OpenAICompletionsRequest)}},
+    "openai_completions": {
+        "responses": {
+            200: {
+                "description": "a completion of each prompt; of a stream, the data of its events",
+                "content": {**_COMPLETIONS, "text/event-stream": _COMPLETIONS["application/json"]},
+            },
+            **_REFUSALS,
+        },
+        "requestBody": {"required": True, "content": in_json(OpenAICompletionsRequest)},
+    },
 }
+"""By the name of the operation."""

@@ -12,7 +12,6 @@ from service.answering.generations import generate
 from service.answering.predictions import predict
 from service.api import responses
 from service.api.native import call_of
-from service.api.openai import openapi_schema
 from service.api.openai.documents import Chunks, Completions, Embeddings, base64_embedding, completion
 from service.api.openai.errors import Errors
 from service.api.openai.fields import Asked, CompletionsOptions, EmbeddingsOptions, read
@@ -38,13 +37,13 @@ MANNERS = {
 """How errors are written, by path."""
 
 
-@router.post("/v1/embeddings", tags=["OpenAI"], operation_id="openai_embeddings", **openapi_schema.EMBEDDINGS)
+@router.post("/v1/embeddings", tags=["OpenAI"], operation_id="openai_embeddings")
 async def embeddings(request: Request, state: StateDep) -> Response:
     """Return a vector for every text; similar texts have similar vectors."""
     return await answer_in_time(request, _embed(request, state), state.settings.request_seconds)
 
 
-@router.post("/v1/completions", tags=["OpenAI"], operation_id="openai_completions", **openapi_schema.COMPLETIONS)
+@router.post("/v1/completions", tags=["OpenAI"], operation_id="openai_completions")
 async def completions(request: Request, state: StateDep) -> Response:
     """Continue every prompt, or turn it into another text; with `stream`, send the text as it comes."""
     return await answer_in_time(request, _complete(request, state), state.settings.request_seconds)

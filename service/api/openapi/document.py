@@ -1,41 +1,34 @@
-"""The OpenAPI document of an application: FastAPI's description of the routes, with our components."""
+"""The OpenAPI document of an application: FastAPI's list of the routes, with our description of each operation."""
 
 import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastapi import FastAPI
 
-from service.api.openapi.components import COMPONENTS
 
-FASTAPIS_OWN = {"HTTPValidationError", "ValidationError"}
-"""Schemas of an answer that FastAPI describes for each path with a parameter. No request here is answered so."""
+def describe(app: FastAPI, read_operations: Callable[[], Mapping[str, dict[str, Any]]]) -> None:
+    """Have an application's OpenAPI document say what each operation takes and answers.
 
-
-def describe(app: FastAPI) -> None:
-    """Have an application's OpenAPI document hold the components that its operations refer to."""
+    `read_operations` returns that by the name of the operation. It is called when the document is first asked for,
+    since what it imports takes as long as loading a small model.
+    """
     original = app.openapi
 
     @functools.cache
     def openapi() -> dict[str, Any]:
-        document = original()
+        from service.api.openapi.components import COMPONENTS
+
+        document, known = original(), read_operations()
         for operations in document["paths"].values():
             for operation in operations.values():
-                operation["responses"] = _responses(operation["responses"])
-        found = document.pop("components", {})
-        schemas = {name: one for name, one in found.get("schemas", {}).items() if name not in FASTAPIS_OWN}
-        used = COMPONENTS.used_by(document["paths"])
-        document["components"] = {**used, "schemas": {**schemas, **used.get("schemas", {})}}
+                own = known[operation["operationId"]]
+                operation["responses"] = {str(status): one for status, one in own["responses"].items()}
+                if parameters := [*operation.get("parameters", []), *own.get("parameters", [])]:
+                    operation["parameters"] = parameters
+                if "requestBody" in own:
+                    operation["requestBody"] = own["requestBody"]
+        document["components"] = COMPONENTS.used_by(document["paths"])
         return document
 
     app.openapi = openapi  # type: ignore[method-assign] # the way that FastAPI documents
-
-
-def _responses(described: dict[str, Any]) -> dict[str, Any]:
-    """Return the answers of an operation, without FastAPI's own; a reference stands alone."""
-    found = {}
-    for status, response in described.items():
-        if "$ref" in response:
-            found[status] = {"$ref": response["$ref"]}
-        elif not any(name in str(response) for name in FASTAPIS_OWN):
-            found[status] = response
-    return found

@@ -67,66 +67,73 @@ def _prediction(answer: type[BaseModel], content: Json, parameters: list[Json]) 
     refused = [int(status) for status in _REFUSALS if status != 409]
     return {
         "responses": _answered("one result per input, in order", answer, *refused),
-        "openapi_extra": {"parameters": parameters, "requestBody": {"required": True, "content": content}},
+        "parameters": parameters,
+        "requestBody": {"required": True, "content": content},
     }
 
 
-LIVE = _answered("the process answers", Live, 503)
-READY = _answered("every session has run once", Ready, 503)
-METRICS: dict[int | str, Json] = {
-    200: {"description": "metrics", "content": {"text/plain": {"schema": {"type": "string"}}}},
-    401: _REFUSALS[401],
-    403: _REFUSALS[403],
-}
-RELOAD = _answered("what became of each model", Reload, 401, 403, 409, 422)
-MODELS = _answered("the models", Models, 401, 403)
-MODEL = _answered("the model", Model, 401, 403, 404)
-EXAMPLE = _answered("the picture, or the texts", Example, 401, 403, 404)
-EXAMPLE[200]["content"] |= {one: {"schema": BINARY} for one in PICTURE_TYPES.values()}
-CLASSIFY = _prediction(
-    Classified,
-    images_or(any_of(ClassifyImages, ClassifyTexts), form("ClassifyForm", ClassifyOptions)),
-    query(RequestOptions, ClassifyOptions, AttentionOptions),
-)
-DETECT = _prediction(
-    DetectedObjects,
-    images_or(COMPONENTS.schema(DetectImages), form("DetectForm", DetectOptions)),
-    query(RequestOptions, DetectOptions, AttentionOptions),
-)
-EMBED = _prediction(
-    Embedded,
-    images_or(any_of(EmbedImages, EmbedTexts), form("ImageForm")),
-    query(RequestOptions, AttentionOptions),
-)
-FILL_MASK = _prediction(Filled, in_json(FillMasks), [])
-GENERATE = _prediction(
+_EXAMPLE = _answered("the picture, or the texts", Example, 401, 403, 404)
+_EXAMPLE[200]["content"] |= {one: {"schema": BINARY} for one in PICTURE_TYPES.values()}
+_GENERATE = _prediction(
     Generated,
     images_or(any_of(GenerateFromImages, GenerateFromTexts), form("GenerateForm", GenerateOptions)),
     query(RequestOptions, GenerateOptions, AttentionOptions),
 )
-GENERATE["openapi_extra"]["requestBody"]["content"]["application/json"]["examples"] = {
+_GENERATE["requestBody"]["content"]["application/json"]["examples"] = {
     "a text": {"value": {"inputs": "the 23rd of March 2021", "num_beams": 4}},
     "an image": {"value": {"images": [_ONE_PIXEL_PNG], "attention": {"kind": "cross"}}},
 }
-GENERATE["responses"][200]["content"]["text/event-stream"] = {
+_GENERATE["responses"][200]["content"]["text/event-stream"] = {
     "schema": {**any_of(StreamedToken, Generated, StreamFailed), "description": "the data of events token, done, error"}
 }
-ATTENTION = _prediction(
+_ATTENTION = _prediction(
     Attended,
     images_or(any_of(AttendImages, AttendTexts), form("AttendForm", DetectOptions, GenerateOptions)),
     [*query(RequestOptions, GenerateOptions, AttentionOptions), threshold()],
 )
-ATTENTION["responses"][200]["content"] |= {
+_ATTENTION["responses"][200]["content"] |= {
     media_type: {"schema": BINARY} for name, media_type in MEDIA_TYPES.items() if name != "json"
 }
-STORED_ATTENTION: Json = {
-    "responses": {
-        status: ATTENTION["responses"][status] for status in (200, 401, 403, 404, 406, 413, 422, 429, 503, 504)
+_ATTENTION_STATUSES = (200, 401, 403, 404, 406, 413, 422, 429, 503, 504)
+
+OPERATIONS: dict[str, Json] = {
+    "live": {"responses": _answered("the process answers", Live, 503)},
+    "ready": {"responses": _answered("every session has run once", Ready, 503)},
+    "metrics": {
+        "responses": {
+            200: {"description": "metrics", "content": {"text/plain": {"schema": {"type": "string"}}}},
+            401: _REFUSALS[401],
+            403: _REFUSALS[403],
+        }
     },
-    "openapi_extra": {
+    "reload": {"responses": _answered("what became of each model", Reload, 401, 403, 409, 422)},
+    "list_models": {"responses": _answered("the models", Models, 401, 403)},
+    "get_model": {"responses": _answered("the model", Model, 401, 403, 404)},
+    "get_example": {"responses": _EXAMPLE},
+    "classify": _prediction(
+        Classified,
+        images_or(any_of(ClassifyImages, ClassifyTexts), form("ClassifyForm", ClassifyOptions)),
+        query(RequestOptions, ClassifyOptions, AttentionOptions),
+    ),
+    "detect": _prediction(
+        DetectedObjects,
+        images_or(COMPONENTS.schema(DetectImages), form("DetectForm", DetectOptions)),
+        query(RequestOptions, DetectOptions, AttentionOptions),
+    ),
+    "embed": _prediction(
+        Embedded,
+        images_or(any_of(EmbedImages, EmbedTexts), form("ImageForm")),
+        query(RequestOptions, AttentionOptions),
+    ),
+    "fill_mask": _prediction(Filled, in_json(FillMasks), []),
+    "generate": _GENERATE,
+    "attention": _ATTENTION,
+    "stored_attention": {
+        "responses": {status: _ATTENTION["responses"][status] for status in _ATTENTION_STATUSES},
         "parameters": [
             *query(RequestOptions, DetectOptions, AttentionOptions),
             parameter("model", {"type": "string", "description": "that of the earlier request"}),
-        ]
+        ],
     },
 }
+"""By the name of the operation."""

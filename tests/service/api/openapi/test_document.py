@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from service.api.protocols import read_operations
 from service.app import create_admin, create_app
 from service.options import AttentionOptions
 from service.settings import Settings
@@ -41,6 +42,13 @@ def test_every_operation_has_a_name_of_its_own_that_says_what_it_does(document, 
     assert {*PREDICTIONS, *ours.split()} <= operations.keys()
     others = [name for name in operations if name not in (*PREDICTIONS, *ours.split())]
     assert all(name.startswith(("open_inference_", "openai_", "hugging_face_", "tei_")) for name in others)
+
+
+def test_what_is_described_is_an_operation_of_one_of_the_ports(document, operations):
+    app = create_app(Settings(admin_port=0), {}, None)
+    on_admin_port = create_admin(app, Settings(admin_port=0)).openapi()["paths"].values()
+    administrative = {one["operationId"] for path in on_admin_port for one in path.values()}
+    assert read_operations().keys() == operations.keys() | administrative
 
 
 def test_every_reference_leads_somewhere_and_every_component_is_used(document):
