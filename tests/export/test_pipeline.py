@@ -125,11 +125,12 @@ def test_an_artifact_replaces_the_one_of_its_version(tmp_path):
 ONE_AND_THE_REST = ["libra", *(pytest.param(name, marks=pytest.mark.slow) for name in METHODS if name != "libra")]
 
 
+@pytest.mark.parametrize("make", [classifier, pytest.param(translator, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("method", ONE_AND_THE_REST)
-def test_a_method_is_left_out_if_asked_and_the_others_stay(tmp_path, method):
-    folder = export(translator(), "1", tmp_path, without=[method])
+def test_a_method_is_left_out_if_asked_and_the_others_stay(tmp_path, make, method):
+    folder = export(make(), "1", tmp_path, without=[method])
     manifest = read_artifact(folder).manifest
-    wanted = {kind.kind: tuple(one for one in kind.methods if one != method) for kind in translator().attention}
+    wanted = {kind.kind: tuple(one for one in kind.methods if one != method) for kind in make().attention}
     assert {kind.kind: kind.methods for kind in manifest.attention} == wanted
     assert manifest.graphs.keys() & set(EXPLAINING) == set(EXPLAINING) - {method}
     assert manifest.verified[method] == "left out: as the export was asked to"
