@@ -18,6 +18,9 @@ from service.telemetry.tracing import SILENT, Tracer
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+SMALLER_SECONDS = 600.0
+"""How long batches stay smaller after the device had no room for one. Others may have held its memory for a while."""
 log = structlog.get_logger()
 
 
@@ -64,7 +67,8 @@ class Lane(Generic[T, R]):
     holds waiting items of one bucket (similar length, same controls), up to a limit in size, led by the item that is
     due first, so that none starves. The size of a batch is that of its longest item times the number of items, since
     the others are padded. Where the device has cores for several batches at a time, the limit holds for all of them
-    together, and what waits is divided among them. A Refusal among the results concerns its item only; when a batch
+    together, and what waits is divided among them. The limit is halved when the device has no memory for a batch, and
+    doubled again every SMALLER_SECONDS. A Refusal among the results concerns its item only; when a batch
     fails, each of its items runs once more, alone. An item that nobody waits for any more does not run, or is stopped.
     """
 
@@ -82,7 +86,9 @@ class Lane(Generic[T, R]):
         self.name = name
         self._device = device
         self._run = run
-        self._limit = limit
+        self._limit = self._most = limit
+        self._larger_at = 0.0
+        """When batches may be twice as large again (monotonic), once they were made smaller."""
         self._budget = budget
         self._metrics = metrics
         self._queue_seconds = metrics.queue_seconds.labels(name)
@@ -126,6 +132,8 @@ class Lane(Generic[T, R]):
 
     def _begin(self, turn: Turn) -> float | None:
         """Begin to run a batch; return its share of the limit. None if it must wait until others leave room."""
+        if self._limit < self._most and time.monotonic() >= self._larger_at:
+            self._resize(self._limit * 2)
         waiting, size = self._cut(turn)
         if not waiting:
             return None
@@ -196,8 +204,7 @@ class Lane(Generic[T, R]):
     async def _retry(self, batch: Batch[T, R], error: Exception) -> None:
         """Run each item of a batch that failed once more, alone, or fail it."""
         if isinstance(error, DeviceFull) and len(batch.waiting) > 1:
-            self._limit = max(self._limit // 2, 1)
-            log.warning("batches are made smaller", lane=self.name, limit=self._limit)
+            self._resize(self._limit // 2)
         again = len(batch.waiting) > 1 and not isinstance(error, DeviceLost)
         try:
             for waiting in batch.waiting:
@@ -212,6 +219,12 @@ class Lane(Generic[T, R]):
         finally:
             self._fail(batch.waiting)
             batch.turn.release()
+
+    def _resize(self, limit: int) -> None:
+        """Set the limit of a batch, within that of the settings, until it may be twice as large."""
+        self._limit = min(max(limit, 1), self._most)
+        self._larger_at = time.monotonic() + SMALLER_SECONDS
+        log.warning("batches have another limit", lane=self.name, limit=self._limit, most=self._most)
 
     async def _attempt(self, batch: Batch[T, R]) -> Sequence[R | Refusal] | Exception:
         """Return the results of a batch, or the error that it failed with."""

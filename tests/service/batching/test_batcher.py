@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from service.batching import admission
+from service.batching import admission, batcher
 from service.batching.admission import Budget
 from service.batching.batcher import Lane, bucket_of
 from service.errors import Broken, DeviceFull
@@ -179,6 +179,27 @@ async def test_out_of_memory_makes_batches_smaller():
         for _ in range(2):
             assert await while_busy(lane, recorder, *(lane.submit(item, 1) for item in range(1, 5))) == [1, 2, 3, 4]
     assert recorder.batches == [[0], [1, 2, 3, 4], [1], [2], [3], [4], [0], [1, 2], [3, 4]]
+
+
+async def test_batches_grow_again_once_the_device_may_have_room(monkeypatch):
+    recorder, full = Recorder(), [True]
+
+    def run(items):
+        recorder(items)
+        if full[0] and len(items) > 1:
+            raise DeviceFull("no room", 1)
+        return items
+
+    async with working_lane(limit=5, run=run) as (lane, _):
+        for limit in (2, 1):
+            await while_busy(lane, recorder, *(lane.submit(item, 1) for item in range(1, 5)))
+            assert lane._limit == limit
+        full[0] = False
+        monkeypatch.setattr(batcher, "SMALLER_SECONDS", 0.0)
+        lane._larger_at = 0.0
+        for limit in (2, 4, 5, 5):
+            await lane.submit(1, 1)
+            assert lane._limit == limit
 
 
 @pytest.mark.parametrize("death", [SystemExit, KeyboardInterrupt, type("PanicException", (BaseException,), {})])
