@@ -422,6 +422,28 @@ const layerOf = (kind, selection) =>
 const carriedOf = (model, kind, method) => method === 'rollout' && Boolean(kind.grid)
   && Object.values(model.attention.kinds).some(({ grid }) => grid?.rows > kind.grid.rows)
 
+/** Return whether two kinds see an image in the same grid, or neither sees one. */
+const sameGrid = (one, other) => one.grid?.rows === other.grid?.rows && one.grid?.columns === other.grid?.columns
+
+/** Return a part of a selection that chooses another kind. Patches are covered by their number in a grid. */
+function aboutKind(model, selection, name) {
+  const [old, kind] = [kindOf(model, selection), kindOf(model, { ...selection, kind: name })]
+  const uncovered = sameGrid(old, kind) ? {} : { covered: '', compare: '', with: '' }
+  return { kind: name, layer: '', heads: 'mean', row: '', method: '', ...uncovered }
+}
+
+/** Return a selection as another model can be asked by it: without a patch, heads or a class that it does not have. */
+function askedOf(model, other, selection) {
+  const [here, there] = [kindOf(model, selection), kindOf(other, selection)]
+  const classes = Array.isArray(other.labels) ? other.labels.length : other.labels
+  return {
+    ...selection,
+    row: sameGrid(here, there) ? selection.row : '',
+    heads: headsOf(selection).every((head) => head < there.heads) ? selection.heads : 'mean',
+    target: selection.target.split(',').every((one) => Number(one) < classes) ? selection.target : '',
+  }
+}
+
 /** Return what a look can be compared with, as [value, words]. */
 function comparisonsOf(models, model, selection) {
   const kind = kindOf(model, selection)
@@ -496,7 +518,7 @@ function generationOf(selection) {
   }
 }
 
-return { DEFAULTS, aboutAnother, aboutModel, pinnedOf, rowNamed, hasObjects, objectOf, thresholdOf, detectionOf, coveredOf, headsOf, kindsOf, kindOf, methodsOf, methodOf, layersOf, layerOf, carriedOf, comparisonsOf, compareOf, optionsOf, headOptionsOf, generationOf }
+return { DEFAULTS, aboutAnother, aboutModel, pinnedOf, rowNamed, hasObjects, objectOf, thresholdOf, detectionOf, coveredOf, headsOf, kindsOf, kindOf, methodsOf, methodOf, layersOf, layerOf, carriedOf, aboutKind, askedOf, comparisonsOf, compareOf, optionsOf, headOptionsOf, generationOf }
 })($values_js, $words_js)
 const $boxes_js = (({ html }, { clamp, lengthOf, percent }) => {
 
@@ -1803,6 +1825,9 @@ const $image_view_js = (({ Legend }, { Picture, coldest }, { html, useMemo, useR
 
 
 
+/** What is passed to a picture in whose grid the patches of the look have other places. */
+const ELSEWHERE = { query: null, hovered: null, onHover: undefined, onPick: undefined }
+
 /**
  * Return the panels of a look at one word, object or place, each with the `cells` that are drawn: all but the smallest.
  * A look at the objects of an image has no values where nothing, or not this object, is found.
@@ -1895,8 +1920,9 @@ function ImageView({
   const picture = (panel, at) => {
     const alone = own || panel.apart
     const scale = alone ? { top: panel.top, low: undefined } : { top, low }
+    const places = panel.rows === look.rows && panel.columns === look.columns ? {} : ELSEWHERE
     return html`<figure key=${at}>
-      <${Picture} ...${panel} ...${shared} ...${scale}
+      <${Picture} ...${panel} ...${shared} ...${scale} ...${places}
         covered=${panel.first ? covered : []} onCover=${panel.first ? cover : undefined}
         label=${panel.label || 'What it looked at'} />
       ${panel.label && html`<figcaption>${panel.label}${alone && `, up to ${short(panel.top)}`}</figcaption>`}

@@ -116,7 +116,7 @@ function App() {
       <div class="column wide">
         <${Look} ...${parts} bitmap=${bitmap} />
         <${Evaluation} ...${parts} />
-        <${Request} look=${main.look} heads=${selection.heads} stale=${stale} />
+        <${Request} look=${main.look} selection=${selection} stale=${stale} again=${main.asked.again} />
       </div>
       <div class="column">
         <${Controls} ...${parts} />

@@ -1,5 +1,5 @@
 import { html } from './preact.js'
-import { headsOf, kindOf, kindsOf, layerOf, layersOf, methodOf, methodsOf } from './selection.js'
+import { aboutKind, headsOf, kindOf, kindsOf, layerOf, layersOf, methodOf, methodsOf } from './selection.js'
 import { range, short } from './values.js'
 import { EXPLAINS, METHODS, wordsOf } from './words.js'
 
@@ -38,7 +38,7 @@ export function LookControls({ model, selection, change, labels }) {
   const aligns = !explains && kind.name === 'cross' && kind.key !== 'image'
   return html`
     <${Choice} legend="What looks at what" name="kind" values=${kinds} chosen=${kind.name}
-      choose=${(name) => change({ kind: name, layer: '', heads: 'mean', row: '', method: '' })} />
+      choose=${(name) => change(aboutKind(model, selection, name))} />
     <${Choice} legend="Method" name="method" values=${methods} chosen=${method}
       choose=${(one) => change({ method: one })} />
     <p class="meaning">${METHODS[method]} ${method === best?.method && html`<${Why} best=${best} />`}</p>

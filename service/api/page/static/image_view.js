@@ -5,6 +5,9 @@ import { pinnedOf, rowNamed } from './selection.js'
 import { difference, keepMass, largest, percent, short } from './values.js'
 import { TOUCH } from './words.js'
 
+/** What is passed to a picture in whose grid the patches of the look have other places. */
+const ELSEWHERE = { query: null, hovered: null, onHover: undefined, onPick: undefined }
+
 /**
  * Return the panels of a look at one word, object or place, each with the `cells` that are drawn: all but the smallest.
  * A look at the objects of an image has no values where nothing, or not this object, is found.
@@ -97,8 +100,9 @@ export function ImageView({
   const picture = (panel, at) => {
     const alone = own || panel.apart
     const scale = alone ? { top: panel.top, low: undefined } : { top, low }
+    const places = panel.rows === look.rows && panel.columns === look.columns ? {} : ELSEWHERE
     return html`<figure key=${at}>
-      <${Picture} ...${panel} ...${shared} ...${scale}
+      <${Picture} ...${panel} ...${shared} ...${scale} ...${places}
         covered=${panel.first ? covered : []} onCover=${panel.first ? cover : undefined}
         label=${panel.label || 'What it looked at'} />
       ${panel.label && html`<figcaption>${panel.label}${alone && `, up to ${short(panel.top)}`}</figcaption>`}

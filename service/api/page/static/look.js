@@ -3,7 +3,7 @@ import { foundIn, imageLook, textLook } from './looks.js'
 import { useEffect, useMemo, useRef } from './preact.js'
 import { attentionOf, GONE, question } from './question.js'
 import {
-  compareOf, detectionOf, generationOf, kindOf, layerOf, optionsOf, thresholdOf,
+  askedOf, compareOf, detectionOf, generationOf, kindOf, layerOf, optionsOf, thresholdOf,
 } from './selection.js'
 import { queryOf } from './service.js'
 
@@ -80,7 +80,8 @@ export function useCompared(models, model, input, edited, selection, main) {
   const text = what === 'input' && selection.with && { kind: 'text', text: selection.with, pair: selection.pair }
   const its = what === 'input' ? text || edited : what ? input : null
   const part = { method: { method: value }, layer: { layer: value } }[what]
-  const found = useLook(its && other ? other : null, its, { ...selection, ...part }, what && !asks ? main.asked : null)
+  const chosen = what === 'model' && other ? askedOf(model, other, selection) : { ...selection, ...part }
+  const found = useLook(its && other ? other : null, its, chosen, what && !asks ? main.asked : null)
   if (!what || !its) return { busy: false }
   if (found.refusal) return { ...found, look: null, answer: null } // the one before would stand under the new name
   const names = { // of what is shown, which is the one before until the new one comes

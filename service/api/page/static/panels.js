@@ -9,7 +9,9 @@ import { ImageInput } from './pad.js'
 import { Threshold } from './objects.js'
 import { BetweenObjects } from './objects_view.js'
 import { html, useState } from './preact.js'
-import { carriedOf, coveredOf, hasObjects, kindOf, pinnedOf, rowNamed, thresholdOf } from './selection.js'
+import {
+  aboutKind, carriedOf, coveredOf, hasObjects, kindOf, kindsOf, pinnedOf, rowNamed, thresholdOf,
+} from './selection.js'
 import { Streaming } from './streaming.js'
 import { TextView } from './text_view.js'
 import { EXPLAINS, TITLES } from './words.js'
@@ -40,15 +42,19 @@ export function Answers({
 }) {
   const { busy, behind, refusal } = main.asked
   const old = input === undefined || (busy && (behind || !answer?.streaming)) || refusal
-  const words = Boolean(selection.merge) // then a row is a word's
+  const kind = kindsOf(model).find((name) => kindOf(model, { kind: name }).query === 'target')
+  const spoken = kindOf(model, selection).query === 'target'
+  const rows = spoken && !selection.merge // a row is a token of the answer
+  const other = { ...(!spoken && aboutKind(model, selection, kind)), merge: '' }
   const shared = {
-    pinned: words ? null : playing ?? pinnedOf(selection), pin: (row) => change({ row: rowNamed(row) }), objects,
+    pinned: rows ? playing ?? pinnedOf(selection) : null, pin: (row) => change({ ...other, row: rowNamed(row) }),
+    objects,
     least: model.detection && thresholdOf(model, selection),
   }
   const results = answer?.results ?? (answer && drawn?.found?.length ? [{ objects: drawn.found }] : null)
   const nothing = main.busy || main.refusal ? '' : answer ? 'The answer itself is not kept, its attention is.'
     : model.state === 'ready' ? 'Ask something.' : 'The model is warming up.'
-  const replay = words ? null : () => play(answer.results[0].tokens.length)
+  const replay = !rows ? null : () => play(answer.results[0].tokens.length)
   return html`<section id="answer" aria-label="Answer" tabindex="-1">
     <div class="row"><h2>Answer</h2><small role="status">${main.busy ? 'asking…' : ''}</small></div>
     ${problem}

@@ -1,7 +1,7 @@
 import { html, useRef, useState } from './preact.js'
 import { programs } from './programs.js'
 import { queryOf, send } from './service.js'
-import { short } from './values.js'
+import { short, unpackMap } from './values.js'
 
 const FORMS = ['png', 'npz', 'json']
 const REVOKED = 10000 // milliseconds after which the browser has begun to save a file
@@ -24,22 +24,25 @@ export function requestOf(model, input, options) {
 const posted = (body, type) => ({ method: 'POST', headers: { 'Content-Type': type }, body })
 
 /** Save a look as a file of a form, as a click on a link does. */
-async function save({ answer: { id }, model, options }, heads, form) {
-  const query = queryOf({ ...saved(options, heads, form), format: form, ...(form === 'png' && { width: 1024 }) })
-  const response = await send(`v1/attention/${id}?${query}`)
+async function save(look, selection, form) {
+  const { answer: { id }, model, options } = look
+  const response = await send(`v1/attention/${id}?${queryOf({ ...saved(look, selection, form), format: form })}`)
   const href = URL.createObjectURL(await response.blob())
   const download = `${model.name}-${options.attention}.${form}`
   Object.assign(document.createElement('a'), { href, download }).click()
   setTimeout(() => URL.revokeObjectURL(href), REVOKED)
 }
 
-/** Return the options of a look that a file of this form takes. */
-function saved({ encoding, ...options }, heads, form) {
-  return form === 'png' && options.heads === 'all' ? { ...options, heads } : options // as the page fuses or picks them
+/** Return the options of a look that a file of this form takes; a picture is drawn as the page draws it. */
+function saved({ attention, options: { encoding, ...options } }, { heads, colormap, opacity }, form) {
+  if (form !== 'png') return options
+  const fused = options.heads === 'all' ? { heads } : {} // as the page fuses or picks them
+  const { signed } = unpackMap(attention.maps[0], options.attention) // it has two colours, unless one is asked for
+  return { ...options, ...fused, ...(!signed && { colormap }), opacity, width: 1024 }
 }
 
 /** The request as code in three languages, what it cost, and the look as a file. */
-export function Request({ look, heads, stale }) {
+export function Request({ look, selection, stale, again }) {
   const [language, setLanguage] = useState('curl')
   const [said, setSaid] = useState('')
   const code = useRef(null)
@@ -51,8 +54,12 @@ export function Request({ look, heads, stale }) {
     const copied = await navigator.clipboard?.writeText(shown[language]).then(() => true, () => false)
     setSaid(copied ? 'Copied.' : 'It is selected: copy it by Ctrl+C.')
   }
-  const download = (form) => save(look, heads, form)
-    .then(() => setSaid(''), (refusal) => setSaid(refusal.message))
+  const download = (form) => save(look, selection, form)
+    .then(() => setSaid(''), (refusal) => {
+      const forgotten = refusal.status === 404 && answer.input.kind !== 'kept'
+      setSaid(forgotten ? 'The service had forgotten the answer, and is asked again. Then save it.' : refusal.message)
+      if (forgotten) again()
+    })
   const tab = (one) => html`<button type="button" class="plain" key=${one} id=${`code-${one}`}
     aria-pressed=${one === language} onClick=${() => setLanguage(one)}>${one}</button>`
   const saver = (form) => html`<button type="button" key=${form} id=${`save-${form}`}

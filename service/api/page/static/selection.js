@@ -100,6 +100,28 @@ export const layerOf = (kind, selection) =>
 export const carriedOf = (model, kind, method) => method === 'rollout' && Boolean(kind.grid)
   && Object.values(model.attention.kinds).some(({ grid }) => grid?.rows > kind.grid.rows)
 
+/** Return whether two kinds see an image in the same grid, or neither sees one. */
+const sameGrid = (one, other) => one.grid?.rows === other.grid?.rows && one.grid?.columns === other.grid?.columns
+
+/** Return a part of a selection that chooses another kind. Patches are covered by their number in a grid. */
+export function aboutKind(model, selection, name) {
+  const [old, kind] = [kindOf(model, selection), kindOf(model, { ...selection, kind: name })]
+  const uncovered = sameGrid(old, kind) ? {} : { covered: '', compare: '', with: '' }
+  return { kind: name, layer: '', heads: 'mean', row: '', method: '', ...uncovered }
+}
+
+/** Return a selection as another model can be asked by it: without a patch, heads or a class that it does not have. */
+export function askedOf(model, other, selection) {
+  const [here, there] = [kindOf(model, selection), kindOf(other, selection)]
+  const classes = Array.isArray(other.labels) ? other.labels.length : other.labels
+  return {
+    ...selection,
+    row: sameGrid(here, there) ? selection.row : '',
+    heads: headsOf(selection).every((head) => head < there.heads) ? selection.heads : 'mean',
+    target: selection.target.split(',').every((one) => Number(one) < classes) ? selection.target : '',
+  }
+}
+
 /** Return what a look can be compared with, as [value, words]. */
 export function comparisonsOf(models, model, selection) {
   const kind = kindOf(model, selection)

@@ -31,10 +31,14 @@ export function useModels() {
   return models
 }
 
-/** Return the picture of a look with some patches covered, as what is sent; null without any. */
+/** Return the picture of a look with some patches covered, as what is sent; null without any, or without patches. */
 export function useCovered(cells, bitmap, drawn) {
   const [made, setMade] = useState(null)
-  useEffect(() => setMade(cells.length && bitmap ? coveredImage(bitmap, drawn, cells) : null), [cells.join(), bitmap])
+  const covers = cells.length > 0 && bitmap && drawn?.panels
+  useEffect(
+    () => setMade(covers ? coveredImage(bitmap, drawn, cells) : null),
+    [cells.join(), bitmap, covers && drawn.columns],
+  )
   return made
 }
 
