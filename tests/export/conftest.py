@@ -6,14 +6,17 @@ import shutil
 
 import onnx
 import pytest
+import torch
 from torch import nn
 
 from model.transformer import PRE_NORM, marian
+from tests.conftest import once
 from tests.samples.export_models import TRANSFORMER, classifier, sharpened, translator, written
 
 
 @functools.cache
 def source_named(name):
+    torch.manual_seed(0)  # every process that tests run in has the same weights, since one of them writes the graphs
     if name == "pre-norm, untied":
         config = dataclasses.replace(TRANSFORMER, target_vocabulary=TRANSFORMER.vocabulary)
         head = nn.Linear(config.width, config.vocabulary, bias=False)
@@ -22,21 +25,19 @@ def source_named(name):
 
 
 @pytest.fixture(scope="session", params=["classifier", "translator", "pre-norm, untied"])
-def source(request):
-    return source_named(request.param)
+def source_name(request):
+    return request.param
 
 
 @pytest.fixture(scope="session")
-def folders():
-    """The folders of graphs that were written, by the id of their source. Pytest would make them anew for each file."""
-    return {}
+def source(source_name):
+    return source_named(source_name)
 
 
 @pytest.fixture(scope="session")
-def folder(source, folders, tmp_path_factory):
-    if id(source) not in folders:
-        folders[id(source)] = written(source, tmp_path_factory.mktemp("graphs"))
-    return folders[id(source)]
+def folder(source, source_name, tmp_path_factory):
+    """The folder of the graphs of a source."""
+    return once(tmp_path_factory, f"graphs-{source_name}", lambda folder: written(source, folder))
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from contract.artifact import read_artifact
 from export.bundled import SOURCES
 from export.checkpoints.families import FAMILIES
+from export.command import main
 from export.errors import ExportError
 from tests.conftest import ROOT
 from tests.samples.export_command import export_command
@@ -40,10 +41,12 @@ def test_the_command_names_the_bundled_model_that_was_meant_and_asks_no_hub(tmp_
 
 
 @pytest.mark.parametrize("version", ["../../escaped", "a/b", "", " ", "-1"])
-def test_the_command_refuses_versions_that_are_no_names(tmp_path, version):
-    done = command("digits", f"--version={version}", "--to", str(tmp_path / "artifacts"))
-    assert done.returncode == 2
-    assert "version: must be letters, digits" in done.stderr
+def test_the_command_refuses_versions_that_are_no_names(tmp_path, monkeypatch, capsys, version):
+    monkeypatch.setattr("sys.argv", ["export", "digits", f"--version={version}", "--to", str(tmp_path / "artifacts")])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "version: must be letters, digits" in capsys.readouterr().err
     assert not (tmp_path / "artifacts").exists()
 
 
