@@ -16,6 +16,7 @@ def main(path, inputs):
     given = {name: array for name, array in np.load(inputs).items() if not name.startswith("calib")}
     options = ort.SessionOptions()
     options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL  # as the service has it
     hints = {"INFERENCE_PRECISION_HINT": "bf16", "INFERENCE_NUM_THREADS": os.cpu_count()}
     provider = (PROVIDER, {"device_type": "CPU", "load_config": json.dumps({"CPU": hints})})
     session = ort.InferenceSession(path, options, providers=[provider])
