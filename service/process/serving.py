@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import structlog
 
 from contract.artifact import ArtifactError, NoRoomError, find_artifacts
+from service.child_processes import forbid_inspection
 from service.http.api_keys import Keys
 from service.inputs.sandbox.decoder_process import ForkServer
 from service.process.early_stop import after_imports, end_if_asked
@@ -45,6 +46,8 @@ def load_and_serve(settings: Settings, worker: Worker | None) -> tuple[int, bool
     trial = None
     fork_server = None if settings.decode == "threads" else ForkServer(settings)
     try:
+        if fork_server:
+            forbid_inspection()  # before the trial, too, which runs what nobody has tried yet
         with contextlib.suppress(ArtifactError):  # loading raises the same error
             trial = Trial(find_artifacts(settings.artifacts), settings, "fork")
         tracer = open_tracer(settings)  # it starts a thread, so it comes after the fork of the trial

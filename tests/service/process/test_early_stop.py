@@ -1,4 +1,4 @@
-"""A stop that is asked for before there is a server to stop."""
+"""The process of the service before there is a server: a stop that is asked for, and what the trial may read of it."""
 
 import os
 import subprocess
@@ -51,3 +51,10 @@ def test_a_stop_that_comes_in_an_import_is_no_failure(artifacts, name):
     done = served(artifacts, STOP_IN_AN_IMPORT.format(name=name))
     assert (done.returncode, done.stderr) == (0, "")
     assert "listening" not in done.stdout
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says whether a process is dumpable")
+def test_the_trial_cannot_read_the_memory_of_the_service(artifacts):
+    tell = "print('dumpable', __import__('ctypes').CDLL(None).prctl(3, 0, 0, 0, 0), flush=True)"
+    done = served(artifacts, f"os.register_at_fork(before=lambda: ({tell}, os._exit(0)))")
+    assert [line for line in done.stdout.splitlines() if line.startswith("dumpable")] == ["dumpable 0"], done.stderr
