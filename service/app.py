@@ -107,6 +107,7 @@ def create_app(
         summary="Serves Transformers and Vision Transformers and shows what they looked at.",
         version=VERSION,
         lifespan=lifespan,
+        openapi_url=None,  # `describe` adds it
         docs_url=None,  # FastAPI's own loads its viewer from the internet; api/page has one
         redoc_url=None,
         redirect_slashes=False,  # a redirect would name whatever host the client says
@@ -133,23 +134,24 @@ def create_app(
 
 def create_admin(app: FastAPI, settings: Settings, tracer: Tracer = SILENT) -> FastAPI:
     """Return the application of the admin port, which shares the state of the one that serves."""
-    return _create_beside(
-        app, settings, tracer, (liveness, health, monitoring, *ADMIN_PORT_ROUTERS), title="regard admin"
-    )
+    routers = (liveness, health, monitoring, *ADMIN_PORT_ROUTERS)
+    beside = _create_beside(app, settings, tracer, routers, title="regard admin")
+    describe(beside, read_operations)
+    return beside
 
 
 def create_probe(app: FastAPI, settings: Settings, tracer: Tracer = SILENT) -> FastAPI:
     """Return the application of the probe port, which says whether the one that serves is alive, and nothing else."""
-    return _create_beside(app, settings, tracer, (liveness,), title="regard probe", openapi_url=None)
+    return _create_beside(app, settings, tracer, (liveness,), title="regard probe")
 
 
 def _create_beside(
-    app: FastAPI, settings: Settings, tracer: Tracer, routers: Sequence[APIRouter], **described: str | None
+    app: FastAPI, settings: Settings, tracer: Tracer, routers: Sequence[APIRouter], title: str
 ) -> FastAPI:
-    options: dict[str, Any] = described
     beside = FastAPI(
-        **options,
+        title=title,
         version=VERSION,
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -168,7 +170,6 @@ def _create_beside(
     beside.state = app.state
     for routes in routers:
         beside.include_router(routes)
-    describe(beside, read_operations)
     return beside
 
 

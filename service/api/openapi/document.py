@@ -1,22 +1,29 @@
 """The OpenAPI document of an application: FastAPI's list of the routes, with our description of each operation."""
 
+import asyncio
 import functools
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import orjson
 from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+
+PATH = "/openapi.json"
 
 
 def describe(app: FastAPI, read_operations: Callable[[], Mapping[str, dict[str, Any]]]) -> None:
-    """Have an application's OpenAPI document say what each operation takes and answers.
+    """Have an application serve an OpenAPI document that says what each operation takes and answers.
 
     `read_operations` returns that by the name of the operation. It is called when the document is first asked for,
-    since what it imports takes as long as loading a small model.
+    since what it imports takes as long as loading a small model; requests are answered meanwhile.
     """
-    original = app.openapi
+    original, alone = app.openapi, threading.Lock()
 
     @functools.cache
-    def openapi() -> dict[str, Any]:
+    def made() -> dict[str, Any]:
         from service.api.openapi.components import COMPONENTS
 
         document, known = original(), read_operations()
@@ -31,4 +38,13 @@ def describe(app: FastAPI, read_operations: Callable[[], Mapping[str, dict[str, 
         document["components"] = COMPONENTS.used_by(document["paths"])
         return document
 
+    def openapi() -> dict[str, Any]:
+        with alone:
+            return made()
+
+    async def answer(_: Request) -> Response:
+        written = await asyncio.to_thread(lambda: orjson.dumps(app.openapi()))
+        return Response(written, media_type="application/json")
+
     app.openapi = openapi  # type: ignore[method-assign] # the way that FastAPI documents
+    app.add_route(PATH, answer, include_in_schema=False)

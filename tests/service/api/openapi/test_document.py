@@ -1,10 +1,15 @@
 """The OpenAPI document: what generators make clients of."""
 
+import asyncio
 import json
 import re
+import threading
+from types import SimpleNamespace
 
+import httpx
 import pytest
 
+import service.app as app_module
 from service.api.protocols import read_operations
 from service.app import create_admin, create_app
 from service.options import AttentionOptions
@@ -133,3 +138,33 @@ def test_a_port_documents_its_own_endpoints_alone():
     assert {"Reload", "Reloaded"} <= admin["components"]["schemas"].keys()
     assert "Classified" not in admin["components"]["schemas"]
     assert app.openapi() is main
+
+
+def test_the_document_is_made_once_and_others_are_answered_meanwhile(monkeypatch):
+    """The first time it takes as long as hundreds of predictions."""
+    calls, begun, go = [], threading.Event(), threading.Event()
+
+    def slowly():
+        calls.append(threading.get_ident())
+        begun.set()
+        assert go.wait(20)
+        return read_operations()
+
+    monkeypatch.setattr(app_module, "read_operations", slowly)
+    app = create_app(Settings(), {}, None)
+    app.state.regard = SimpleNamespace(draining=False)
+
+    async def ask():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            first = [asyncio.create_task(client.get("/openapi.json")) for _ in range(2)]
+            assert await asyncio.to_thread(begun.wait, 20)
+            missing = await client.get("/nothing")
+            go.set()
+            return missing.status_code, [await one for one in first]
+
+    status, answers = asyncio.run(ask())
+    assert status == 404
+    assert len(calls) == 1
+    assert [one.headers["content-type"] for one in answers] == ["application/json"] * 2
+    assert [one.json() for one in answers] == [app.openapi()] * 2
