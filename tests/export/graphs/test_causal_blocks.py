@@ -100,7 +100,7 @@ def test_an_export_splits_the_graphs_that_return_no_maps(tmp_path):
     assert max(verify(source, opened(folder)).values()) < 1e-4
 
 
-@pytest.mark.parametrize("role", ["predict", "encode"])
+@pytest.mark.parametrize("role", ["predict", pytest.param("encode", marks=pytest.mark.slow)])
 def test_blocks_are_verified_at_full_length(tmp_path, monkeypatch, role):
     """Nothing shorter is split here."""
     source = sharp_continuer()
