@@ -20,7 +20,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 SMALLER_SECONDS = 600.0
-"""How long batches stay smaller after the device had no room for one. Others may have held its memory for a while."""
+"""How long a limit holds that was made smaller because the device had no memory for a batch. Another process may have
+held that memory for a while."""
 log = structlog.get_logger()
 
 
@@ -68,8 +69,8 @@ class Lane(Generic[T, R]):
     due first, so that none starves. The size of a batch is that of its longest item times the number of items, since
     the others are padded. Where the device has cores for several batches at a time, the limit holds for all of them
     together, and what waits is divided among them. The limit is halved when the device has no memory for a batch, and
-    doubled again every SMALLER_SECONDS. A Refusal among the results concerns its item only; when a batch
-    fails, each of its items runs once more, alone. An item that nobody waits for any more does not run, or is stopped.
+    doubled again every SMALLER_SECONDS. A Refusal among the results concerns its item only; when a batch fails, each of
+    its items runs once more, alone. An item that nobody waits for any more does not run, or is stopped.
     """
 
     def __init__(

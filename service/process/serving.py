@@ -47,7 +47,8 @@ def load_and_serve(settings: Settings, worker: Worker | None) -> tuple[int, bool
     fork_server = None if settings.decode == "threads" else ForkServer(settings)
     try:
         if fork_server:
-            forbid_inspection()  # before the trial, too, which runs what nobody has tried yet
+            with contextlib.suppress(OSError):  # the start of the fork server asks for it again
+                forbid_inspection()  # before the trial, too, which runs what nobody has tried yet
         with contextlib.suppress(ArtifactError):  # loading raises the same error
             trial = Trial(find_artifacts(settings.artifacts), settings, "fork")
         tracer = open_tracer(settings)  # it starts a thread, so it comes after the fork of the trial

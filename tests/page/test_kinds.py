@@ -20,7 +20,7 @@ def test_a_pinned_token_of_the_source_is_none_of_the_answer(visit):
     assert pressed(page) == 0
     assert page.locator("#play").count() == 0
     page.locator("#answer .words button").nth(2).click()
-    page.wait_for_function("document.querySelector('#answer .words [aria-pressed=true]')")
+    page.wait_for_function("() => document.querySelector('#answer .words [aria-pressed=true]')")
     assert page.locator("[name=kind]:checked").get_attribute("value") == "cross"
     assert "row=2" in page.url
 
@@ -40,7 +40,7 @@ def test_what_is_saved_after_the_service_forgot_it_is_asked_again(visit):
     page.route("**/v1/attention/*format=npz*", lambda route: route.fulfill(status=404, json={"detail": "forgotten"}))
     with page.expect_request("**/classify*"):
         page.click("#save-npz")
-    page.wait_for_function("document.querySelector('#request [role=status]').textContent.includes('asked again')")
+    page.wait_for_function("() => document.querySelector('#request [role=status]').textContent.includes('asked again')")
     page.unroute("**/v1/attention/*format=npz*")
     seen.settle()
     with page.expect_download():

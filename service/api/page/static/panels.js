@@ -42,12 +42,13 @@ export function Answers({
 }) {
   const { busy, behind, refusal } = main.asked
   const old = input === undefined || (busy && (behind || !answer?.streaming)) || refusal
-  const kind = kindsOf(model).find((name) => kindOf(model, { kind: name }).query === 'target')
-  const spoken = kindOf(model, selection).query === 'target'
-  const rows = spoken && !selection.merge // a row is a token of the answer
-  const other = { ...(!spoken && aboutKind(model, selection, kind)), merge: '' }
+  const ofAnswer = (name) => kindOf(model, { kind: name }).query === 'target'
+  const { name } = kindOf(model, selection)
+  const rows = ofAnswer(name) && !selection.merge // a row is a token of the answer
+  const shown = ofAnswer(name) ? {} : aboutKind(model, selection, kindsOf(model).find(ofAnswer))
   const shared = {
-    pinned: rows ? playing ?? pinnedOf(selection) : null, pin: (row) => change({ ...other, row: rowNamed(row) }),
+    pinned: rows ? playing ?? pinnedOf(selection) : null,
+    pin: (row) => change({ ...shown, merge: '', row: rowNamed(row) }),
     objects,
     least: model.detection && thresholdOf(model, selection),
   }
