@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 
 from contract.manifest import Role
-from service.repository.registry import LOAD_ERRORS, load
+from service.repository.loading import LOAD_ERRORS, load
 from service.repository.served_model import ServedModel
 from service.runtime.device import Device
 from service.runtime.session import Session, is_light

@@ -15,7 +15,7 @@ from service.process.early_stop import after_imports, end_if_asked
 from service.process.sockets import PORTS, bind, cannot_bind
 from service.process.welcome import welcome
 from service.process.workers import Worker
-from service.repository.registry import load
+from service.repository.loading import load
 from service.repository.served_model import ServedModel
 from service.repository.trial_load import Trial
 from service.runtime.memory import return_large_blocks

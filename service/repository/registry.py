@@ -1,87 +1,31 @@
-"""The registry of models: it loads them, warms them up, replaces them while requests run, and retires them."""
+"""The registry of models: it warms them up, replaces them while requests run, and retires them."""
 
 import asyncio
 import contextlib
 import gc
-import os
-import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import structlog
 
-from contract.artifact import (
-    MANIFEST,
-    Artifact,
-    ArtifactError,
-    NoRoomError,
-    find_artifacts,
-    find_versions,
-    read_artifact,
-)
+from contract.artifact import ArtifactError, find_versions
 from contract.names import listed
 from service.batching.admission import Backlog
-from service.child_processes import COPIES_PREFIX
 from service.errors import Conflict, DeviceFull, Unacceptable
+from service.repository.loading import LOAD_ERRORS, load_one, log_refused, public_reason
 from service.repository.served_model import ServedModel
-from service.repository.tasks import TASKS
-from service.repository.trial_load import Trial, drop_shared_copies, shared_copies
+from service.repository.trial_load import Trial, drop_shared_copies
 from service.runtime.device import Device
 from service.runtime.memory import Growth, trim_heap
-from service.runtime.runtime_errors import ProviderError, SessionError
+from service.runtime.runtime_errors import SessionError
 from service.runtime.session import choose_device
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import SILENT, Tracer
 
 GIVE_BACK_SECONDS = 1.0
-LOAD_ERRORS = (ArtifactError, ProviderError, SessionError)
-"""The errors of an artifact, of the device, and of a graph."""
 log = structlog.get_logger()
-
-
-def load(settings: Settings, trial: Trial | None = None) -> dict[str, ServedModel]:
-    """Check and load the newest version of every artifact, each after its trial; return the models by name.
-
-    Raises an ExceptionGroup of every ArtifactError, ProviderError and SessionError.
-    """
-    loaded: dict[str, ServedModel] = {}
-    faults: list[Exception] = []
-    try:
-        device = choose_device(settings.device)
-        for folder in find_artifacts(settings.artifacts):
-            try:
-                served = load_one(folder, device, settings, trial)
-                loaded[served.manifest.name] = served
-            except ProviderError as error:
-                if settings.device != "auto" or device == "cpu":
-                    raise
-                log.warning("no GPU after all, serving on the CPU", reason=str(error))
-                return load(settings.model_copy(update={"device": "cpu"}))
-            except (ArtifactError, SessionError) as error:
-                faults.append(error)
-    except LOAD_ERRORS as error:
-        faults.append(error)
-    if faults:
-        raise ExceptionGroup("not all that is asked for can be served", faults)
-    return loaded
-
-
-def load_one(folder: Path, device: str, settings: Settings, trial: Trial | None = None) -> ServedModel:
-    """Check and load one version of an artifact. Raises ArtifactError, ProviderError or SessionError."""
-    if trial:
-        return _open(trial.outcome(folder, exact=device == "cpu"), device, settings)
-    with tempfile.TemporaryDirectory(prefix=f"{COPIES_PREFIX}{os.getpid()}-") as copy:
-        return _open(read_artifact(folder, Path(copy), shared_copies()), device, settings)
-
-
-def _open(artifact: Artifact, device: str, settings: Settings) -> ServedModel:
-    task = artifact.manifest.task
-    if task not in TASKS:
-        reason = f"task {task} is not served, only {', '.join(TASKS)}"
-        raise ArtifactError(artifact.path(MANIFEST), reason)
-    return TASKS[task](artifact, device, settings)
 
 
 class Registry(Mapping[str, ServedModel]):
@@ -113,6 +57,8 @@ class Registry(Mapping[str, ServedModel]):
         for served in loaded.values():
             self._start(served)
             self._serve(served)
+            self._refused |= served.refused
+            metrics.reloads.labels("refused").inc(len(served.refused))
 
     def __getitem__(self, name: str) -> ServedModel:
         return self._served[name]
@@ -269,8 +215,8 @@ class Registry(Mapping[str, ServedModel]):
                 await self._end(served)
                 raise
         except LOAD_ERRORS as error:
-            log.error("artifact cannot be used", model=name, version=version, reason=str(error))
-            self._refused[folder] = _public_reason(error)
+            log_refused(folder, error, served=old.manifest.version if old else None)
+            self._refused[folder] = public_reason(error)
             return {**outcome, "outcome": "refused", "reason": self._refused[folder]}
         finally:
             self._loading = None
@@ -357,14 +303,6 @@ def _log_ready(served: ServedModel) -> None:
 def _info(served: ServedModel) -> tuple[str, str, str, str]:
     manifest = served.manifest
     return manifest.name, manifest.version, served.provider, manifest.precision
-
-
-def _public_reason(error: Exception) -> str:
-    """Return the reason that the client of a reload is told: without paths, and without messages of libraries."""
-    if isinstance(error, ArtifactError):
-        name = "TMPDIR" if isinstance(error, NoRoomError) else error.file.name
-        return f"{name}: {error.reason.partition(';')[0].partition(':')[0]}"
-    return "its graphs cannot be loaded or run; the log has the reason"
 
 
 def _release_memory() -> None:

@@ -5,6 +5,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -106,6 +107,8 @@ class ServedModel:
         images = [example.image for example in self.manifest.examples if example.image]
         self.pictures = {image: artifact.to_load(image).read_bytes() for image in images}
         """The examples' pictures by file; they are kept in memory, since the checked copy is removed."""
+        self.refused: Mapping[Path, str] = {}
+        """The newer versions that could not be served at the start, with the reasons that clients are told."""
         self.ready = False
         self.unused = asyncio.Event()
         """Set while no request is being answered."""

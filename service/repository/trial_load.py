@@ -47,7 +47,8 @@ class Trial:
 
     def __init__(self, folders: Sequence[Path], settings: Settings, method: Literal["fork", "spawn"]) -> None:
         self._copies = Path(tempfile.mkdtemp(prefix=f"{COPIES_PREFIX}{os.getpid()}-"))
-        self._killed = self._stopped = False
+        self._folders = set(folders)
+        self._ended = self._stopped = False
         try:
             context: Any = multiprocessing.get_context(method)
             self._reports, child_end = context.Pipe(duplex=False)
@@ -59,25 +60,29 @@ class Trial:
             shutil.rmtree(self._copies, ignore_errors=True)
             raise
 
+    def tries(self, folder: Path) -> bool:
+        """True if this artifact is one of those to be tried, and none before it has ended the child."""
+        return folder in self._folders and not self._ended
+
     def outcome(self, folder: Path, *, exact: bool) -> Artifact:
-        """Wait for the next artifact, and return its copy. Raises why it cannot be used, and if the child died of it.
+        """Wait for this artifact, and return its copy. Raises why it cannot be used, and if the child died of it.
 
         Unless `exact`, errors of loading and of lacking memory are ignored: another device may run what the CPU cannot.
         """
-        if self._killed:
-            raise ArtifactError(folder, "it was not tried, since an artifact before it took too long")
         step = "copying"
         try:
             while True:
                 if not self._reports.poll(SECONDS_PER_STEP):
                     self._process.kill()
-                    self._killed = True
+                    self._ended = True
                     raise ArtifactError(folder, f"{step} it took more than {SECONDS_PER_STEP:g} seconds")
                 report = json.loads(self._reports.recv_bytes())
-                if "step" not in report:
-                    break
-                step = report["step"]
+                if report["folder"] == str(folder):  # it tries every one that was there when it began
+                    if "step" not in report:
+                        break
+                    step = report["step"]
         except (EOFError, ConnectionError) as error:
+            self._ended = True
             if self._stopped:
                 raise ArtifactError(folder, "its trial was ended, since the service stops") from error
             self._process.join(1)
@@ -137,11 +142,15 @@ def _try_all(
     end_with_parent(parent)
     settings = settings.model_copy(update={"threads": THREADS})
 
-    def report(said: dict[str, object]) -> None:
-        connection.send_bytes(json.dumps(said).encode())
+    def report(folder: Path, said: dict[str, object]) -> None:
+        connection.send_bytes(json.dumps({"folder": str(folder), **said}).encode())
 
     for folder in folders:
-        report(_try_one(folder, _copy_of(folder, copies), shared, settings, lambda step: report({"step": step})))
+
+        def begin(step: str, folder: Path = folder) -> None:
+            report(folder, {"step": step})
+
+        report(folder, _try_one(folder, _copy_of(folder, copies), shared, settings, begin))
 
 
 def _try_one(

@@ -62,7 +62,7 @@ class Metrics:
             "stage",
         )
         self.faults = counter("faults", "Batches or items that failed though they should not.", "lane", "kind")
-        self.reloads = counter("reloads", "Models looked at by a reload, and files of keys that it refused.", "outcome")
+        self.reloads = counter("reloads", "Models that a reload looked at; versions and files of keys refused.", "outcome")
         self.decoders_replaced = counter(
             "decoders_replaced", "Processes that images were decoded in, and why they were replaced.", "cause"
         )

@@ -12,7 +12,8 @@ from export.pipeline import export
 from service.explanations.query import resolve
 from service.inputs.model_input import Picture
 from service.options import AttentionOptions, parse
-from service.repository.registry import Registry, load
+from service.repository.loading import load
+from service.repository.registry import Registry
 from service.runtime.device import Device
 from service.settings import Settings
 from service.telemetry.metrics import Metrics

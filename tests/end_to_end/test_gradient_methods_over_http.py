@@ -17,7 +17,7 @@ from model import attribution
 from service.app import create_app
 from service.batching.admission import Budget
 from service.inputs.image_preprocessing import decode_image
-from service.repository.registry import load
+from service.repository.loading import load
 from service.settings import Settings
 from service.store import open_store
 from tests.conftest import ROOT, served

@@ -78,6 +78,27 @@ def test_a_newer_version_takes_the_place_of_the_old_one_and_a_bad_one_changes_no
     assert 'regard_reloads_total{outcome="refused"} 3.0' in samples
 
 
+def test_a_start_serves_the_newest_version_that_can_be_served(copied):
+    """The newest version of `dates` ends its trial, which was to try `digits` too."""
+    put_graph(newer(copied, "dates", 2), "encode", deadly())
+    newer(copied, "digits", 2)
+    (newer(copied, "digits", 3) / "predict.onnx").write_bytes(b"")
+    with served(copied) as client:
+        assert classify(client).json()["version"] == "2"
+        assert client.post("/v1/models/dates/generate", json={"inputs": "3/23/21"}).json()["version"] == "1"
+        states = {(one["name"], one["version"]): one for one in client.post("/v2/repository/index").json()}
+        assert 'regard_reloads_total{outcome="refused"} 2.0' in client.get("/metrics").text
+    assert states["digits", "3"]["state"] == states["dates", "2"]["state"] == "UNAVAILABLE"
+    assert states["digits", "3"]["reason"].startswith("predict.onnx: ")
+    assert states["dates", "2"]["reason"] == "2: loading it ends a process"
+    assert states["digits", "1"]["reason"] == "not loaded"
+    faults = [line for line in client.log if line["event"] == "artifact cannot be used"]
+    assert [(line["model"], line["version"], line["served"]) for line in faults] == [
+        ("dates", "2", "1"),
+        ("digits", "3", "2"),
+    ]
+
+
 def test_a_version_whose_manifest_does_not_fit_its_graphs_is_refused_and_the_old_one_goes_on(living):
     before = classify(living).json()["results"]
     dates = {"inputs": "3/23/21", "attention": {"kind": "cross"}}

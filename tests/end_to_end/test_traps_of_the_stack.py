@@ -23,7 +23,7 @@ from service.api.routes import router
 from service.app import create_app
 from service.errors import Refusal
 from service.inputs.image_preprocessing import decode_image
-from service.repository.registry import load, load_one
+from service.repository.loading import load, load_one
 from service.repository.trial_load import Trial
 from service.runtime import session
 from service.settings import Settings

@@ -7,7 +7,7 @@ from fastapi.testclient import TestClient
 
 from service.app import create_app
 from service.options import GenerateOptions
-from service.repository.registry import load
+from service.repository.loading import load
 from service.settings import Settings
 from service.store import open_store
 

@@ -7,7 +7,7 @@ from fastapi.testclient import TestClient
 
 from service.app import create_app
 from service.inputs.sandbox.decoder_pool import PIXELS_PER_IMAGE
-from service.repository.registry import load
+from service.repository.loading import load
 from service.settings import Settings
 from service.store import open_store
 from tests.conftest import ROOT

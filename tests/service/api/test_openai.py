@@ -21,7 +21,7 @@ from service.api.openai.openapi_schema import OpenAIError
 from service.app import create_app
 from service.errors import Broken, Unacceptable
 from service.options import parse
-from service.repository.registry import load
+from service.repository.loading import load
 from service.settings import Settings
 from service.store import open_store
 from tests.conftest import served

@@ -20,7 +20,7 @@ from service.generation.decode_loop import DecodeLoop
 from service.generation.kv_cache import KVCache
 from service.options import GenerateOptions
 from service.repository.generator import Generator
-from service.repository.registry import load
+from service.repository.loading import load
 from service.runtime.device import Device
 from service.settings import Settings
 from service.telemetry.metrics import Metrics

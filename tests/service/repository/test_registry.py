@@ -16,7 +16,8 @@ from service.inputs.model_input import Picture
 from service.options import AttentionOptions, parse
 from service.repository import registry
 from service.repository.gradients import explain_scores
-from service.repository.registry import Registry, load
+from service.repository.loading import load
+from service.repository.registry import Registry
 from service.repository.served_model import GRADIENT_SHARE, STATE_BYTES
 from service.runtime.device import Device
 from service.runtime.memory import Growth

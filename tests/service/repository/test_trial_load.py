@@ -65,3 +65,17 @@ def test_a_trial_that_is_stopped_says_so_and_does_not_wait(artifacts):
             trial.outcome(folders[0], exact=True)
     finally:
         trial.close()
+
+
+def test_a_trial_answers_for_the_artifact_that_is_asked_for_and_says_which_it_tries(artifacts, tmp_path):
+    dates, digits = find_artifacts(artifacts)
+    trial = trial_load.Trial([dates, digits], Settings(artifacts=artifacts), "fork")
+    try:
+        assert trial.outcome(digits, exact=True).manifest.name == "digits"
+        assert trial.tries(dates)
+        assert not trial.tries(tmp_path / "digits/2"), "it came after the trial began"
+        with pytest.raises(ArtifactError, match="it ends a process"):
+            trial.outcome(tmp_path / "digits/2", exact=True)
+        assert not trial.tries(digits)
+    finally:
+        trial.close()

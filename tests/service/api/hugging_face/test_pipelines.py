@@ -13,7 +13,7 @@ from service.api.hugging_face.masks import Filling
 from service.api.hugging_face.parameters import GenerationParameters
 from service.api.hugging_face.texts import WrittenText
 from service.app import create_app
-from service.repository.registry import load
+from service.repository.loading import load
 from service.settings import Settings
 from service.store import open_store
 from tests.clients.hugging_face_calls import CALLS
