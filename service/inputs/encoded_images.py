@@ -4,7 +4,7 @@ import asyncio
 import binascii
 from collections.abc import Sequence
 
-from service.errors import Malformed, TooLarge
+from service.errors import Malformed, TooLarge, about_input
 from service.settings import Settings
 
 PIECE_CHARACTERS = 1 << 20
@@ -21,10 +21,15 @@ def check_image(length: int, settings: Settings) -> None:
 
 
 async def decode_images(subject: str, texts: Sequence[str], settings: Settings) -> list[bytes]:
-    """Return images from base64. Raises Malformed if one is none, and TooLarge, both before any is decoded."""
-    for text in texts:
-        _check_base64(subject, text, settings)
-    return [await _decode_base64(subject, text) for text in texts]
+    """Return images from base64. Raises TooLarge before any is decoded, and Malformed if one is none."""
+    for number, text in enumerate(texts):
+        with about_input(number, len(texts)):
+            _check_base64(subject, text, settings)
+    images = []
+    for number, text in enumerate(texts):
+        with about_input(number, len(texts)):
+            images.append(await _decode_base64(subject, text))
+    return images
 
 
 async def decode_image(subject: str, text: str, settings: Settings) -> bytes:

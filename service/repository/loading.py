@@ -53,15 +53,12 @@ def load(settings: Settings, trial: Trial | None = None) -> dict[str, ServedMode
 def _load_newest(versions: Sequence[Path], device: str, settings: Settings, trial: Trial | None) -> ServedModel:
     """Load the newest version that can be served, and log why newer ones cannot.
 
-    Raises the error of the newest version if none can be served, ProviderError, and NoRoomError, since an older version
-    needs room too.
+    Raises ProviderError, and the error of the newest version if none can be served.
     """
     refused: dict[Path, ArtifactError | SessionError] = {}
     for folder in reversed(versions):
         try:
             served = _load_tried(folder, device, settings, trial)
-        except NoRoomError:
-            raise
         except (ArtifactError, SessionError) as error:
             refused[folder] = error
             continue
