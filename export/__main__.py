@@ -5,6 +5,7 @@ The service needs no PyTorch, so the environment that `make serve` makes has non
 
 import importlib
 import importlib.util
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -21,8 +22,12 @@ def main() -> int:
     if not all(map(importlib.util.find_spec, NEEDED)) and (status := install_missing()):
         return status
     importlib.invalidate_caches()
-    with waiting("loading PyTorch"):
-        command = importlib.import_module("export.command")
+    try:
+        with waiting("loading PyTorch"):
+            command = importlib.import_module("export.command")
+    except KeyboardInterrupt:
+        print("not exported: interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
     return int(command.main())
 
 

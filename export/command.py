@@ -58,8 +58,11 @@ def main() -> int:
     except KeyboardInterrupt:
         print(f"{name}: not exported: interrupted", file=sys.stderr)
         return 128 + (received_signals[0] if received_signals else signal.SIGINT)
+    except BrokenPipeError:  # nobody reads what is said
+        sys.stdout = None  # or the interpreter would report it again as it ends
+        return 128 + signal.SIGPIPE
     except OSError as error:
-        print(f"{name}: not exported: {arguments.to}: cannot be written: {error.strerror}", file=sys.stderr)
+        print(f"{name}: not exported: {error.filename or arguments.to}: {error.strerror}", file=sys.stderr)
         return 2
     except (ExportError, WeightsError) as error:
         print(f"{name}: not exported: {error}", file=sys.stderr)

@@ -28,9 +28,13 @@ class FrozenBatchNorm(nn.Module):
 def folded(
     weight: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, epsilon: float = 1e-5
 ) -> tuple[Tensor, Tensor]:
-    """Return scale and shift of a batch norm's weight, bias and statistics (Ioffe & Szegedy 2015, algorithm 2)."""
+    """Return scale and shift of a batch norm's weight, bias and statistics (Ioffe & Szegedy 2015, algorithm 2).
+
+    They are in single floats at least: half floats would round them again.
+    """
     scale = weight.double() / (variance.double() + epsilon).sqrt()
-    return scale.to(weight.dtype), (bias.double() - mean.double() * scale).to(bias.dtype)
+    dtype = torch.promote_types(weight.dtype, torch.float32)
+    return scale.to(dtype), (bias.double() - mean.double() * scale).to(dtype)
 
 
 class Residual(nn.Module):

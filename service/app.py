@@ -49,8 +49,6 @@ from service.telemetry.tracing import SILENT, Tracer
 log = structlog.get_logger()
 
 WATCH_SECONDS = 1.0
-CORS_HEADERS = ["Authorization", "Content-Type", "X-API-Key", "X-Request-Id", JSON_LENGTH]
-"""Headers that pages of other origins may send."""
 NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 """FastAPI's own telemetry would report what clients send."""
 
@@ -164,6 +162,7 @@ def _create_beside(
             app.state.keys,
             app.state.unread,
             lambda: app.state.regard.draining,
+            for_pages=False,
         ),
         exception_handlers=HANDLERS,
     )
@@ -180,6 +179,8 @@ def _middleware(
     keys: Keys,
     unread: UnreadAnswers,
     draining: Callable[[], bool],
+    *,
+    for_pages: bool = True,
 ) -> list[Middleware]:
     """Return the middleware that every request passes through, outermost first."""
     origins = split_list(settings.cors_origins)
@@ -187,7 +188,7 @@ def _middleware(
         CORSMiddleware,
         allow_origins=origins,
         allow_methods=["GET", "POST"],
-        allow_headers=CORS_HEADERS,
+        allow_headers=["*"],  # a page that may call at all may say what it likes: clients send headers of their own
         expose_headers=["X-Request-Id", "Retry-After", JSON_LENGTH],
     )
     return [
@@ -195,7 +196,7 @@ def _middleware(
         Middleware(SlicedAnswers, unread=unread),
         *([cors] if origins else []),  # outside of the gate: a preflight request carries no key
         Middleware(HeadRequests),
-        Middleware(Gate, settings=settings, keys=keys),
+        Middleware(Gate, settings=settings, keys=keys, for_pages=for_pages),
         Middleware(BodyLimits, settings=settings, budget=Budget("bodies", shared_bytes(settings))),
     ]
 

@@ -1,11 +1,14 @@
-"""Waiting for several tasks of asyncio."""
+"""Waiting for several tasks of asyncio, and work that several callers share."""
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+RESTS = 4
+"""Of shared work: so many times what a run took, nothing runs after it."""
 
 
 async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
@@ -40,3 +43,35 @@ def while_wanted(futures: Sequence["asyncio.Future[Any]"], stop: Callable[[], No
         over = True  # what is called from now on was queued before
         for future in futures:
             future.remove_done_callback(one_less)
+
+
+class SharedWork(Generic[T]):
+    """A function that runs on a thread for whoever asks: one run at a time, and a fifth of the time at most.
+
+    All who ask before a run begins get its result. After it the thread rests for RESTS times the run's processor time.
+    """
+
+    def __init__(self, function: Callable[[], T]) -> None:
+        self._function = function
+        self._next: asyncio.Task[T] | None = None
+        self._one_at_a_time = asyncio.Lock()
+        self._rests_until = 0.0
+
+    async def result(self) -> T:
+        """Return the result of the next run. Raises what the function does."""
+        if self._next is None:
+            self._next = asyncio.create_task(self._run())
+        return await asyncio.shield(self._next)
+
+    async def _run(self) -> T:
+        async with self._one_at_a_time:
+            await asyncio.sleep(self._rests_until - time.monotonic())
+            self._next = None
+            return await asyncio.to_thread(self._timed)
+
+    def _timed(self) -> T:
+        begun = time.thread_time()
+        try:
+            return self._function()
+        finally:
+            self._rests_until = time.monotonic() + RESTS * (time.thread_time() - begun)

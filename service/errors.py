@@ -60,7 +60,7 @@ class Unauthorized(Refusal):
 
 
 class Forbidden(Refusal):
-    """An API key without the needed scope."""
+    """An API key without the needed scope, or a web page that calls a port which is for none."""
 
     status = HTTPStatus.FORBIDDEN
 

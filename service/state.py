@@ -14,9 +14,10 @@ from fastapi import Depends, Request
 
 from contract.manifest import ImageRule
 from service.batching.admission import Budget
+from service.concurrency import SharedWork
 from service.errors import NotReady, Unacceptable
 from service.http.unread_answers import UnreadAnswers
-from service.inputs.model_input import ModelInput, Picture
+from service.inputs.model_input import Picture
 from service.inputs.sandbox.decoder_pool import DecoderPool, ImageRequest
 from service.repository.registry import Registry
 from service.runtime.device import Device
@@ -26,6 +27,7 @@ from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import Tracer
 
 T = TypeVar("T")
+U = TypeVar("U")
 log = structlog.get_logger()
 
 HANG_SECONDS = 30.0
@@ -56,6 +58,8 @@ class State:
 
     def __post_init__(self) -> None:
         self._decode_seconds = cache(self.metrics.decode_seconds.labels)
+        self.metrics_text = SharedWork(self.metrics.text)
+        """All metrics, as whoever scrapes them takes them. Their text takes tens of milliseconds."""
 
     @property
     def ready(self) -> bool:
@@ -89,7 +93,7 @@ class State:
         self.failure = reason
         signal.raise_signal(signal.SIGTERM)
 
-    async def decode_texts(self, model: str, decode: Callable[[T], ModelInput], texts: Sequence[T]) -> list[ModelInput]:
+    async def decode_texts(self, model: str, decode: Callable[[T], U], texts: Sequence[T]) -> list[U]:
         """Tokenize texts for a model on the thread that does nothing else. Raises what `decode` does."""
         with (
             self.metrics.decode_seconds.labels(model).time(),

@@ -43,7 +43,7 @@ MAY_KNOW = {
     "service.repository": "arrays batching child_processes concurrency errors explanations generation inputs options "
     "runtime settings telemetry",
     "service.store": "errors inputs settings",
-    "service.state": "batching.admission errors http inputs repository runtime settings store telemetry",
+    "service.state": "batching.admission concurrency errors http inputs repository runtime settings store telemetry",
     "service.answering": "concurrency errors explanations generation http inputs options repository settings state "
     "store",
     "service.api": "answering arrays errors explanations generation http inputs options repository settings "

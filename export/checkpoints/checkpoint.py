@@ -1,7 +1,9 @@
 """Open a checkpoint in the Hugging Face layout: a folder, or a name on the hub. Files are read and never run."""
 
+import contextlib
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,14 +31,14 @@ DOWNLOADED_FILES = (
     CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors", "generation_config.json", "preprocessor_config.json",
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
     "vocab.txt", "merges.txt", "target_vocab.json", "source.spm", "target.spm", "sentencepiece.bpe.model",
-    "modules.json", "*/config.json", "sentence_bert_config.json", "config_sentence_transformers.json", "README.md",
+    "modules.json", "*/config.json", "sentence_*_config.json", "config_sentence_transformers.json", "README.md",
 )  # fmt: skip
 """The files of a repository that are read, and therefore downloaded."""
 
 CONVERT_COMMAND = (
-    'python -c "import torch, safetensors.torch as s; '
-    "t = torch.load('{0}', map_location='cpu', weights_only=True); "
-    "s.save_file({{k: v.clone().contiguous() for k, v in t.items()}}, '{1}')\""
+    'python -c "import sys, torch, safetensors.torch as s; '
+    "t = torch.load(sys.argv[1], map_location='cpu', weights_only=True); "
+    's.save_file({{k: v.clone().contiguous() for k, v in t.items()}}, sys.argv[2])" {0} {1}'
 )
 RESAVE_COMMAND = "AutoModel.from_pretrained(checkpoint).save_pretrained(folder), with the class that its config names"
 MAX_JSON_BYTES = 64 << 20  # bytes; a tokenizer with a quarter of a million words has about 20 MB
@@ -152,7 +154,7 @@ def _locate_tensors(folder: Path) -> dict[str, Path]:
         if pickles := [name for name in PICKLE_FILES if (folder / name).exists()]:
             one = folder / pickles[0]
             convert = (
-                CONVERT_COMMAND.format(one, folder / WEIGHTS)
+                CONVERT_COMMAND.format(shlex.quote(str(one)), shlex.quote(str(folder / WEIGHTS)))
                 if one.suffix in (".bin", ".pt", ".pth")
                 else RESAVE_COMMAND
             )
@@ -184,7 +186,6 @@ def _open(file: Path) -> Any:  # noqa: ANN401 # safetensors has no types
 
 
 def _starts_with(file: Path, words: bytes) -> bool:
-    if not file.is_file():
-        return False
-    with file.open("rb") as stream:
+    with contextlib.suppress(OSError), file.open("rb") as stream:
         return stream.read(len(words)) == words
+    return False

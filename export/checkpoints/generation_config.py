@@ -120,6 +120,8 @@ def _read_keys(checkpoint: Checkpoint, ignored: tuple[str, ...]) -> tuple[str, d
     file, given = GENERATION_FILE, checkpoint.json(GENERATION_FILE)
     if not given:  # older checkpoints
         file, given = CONFIG, {key: value for key, value in checkpoint.config.items() if key in GENERATION_KEYS}
+        if checkpoint.config.get("force_bos_token_to_be_generated"):
+            given.setdefault("forced_bos_token_id", checkpoint.config.get("bos_token_id"))
     dropped = IRRELEVANT_KEYS.union(ignored)
     given = {key: value for key, value in given.items() if value is not None and key not in dropped}
     for key, value in given.items():

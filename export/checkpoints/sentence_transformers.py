@@ -8,7 +8,14 @@ from export.errors import CheckpointError
 from model.heads import Pooling
 
 MODULES_FILE = "modules.json"
-SETTINGS_FILE = "sentence_bert_config.json"
+SETTINGS_FILES = (
+    "sentence_bert_config.json", "sentence_roberta_config.json", "sentence_distilbert_config.json",
+    "sentence_camembert_config.json", "sentence_albert_config.json", "sentence_xlm-roberta_config.json",
+    "sentence_xlnet_config.json",
+)  # fmt: skip
+"""The names of the Transformer's settings, of which the library reads the first that is there."""
+IRRELEVANT_SETTINGS = ("transformer_task", "modality_config", "module_output_name", "unpad_inputs")
+"""Settings of the Transformer that change no answer to a text."""
 DECLARATION_FILE = "config_sentence_transformers.json"
 POOLINGS: dict[str, Pooling] = {
     "cls": "first",
@@ -44,11 +51,7 @@ def read_sentence_settings(checkpoint: Checkpoint) -> SentenceSettings:
         )
     if path := modules[0].get("path"):
         raise CheckpointError(f"{MODULES_FILE}: the Transformer must lie in the folder itself, given {path!r}")
-    declared = checkpoint.json(DECLARATION_FILE)
-    if name := declared.get("default_prompt_name"):
-        raise CheckpointError(
-            f"{DECLARATION_FILE}: default_prompt_name must be null, given {name!r}; put prompts before texts"
-        )
+    check_declaration(checkpoint)
     pooling = POOLINGS["mean"]
     if len(kinds) > 1:
         path = str(modules[1].get("path", ""))
@@ -58,11 +61,42 @@ def read_sentence_settings(checkpoint: Checkpoint) -> SentenceSettings:
                 f"{MODULES_FILE}: Pooling must have a folder with a config.json beside it, given {path!r}"
             )
         pooling = _read_pooling(file, checkpoint.json(file))
-    settings = checkpoint.json(SETTINGS_FILE)
-    limit = settings.get("max_seq_length")
+    if kinds[-1] == "Normalize":
+        _check_normalized(checkpoint, f"{modules[2].get('path', '')}/config.json")
+    limit, lower_case = _read_settings(checkpoint)
+    return SentenceSettings(pooling, kinds[-1] == "Normalize", limit, lower_case)
+
+
+def check_declaration(checkpoint: Checkpoint) -> None:
+    """Raise CheckpointError for what `config_sentence_transformers.json` asks for and is not done."""
+    declared = checkpoint.json(DECLARATION_FILE)
+    if name := declared.get("default_prompt_name"):
+        raise CheckpointError(
+            f"{DECLARATION_FILE}: default_prompt_name must be null, given {name!r}; put prompts before texts"
+        )
+    if (width := declared.get("truncate_dim")) is not None:
+        raise CheckpointError(f"{DECLARATION_FILE}: truncate_dim must be null, given {width!r}; vectors are not cut")
+
+
+def _read_settings(checkpoint: Checkpoint) -> tuple[int | None, bool]:
+    """Return the most tokens of a text, and whether texts are in lower case. Raises CheckpointError."""
+    file = next(filter(checkpoint.has, SETTINGS_FILES), SETTINGS_FILES[0])
+    settings = checkpoint.json(file)
+    limit, lower_case = settings.pop("max_seq_length", None), settings.pop("do_lower_case", False)
+    for name, value in settings.items():
+        if value and name not in IRRELEVANT_SETTINGS:
+            raise CheckpointError(f"{file}: {name} is not supported, given {str(value)[:64]}")
     if limit is not None and (type(limit) is not int or limit < 1):
-        raise CheckpointError(f"{SETTINGS_FILE}: max_seq_length must be a number above 0, given {limit!r}")
-    return SentenceSettings(pooling, kinds[-1] == "Normalize", limit, bool(settings.get("do_lower_case", False)))
+        raise CheckpointError(f"{file}: max_seq_length must be a number above 0, given {limit!r}")
+    return limit, bool(lower_case)
+
+
+def _check_normalized(checkpoint: Checkpoint, file: str) -> None:
+    """Raise CheckpointError if anything but the embedding is made as long as one."""
+    settings = checkpoint.json(file) if not file.startswith("/") else {}
+    for name, value in settings.items():
+        if value not in (None, "sentence_embedding"):
+            raise CheckpointError(f"{file}: {name} must be sentence_embedding, given {str(value)[:64]!r}")
 
 
 def _read_pooling(file: str, config: dict[str, Any]) -> Pooling:

@@ -41,9 +41,9 @@ class SequenceConfig(family.Config):
     extra_pos_embeddings: Literal[0, 2] | None = None
     add_bias_logits: Literal[False] = False
     is_encoder_decoder: Literal[True] = True  # type: ignore[assignment] # the other of two
-    irrelevant_keys = frozenset(
-        {"num_hidden_layers", "max_length", "classif_dropout", "force_bos_token_to_be_generated"}
-    )
+    force_bos_token_to_be_generated: bool | None = False
+    """Of older checkpoints; `read_generation` reads it."""
+    irrelevant_keys = frozenset({"num_hidden_layers", "max_length", "classif_dropout"})
 
 
 class PreNormConfig(SequenceConfig):

@@ -10,7 +10,12 @@ from torch import nn
 from contract.manifest import Scores, Task
 from export.checkpoints.checkpoint import CONFIG, Checkpoint
 from export.checkpoints.family import Config, ExportOptions, Family, Index, Size, made_by
-from export.checkpoints.sentence_transformers import DECLARATION_FILE, SentenceSettings, read_sentence_settings
+from export.checkpoints.sentence_transformers import (
+    DECLARATION_FILE,
+    SentenceSettings,
+    check_declaration,
+    read_sentence_settings,
+)
 from export.checkpoints.tensor_names import Names, copy_of, spare
 from export.checkpoints.tokenizers.tokenizer import TOKENIZER_FILE, read_tokenizer, text_rule
 from export.checkpoints.tokenizers.vocabulary_files import SETTINGS_FILE
@@ -80,6 +85,7 @@ class TextFamily(Family[C]):
         if isinstance(module.head, MaskedWords) and config.tie_word_embeddings:
             module.head.output.weight = module.embed.tokens.weight
         if task == "text-classification":
+            check_declaration(checkpoint)
             _check_pairs(tokenizer, sizes)
         text = text_rule(checkpoint, tokenizer, sizes.length, declared.max_tokens)
         if task == "fill-mask" and text.mask is None:

@@ -38,6 +38,9 @@ INPUT_SEEDS = (1, 2)
 DIAGNOSTICS = ".diagnostics"
 """The end of the name of an output that holds the diagnostics of a kind."""
 
+COMPARED_AT_ONCE = 1 << 20
+"""Numbers that are compared at a time, in float64."""
+
 MAPS_RANK = 5
 """Maps are (batch, heads, layers, rows, key)."""
 
@@ -95,9 +98,10 @@ class Ledger:
 
 
 def _largest_difference(got: Array, wanted: Array) -> float:
-    """Return max |got - wanted| in float64; NaN if there is one. Row by row, since maps and logits are large."""
-    rows = zip(np.atleast_1d(got), np.atleast_1d(wanted), strict=True)
-    return float(np.max([np.abs(one.astype(np.float64) - other).max(initial=0.0) for one, other in rows], initial=0.0))
+    """Return max |got - wanted| in float64; NaN if there is one. Part by part, since maps and logits are large."""
+    flat = got.reshape(-1), wanted.reshape(-1)
+    parts = ([one[start : start + COMPARED_AT_ONCE] for one in flat] for start in range(0, got.size, COMPARED_AT_ONCE))
+    return float(np.max([np.abs(np.subtract(one, other, dtype=np.float64)).max() for one, other in parts], initial=0.0))
 
 
 def run(plan: Plan, session: ort.InferenceSession, inputs: list[Array]) -> list[Array]:

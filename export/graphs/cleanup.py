@@ -1,7 +1,5 @@
 """Clean a traced graph and check it against its plan. (Fusions are left to the runtime, which does them at load.)"""
 
-import copy
-
 import onnx
 
 from export.errors import ExportError
@@ -9,6 +7,10 @@ from export.plan import Plan
 
 ATTENTION_OPERATORS = ("Softmax", "Attention", "GroupQueryAttention", "DecoderMaskedMultiHeadAttention")
 """Each node of these operators is one attention: its softmax, or all of it if it has been fused."""
+
+LARGEST_MESSAGE = 2**31 - 2**20
+"""Bytes of weights in a graph that protobuf can still write as one message, which ends at 2 GiB. onnx's checker writes
+it so; a larger graph is checked by the runtime, once its weights are in a file of their own."""
 
 
 def clean(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
@@ -26,7 +28,8 @@ def clean(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
     del graph.graph.value_info[:]
     graph.producer_version = ""
     _check_against_plan(graph, plan)
-    onnx.checker.check_model(graph)
+    if sum(len(tensor.raw_data) for tensor in graph.graph.initializer) < LARGEST_MESSAGE:
+        onnx.checker.check_model(graph)
     return graph
 
 
@@ -50,17 +53,15 @@ def prune(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
 def drop_unused(graph: onnx.ModelProto) -> onnx.ModelProto:
     """Remove what the outputs do not need."""
     wanted = {value.name for value in graph.graph.output}
-    nodes: list[onnx.NodeProto] = []
-    for node in reversed(graph.graph.node):
-        if wanted.intersection(node.output):
-            nodes.append(node)
-            wanted.update(_names_read(node))
-    nodes.reverse()
-    tensors = [tensor for tensor in graph.graph.initializer if tensor.name in wanted]
-    for field, values in ((graph.graph.node, nodes), (graph.graph.initializer, tensors)):
-        values = [copy.deepcopy(value) for value in values]
-        del field[:]
-        field.extend(values)
+    nodes, tensors = graph.graph.node, graph.graph.initializer
+    for place in reversed(range(len(nodes))):
+        if wanted.intersection(nodes[place].output):
+            wanted.update(_names_read(nodes[place]))
+        else:
+            del nodes[place]
+    for place in reversed(range(len(tensors))):
+        if tensors[place].name not in wanted:
+            del tensors[place]
     return graph
 
 

@@ -20,6 +20,7 @@ from service.explanations.query import AttentionQuery, check_runs
 from service.generation.token_selection import Alternatives, Hypothesis
 from service.http.server_sent_events import EventStream
 from service.inputs.model_input import ModelInput, cost_of
+from service.inputs.tokenization import rest_of
 from service.options import GenerateOptions
 from service.repository.explain import explain_generated, explain_step
 from service.repository.generator import Generator
@@ -271,16 +272,18 @@ class _Generation(Generic[T]):
         task.add_done_callback(lambda _: grown.put_nowait(None))
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody waits where attention fails
         try:
-            growing = served.target_tokenizer.text_stream()
+            growing, shown = served.target_tokenizer.text_stream(), ""
             while hypothesis := await grown.get():
                 index, token = len(hypothesis.tokens) - 1, hypothesis.tokens[-1]
                 if token == served.generation.end:
                     continue
                 attention = None
                 text = growing.add(token)
+                if last := len(hypothesis.tokens) == self.prompt.most:
+                    text += rest_of(served.target_tokenizer.decode(hypothesis.tokens), shown + text)
+                shown += text
                 if query and query.streams_steps:
                     attention = await explain_step(served, self.item, hypothesis.tokens, query, options.priority)
-                last = len(hypothesis.tokens) == self.prompt.most
                 streamed = StreamedToken(
                     index, token, text, hypothesis.logs[-1], hypothesis.alternatives_at(-1), attention, last
                 )

@@ -9,6 +9,7 @@ from service.api import routes
 from service.api.hugging_face import pipelines, tei
 from service.api.open_inference import routes as open_inference
 from service.api.openai import routes as openai
+from service.api.openai.errors import Errors, error_of_models
 from service.api.page import routes as page
 from service.http.problems import Manner, problem
 
@@ -24,11 +25,16 @@ ROUTERS = (
 ADMIN_ROUTERS = (routes.admin, open_inference.management)
 """Of the admin port, or of the main one where API keys tell administrators from others."""
 ADMIN_PORT_ROUTERS = (*ADMIN_ROUTERS, open_inference.index)
-MODEL = "/v1/models/"
+MODELS, MODEL = "/v1/models", "/v1/models/"
+ATTENTION = "/v1/attention/"
+OPENAI_ERRORS = Errors()
 
 
 def manner_of(method: str, path: str) -> Manner:
-    """Return how errors of a method and path are written: of what no other protocol has, as problem details."""
+    """Return how errors of a method and path are written: of what no other protocol has, as problem details.
+
+    Paths below `/v1` that nobody serves are taken for OpenAI's.
+    """
     if path == "/v2" or path.startswith("/v2/"):
         return open_inference.error
     if path in openai.MANNERS:
@@ -39,7 +45,10 @@ def manner_of(method: str, path: str) -> Manner:
             return pipelines.error
         if endpoint == "tei" or endpoint.startswith("tei/"):
             return tei.error
-    return problem
+        return problem if separator else error_of_models
+    if path == MODELS:
+        return error_of_models
+    return OPENAI_ERRORS if path.startswith("/v1/") and not path.startswith(ATTENTION) else problem
 
 
 def read_operations() -> dict[str, dict[str, Any]]:

@@ -193,7 +193,7 @@ async def _read_form(request: Request, parameters: str, settings: Settings) -> P
     images: list[memoryview] = []
     fields = 0
     for part in body.parts():
-        if part.is_file:
+        if part.is_file or part.name == "image":  # a file may come without a name (RFC 7578, section 4.2)
             if part.name != "image":
                 raise Unacceptable("form: files must be in the field image, given another")
             images.append(part.content)

@@ -3,6 +3,7 @@
 import functools
 
 from fastapi import APIRouter, Request
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
 from service.answering.call import answer, check_ready, find, find_ready, narrowed
@@ -46,7 +47,8 @@ async def ready(state: StateDep) -> Response:
 async def metrics(state: StateDep) -> Response:
     """Return all metrics in Prometheus' text format."""
     state.models.show_queues()
-    return state.metrics.exposition()
+    state.metrics.count_dropped_lines()
+    return Response(await state.metrics_text.result(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
 @admin.post("/admin/reload", tags=["admin"], operation_id="reload")

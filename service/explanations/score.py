@@ -78,7 +78,7 @@ def targets_of(options: AttentionOptions, manifest: Manifest) -> tuple[int, ...]
     for one in options.target:
         whole = isinstance(one, int) or one in labels
         for part in [one] if whole else [part.strip() for part in one.split(",")]:
-            if isinstance(part, int) or DIGITS.fullmatch(part):
+            if isinstance(part, int) or DIGITS.fullmatch(part if classes else part.removeprefix("-")):
                 found.append(int(part))
             elif part in labels:
                 found.append(_class_of("target", part, manifest))

@@ -3,6 +3,7 @@
 
 import asyncio
 from collections.abc import Callable
+from email.utils import formatdate
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -96,8 +97,9 @@ def close_if_not_continued(cycle: "RequestResponseCycle") -> None:
 
 
 def bytes_of(answer: Response) -> bytes:
-    """Return a whole answer as HTTP/1.1 has it."""
+    """Return a whole answer as HTTP/1.1 has it, with its date (RFC 9110, section 6.6.1)."""
     status = HTTPStatus(answer.status_code)
     lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode()]
+    lines.append(b"date: " + formatdate(usegmt=True).encode())
     lines += [name + b": " + value for name, value in answer.raw_headers]
     return b"\r\n".join([*lines, b"", bytes(answer.body)])

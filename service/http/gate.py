@@ -5,23 +5,28 @@ import re
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.errors import Malformed, NotFound, Refusal
+from service.errors import Forbidden, Malformed, NotFound, Refusal
 from service.http.api_keys import HEALTH_PATHS, Keys
 from service.http.body_limits import check_announced
 from service.http.exchange import exchange_of
 from service.http.problems import refused
 from service.settings import HOST, Settings, split_list
 
-HOST_AND_PORT = re.compile(rf"({HOST.pattern})(:[0-9]{{1,5}})?")
+HOST_AND_PORT = re.compile(rf"({HOST.pattern})(:[0-9]{{0,5}})?")
 PATH = re.compile(r"(/(?!\.{1,2}(/|\Z))[A-Za-z0-9._~@:+-]+)*/?")
 """Every path that is served matches this."""
 
 
 class Gate:
-    """Checks the host, the API key, the path and the announced size of a request."""
+    """Checks the host, the API key, the path and the announced size of a request, and that no web page sent it.
 
-    def __init__(self, app: ASGIApp, settings: Settings, keys: Keys) -> None:
+    Pages may call unless `for_pages` is False. A browser names the page's origin in whatever may change something
+    (Fetch, section 3.2), and asks no permission for a POST without a body, whosoever's page sends it.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings, keys: Keys, *, for_pages: bool = True) -> None:
         self.app = app
+        self.for_pages = for_pages
         self.keys = keys
         self.hosts = {host.lower() for host in split_list(settings.allowed_hosts)}
         self.limit = settings.max_body_bytes
@@ -34,6 +39,8 @@ class Gate:
         try:
             headers = Headers(scope=scope)
             self._check_host(scope["path"], headers.get("host", ""))
+            if not self.for_pages and "origin" in headers:
+                raise Forbidden("Origin: must not be given, since no web page may call this port")
             client = exchange_of(scope).key_name = self.keys.admit(scope["path"], headers)
             _check_path(scope["path"])
             check_announced(headers, self.limit)

@@ -27,14 +27,19 @@ class Manner(Protocol):
 
 
 def problem(
-    status: int, detail: str, errors: Sequence[Mapping[str, str]] = (), headers: Mapping[str, str] | None = None
+    status: int,
+    detail: str,
+    errors: Sequence[Mapping[str, str]] = (),
+    headers: Mapping[str, str] | None = None,
+    **members: object,
 ) -> Response:
-    """Return a problem document as an answer."""
+    """Return a problem document as an answer, with more members if they are given (RFC 9457, section 3.2)."""
     body: dict[str, object] = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
         "status": int(status),
         "detail": detail,
+        **members,
     }
     if errors:
         body["errors"] = list(errors)

@@ -34,10 +34,11 @@ class TextTokenizer:
         added = self._tokenizer.get_added_tokens_decoder()
         self._special = {index for index, token in added.items() if token.special}
 
-    def encode(self, text: Text, *, truncate: bool = False) -> list[Token]:
+    def encode(self, text: Text, *, truncate: bool = False, any_length: bool = False) -> list[Token]:
         """Return the tokens of a text or a pair. With `truncate`, the end of a text that is too long is cut off.
 
-        Raises TooLarge or Unacceptable for too many tokens, and Unacceptable for none.
+        Raises Unacceptable for no token and, unless `any_length`, for more than the model takes, and TooLarge for more
+        characters than MAX_CHARACTERS_PER_TOKEN times as many.
         """
         texts = [text.text, text.text_pair] if isinstance(text, Pair) else [text]
         if sum(map(len, texts)) > self._limit * MAX_CHARACTERS_PER_TOKEN:
@@ -49,7 +50,7 @@ class TextTokenizer:
         )
         if not encoding.ids:
             raise Unacceptable("input: must hold at least one token, given none")
-        if len(encoding.ids) > self._limit:
+        if len(encoding.ids) > self._limit and not any_length:
             raise Unacceptable(f"input: at most {self._limit} tokens, given {len(encoding.ids)}")
         if not encoding.overflowing:  # of a text that was cut off, nobody knows how many characters the tokens are
             self._tokens = AVERAGE_DECAY * self._tokens + encoding.special_tokens_mask.count(0)
@@ -116,7 +117,7 @@ class TextTokenizer:
         """Return generated tokens with their spans in the generated text; special tokens and `end` have none.
 
         If they continue a prompt, `behind` is its length in characters, and the spans count from its start. Characters
-        whose last bytes never came are those of the last token.
+        whose last bytes never came are those of the last token, if it has a span.
         """
         text_stream, start = TextStream(self._tokenizer), behind
         tokens: list[Token] = []
@@ -127,9 +128,8 @@ class TextTokenizer:
             text = text_stream.add(index)
             tokens.append(Token(index, text, (start, start + len(text))))
             start += len(text)
-        written, whole = "".join(token.text for token in tokens if token.span), self.decode(indices)
-        if tokens and (span := tokens[-1].span) and whole.startswith(written):
-            rest = whole[len(written) :]
+        if tokens and (span := tokens[-1].span):
+            rest = rest_of(self.decode(indices), "".join(token.text for token in tokens if token.span))
             tokens[-1] = Token(tokens[-1].index, tokens[-1].text + rest, (span[0], span[1] + len(rest)))
         return tokens
 
@@ -140,6 +140,14 @@ class TextTokenizer:
     def piece(self, index: int) -> str:
         """Return the entry of the vocabulary for a token; "" if it has none."""
         return self._tokenizer.id_to_token(index) or ""
+
+
+def rest_of(whole: str, shown: str) -> str:
+    """Return what a text has behind what was shown of it: characters whose last bytes never came.
+
+    Nothing if what was shown is not its beginning, since bytes that followed changed it.
+    """
+    return whole[len(shown) :] if whole.startswith(shown) else ""
 
 
 class TextStream:

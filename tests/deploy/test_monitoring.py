@@ -36,7 +36,7 @@ def exposed():
     for metric in vars(metrics).values():
         if isinstance(metric, MetricWrapperBase) and metric._labelnames:
             metric.labels(*metric._labelnames)
-    text = metrics.exposition().body.decode()
+    text = metrics.text().decode()
     return {
         sample.name: set(sample.labels) | OF_THE_SCRAPE
         for family in text_string_to_metric_families(text)

@@ -388,7 +388,7 @@ def test_the_last_layer_of_another_task_is_set_aside_and_said(checkpoint, capsys
 def test_a_folder_that_cannot_be_written_to_is_one_line(checkpoint, capsys):
     assert export_command(checkpoint("bert"), "--to", "/proc/nowhere") == 2
     said = capsys.readouterr().err
-    assert ": not exported: /proc/nowhere: cannot be written: " in said
+    assert ": not exported: /proc/nowhere: " in said
     assert said.count("\n") == 1
 
 

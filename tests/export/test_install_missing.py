@@ -38,6 +38,15 @@ def test_nothing_is_installed_into_an_environment_that_is_not_virtual(without_to
     assert f"pip install --editable '{entry.ROOT}[cpu,export]'" in capsys.readouterr().err
 
 
+def test_an_interruption_while_pytorch_is_loaded_is_one_line(monkeypatch, capsys):
+    def interrupt(name):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(entry.importlib, "import_module", interrupt)
+    assert entry.main() == 130
+    assert capsys.readouterr().err.endswith("not exported: interrupted\n")
+
+
 @pytest.mark.parametrize("question", ["--help", "--list"])
 def test_a_question_installs_nothing(without_torch, monkeypatch, capsys, question):
     monkeypatch.setattr(sys, "base_prefix", "/elsewhere")

@@ -37,6 +37,19 @@ def test_until_every_session_has_run_the_service_is_live_and_not_ready(artifacts
         assert client.post("/v1/models/dates/generate", json={"inputs": "3/23/21"}).status_code == 200
 
 
+def test_no_web_page_administers(artifacts):
+    """A browser asks no permission for a POST without a body, whosoever's page sends it."""
+    settings = Settings(artifacts=artifacts, admin_port=0)
+    app = create_app(settings, load(settings), open_store(settings))
+    pages = ({"Origin": "https://a.example"}, {"Origin": "null"}, {"Origin": "http://testserver"})
+    with TestClient(app) as client, TestClient(create_admin(app, settings)) as admin:
+        for headers in pages:
+            for path in ("/v2/repository/models/digits/unload", "/admin/reload"):
+                answer = admin.post(path, headers=headers)
+                assert (answer.status_code, "no web page may call this port" in answer.text) == (403, True)
+            assert client.get("/v1/models/digits", headers=headers).status_code == 200
+
+
 def test_the_service_runs_without_torch_installed(artifacts):
     """A subprocess in which importing torch, onnx or any package above the service fails, as if none were there."""
     program = f"""

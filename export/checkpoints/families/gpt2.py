@@ -84,7 +84,7 @@ class GPT2Family(Family[Config]):
             for part in ("weight", "bias") if factor != 1.0 else ():
                 name = f"decoder.blocks.{layer}.attention.query.{part}"
                 if name in tensors:
-                    tensors[name] = tensors[name] * factor
+                    tensors[name] = tensors[name].float() * factor  # half floats would round it again
         return tensors
 
 

@@ -1,6 +1,7 @@
 """M2M-100 (Fan et al. 2020) and NLLB (NLLB Team et al. 2022): encoder-decoders for a hundred languages and more."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from tokenizers import Tokenizer
 from torch import nn
@@ -20,6 +21,8 @@ class Config(PreNormConfig):
 
     activation_function: Activation = "relu"
     scale_embedding: bool = True
+    pad_token_id: Literal[1] = 1
+    """Positions are counted from behind it."""
 
 
 @dataclass(frozen=True)

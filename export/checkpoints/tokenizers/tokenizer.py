@@ -20,6 +20,7 @@ BERT_NORMALIZER_SETTINGS = {
 _BERT_DEFAULTS = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
 _BYTE_DEFAULTS = {"add_prefix_space": False}
 CLASS_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "BartTokenizer": _BYTE_DEFAULTS,
     "BertTokenizer": _BERT_DEFAULTS,
     "DistilBertTokenizer": _BERT_DEFAULTS,
     "GPT2Tokenizer": _BYTE_DEFAULTS,
@@ -27,6 +28,7 @@ CLASS_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 }
 """What classes of the reference library set, whatever `tokenizer.json` says, where the settings say nothing."""
 CLASSES = {
+    "bart": "BartTokenizer",
     "bert": "BertTokenizer",
     "distilbert": "DistilBertTokenizer",
     "gpt2": "GPT2Tokenizer",
@@ -105,7 +107,9 @@ def _read_content(checkpoint: Checkpoint) -> dict[str, Any]:
 def _remove_surplus(content: dict[str, Any], vocabulary: int) -> None:
     """Remove added tokens without a row in the model's embedding, such as a mask that it was not trained with."""
     added = content.get("added_tokens") or []
-    surplus = {token["content"] for token in added if isinstance(token, dict) and token.get("id", 0) >= vocabulary}
+    if not all(isinstance(token, dict) and type(token.get("id", 0)) is int for token in added):
+        raise CheckpointError(f"{TOKENIZER_FILE}: added_tokens must be objects whose id is a whole number")
+    surplus = {token["content"] for token in added if token.get("id", 0) >= vocabulary}
     if surplus:
         content["added_tokens"] = [token for token in added if token["content"] not in surplus]
         words = content.get("model", {}).get("vocab")

@@ -165,6 +165,8 @@ class GenerationParameters(GenerateOptions):
         """Return the options of generation. Raises Unacceptable for parameters that exclude each other."""
         if self.return_full_text and not served.continues:
             raise Unacceptable("return_full_text: must be false, this model's texts do not continue their input")
+        if (self.source_language and self.src_lang) or (self.target_language and self.tgt_lang):
+            raise Unacceptable("src_lang, tgt_lang: are other names of source_language and target_language, given both")
         languages = {
             "source_language": self.source_language or self.src_lang,
             "target_language": self.target_language or self.tgt_lang,

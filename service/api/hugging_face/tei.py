@@ -3,6 +3,7 @@
 Clients of such a server, as those of LlamaIndex, Chroma and Haystack, are given that path as its address.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -177,13 +178,14 @@ async def _tokenize(request: Request, state: State, served: ServedModel) -> Resp
     reader = _text_inputs(served)
     likely = sum(map(reader.tokenizer.estimated_tokens, texts))
     with served.prediction_budget.permit(likely, "interactive"):
-        read = await state.decode_texts(served.manifest.name, reader.text_input, texts)
+        encode = functools.partial(reader.tokenizer.encode, any_length=True)  # clients measure texts, to split them
+        read = await state.decode_texts(served.manifest.name, encode, texts)
 
         def write() -> Response:
             return responses.respond(
                 [
-                    [_shown(token, str(text)) for token in one.tokens if token.span or options.add_special_tokens]
-                    for text, one in zip(texts, read, strict=True)
+                    [_shown(token, str(text)) for token in tokens if token.span or options.add_special_tokens]
+                    for text, tokens in zip(texts, read, strict=True)
                 ]
             )
 

@@ -9,6 +9,7 @@ from service.answering.call import Answered
 from service.answering.generations import StreamedToken
 from service.api.hugging_face.parameters import GenerationParameters
 from service.generation.token_selection import Hypothesis
+from service.inputs.tokenization import rest_of
 from service.repository.generator import Generator
 
 Json = dict[str, object]
@@ -85,9 +86,11 @@ class WrittenText:
         return prompt * self.parameters.return_full_text + self.served.target_tokenizer.decode(indices)
 
     def _texts(self, hypothesis: Hypothesis) -> list[str]:
-        """Return the text that each token adds; special ones add none."""
+        """Return the text that each token adds: special ones none, but the last one what makes the text whole."""
         tokens = self.served.target_tokenizer.generated(hypothesis.tokens, self.served.generation.end)
-        return [token.text if token.span else "" for token in tokens]
+        texts = [token.text if token.span else "" for token in tokens]
+        texts[-1] += rest_of(self._text(hypothesis, ""), "".join(texts))
+        return texts
 
     def _token(self, token: int, text: str, log: float) -> Json:
         """Return a token as clients know it. Texts of special tokens are empty, so that all of them make the whole."""

@@ -31,6 +31,7 @@ CONTENT_TYPES = ("str", "base64")
 """What MLServer's clients say that the strings of an input hold. Those of images are base64 by either name."""
 WITHOUT_EFFECT = frozenset({"headers", "sequence_end", "sequence_id", "sequence_start"})
 """Parameters that Triton reserves, and that mean nothing here."""
+RESERVED = WITHOUT_EFFECT | {"binary_data_output", "content_type", "priority", "timeout"}
 
 
 @dataclass(frozen=True)
@@ -84,9 +85,10 @@ async def read_infer_request(request: Request, served: ServedModel, settings: Se
         raise Unacceptable(f"parameters: at most {MOST_OPTIONS}, given {len(given)}")
     if (priority := parameters.get("priority")) is not None:
         given["priority"] = _priority(priority)
+    content = _content_type("parameters", parameters)
     whole = _is_true("binary_data_output", parameters.get("binary_data_output", False))
     return InferRequest(
-        ParsedRequest(await inputs.read(document.get("inputs"), binary), dict(given), strings=True),
+        ParsedRequest(await inputs.read(document.get("inputs"), binary, content), dict(given), strings=True),
         _wanted(document.get("outputs"), binary=whole),
         _id(document.get("id")),
         whole,
@@ -126,8 +128,11 @@ class _Inputs:
         self._settings = settings
         self._known = input_names(served)
 
-    async def read(self, given: object, binary: memoryview) -> list[bytes | Text]:
-        """Return the inputs of a request, of which some may be in its binary data."""
+    async def read(self, given: object, binary: memoryview, content_type: str | None) -> list[bytes | Text]:
+        """Return the inputs of a request, of which some may be in its binary data.
+
+        `content_type` is that of inputs that name none.
+        """
         tensors = self._tensors(given)
         found: dict[str, list[bytes | Text]] = {}
         place = 0
@@ -141,9 +146,7 @@ class _Inputs:
             size = parameters.get("binary_data_size")
             if (size is None) == ("data" not in tensor):
                 raise Malformed(f"{name}: must have either data or binary_data_size")
-            content = parameters.get("content_type")
-            if content not in (None, *CONTENT_TYPES):
-                raise Unacceptable(f"{name}: content_type must be {' or '.join(CONTENT_TYPES)}, given another")
+            content = _content_type(name, parameters) or content_type
             if size is None:
                 found[name] = await self._of_strings(name, content, strings_of(name, tensor["data"], count))
                 continue
@@ -179,7 +182,7 @@ class _Inputs:
         """The name of the input that must be given."""
         return self._known[0]
 
-    async def _of_strings(self, name: str, content: object, texts: list[str]) -> list[bytes | Text]:
+    async def _of_strings(self, name: str, content: str | None, texts: list[str]) -> list[bytes | Text]:
         if not self._images and content == "base64":
             return self.of_bytes(name, [_of_base64(name, text) for text in texts])
         if not self._images:
@@ -244,7 +247,14 @@ def _parameters(subject: str, given: object) -> dict[str, Any]:
 
 def _is_reserved(name: str) -> bool:
     """Return whether a parameter is the protocol's own, and no option of ours."""
-    return name in WITHOUT_EFFECT or name in ("binary_data_output", "priority", "timeout") or name.startswith("triton_")
+    return name in RESERVED or name.startswith("triton_")
+
+
+def _content_type(subject: str, parameters: Mapping[str, Any]) -> str | None:
+    content: str | None = parameters.get("content_type")
+    if content not in (None, *CONTENT_TYPES):
+        raise Unacceptable(f"{subject}: content_type must be {' or '.join(CONTENT_TYPES)}, given another")
+    return content
 
 
 def _as_string(value: object) -> str:

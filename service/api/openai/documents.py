@@ -13,7 +13,8 @@ from service.answering.call import Answered, Call
 from service.answering.generations import StreamedToken
 from service.api import responses
 from service.api.openai.errors import Errors
-from service.generation.token_selection import Hypothesis
+from service.generation.token_selection import Alternatives, Hypothesis
+from service.inputs.tokenization import rest_of
 from service.repository.generator import Generator
 from service.repository.predictor import Predictor
 from service.repository.served_model import Prediction
@@ -30,6 +31,8 @@ class Completion:
     tokens: list[str]
     logs: list[float]
     finish_reason: str
+    likeliest: list[dict[str, float]]
+    """The likeliest tokens at each place with their log-probabilities; empty if they were not asked for."""
 
 
 def completion(served: Generator, hypothesis: Hypothesis) -> Completion:
@@ -39,7 +42,21 @@ def completion(served: Generator, hypothesis: Hypothesis) -> Completion:
     indices = hypothesis.tokens[:-1] if ended else hypothesis.tokens
     tokens = [one.text if one.span else "" for one in served.target_tokenizer.generated(indices, end)]
     logs = list(hypothesis.logs[: len(indices)])
-    return Completion(served.target_tokenizer.decode(indices), tokens, logs, "stop" if ended else "length")
+    found = zip(indices, tokens, logs, hypothesis.alternatives, strict=False)
+    top = [likeliest(served, *one) for one in found]
+    return Completion(served.target_tokenizer.decode(indices), tokens, logs, "stop" if ended else "length", top)
+
+
+def likeliest(served: Generator, token: int, text: str, log: float, found: Alternatives) -> dict[str, float]:
+    """Return the log-probabilities of the likeliest texts at a place, best first, and of the one that was chosen.
+
+    Two tokens can have the same text, such as parts of a character; then the likelier one counts.
+    """
+    top: dict[str, float] = {}
+    for other, its_log in found:
+        top.setdefault(text if other == token else served.target_tokenizer.text_of(other), its_log)
+    top.setdefault(text, log)
+    return top
 
 
 def base64_embedding(vector: Prediction) -> Json:
@@ -87,7 +104,8 @@ class Completions:
     def _document(self, answered: Answered[Completion]) -> Json:
         choices = [
             responses.result(
-                self.choice(index, one.text, one.finish_reason, self.logprobs(one.tokens, one.logs)), found
+                self.choice(index, one.text, one.finish_reason, self.logprobs(one.tokens, one.logs, one.likeliest)),
+                found,
             )
             for index, (one, found) in enumerate(answered.results)
             if one
@@ -107,7 +125,9 @@ class Completions:
         """Return the completion of a prompt, or a part of it."""
         return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish_reason}
 
-    def logprobs(self, tokens: Sequence[str], logs: Sequence[float], start: int = 0) -> Json | None:
+    def logprobs(
+        self, tokens: Sequence[str], logs: Sequence[float], top: Sequence[dict[str, float]], start: int = 0
+    ) -> Json | None:
         """Return what is said of tokens whose first one begins at character `start` of the completion."""
         if not self.with_logs:
             return None
@@ -115,7 +135,7 @@ class Completions:
         return {
             "tokens": tokens,
             "token_logprobs": logs,
-            "top_logprobs": None,
+            "top_logprobs": top or None,
             "text_offset": list(offsets)[: len(tokens)],
         }
 
@@ -137,18 +157,21 @@ class Chunks:
 
     def token(self, streamed: StreamedToken) -> bytes:
         """Return the chunk of a token."""
-        logprobs = self._whole.logprobs([streamed.text], [streamed.log], len(self._text))
-        choice = self._whole.choice(0, streamed.text, None, logprobs)
-        self._text += streamed.text
-        return self._chunk([choice | {"attention": streamed.attention} if streamed.attention else choice])
+        top, served, one = [], self._whole.call.served, streamed
+        if one.alternatives:
+            top = [likeliest(served, one.token, one.text, one.log, one.alternatives)]
+        logprobs = self._whole.logprobs([one.text], [one.log], top, len(self._text))
+        choice = self._whole.choice(0, one.text, None, logprobs)
+        self._text += one.text
+        return self._chunk([choice | {"attention": one.attention} if one.attention else choice])
 
     def done(self, answered: Answered[Completion]) -> bytes:
         """Return the last chunks, and the mark of the end."""
         ((completion, attention),) = answered.results
         assert completion is not None  # noqa: S101 # a stream shows what it generates
         # characters whose last bytes never came are in the text of the whole alone
-        rest = completion.text[len(self._text) :] if completion.text.startswith(self._text) else ""
-        choice = self._whole.choice(0, rest, completion.finish_reason, self._whole.logprobs([], []))
+        rest = rest_of(completion.text, self._text)
+        choice = self._whole.choice(0, rest, completion.finish_reason, self._whole.logprobs([], [], []))
         last = self._chunk([responses.result(choice, attention)])
         if self._usage:
             last += _data({**self._frame, "choices": [], "usage": self._whole.usage(answered)})

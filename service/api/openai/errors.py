@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import orjson
 from starlette.responses import Response
 
+from service.http.problems import problem
 from service.options import AttentionOptions, Options
 
 BAD_REQUEST, UNAUTHORIZED, NOT_FOUND, TOO_LARGE, UNACCEPTABLE, BUSY, BROKEN = 400, 401, 404, 413, 422, 429, 500
@@ -54,6 +55,13 @@ class Errors:
             return f"attention.{name}"
         known = {"model", "input", "prompt", "attention", *self.options.model_fields}
         return name if name in known else None
+
+
+def error_of_models(
+    status: int, detail: str, errors: Sequence[Mapping[str, str]] = (), headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return an error of the paths of models, which are ours and OpenAI's: a problem document with OpenAI's member."""
+    return problem(status, detail, errors, headers, **Errors().document(status, detail))
 
 
 def _type(status: int) -> str:

@@ -121,9 +121,12 @@ class CompletionsOptions(LanguageOptions):
     top_p: Number | None = Field(
         None, gt=0, le=1, description="sample among the likeliest tokens of so much mass; 1 asks for nothing"
     )
-    seed: int | None = Field(None, ge=0, lt=2**63, description="the same seed samples the same tokens")
+    seed: int | None = Field(None, ge=-(2**63), lt=2**63, description="the same seed samples the same tokens")
     logprobs: int | None = Field(
-        None, ge=0, le=5, description="with any number, the log-probability of each token that was chosen, and no other"
+        None,
+        ge=0,
+        le=5,
+        description="the log-probability of each token that was chosen, and of so many of the likeliest at its place",
     )
     stream: bool = Field(False, description="answer with server-sent events, a token each; of one prompt")
     stream_options: Annotated[bool, _include_usage()] = Field(
@@ -161,7 +164,8 @@ class CompletionsOptions(LanguageOptions):
             temperature=self.temperature,
             # 1 is the default of OpenAI's clients, and asks a model that does not sample for nothing
             top_p=None if self.top_p == 1 and self.temperature is None and not generation.sampling else self.top_p,
-            seed=self.seed,
+            alternatives=self.logprobs or 0,
+            seed=None if self.seed is None else self.seed % 2**63,
             stream=self.stream,
             priority=self.priority,
             source_language=self.source_language,

@@ -56,7 +56,9 @@ class OpenAILogprobs(Part):
 
     tokens: list[str]
     token_logprobs: list[float]
-    top_logprobs: None
+    top_logprobs: list[dict[str, float]] | None = Field(
+        description="the likeliest tokens at each place, best first, and the chosen one; with `logprobs` above 0"
+    )
     text_offset: list[int] = Field(description="of the completion's text")
 
 

@@ -23,6 +23,7 @@ class Problem(Part):
     status: int
     detail: str = Field(description="subject, limit, given")
     errors: list[Fault] | None = None
+    error: dict[str, str | None] | None = Field(None, description="the same as OpenAI writes it; of /v1/models")
 
 
 class Answer(Part):

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from service.api.page.joined import PAGE, joined
 from service.errors import NotFound
+from service.http.header_parameters import split_value
 
 router = APIRouter(include_in_schema=False)
 VIEWER = Path(__file__).parent / "viewer"
@@ -22,8 +23,8 @@ INDEX = "index.html"
 JOINED = "joined.js"
 """The page's modules as one script: one request in place of some thirty."""
 NO_FILE = "path: no such file of the page"
-UNPACKS = re.compile(r"\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))")
-"""What a client says that takes gzip (RFC 9110, section 12.5.3)."""
+NOT_TAKEN = re.compile(r";\s*q=0(\.0*)?\s*", re.IGNORECASE)
+"""The weight of a coding that a client does not take (RFC 9110, section 12.4.2)."""
 MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -131,7 +132,7 @@ def _answer(request: Request, file: File) -> Response:
     """Return a file, packed for clients that unpack, or 304 to one that has it."""
     headers = dict(HEADERS)
     content, tag = file.content, f'"{file.tag}"'
-    if UNPACKS.search(request.headers.get("accept-encoding", "")) and len(file.packed) < len(content):
+    if _takes_gzip(request.headers.get("accept-encoding", "")) and len(file.packed) < len(content):
         content, tag = file.packed, f'"{file.tag}-gzip"'
         headers["Content-Encoding"] = "gzip"
     headers["ETag"] = tag
@@ -145,3 +146,9 @@ def _has(request: Request, tag: str) -> bool:
     """Return True if the client says that it has what the tag names (RFC 9110, section 13.1.2)."""
     given = ",".join(request.headers.getlist("if-none-match"))
     return any(one.strip().removeprefix("W/") in (tag, "*") for one in given.split(","))
+
+
+def _takes_gzip(accepted: str) -> bool:
+    """Return whether an Accept-Encoding header names gzip (RFC 9110, section 12.5.3)."""
+    codings = map(split_value, accepted.split(","))
+    return any(coding == "gzip" and not NOT_TAKEN.fullmatch(weight) for coding, weight in codings)

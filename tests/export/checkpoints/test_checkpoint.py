@@ -59,6 +59,7 @@ def test_an_index_must_be_true(checkpoint, change, words):
 
 def test_a_pickle_is_refused_with_the_command_that_converts_it_and_the_command_does(checkpoint):
     folder = checkpoint("gpt2")
+    folder = folder.rename(folder.with_name('it\'s "mine"'))
     held = load_file(folder / "model.safetensors")
     tied = held["transformer.wte.weight"]
     torch.save({**held, "lm_head.weight": tied}, folder / "pytorch_model.bin")  # which shares its memory

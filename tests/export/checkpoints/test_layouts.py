@@ -219,6 +219,51 @@ def test_a_folder_of_a_cross_encoder_is_a_classifier(saved):
     assert source_of(folder).task == "text-classification"
 
 
+@pytest.mark.parametrize("name", ["detr", "conditional-detr", "table-transformer", "gpt2-untied", "bert"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_weights_that_are_stored_as_half_floats_are_not_rounded_again(saved, tmp_path, name, dtype):
+    halves, floats = saved(name), tmp_path / "floats"
+    tensors = {name: tensor.to(dtype) for name, tensor in load_file(halves / "model.safetensors").items()}
+    shutil.copytree(halves, floats)
+    for folder, kind in ((halves, dtype), (floats, torch.float32)):
+        save_file({name: tensor.to(kind) for name, tensor in tensors.items()}, folder / "model.safetensors")
+    read, wanted = (source_of(folder).base.module.state_dict() for folder in (halves, floats))
+    assert all(torch.equal(read[name].float(), tensor) for name, tensor in wanted.items())
+
+
+def test_an_older_bart_is_forced_to_begin_as_its_configuration_says(saved):
+    folder = saved("bart")
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    edit(folder, "config.json", lambda it: it.pop("forced_bos_token_id", None))
+    configured(bos_token_id=0, eos_token_id=2, decoder_start_token_id=2, force_bos_token_to_be_generated=True)(folder)
+    assert source_of(folder).generation.forced_first == 0
+    configured(force_bos_token_to_be_generated=False)(folder)
+    assert source_of(folder).generation.forced_first is None
+
+
+def test_m2m_100_counts_positions_from_behind_one_padding_token_only(saved):
+    folder = saved("m2m-100")
+    configured(pad_token_id=3)(folder)
+    with pytest.raises(CheckpointError, match=r"config.json: pad_token_id: Input should be 1, given '3'"):
+        source_of(folder)
+
+
+def test_a_tokenizer_without_settings_has_those_of_barts_class(saved):
+    folder = saved("bart")
+    edit(folder, "tokenizer.json", lambda it: it["pre_tokenizer"].update(add_prefix_space=True))
+    (folder / "tokenizer_config.json").unlink(missing_ok=True)
+    ours, theirs = Tokenizer.from_str(source_of(folder).tokenizer), AutoTokenizer.from_pretrained(folder)
+    for text in ("cat dog", " cat", "the cat"):
+        assert ours.encode(text).ids == theirs(text)["input_ids"]
+
+
+def test_a_token_whose_id_is_no_number_is_refused(saved):
+    folder = saved("roberta")
+    edit(folder, "tokenizer.json", lambda it: it["added_tokens"][0].update(id="0"))
+    with pytest.raises(CheckpointError, match=r"tokenizer.json: added_tokens must be objects whose id is"):
+        source_of(folder)
+
+
 SIGMOID, IDENTITY = "torch.nn.modules.activation.Sigmoid", "torch.nn.modules.linear.Identity"
 DECLARATIONS = {
     "file": lambda name: (

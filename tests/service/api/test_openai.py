@@ -175,6 +175,53 @@ def test_a_completion_is_the_native_text(client, body):
     assert answer["usage"] == usage
 
 
+@pytest.mark.parametrize("body", [*TARGETS, {**COMPLETE, "temperature": 2.5, "seed": 3}], ids=str)
+def test_logprobs_name_the_likeliest_tokens_and_the_one_that_was_chosen(client, body):
+    (expected,) = native(client, body["model"], "generate", body["prompt"], **natively(body), alternatives=3)
+    (choice,) = ask(client, COMPLETIONS, {**body, "logprobs": 3})["choices"]
+    found = choice["logprobs"]
+    assert found["tokens"] == [one["text"] for one in expected["tokens"]]
+    for top, one in zip(found["top_logprobs"], expected["tokens"], strict=True):
+        others = [other for other in one["alternatives"] if other["token"] != one["token"]]
+        assert {other["text"]: other["log_probability"] for other in others}.items() <= top.items()
+        assert top[one["text"]] == pytest.approx(one["log_probability"], abs=1e-6)
+        assert len(top) == len(others) + 1
+        assert list(top.values())[:3] == sorted(top.values(), reverse=True)[:3]
+    if "num_beams" not in natively(body):
+        streamed = [one["choices"][0] for one in stream(client, {**body, "logprobs": 3})]
+        tops = [each for one in streamed for each in one["logprobs"]["top_logprobs"] or ()]
+        assert tops == found["top_logprobs"]
+
+
+def test_a_seed_may_be_negative(client):
+    body = {**COMPLETE, "temperature": 9, "logprobs": 0}
+    drawn = [ask(client, COMPLETIONS, {**body, "seed": seed})["choices"] for seed in (-3, 2**63 - 3, 3)]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code", "said"),
+    [
+        ("GET", "/v1/models/nope", 404, "model_not_found", "model: must be one of "),
+        ("DELETE", "/v1/models", 405, None, "method: "),
+        ("POST", "/v1/responses", 404, None, "path: no such endpoint; see /docs"),
+        ("POST", "/v1/moderations", 404, None, "path: no such endpoint; see /docs"),
+    ],
+)
+def test_errors_of_what_both_protocols_have_and_of_what_is_not_served_are_openais_too(
+    client, method, path, status, code, said
+):
+    answer = client.request(method, path)
+    assert answer.status_code == status
+    error, problem = answer.json()["error"], path.startswith("/v1/models")
+    assert error.keys() == {"message", "type", "param", "code"}
+    assert (error["type"], error["code"]) == ("invalid_request_error", code)
+    assert error["message"].startswith(said)
+    assert answer.headers["content-type"] == f"application/{'problem+' * problem}json"
+    assert not problem or answer.json()["detail"] == error["message"]
+    assert client.get("/v1/attention/nope").json().get("error") is None
+
+
 def test_several_prompts_are_completed_in_order(client):
     prompts = [DATE, "4 June 1999", "31.12.2020"]
     answer = ask(client, COMPLETIONS, {"model": "dates", "prompt": prompts})
@@ -275,7 +322,7 @@ REFUSED = [
     (COMPLETIONS, {"temperature": -1}, 400, "temperature", None, "given -1"),
     (COMPLETIONS, {"temperature": "0"}, 400, "temperature", None, "number"),
     (COMPLETIONS, {"top_p": 0}, 400, "top_p", None, "given 0"),
-    (COMPLETIONS, {"seed": -1}, 400, "seed", None, "given -1"),
+    (COMPLETIONS, {"seed": 2**63}, 400, "seed", None, "given 9223372036854775808"),
     (COMPLETIONS, {"logprobs": 6}, 400, "logprobs", None, "given 6"),
     (COMPLETIONS, {"logprobs": True}, 400, "logprobs", None, "integer"),
     (COMPLETIONS, {"stream": True, "prompt": ["a", "b"]}, 400, "stream", None, "takes one input, given 2"),
@@ -483,7 +530,7 @@ def test_a_stream_ends_with_the_characters_that_its_tokens_left_open():
     )
     chunks = Chunks(Completions(call, with_logs=False), Errors(), with_usage=False)
     first = chunks.token(StreamedToken(0, 5, "a", -1.0)) + chunks.token(StreamedToken(1, 6, "", -1.0))
-    whole = Completion("a\ufffd", ["a", ""], [-1.0, -1.0], "length")
+    whole = Completion("a\ufffd", ["a", ""], [-1.0, -1.0], "length", [])
     done = chunks.done(Answered("x", [(whole, None)], [SimpleNamespace(lengths={"source": 1})]))
     assert [one["choices"][0]["text"] for one in chunks_of((first + done).decode())] == ["a", "", "\ufffd"]
 

@@ -71,6 +71,14 @@ def test_what_a_score_cannot_be_is_refused_with_the_reason(model, options, words
         asked(model, **options)
 
 
+@pytest.mark.parametrize("method", ["relevance", "libra"])
+@pytest.mark.parametrize("target", [-1, "-1", ["-1"]])
+def test_a_token_may_be_counted_from_the_end_as_a_number_or_as_a_query_has_it(method, target):
+    assert asked(translator(), method=method, target=target).targets == (-1,)
+    with pytest.raises(Unacceptable, match="target: must be from 0 to 2 or a label, given another"):
+        asked(vit(), method=method, target=target)
+
+
 @pytest.mark.parametrize(
     ("model", "against", "wanted"),
     [

@@ -13,7 +13,7 @@ def test_pages_of_listed_origins_may_ask_and_others_may_not(models, file):
     settings = Settings(api_keys=file, cors_origins="https://a.example, https://b.example")
     asking = {
         "Access-Control-Request-Method": "POST",
-        "Access-Control-Request-Headers": "authorization,content-type,inference-header-content-length",
+        "Access-Control-Request-Headers": "authorization,content-type,inference-header-content-length,x-stainless-lang",
     }
     with TestClient(create_app(settings, models, open_store(settings))) as client:
         for origin in ("https://a.example", "https://b.example"):

@@ -37,7 +37,7 @@ def test_an_invalid_host_is_refused(server, host):
     assert problem(answer) == (400, "Host: must be a host name or address, given another")
 
 
-@pytest.mark.parametrize("host", [b"x", b"a.b-c_d.example:8000", b"127.0.0.1", b"[::1]:8000"])
+@pytest.mark.parametrize("host", [b"x", b"x:", b"a.b-c_d.example:8000", b"127.0.0.1", b"[::1]:8000"])
 def test_a_valid_host_is_answered(server, host):
     assert server.until_closed(LAST.replace(b"Host: x", b"Host: " + host))[0].startswith(b"HTTP/1.1 200 ")
 

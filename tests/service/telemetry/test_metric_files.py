@@ -40,7 +40,7 @@ metrics.requests.labels("/", "GET", "200").inc()
 metrics.ready.set(1)
 metrics.in_flight.set(1)
 print(*sorted(file.name for file in folder.glob("*.db")))
-print(metrics.exposition().body.decode().count("regard_queue_seconds_count"))
+print(metrics.text().decode().count("regard_queue_seconds_count"))
 """
 
 

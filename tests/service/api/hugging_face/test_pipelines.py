@@ -13,6 +13,7 @@ from service.api.hugging_face.masks import Filling
 from service.api.hugging_face.parameters import GenerationParameters
 from service.api.hugging_face.texts import WrittenText
 from service.app import create_app
+from service.errors import Unacceptable
 from service.repository.loading import load
 from service.settings import Settings
 from service.store import open_store
@@ -462,7 +463,13 @@ def test_an_event_is_one_line_to_clients_that_end_lines_at_other_characters_too(
     assert json.loads(event.removeprefix("data: "))["error"] == "a\u0085b\u2028c\u2029d\ne"
 
 
-@pytest.mark.parametrize("parameters", [{}, {"max_new_tokens": 3}, {"do_sample": True, "seed": 1}], ids=str)
+INSIDE_A_CHARACTER = [{"temperature": 50, "seed": seed, "max_new_tokens": 4} for seed in range(12)]
+"""Texts of tokens drawn at random, of which some end inside a character, by the end token or without it."""
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"max_new_tokens": 3}, {"do_sample": True, "seed": 1}, *INSIDE_A_CHARACTER], ids=str
+)
 def test_a_stream_is_the_whole_answer_token_by_token(client, texts, parameters):
     for service, name, text in [(client, "dates", WRITTEN_DATES[0]), (texts, "gpt2", "good cat")]:
         body = {"inputs": text, "parameters": {"details": True, **parameters}}
@@ -476,6 +483,15 @@ def test_a_stream_is_the_whole_answer_token_by_token(client, texts, parameters):
         expected = {name: whole["details"][name] for name in ("finish_reason", "generated_tokens", "seed")}
         assert last["details"].pop("input_length") >= 2
         assert last["details"] == expected
+
+
+@pytest.mark.parametrize(
+    "given", [{"src_lang": "en", "source_language": "en"}, {"tgt_lang": "a", "target_language": "b"}]
+)
+def test_a_language_may_have_one_name(given):
+    served = types.SimpleNamespace(continues=False)
+    with pytest.raises(Unacceptable, match="src_lang, tgt_lang: are other names of"):
+        GenerationParameters(**given).search(served)
 
 
 @pytest.mark.parametrize(

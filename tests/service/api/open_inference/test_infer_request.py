@@ -74,6 +74,16 @@ def test_texts_may_be_base64_if_they_say_so():
             read(document(tensor(data=[given], parameters={"content_type": content})))
 
 
+def test_the_content_type_of_a_request_is_that_of_inputs_that_name_none():
+    """As MLServer's codecs send it."""
+    data, whole = base64.b64encode("ü".encode()).decode(), {"parameters": {"content_type": "base64"}}
+    assert read(document(tensor(data=[data]), **whole)).parsed.given == {}
+    assert read(document(tensor(data=[data]), **whole)).parsed.inputs == ["ü"]
+    assert read(document(tensor(data=[data], parameters={"content_type": "str"}), **whole)).parsed.inputs == [data]
+    with pytest.raises(Unacceptable, match="parameters: content_type must be str or base64, given another"):
+        read(document(tensor(data=[data]), parameters={"content_type": ["np"]}))
+
+
 def test_a_text_that_is_not_utf_8_is_named():
     first, second = packed(b"a"), packed(b"\xff")
     inputs = [tensor(name, None, shape=[1], parameters={"binary_data_size": 5}) for name in ("text", "text_pair")]

@@ -74,7 +74,7 @@ def test_a_file_is_packed_for_those_who_unpack_and_is_the_same(client, path):
         assert packed.headers["etag"] != plain.headers["etag"]
 
 
-@pytest.mark.parametrize("said", ["gzip;q=0", "br, gzip; q=0.000", "xgzip", ""])
+@pytest.mark.parametrize("said", ["gzip;q=0", "gzip;Q=0", "br, gzip; q=0.000", "xgzip", "gzip-x", ""])
 def test_a_file_is_not_packed_for_those_who_do_not_unpack(client, said):
     assert "content-encoding" not in client.get("/page/app.js", headers={"Accept-Encoding": said}).headers
 
