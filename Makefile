@@ -33,7 +33,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "  EXTRA=cpu|gpu chooses the runtime (here: $(EXTRA)); PIP_ARGS=... is passed to pip"
+	@echo "  EXTRA=cpu|gpu|openvino chooses the runtime (here: $(EXTRA)); PIP_ARGS=... is passed to pip"
 
 serve: export REGARD_LOG_FORMAT ?= console
 serve: .venv/.service-$(EXTRA) $(ARTIFACTS) ## serve all of artifacts/ on port 8000, with digits and dates, which come with the repository

@@ -2,7 +2,7 @@
 
 It asks the database that pip-audit asks, for every pin of the lock files. The exit status is 1 if there is a known
 vulnerability, and 2 if pip-audit failed. Where the database cannot be reached, or knows none of the packages (as a
-mirror of the index does not), nothing can be said: it prints that, and the exit status is 0.
+mirror of the index does not), nothing can be said: it prints "not audited", and the exit status is 0.
 """
 
 import json
@@ -63,7 +63,10 @@ def main() -> int:
             continue
         count, skipped, lines = found(report)
         said = f"{count} packages, {skipped} skipped, {len(lines)} known vulnerabilities"
-        said = said if report else "the database cannot be reached"
+        if not report:
+            said = "not audited: the database cannot be reached"
+        elif not count:
+            said = f"not audited: the database knows none of {skipped} packages"
         print(f"{lock.name}: {said}", *lines, sep="\n  ")  # noqa: T201 # for a person
         status = status or int(bool(lines))
     return status

@@ -27,6 +27,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 UV_FOLDER = ROOT / ".venv-uv"
 FORMER_NAME = "regard"
+RUNTIMES = {"cpu": "onnxruntime", "gpu": "onnxruntime-gpu", "openvino": "onnxruntime-openvino"}
+"""The distribution of onnxruntime that each extra installs."""
 PIP = [sys.executable, "-m", "pip"]
 UV_OPTIONS = {
     "index-url": "--default-index",
@@ -43,6 +45,7 @@ def install(extras: list[str]) -> int:
     """Install the project, editable, with the extras; return the exit status."""
     pip_arguments = shlex.split(os.environ.get("PIP_ARGS", ""))
     uv = None if pip_arguments else find_uv()
+    remove_other_runtimes(extras)
     torch = missing_torch(extras)
     if torch and (status := install_torch(torch, uv, pip_arguments, has_gpu="gpu" in extras)):
         return status
@@ -56,6 +59,25 @@ def install(extras: list[str]) -> int:
     if not status and is_installed_by_its_former_name():
         run([*PIP, "uninstall", "--quiet", "--yes", FORMER_NAME])
     return status
+
+
+def remove_other_runtimes(extras: list[str]) -> None:
+    """Remove the distributions of onnxruntime that the extras do not name, and what they wrote over of the one that is.
+
+    All are one package to Python, so the last one that was installed would run, whichever is asked for.
+    """
+    wanted = next((extra for extra in extras if extra in RUNTIMES), None)
+    others = [one for extra, one in RUNTIMES.items() if extra != wanted and is_installed(one)]
+    if wanted and others:
+        run([*PIP, "uninstall", "--quiet", "--yes", *others, RUNTIMES[wanted]])
+        for extra in RUNTIMES.keys() - {wanted}:
+            for stamp in (ROOT / ".venv").glob(f".*-{extra}"):  # of make, which would take it for installed
+                stamp.unlink()
+
+
+def is_installed(distribution: str) -> bool:
+    """Return whether a distribution is installed."""
+    return any(importlib.metadata.distributions(name=distribution))
 
 
 def quiet() -> list[str]:

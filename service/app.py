@@ -10,6 +10,7 @@ from typing import Any
 
 import structlog
 from fastapi import APIRouter, FastAPI, Request
+from fastapi.routing import APIRoute
 from fastapi.telemetry import TelemetryConfig
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -41,7 +42,7 @@ from service.runtime.providers import PROVIDERS
 from service.runtime.session import device_memory
 from service.runtime.threads import cores_of_runs
 from service.settings import Settings, split_list
-from service.state import State
+from service.state import ENDED_AFTER_SECONDS, State
 from service.store.stored_request import Store
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import SILENT, Tracer
@@ -49,6 +50,7 @@ from service.telemetry.tracing import SILENT, Tracer
 log = structlog.get_logger()
 
 WATCH_SECONDS = 1.0
+COUNTED_FROM_ZERO = (HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
 NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 """FastAPI's own telemetry would report what clients send."""
 
@@ -116,6 +118,7 @@ def create_app(
         ],
         exception_handlers=HANDLERS,
     )
+    _count_from_zero(metrics)
     app.state.metrics, app.state.keys, app.state.unread = metrics, keys, unread
     for routes in (liveness, health, *ROUTERS):
         app.include_router(routes)
@@ -128,6 +131,14 @@ def create_app(
             for routes in ADMIN_ROUTERS:
                 app.include_router(routes)
     return app
+
+
+def _count_from_zero(metrics: Metrics) -> None:
+    """Begin to count the failures of every endpoint, since `rate` does not see a series that begins with its first."""
+    for route in (route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)):
+        if "POST" in (route.methods or ()):
+            for status in COUNTED_FROM_ZERO:
+                metrics.requests.labels(route.path, "POST", str(status.value))
 
 
 def create_admin(app: FastAPI, settings: Settings, tracer: Tracer = SILENT) -> FastAPI:
@@ -235,7 +246,7 @@ def _watch_once(state: State, checks: "asyncio.Task[None] | None") -> "asyncio.T
         state.fail(f"the device is lost: {state.device.lost}")
     elif state.hung:
         log.error("device hangs", seconds=round(state.device.busy_seconds()))
-        if state.tell_reload:  # probes reach the other workers too, so nobody else would notice
+        if state.tell_reload or state.hung_seconds > ENDED_AFTER_SECONDS:  # probes reach any worker, so none notices
             state.fail("the device hangs")
     elif checks is None or checks.done():
         checks = asyncio.create_task(_check_models(state))

@@ -32,6 +32,9 @@ log = structlog.get_logger()
 
 HANG_SECONDS = 30.0
 """A device hangs if one run takes this much longer than the deadline of a request."""
+ENDED_AFTER_SECONDS = 60.0
+"""A service of one process whose device has hung for so long ends, so that it is started again. Where a liveness probe
+is asked, that does it earlier."""
 
 
 @dataclass
@@ -64,12 +67,17 @@ class State:
     @property
     def ready(self) -> bool:
         """True if there are models, and each can run, as far as is known."""
-        return bool(self.models) and all(served.ready for served in self.models.values())
+        return bool(self.models) and all(served.ready for served in self.models.values()) and not self.hung
 
     @property
     def hung(self) -> bool:
         """True if one run has lasted longer than the deadline of a request plus HANG_SECONDS."""
-        return self.device.busy_seconds() > self.settings.request_seconds + HANG_SECONDS
+        return self.hung_seconds > 0
+
+    @property
+    def hung_seconds(self) -> float:
+        """For how long the device has hung; at most 0 if it does not."""
+        return self.device.busy_seconds() - self.settings.request_seconds - HANG_SECONDS
 
     def check_live(self) -> None:
         """Raise NotReady if the device does not come back from a run."""
@@ -77,9 +85,10 @@ class State:
             raise NotReady("device: does not come back from a run", seconds=1)
 
     def check_ready(self) -> None:
-        """Raise NotReady until every session has run once, and once the service was told to stop."""
+        """Raise NotReady until every session has run once, while the device hangs, and once it was told to stop."""
         if self.draining:
             raise NotReady("service: is stopping", seconds=1)
+        self.check_live()
         if not self.ready:
             raise NotReady("service: is warming up", seconds=1)
 

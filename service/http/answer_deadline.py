@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.errors import TooSlow
+from service.errors import Timeout, TooSlow
 from service.http.exchange import exchange_of, nothing
 
 CLIENT_CLOSED_REQUEST = 499
@@ -17,7 +17,7 @@ CLIENT_CLOSED_REQUEST = 499
 async def answer_in_time(request: Request, work: Coroutine[Any, Any, Response], seconds: float) -> Response:
     """Wait for the answer until the deadline, or until the client has gone; in both cases the work is cancelled.
 
-    Raises TooSlow.
+    Raises TooSlow, and Timeout if it was the body that did not arrive in time.
     """
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 # every request is answered in a task
@@ -35,6 +35,9 @@ async def answer_in_time(request: Request, work: Coroutine[Any, Any, Response], 
         async with asyncio.timeout(seconds):
             return await work
     except TimeoutError as error:
+        if not exchange.body_arrived and not exchange.body_read:
+            received = exchange.bytes_received
+            raise Timeout(f"body: at most {seconds:g} seconds, given up after {received} bytes") from error
         raise TooSlow(seconds) from error
     except asyncio.CancelledError:
         if gone and not task.uncancel():

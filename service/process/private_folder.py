@@ -1,6 +1,7 @@
 """The folder of a running service for its temporary files: private copies of artifacts, and what workers share."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
@@ -23,6 +24,9 @@ def private_folder() -> Iterator[Path]:
     that outlive a supervisor that was killed may lose it while they drain.
     Raises OSError if there is no folder for temporary files (TMPDIR).
     """
+    named = os.environ.get("TMPDIR")
+    if named and not Path(tempfile.gettempdir()).samefile(named):  # Python takes another without a word
+        raise FileNotFoundError(errno.ENOENT, "TMPDIR names a folder that is not there or cannot be written to")
     _remove_abandoned()
     with contextlib.ExitStack() as held:
         folder = _new_folder(held)

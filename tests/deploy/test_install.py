@@ -48,6 +48,21 @@ def test_the_service_is_installed_by_uv_and_without_torch(commands):
     assert commands.run == [f"uv --quiet {PROJECTS}"]
 
 
+def test_another_runtime_is_removed_with_what_it_wrote_over(commands, monkeypatch, tmp_path):
+    (tmp_path / ".venv").mkdir()
+    for name in (".service-cpu", ".dev-cpu", ".service-openvino", "pyvenv.cfg"):
+        (tmp_path / ".venv" / name).touch()
+    monkeypatch.setattr(install, "ROOT", tmp_path)
+    monkeypatch.setattr(install, "is_installed", ["onnxruntime", "onnxruntime-openvino"].__contains__)
+    install.remove_other_runtimes(["openvino", "redis"])
+    assert commands.run == ["pip uninstall --quiet --yes onnxruntime onnxruntime-openvino"]
+    assert sorted(file.name for file in (tmp_path / ".venv").iterdir()) == [".service-openvino", "pyvenv.cfg"]
+    install.remove_other_runtimes(["redis"])
+    monkeypatch.setattr(install, "is_installed", lambda name: name == "onnxruntime")
+    install.remove_other_runtimes(["cpu"])
+    assert len(commands.run) == 1
+
+
 @pytest.fixture
 def terminal():
     """Something that writes to a terminal."""
@@ -120,14 +135,14 @@ class Distribution:
 )
 def test_what_the_project_installed_by_its_former_name_goes_and_nobody_elses(commands, monkeypatch, origins, goes):
     found = {"regard": [Distribution(origin) for origin in origins]}
-    monkeypatch.setattr(importlib.metadata, "distributions", lambda name: iter(found[name]))
+    monkeypatch.setattr(importlib.metadata, "distributions", lambda name: iter(found.get(name, ())))
     assert install.install(["cpu"]) == 0
     assert ("pip uninstall --quiet --yes regard" in commands.run) == goes
 
 
 def test_the_former_name_stays_if_nothing_takes_its_place(commands, monkeypatch):
     ours = Distribution('{"dir_info": {"editable": true}}')
-    monkeypatch.setattr(importlib.metadata, "distributions", lambda name: iter([ours]))
+    monkeypatch.setattr(importlib.metadata, "distributions", lambda name: iter([ours] if name == "regard" else ()))
     commands.failing = ["--editable"]
     assert install.install(["cpu"]) == 1
     assert not any("uninstall" in command for command in commands.run)

@@ -189,7 +189,7 @@ def test_replicas_share_a_store(rendered):
 def test_no_setting_of_the_config_map_is_hidden(rendered):
     """A variable of the container hides one of the ConfigMap, where docs/kubernetes.md says that settings belong."""
     container = api(rendered["Deployment", "regard"])
-    assert {one["name"] for one in container["env"] if "value" in one} <= {"REGARD_REDIS_URL", "REGARD_API_KEYS"}
+    assert {one["name"] for one in container["env"] if "value" in one} <= {"REGARD_REDIS_URL"}
 
 
 @needs_kustomize

@@ -117,6 +117,8 @@ def test_what_an_alert_or_a_legend_says_is_a_label_of_what_it_is_about(exposed):
         grouped = re.findall(r"\bby \(([^)]*)\)", expression)
         if grouped:
             return {label.strip() for group in grouped for label in group.split(",")}
+        if re.match(r"up\b", expression):  # Prometheus makes it of each scrape
+            return OF_THE_SCRAPE
         return set().union(*(exposed[name] for name in re.findall(r"\bregard_\w+", expression)))
 
     said = [(rule["expr"], rule["annotations"]["summary"]) for rule in ALERTS.values()]

@@ -109,9 +109,21 @@ def test_a_device_that_hangs_while_a_failing_model_is_warmed_up_again_is_noticed
             time.sleep(0.01)
         monkeypatch.setattr(Session, "warm_up", lambda session, lengths: go_on.wait(20))
         app.state.regard.models["dates"].lanes[0].failures = 3
+        assert client.get("/health/ready").status_code == 200
         with structlog.testing.capture_logs() as logs:
             until = time.monotonic() + 10
             while not logs and time.monotonic() < until:
                 time.sleep(0.05)
+        for path in ("/health/live", "/health/ready", "/v2/health/ready"):
+            answer = client.get(path)
+            assert (answer.status_code, "does not come back from a run" in answer.text) == (503, True), path
+        assert b"regard_ready 0.0" in app.state.metrics.text()
+        assert app.state.regard.failure is None
+        ended = []
+        monkeypatch.setattr("service.app.ENDED_AFTER_SECONDS", 0.1)
+        monkeypatch.setattr(app.state.regard, "fail", ended.append)
+        while not ended and time.monotonic() < until:
+            time.sleep(0.05)
         go_on.set()
     assert "device hangs" in {one["event"] for one in logs}
+    assert ended[0] == "the device hangs"

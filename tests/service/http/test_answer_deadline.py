@@ -6,7 +6,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.errors import TooSlow
+from service.errors import Timeout, TooSlow
 from service.http.answer_deadline import CLIENT_CLOSED_REQUEST, answer_in_time
 from service.http.exchange import exchange_of
 
@@ -52,6 +52,13 @@ async def test_at_its_deadline_work_is_cancelled(request_):
         await answer_in_time(request_, work.run(), 0.02)
     assert work.cancelled
     assert not asyncio.current_task().cancelling()
+
+
+async def test_a_body_that_has_not_arrived_at_the_deadline_is_the_clients_fault(request_):
+    exchange_of(request_.scope).body_arrived = False
+    exchange_of(request_.scope).bytes_received = 7
+    with pytest.raises(Timeout, match=r"^body: at most 0.02 seconds, given up after 7 bytes$"):
+        await answer_in_time(request_, Work().run(), 0.02)
 
 
 @pytest.mark.parametrize("seconds", [1, 0])
