@@ -61,7 +61,7 @@ class Hard(nn.Module):
     def forward(self, shares: Tensor) -> Tensor:
         """Take shares (..., query, key) -> 1 at each row's largest, else 0."""
         chosen = nn.functional.one_hot(shares.argmax(-1), shares.shape[-1]).to(shares.dtype)
-        return chosen + shares - shares.detach() if self.training else chosen
+        return chosen + (shares - shares.detach()) if self.training else chosen
 
 
 class ReAttention(nn.Module):
@@ -153,12 +153,16 @@ class AxialAttention(MultiHeadAttention):
 
 @contextlib.contextmanager
 def along_lines(model: nn.Module) -> Iterator[None]:
-    """Let all axial attention of a model compute along its lines, and return no maps, within the block."""
+    """Let all axial attention of a model compute along its lines, and return no maps, within the block.
+
+    With a mask it computes whole maps all the same, and returns them.
+    """
     axial = [part for part in model.modules() if isinstance(part, AxialAttention)]
+    before = [part.by_lines for part in axial]
     for part in axial:
         part.by_lines = True
     try:
         yield
     finally:
-        for part in axial:
-            part.by_lines = False
+        for part, by_lines in zip(axial, before, strict=True):
+            part.by_lines = by_lines

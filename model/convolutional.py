@@ -13,7 +13,7 @@ from model.cache import before, put
 from model.layers import Embedding
 
 ROOT_HALF = 0.5**0.5
-"""A sum of two terms times this keeps the variance of one (section 3.5)."""
+"""A sum of two terms times this keeps the variance of one (section 3.4)."""
 
 Memory: TypeAlias = tuple[Tensor, ...]
 """Keys and values of the source, which every layer reads, (batch, 1, source, width) each."""
@@ -37,7 +37,7 @@ class GatedConvolution(nn.Module):
 class StepAttention(nn.Module):
     """A layer's attention to the source: queries d = Wh + b + g, dot products, and a projection (section 3.3).
 
-    Keys and values are the same for all layers. The factor m√(1/m) of what is mixed of m keys (section 3.5) is left
+    Keys and values are the same for all layers. The factor m√(1/m) of what is mixed of m keys (section 3.4) is left
     out.
     """
 

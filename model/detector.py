@@ -33,7 +33,7 @@ Places = GridSinusoids | LearnedGrid
 
 
 class PlacedBlock(PostNormBlock):
-    """A block whose queries and keys are told where tokens stand, and whose values are not (section A.4, figure 10).
+    """A block whose queries and keys are told where tokens stand, and whose values are not (section A.3, figure 10).
 
     x' = norm(x + MHA(x + p, x + p, x)); x'' = norm(x' + FF(x')).
     """

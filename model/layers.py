@@ -313,7 +313,7 @@ class CellSizes:
     cell: int
 
     def __post_init__(self) -> None:
-        if self.cell & (self.cell - 1) or any(side % self.cell for side in self.image):
+        if self.cell < 1 or self.cell & (self.cell - 1) or any(side % self.cell for side in self.image):
             height, width = self.image
             raise ValueError(
                 f"image: sides must be multiples of the cell's {self.cell}, a power of two, given {height}x{width}"
@@ -335,7 +335,7 @@ def halving_convolutions(channels: int, cell: int, width: int) -> nn.Sequential:
     layers: list[nn.Module] = []
     for inputs, outputs in itertools.pairwise(widths):
         layers += [nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
-    layers += [nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+    layers += [nn.Conv2d(widths[-1], width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
     return nn.Sequential(*layers)
 
 

@@ -11,7 +11,7 @@ from model.swin import Swin, SwinConfig, WindowAttention, compose, feed_forward,
 from model.windows import Windows
 
 PLACES_HIDDEN = 512  # width of the network that makes B of places, as in the authors' code
-LARGEST_SCALE = 100.0  # 1/τ with the least τ of 0.01 (section 3.3)
+LARGEST_SCALE = 100.0  # 1/τ with the least τ of 0.01 (section 3.2)
 FARTHEST = 8  # what the largest difference of two places is scaled to before its logarithm, as in the authors' code
 LARGEST_BIAS = 16.0  # as in the authors' code
 
@@ -90,6 +90,6 @@ def swin_v2(config: SwinV2Config, head: nn.Module | None = None) -> Swin:
 
 
 SWIN_V2_SIZES = {
-    # Liu et al. 2022, section 4.1 and table 2: Swin V2-T at 256 pixels, 1000 classes, with windows of 8
+    # Liu et al. 2022, section 3.6: Swin V2-T at 256 pixels, 1000 classes, with windows of 8
     "swin_v2_t": SwinV2Config((256, 256), 3, (4, 4), 96, (2, 2, 6, 2), (3, 6, 12, 24), window=8, ratio=4, classes=1000),
 }

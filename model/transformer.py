@@ -217,7 +217,14 @@ def transformer(
     wiring: Wiring,
     score: Callable[[int, int], Score] = lambda heads, width: scaled_dot_product,
 ) -> Transformer:
-    """Compose an encoder-decoder of two embeddings, which may be one, and an output layer."""
+    """Compose an encoder-decoder of two embeddings, which may be one, and an output layer.
+
+    Raises ValueError for a vocabulary of the target's own where both sides share an embedding.
+    """
+    if source.tokens is target.tokens and config.target_vocabulary not in (None, config.vocabulary):
+        raise ValueError(
+            f"target_vocabulary: must be None, since both sides share one, given {config.target_vocabulary}"
+        )
 
     def norm() -> nn.LayerNorm:
         return nn.LayerNorm(config.width)

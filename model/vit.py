@@ -100,7 +100,8 @@ class ViT(nn.Module):
         x = torch.cat([*(token.expand(x.shape[0], -1, -1) for token in placed), x], dim=1)  # (batch, token, width)
         x = x + self.positions(torch.arange(x.shape[1], device=x.device))
         if self.registers is not None:
-            x = torch.cat((x[:, :1], self.registers.expand(x.shape[0], -1, -1), x[:, 1:]), dim=1)
+            before = sum(token.shape[1] for token in placed)
+            x = torch.cat((x[:, :before], self.registers.expand(x.shape[0], -1, -1), x[:, before:]), dim=1)
         x, maps = self.encoder(x, None, recalls)
         return self.head(x), under("encoder", maps)
 

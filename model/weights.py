@@ -40,6 +40,11 @@ def load_weights(module: nn.Module, file: Path, definition: str | None = None) -
             for name in sorted(wanted.keys() & given.keys())
             if wanted[name].shape != given[name].shape
         ),
+        *(
+            f"{name} must hold floating-point numbers, given {str(given[name].dtype).removeprefix('torch.')}"
+            for name in sorted(wanted.keys() & given.keys())
+            if wanted[name].is_floating_point() and not given[name].is_floating_point()
+        ),
     ]
     if faults:
         raise WeightsError(f"{file.name}: " + "; ".join(faults))

@@ -19,6 +19,11 @@ class YolosConfig(ViTConfig):
 
     objects: int = 100
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.registers or self.distillation_tokens:
+            raise ValueError("registers, distillation_tokens: must be 0, since a YOLOS has none")
+
     @property
     def tokens(self) -> int:
         """How many tokens there are: the class token, the patches and the detection tokens."""

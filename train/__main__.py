@@ -35,8 +35,19 @@ def main() -> int:
     parser.add_argument("names", nargs="+", choices=RECIPES, metavar="name", help=f"one of: {', '.join(RECIPES)}")
     parser.add_argument("--steps", type=int, help="optimizer steps (default: what the card was made with)")
     parser.add_argument("--seed", type=int, default=0, help="(default: 0, what the card was made with)")
-    parser.add_argument("--to", type=Path, default=BUNDLED, help="folder that gets <name>/model.safetensors")
+    parser.add_argument(
+        "--to",
+        type=Path,
+        default=BUNDLED,
+        help="folder that gets <name>/model.safetensors (default: model/bundled, whose weights are replaced)",
+    )
     arguments = parser.parse_args()
+    if arguments.steps is not None and arguments.steps < 1:
+        parser.error(f"--steps: must be at least 1, given {arguments.steps}")
+    if not -(2**63) <= arguments.seed < 2**63:
+        parser.error("--seed: must have 64 bits at most")
+    if arguments.to == BUNDLED and (arguments.steps is not None or arguments.seed):
+        parser.error("--to: must be given with --steps or --seed; by default the bundled weights are replaced")
     for name in arguments.names:
         recipe = importlib.import_module(f"train.recipes.{RECIPES[name]}")
         folder = arguments.to / name
@@ -46,7 +57,8 @@ def main() -> int:
         try:
             module, figure = recipe.train(name, Run(steps, arguments.seed, saved))
         except KeyboardInterrupt:
-            print(f"{name}: interrupted; the same command goes on from {saved}", file=sys.stderr)  # noqa: T201 # a command's answer
+            what = f"the same command goes on from {saved}" if saved.exists() else "nothing was saved"
+            print(f"{name}: interrupted; {what}", file=sys.stderr)  # noqa: T201 # a command's answer
             return 130
         except ValueError as error:
             print(f"{name}: not trained: {error}", file=sys.stderr)  # noqa: T201 # as above

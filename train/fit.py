@@ -1,5 +1,6 @@
 """The one training loop."""
 
+import pickle
 import random
 import time
 from collections.abc import Callable
@@ -37,14 +38,16 @@ def fit(
     label: str,
     rng: random.Random | None = None,
     generator: torch.Generator | None = None,
+    before: Callable[[int], None] | None = None,
     after: Callable[[int], None] | None = None,
 ) -> None:
     """Minimise `loss`, which draws a fresh batch at every call, over the parameters that take gradients.
 
     AdamW, a linear warm-up over the first twentieth of the steps, then a cosine to zero; gradients are clipped at norm
-    1. `after` is called with the number of each step once it is taken. A run with a file is saved there every minute,
-    and resumes from there with the states of all generators, PyTorch's, `rng` and `generator`; batches that a recipe
-    had drawn ahead are drawn anew. Raises ValueError if the file is of another run.
+    1. `before` and `after` are called with the number of each step, before its loss and once it is taken. A run with a
+    file is saved there every minute, and resumes from there with the states of all generators, PyTorch's, `rng` and
+    `generator`; batches that a recipe had drawn ahead are drawn anew. Raises ValueError if the file is of another run
+    or cannot be read, and for gradients that are not finite.
     """
     parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(parameters, lr=rate, betas=(0.9, 0.98), weight_decay=0.05)
@@ -63,10 +66,13 @@ def fit(
     since = time.monotonic()
     progress = tqdm(range(done, run.steps), desc=label, unit="step", mininterval=1.0, initial=done, total=run.steps)
     for step in progress:
+        if before:
+            before(step)
         value = loss()
         optimizer.zero_grad(set_to_none=True)
         value.backward()  # type: ignore[no-untyped-call] # torch has not typed it
-        nn.utils.clip_grad_norm_(parameters, 1.0)
+        if not nn.utils.clip_grad_norm_(parameters, 1.0).isfinite():
+            raise ValueError(f"step {step}: the loss or its gradient is not finite")
         optimizer.step()
         schedule.step()
         if after:
@@ -103,11 +109,14 @@ def _save(
 def _resumed(run: Run, parts: dict[str, Any], rng: random.Random | None, generator: torch.Generator | None) -> int:
     """Restore a run from its file; return how many steps it had taken."""
     assert run.saved  # noqa: S101 # the caller looked
-    state = torch.load(run.saved, weights_only=True)
-    if state["run"] != {"steps": run.steps, "seed": run.seed}:
-        raise ValueError(f"{run.saved}: is of a run of {state['run']}; go on with that, or remove the file")
-    for name, part in parts.items():
-        part.load_state_dict(state[name])
+    try:
+        state = torch.load(run.saved, weights_only=True)
+        if state["run"] != {"steps": run.steps, "seed": run.seed}:
+            raise ValueError(f"{run.saved}: is of a run of {state['run']}; go on with that, or remove the file")
+        for name, part in parts.items():
+            part.load_state_dict(state[name])
+    except (RuntimeError, KeyError, EOFError, pickle.UnpicklingError) as error:
+        raise ValueError(f"{run.saved}: cannot be resumed from; remove the file") from error
     torch.set_rng_state(state["torch"])
     if rng:
         rng.setstate(state["rng"])

@@ -133,8 +133,8 @@ def test_further_tokens_stand_behind_the_class_token_and_registers_have_no_posit
     assert maps == {}
     positions = model.positions.weight
     assert_same(states[:, 0], (model.class_token[0] + positions[0]).expand(2, -1))
-    assert_same(states[:, 1:3], model.registers.expand(2, -1, -1))
-    assert_same(states[:, 3], (model.distillation_token[0] + positions[1]).expand(2, -1))
+    assert_same(states[:, 1], (model.distillation_token[0] + positions[1]).expand(2, -1))  # where its classifier reads
+    assert_same(states[:, 2:4], model.registers.expand(2, -1, -1))
     assert_same(states[:, 4:], model.patches(pixels) + positions[2:])
 
 

@@ -7,7 +7,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from model.catalogue import build
-from model.transformer import POST_NORM, StackSizes, TransformerConfig, marian, vaswani
+from model.transformer import POST_NORM, StackSizes, TransformerConfig, bart, marian, vaswani
 from model.vit import ViTConfig, vit
 from model.vit_variants import PLAIN
 from model.weights import WeightsError, load_weights, save_weights
@@ -165,3 +165,15 @@ def test_what_is_learned_beside_parameters_is_saved(tmp_path):
     save_weights(ours, file)
     load_weights(theirs, file)
     assert_same(theirs.encoder.blocks[1].attention.select.norm.running_mean, torch.full((PLAIN.heads,), 3.0), 1e-6)
+
+
+def test_whole_numbers_are_no_weights(file):
+    save_file({name: tensor.to(torch.int8) for name, tensor in load_file(file).items()}, file)
+    with pytest.raises(WeightsError, match="bias must hold floating-point numbers, given int8; weight must hold"):
+        load_weights(nn.Linear(2, 3), file)
+
+
+@pytest.mark.parametrize("compose", [vaswani, lambda config: bart(config, POST_NORM, scale=1.0)])
+def test_a_vocabulary_of_the_targets_own_is_refused_where_both_sides_share_one(compose):
+    with pytest.raises(ValueError, match="target_vocabulary: must be None, since both sides share one, given 50"):
+        compose(replace(TRANSFORMER, target_vocabulary=50))

@@ -105,3 +105,9 @@ def test_objects_are_read_off_the_last_tokens():
 def test_an_image_of_another_size_is_refused():
     with pytest.raises(ValueError, match=r"^image: must be 8x12 pixels, given 12x8$"):
         yolos(SMALL)(torch.zeros(1, 3, 12, 8))
+
+
+@pytest.mark.parametrize("tokens", [{"registers": 2}, {"distillation_tokens": 1}])
+def test_tokens_that_a_yolos_has_not_are_refused(tokens):
+    with pytest.raises(ValueError, match="must be 0, since a YOLOS has none"):
+        YolosConfig((4, 4), 1, (2, 2), 8, layers=1, heads=2, hidden=12, classes=3, **tokens)

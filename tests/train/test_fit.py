@@ -88,5 +88,47 @@ def test_a_run_that_was_interrupted_ends_where_it_would_have_ended(monkeypatch, 
         weights_after(Run(21, saved=run.saved))
 
 
+def test_a_recipe_knows_the_step_that_it_is_at_when_it_goes_on(monkeypatch, tmp_path):
+    monkeypatch.setattr(fitting, "SECONDS_BETWEEN_SAVES", 0.0)
+    run, line, told = Run(6, saved=tmp_path / "resume.pt"), nn.Linear(1, 1), []
+
+    def loss():
+        if told[-1] == ("before", 4) and len(told) == 9:
+            raise KeyboardInterrupt
+        return line.weight.sum()
+
+    def once():
+        fit(
+            line, loss, run, rate=1e-2, label="test",
+            before=lambda step: told.append(("before", step)), after=lambda step: told.append(("after", step)),
+        )  # fmt: skip
+
+    with pytest.raises(KeyboardInterrupt):
+        once()
+    once()
+    steps = [*range(4), *range(4, 6)]
+    whole = [(word, step) for step in steps for word in ("before", "after")]
+    assert told == [*whole[:8], ("before", 4), *whole[8:]]
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_before_it_spoils_the_weights():
+    line, losses = nn.Linear(1, 1), iter([1.0, float("nan"), 1.0])
+    with pytest.raises(ValueError, match="step 1: the loss or its gradient is not finite"):
+        fit(line, lambda: line.weight.sum() * next(losses), Run(3), rate=1e-2, label="test")
+    assert line.weight.isfinite().all()
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 and no more", None], ids=["empty", "cut off", "another model's"])
+def test_a_file_that_cannot_be_resumed_from_is_named(tmp_path, content):
+    file = tmp_path / "resume.pt"
+    if content is None:
+        torch.save({"run": {"steps": 3, "seed": 0}, "module": nn.Linear(2, 2).state_dict()}, file)
+    else:
+        file.write_bytes(content)
+    line = nn.Linear(1, 1)
+    with pytest.raises(ValueError, match=r"resume.pt: cannot be resumed from; remove the file"):
+        fit(line, lambda: line.weight.sum(), Run(3, saved=file), rate=1e-2, label="test")
+
+
 def test_another_seed_is_another_run():
     assert weights_after(Run(5)) == weights_after(Run(5)) != weights_after(Run(5, seed=1))

@@ -27,6 +27,37 @@ def test_a_model_is_trained_and_its_weights_are_written(monkeypatch, tmp_path, c
     assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--steps", "0", "--to", "x"], "--steps: must be at least 1, given 0"),
+        (["--seed", "9" * 30, "--to", "x"], "--seed: must have 64 bits at most"),
+        (["--steps", "5"], "--to: must be given with --steps or --seed"),
+        (["--seed", "5"], "--to: must be given with --steps or --seed"),
+    ],
+)
+def test_the_bundled_weights_are_not_replaced_by_others_unasked(monkeypatch, capsys, arguments, said):
+    monkeypatch.setattr("train.recipes.digits.train", None)
+    monkeypatch.setattr(sys, "argv", ["train", "digits", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert (ended.value.code, said in capsys.readouterr().err) == (2, True)
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_an_interruption_says_whether_the_run_can_go_on(monkeypatch, tmp_path, capsys, saved):
+    def interrupt(name, run):
+        if saved:
+            run.saved.touch()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("train.recipes.digits.train", interrupt)
+    monkeypatch.setattr(sys, "argv", ["train", "digits", "--to", str(tmp_path)])
+    assert main() == 130
+    said = "the same command goes on from" if saved else "nothing was saved"
+    assert f"digits: interrupted; {said}" in capsys.readouterr().err
+
+
 def test_a_run_that_cannot_go_on_is_refused(monkeypatch, tmp_path, capsys):
     def refuse(name, run):
         raise ValueError("resume.pt: is of another run")

@@ -28,9 +28,12 @@ class Drawn(nn.Module):
     first learned with the whole image in view.
     """
 
+    baseline: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.chance = 0.0
+        self.register_buffer("baseline", torch.zeros(()))  # of the rewards; a run that resumes needs it
         self.logs: list[Tensor] = []
         self.entropies: list[Tensor] = []
 
@@ -70,10 +73,8 @@ def train(name: str, run: Run) -> tuple[nn.Module, str]:
     drawn = Drawn()
     if name == "captions-hard":
         attention.select = drawn
-    baseline = torch.zeros(())
 
     def loss() -> Tensor:
-        nonlocal baseline
         if len(pool) < BATCH:
             some = torch.randint(len(fields), (POOLED_SCENES,))
             pool.extend(scenes(augment(fields[some]), labels[some], generator, POOLED_SCENES))
@@ -90,14 +91,14 @@ def train(name: str, run: Run) -> tuple[nn.Module, str]:
             return -likelihood + SPREAD_WEIGHT * (weights.sum(1) - 1).clamp(min=0).square().sum(1).mean()
         places, entropies = torch.stack(drawn.logs, dim=1), torch.stack(drawn.entropies, dim=1)  # (batch, word)
         reward = logs.detach()
-        baseline = 0.9 * baseline + 0.1 * (reward.sum() / said.sum())
-        advantage = (reward - baseline) * said
+        drawn.baseline.mul_(0.9).add_(0.1 * (reward.sum() / said.sum()))
+        advantage = (reward - drawn.baseline) * said
         return -likelihood - (REWARD_WEIGHT * advantage * places + ENTROPY_WEIGHT * entropies * said).sum() / said.sum()
 
-    def after(step: int) -> None:
-        drawn.chance = min(1.0, step / (0.6 * run.steps))
+    def before(step: int) -> None:
+        drawn.chance = min(1.0, max(0, step - 1) / (0.6 * run.steps))
 
-    fit(module, loss, run, rate=2e-3, label=name, generator=generator, after=after)
+    fit(module, loss, run, rate=2e-3, label=name, generator=generator, before=before)
     attention.select = select
     generator.manual_seed(1_000_003)
     right, on, words = measure(module, scenes(held, held_labels, generator, HELD_SCENES))

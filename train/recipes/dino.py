@@ -32,7 +32,7 @@ GLOBAL_VIEWS, LOCAL_VIEWS = 2, 2  # of each image
 GLOBAL_SHARES, LOCAL_SHARES = (0.85, 1.0), (0.6, 0.85)  # smallest and largest side of a view, as shares of the field's
 LOCAL_SIDE = 16  # side of a local view, in pixels
 
-NEIGHBOURS, NEIGHBOUR_TEMPERATURE = 20, 0.07  # section 4.1, after Wu et al. 2018
+NEIGHBOURS, NEIGHBOUR_TEMPERATURE = 20, 0.07  # section 3.2, after Wu et al. 2018
 FOREGROUND_MASS = 0.9  # of the attention that counts as foreground; section 4.2.2 takes 0.6
 
 
@@ -224,7 +224,7 @@ def measured(network: nn.Module, known: Tensor, labels: Tensor, held: Tensor, he
 
 
 def nearest(references: Tensor, labels: Tensor, embeddings: Tensor) -> Tensor:
-    """Let the nearest NEIGHBOURS vote, each with exp(cos / τ) (section 4.1; Wu et al. 2018, section 3.4).
+    """Let the nearest NEIGHBOURS vote, each with exp(cos / τ) (section 3.2; Wu et al. 2018, section 3.4).
 
     references (known, width), labels (known), embeddings (batch, width) -> (batch).
     """
@@ -307,9 +307,10 @@ def inked_patches(field: Tensor) -> Tensor:
 def table() -> str:
     """Return the table of the card: the bundled network's maps, those of its beginning, and the baselines."""
     Run(0).begin()
+    first = begun("digits-dino")  # before anything else draws: then it is what training begins with
     known, _, held, _ = scans()
     found: dict[str, Tensor] = {}
-    for name, network in (("trained", bundled("digits-dino")), ("as it began", begun("digits-dino"))):
+    for name, network in (("trained", bundled("digits-dino")), ("as it began", first)):
         head, maps = best_head(maps_of(network, pixels(known)), inked_patches(known)), maps_of(network, pixels(held))
         found |= {f"{row}, {name}": maps[row] for row in (head, "mean of the heads", "rollout")}
     return rows_of(found | baselines(F.interpolate(held, (SIDE, SIDE), mode="area")), inked_patches(held))

@@ -91,11 +91,11 @@ def learn(module: nn.Module, run: Run, label: str) -> None:
         pixels, digits = draw(alike(taken / run.steps))
         return F.cross_entropy(module(pixels)[0], digits)
 
-    def after(step: int) -> None:
+    def before(step: int) -> None:
         nonlocal taken
-        taken = step + 1
+        taken = step
 
-    fit(module, loss, run, rate=RATE, label=label, generator=generator, after=after)
+    fit(module, loss, run, rate=RATE, label=label, generator=generator, before=before)
 
 
 def held_out(count: int) -> list[MarkedScene]:

@@ -114,7 +114,7 @@ def train(name: str, run: Run) -> tuple[nn.Module, str]:
             pool.extend(scene(drawn, own, generator) for _ in range(POOLED_SCENES))
         pixels, digits, boxes = tensors([pool.pop() for _ in range(BATCH)])
         states, _ = module.decode(module.encode(pixels)[0])
-        losses = [set_loss(module.head(state), digits, boxes) for state in states]  # at every layer, section A.2
+        losses = [set_loss(module.head(state), digits, boxes) for state in states]  # at every layer, section 3.2
         return torch.stack(losses).sum()
 
     fit(module, loss, run, rate=1e-3, label=name, generator=generator)
