@@ -2,10 +2,11 @@
 `Expect: 100-continue`."""
 
 import asyncio
+import time
 from collections.abc import Callable
-from email.utils import formatdate
 from http import HTTPStatus
 from typing import TYPE_CHECKING
+from wsgiref.handlers import format_date_time
 
 from starlette.responses import Response
 
@@ -100,6 +101,6 @@ def bytes_of(answer: Response) -> bytes:
     """Return a whole answer as HTTP/1.1 has it, with its date (RFC 9110, section 6.6.1)."""
     status = HTTPStatus(answer.status_code)
     lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode()]
-    lines.append(b"date: " + formatdate(usegmt=True).encode())
+    lines.append(b"date: " + format_date_time(time.time()).encode())
     lines += [name + b": " + value for name, value in answer.raw_headers]
     return b"\r\n".join([*lines, b"", bytes(answer.body)])

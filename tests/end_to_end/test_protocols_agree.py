@@ -204,6 +204,7 @@ def test_every_protocol_needs_a_key_and_says_so_in_its_manner(artifacts, tmp_pat
                         shapes.add((answer.headers["content-type"], *answer.json()))
     assert shapes == {
         ("application/problem+json", "type", "title", "status", "detail"),
+        ("application/problem+json", "type", "title", "status", "detail", "error"),  # of models, which OpenAI has too
         ("application/json", "error"),  # of the Open Inference Protocol, and of OpenAI's
         ("application/json", "error", "error_type"),
     }

@@ -60,16 +60,18 @@ def test_base64_is_decoded_in_pieces(monkeypatch, characters):
     ):
         with pytest.raises(Malformed, match="images: each must be base64 without spaces or a data: prefix"):
             read(json.dumps({"images": [text]}).encode())
-        with pytest.raises(Malformed, match=r"a data: prefix \(input 2 of 3\)$"):
+        with pytest.raises(Malformed) as refused:
             read(json.dumps({"images": ["AAAA", text, "AAAA"]}).encode())
+        assert refused.value.detail.endswith("a data: prefix (input 2 of 3)")
 
 
 def test_images_are_counted_and_measured_before_any_is_decoded(monkeypatch):
     monkeypatch.setattr(encoded_images, "_decode_base64", None)
     with pytest.raises(Unacceptable, match="images: must be 1 to 32, given 33"):
         read(json.dumps({"images": ["AAAA"] * 33}).encode())
-    with pytest.raises(TooLarge, match=r"image: at most 4 bytes, given 6 \(input 2 of 2\)"):
+    with pytest.raises(TooLarge) as refused:
         read(json.dumps({"images": ["AAAA", "AAAAAAAA"]}).encode(), max_image_bytes=4)
+    assert refused.value.detail == "image: at most 4 bytes, given 6 (input 2 of 2)"
     with pytest.raises(Malformed, match="image: must hold at least one byte, given none"):
         read(json.dumps({"images": ["AAAA", ""]}).encode())
 

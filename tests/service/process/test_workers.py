@@ -106,7 +106,9 @@ def test_workers_share_a_port_stored_requests_and_metrics(two):
     path = f"/v1/attention/{ask(two).json()['id']}"
     assert {get(f"{two.base_url}{path}").status_code for _ in range(20)} == {200}
     counted = [get(f"{two.admin}/metrics").text for _ in range(10)]
-    sample = re.compile(r'^regard_requests_total{.*route="/v1/models/{model}/classify".*} (.*)$', re.MULTILINE)
+    sample = re.compile(
+        r'^regard_requests_total{.*route="/v1/models/{model}/classify",status="200"} (.*)$', re.MULTILINE
+    )
     assert [sample.findall(text) for text in counted] == [["41.0"]] * 10
     assert all("regard_ready 1.0" in text for text in counted)
 
