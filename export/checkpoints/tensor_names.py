@@ -87,6 +87,8 @@ def rename_tensors(module: nn.Module, checkpoint: Checkpoint, names: Names, pref
             continue
         if not tensor.is_floating_point():
             raise CheckpointError(f"weights: {name} must hold floating point numbers, given {tensor.dtype}")
+        if not tensor.isfinite().all():
+            raise CheckpointError(f"weights: {name} must hold finite numbers, and holds NaN or infinity")
         if to.transposed and tensor.ndim == 2:
             tensor = tensor.T
         if to.copy or to.spare:

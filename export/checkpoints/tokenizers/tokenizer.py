@@ -92,7 +92,9 @@ def read_tokenizer(checkpoint: Checkpoint, vocabulary: int, *, lower_case: bool 
 def _read_content(checkpoint: Checkpoint) -> dict[str, Any]:
     """Return the content of `tokenizer.json`, or of the one that the files of a vocabulary are equivalent to."""
     if checkpoint.has(TOKENIZER_FILE):
-        return checkpoint.json(TOKENIZER_FILE)
+        content = checkpoint.json(TOKENIZER_FILE)
+        _check_special_tokens(content, checkpoint.json(SETTINGS_FILE))
+        return content
     built = build_tokenizer(checkpoint)
     if built is None:
         raise CheckpointError(
@@ -100,8 +102,21 @@ def _read_content(checkpoint: Checkpoint) -> dict[str, Any]:
             f"and {MERGES}; with the transformers library: "
             "AutoTokenizer.from_pretrained(folder).save_pretrained(folder)"
         )
-    content: dict[str, Any] = json.loads(built.to_str())
-    return content
+    made: dict[str, Any] = json.loads(built.to_str())
+    return made
+
+
+def _check_special_tokens(content: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Raise CheckpointError for special tokens that the settings declare and `tokenizer.json` does not have."""
+    if settings.get("split_special_tokens"):
+        raise CheckpointError(f"{SETTINGS_FILE}: split_special_tokens must be false, given true")
+    held = {token.get("content") for token in content.get("added_tokens") or [] if isinstance(token, dict)}
+    for name in ("additional_special_tokens", "extra_special_tokens"):
+        declared = settings.get(name) or []
+        tokens = declared.values() if isinstance(declared, dict) else declared
+        for token in (one.get("content") if isinstance(one, dict) else one for one in tokens):
+            if token not in held:
+                raise CheckpointError(f"{SETTINGS_FILE}: {name}: {token!r} must be an added token of {TOKENIZER_FILE}")
 
 
 def _remove_surplus(content: dict[str, Any], vocabulary: int) -> None:

@@ -264,6 +264,29 @@ def test_a_token_whose_id_is_no_number_is_refused(saved):
         source_of(folder)
 
 
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"additional_special_tokens": ["<s>", "cat"]}, "additional_special_tokens: 'cat' must be an added token of"),
+        ({"extra_special_tokens": {"animal": {"content": "dog"}}}, "extra_special_tokens: 'dog' must be an added"),
+        ({"split_special_tokens": True}, "split_special_tokens must be false"),
+    ],
+)
+def test_special_tokens_that_the_tokenizer_has_not_are_refused(saved, settings, words):
+    folder = saved("roberta")
+    edit(folder, "tokenizer_config.json", lambda it: it.update(settings))
+    with pytest.raises(CheckpointError, match=f"tokenizer_config.json: {words}"):
+        source_of(folder)
+
+
+def test_a_weight_that_is_not_finite_is_named(saved):
+    folder = saved("bert")
+    name = "bert.encoder.layer.0.attention.self.query.weight"
+    added(lambda: {name: torch.full((16, 16), torch.nan)})(folder)
+    with pytest.raises(CheckpointError, match=f"weights: {name} must hold finite numbers, and holds NaN"):
+        source_of(folder)
+
+
 SIGMOID, IDENTITY = "torch.nn.modules.activation.Sigmoid", "torch.nn.modules.linear.Identity"
 DECLARATIONS = {
     "file": lambda name: (
