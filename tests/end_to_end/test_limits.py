@@ -41,6 +41,7 @@ ELSEWHERE = {
     "more work than the device can finish in time at its recent speed": "service/batching/test_admission.py",
     "many masks in a text": "service/api/hugging_face/test_pipelines.py",
     "guessing keys from response times": "service/http/test_api_keys.py",
+    "a web page that calls the admin or the probe port": "service/test_app.py",
     "Open Inference Protocol: binary data whose lengths do not add up, more elements than a shape says":
         "service/api/open_inference/test_infer_request.py",
     "Open Inference Protocol: maps of inputs of very different lengths, which zeros fill up to the longest":
@@ -272,6 +273,16 @@ def _(client):
 def _(client):
     begun = head("POST", CLASSIFY, "Content-Length: 5000", "Content-Type: image/png") + b"a"
     assert statuses(raw(client, begun)) == [408]
+
+
+@line("a client that closes its sending side before its answer")
+def _(client):
+    body = b'{"inputs": "3/23/21"}'
+    asked = head("POST", GENERATE, "Content-Type: application/json", f"Content-Length: {len(body)}")
+    with connect(client) as one:
+        one.sendall(asked + body)
+        one.shutdown(socket.SHUT_WR)
+        assert read_all(one) == b""
 
 
 @line("a body that still arrives after its answer")
