@@ -42,7 +42,7 @@ from service.runtime.providers import PROVIDERS
 from service.runtime.session import device_memory
 from service.runtime.threads import cores_of_runs
 from service.settings import Settings, split_list
-from service.state import ENDED_AFTER_SECONDS, State
+from service.state import State
 from service.store.stored_request import Store
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import SILENT, Tracer
@@ -50,6 +50,9 @@ from service.telemetry.tracing import SILENT, Tracer
 log = structlog.get_logger()
 
 WATCH_SECONDS = 1.0
+ENDED_AFTER_SECONDS = 60.0
+"""A service of one process whose device has hung for so long ends, so that it is started again. A worker ends at once:
+probes reach the other workers too, so nobody else would notice."""
 COUNTED_FROM_ZERO = (HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
 NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 """FastAPI's own telemetry would report what clients send."""
@@ -246,7 +249,7 @@ def _watch_once(state: State, checks: "asyncio.Task[None] | None") -> "asyncio.T
         state.fail(f"the device is lost: {state.device.lost}")
     elif state.hung:
         log.error("device hangs", seconds=round(state.device.busy_seconds()))
-        if state.tell_reload or state.hung_seconds > ENDED_AFTER_SECONDS:  # probes reach any worker, so none notices
+        if state.tell_reload or state.hung_seconds > ENDED_AFTER_SECONDS:
             state.fail("the device hangs")
     elif checks is None or checks.done():
         checks = asyncio.create_task(_check_models(state))

@@ -32,9 +32,6 @@ log = structlog.get_logger()
 
 HANG_SECONDS = 30.0
 """A device hangs if one run takes this much longer than the deadline of a request."""
-ENDED_AFTER_SECONDS = 60.0
-"""A service of one process whose device has hung for so long ends, so that it is started again. Where a liveness probe
-is asked, that does it earlier."""
 
 
 @dataclass

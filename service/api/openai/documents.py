@@ -31,7 +31,7 @@ class Completion:
     tokens: list[str]
     logs: list[float]
     finish_reason: str
-    likeliest: list[dict[str, float]]
+    top_logprobs: list[dict[str, float]]
     """The likeliest tokens at each place with their log-probabilities; empty if they were not asked for."""
 
 
@@ -43,11 +43,11 @@ def completion(served: Generator, hypothesis: Hypothesis) -> Completion:
     tokens = [one.text if one.span else "" for one in served.target_tokenizer.generated(indices, end)]
     logs = list(hypothesis.logs[: len(indices)])
     found = zip(indices, tokens, logs, hypothesis.alternatives, strict=False)
-    top = [likeliest(served, *one) for one in found]
+    top = [top_logprobs(served, *one) for one in found]
     return Completion(served.target_tokenizer.decode(indices), tokens, logs, "stop" if ended else "length", top)
 
 
-def likeliest(served: Generator, token: int, text: str, log: float, found: Alternatives) -> dict[str, float]:
+def top_logprobs(served: Generator, token: int, text: str, log: float, found: Alternatives) -> dict[str, float]:
     """Return the log-probabilities of the likeliest texts at a place, best first, and of the one that was chosen.
 
     Two tokens can have the same text, such as parts of a character; then the likelier one counts.
@@ -104,7 +104,7 @@ class Completions:
     def _document(self, answered: Answered[Completion]) -> Json:
         choices = [
             responses.result(
-                self.choice(index, one.text, one.finish_reason, self.logprobs(one.tokens, one.logs, one.likeliest)),
+                self.choice(index, one.text, one.finish_reason, self.logprobs(one.tokens, one.logs, one.top_logprobs)),
                 found,
             )
             for index, (one, found) in enumerate(answered.results)
@@ -159,7 +159,7 @@ class Chunks:
         """Return the chunk of a token."""
         top, served, one = [], self._whole.call.served, streamed
         if one.alternatives:
-            top = [likeliest(served, one.token, one.text, one.log, one.alternatives)]
+            top = [top_logprobs(served, one.token, one.text, one.log, one.alternatives)]
         logprobs = self._whole.logprobs([one.text], [one.log], top, len(self._text))
         choice = self._whole.choice(0, one.text, None, logprobs)
         self._text += one.text
