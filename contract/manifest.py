@@ -39,6 +39,8 @@ FIGURES = ("entropy", "special", "distance")
 """What `<kind>.diagnostics` holds along its last axis; `distance` for images only."""
 OBJECTS = "object"
 """The axis of what a detector looks for."""
+IMAGE_VISIBLE = "image_visible"
+"""The input that says which cells of the grid begin in an image that was fitted in, (batch, cell)."""
 BOX_NUMBERS = 4
 LOGITS, BOXES = "logits", "boxes"
 """The two answers of a detector: for each object the logits of its class, and its box."""
@@ -174,12 +176,13 @@ class Kind(Part):
 
     The attention graph returns the same answers as the prediction graph. If all its other inputs, the controls, are 0
     or empty, it computes nothing else. The controls are `method`, `fusion` and `diagnose`; for each kind
-    `<kind>.layers`, `<kind>.rows`, where -1 alone stands for the mean of all rows of a kind that `averages`,
-    `<kind>.heads` and `<kind>.special`, which marks the special tokens among its keys; and for a kind with rollout
-    `<kind>.discard`, the number of entries of a layer that are set to 0. It returns `<kind>` (batch, heads, layers in
-    their order, rows, key) and `<kind>.diagnostics` (batch, layer, head, query, figure). Where tokens look around in
-    windows, rows have zeros outside of theirs. Stages are kinds of their own: the rollout and the relevance of one that
-    is `carried` have the keys of the first, through the stages between.
+    `<kind>.layers`, `<kind>.rows`, where -1 alone stands for the mean of all rows of a kind that `averages` (of cells
+    that are `image_visible`, if the graph takes that), `<kind>.heads` and `<kind>.special`, which marks the special
+    tokens among its keys; and for a kind with rollout `<kind>.discard`, the number of entries of a layer that are set
+    to 0. It returns `<kind>` (batch, heads, layers in their order, rows, key) and `<kind>.diagnostics` (batch, layer,
+    head, query, figure). Where tokens look around in windows, rows have zeros outside of theirs. Stages are kinds of
+    their own: the rollout and the relevance of one that is `carried` have the keys of the first, through the stages
+    between.
 
     The graphs relevance, libra and integrated explain a score. It is the logit of `explained` (batch): a class or
     token, or a negative number for the likeliest; less the logit of `against` (batch), unless that is negative. For a

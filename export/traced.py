@@ -52,6 +52,8 @@ class Observed(NamedTuple):
     weights: list[list[Tensor]]
     values: list[list[Tensor]]
     others: tuple[Tensor, ...] = ()
+    visible: Tensor | None = None
+    """Which cells begin in an image that was fitted in, (batch, cell); None if all do."""
 
     @property
     def answers(self) -> tuple[Tensor, ...]:

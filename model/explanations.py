@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 
-def rollout(layers: Sequence[Tensor], included: Tensor, rows: Tensor) -> Tensor:
+def rollout(layers: Sequence[Tensor], included: Tensor, rows: Tensor, among: Tensor | None = None) -> Tensor:
     """Follow attention through layers: Ã = rownorm(A + I), Ã_L ... Ã_1 (Abnar & Zuidema 2020, section 3.1).
 
     layers (batch, token, token) are fused maps, first to last, parallel ones added up (`add_parallel`). A layer that is
@@ -17,26 +17,38 @@ def rollout(layers: Sequence[Tensor], included: Tensor, rows: Tensor) -> Tensor:
     as `row_vectors` has them.
     """
     eye = torch.eye(layers[0].shape[-1], dtype=layers[0].dtype, device=layers[0].device)
-    joint = row_vectors(rows, layers[0]).expand(layers[0].shape[0], -1, -1)  # (batch, row, token)
+    joint = row_vectors(rows, layers[0], among).expand(layers[0].shape[0], -1, -1)  # (batch, row, token)
     for index in reversed(range(len(layers))):
         mixed = layers[index] + eye
         joint = torch.where(included[index], joint @ (mixed / mixed.sum(-1, keepdim=True)), joint)
     return joint
 
 
-def row_vectors(rows: Tensor, like: Tensor) -> Tensor:
+def row_vectors(rows: Tensor, like: Tensor, among: Tensor | None = None) -> Tensor:
     """Return what a map is multiplied by from the left for each of its rows, (..., row, token): 1 at the row's index.
 
-    A negative index stands for the mean of all rows. `like` is a map (..., token).
+    A negative index stands for the mean of all rows or, with `among` (batch, token), of those that are True in it.
+    `like` is a map (..., token).
     """
     tokens = like.shape[-1]
     single = torch.nn.functional.one_hot(rows.clamp(min=0), tokens).to(like)
-    return torch.where(rows[..., None] < 0, 1 / tokens, single)
+    return torch.where(rows[..., None] < 0, 1 / tokens if among is None else _equal_parts(among, like), single)
 
 
-def mean_of_rows(maps: Tensor, rows: Tensor) -> Tensor:
-    """Return the rows (row) of maps (..., query, key), where a negative index stands for the mean of all rows."""
-    return torch.where((rows < 0)[:, None], maps.mean(-2, keepdim=True), maps[..., rows.clamp(min=0), :])
+def mean_of_rows(maps: Tensor, rows: Tensor, among: Tensor | None = None) -> Tensor:
+    """Return the rows (row) of maps (batch, ..., query, key); a negative index is a mean, as in `row_vectors`."""
+    if among is None:
+        mean = maps.mean(-2, keepdim=True)
+    else:
+        parts = _equal_parts(among, maps)
+        mean = parts.reshape(len(parts), *[1] * (maps.ndim - 2), -1) @ maps
+    return torch.where((rows < 0)[:, None], mean, maps[..., rows.clamp(min=0), :])
+
+
+def _equal_parts(among: Tensor, like: Tensor) -> Tensor:
+    """Return one over the number of True in each row of among (batch, token) where it is True: (batch, 1, token)."""
+    chosen = among.to(like)
+    return (chosen / chosen.sum(-1, keepdim=True))[:, None]
 
 
 def add_parallel(maps: Sequence[Tensor], included: Tensor, count: int) -> tuple[list[Tensor], Tensor]:

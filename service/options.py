@@ -233,7 +233,7 @@ class GenerateOptions(LanguageOptions):
     num_beams: int | None = Field(None, ge=1, description="hypotheses of a beam search; the model's by default")
     length_penalty: Number | None = Field(None, ge=-10, le=10, description="scores are divided by length to this power")
     temperature: Number | None = Field(
-        None, ge=0, le=100, description="logits are divided by it; 0 takes the likeliest"
+        None, ge=0, le=100, description="logits are divided by it; 0 takes the likeliest, without beams by default"
     )
     top_k: int | None = Field(None, ge=1, le=10**6, description="sample among so many of the likeliest tokens")
     top_p: Number | None = Field(None, gt=0, le=1, description="sample among the likeliest tokens of so much mass")
@@ -268,8 +268,9 @@ class GenerateOptions(LanguageOptions):
         return default if self.temperature is None and (self.num_beams or 1) == 1 else None
 
     def beams(self, generation: Generation) -> int:
-        """Return how many beams search for a target: 1 where tokens are sampled, else the model's by default."""
-        return self.num_beams or (1 if self.sampling(generation.sampling) else generation.num_beams)
+        """Return the beams of a search: by default 1 if it samples or the temperature is 0, else the model's."""
+        one = self.temperature == 0 or self.sampling(generation.sampling)
+        return self.num_beams or (1 if one else generation.num_beams)
 
     def check_size(self, tokens: int, limit: int) -> None:
         """Raise TooLarge if the alternatives of so many tokens would exceed a limit in bytes."""

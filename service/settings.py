@@ -112,7 +112,9 @@ class Settings(BaseSettings):
     max_beams: int = Field(8, ge=1, le=64, description="beams of one generated text")
     max_answer_bytes: Count = Field(8 << 20, description="estimated bytes of an attention answer")
 
-    batch_tokens: Count = Field(4096, description="padded tokens (patches, for an image) of one batch of predictions")
+    batch_tokens: Count = Field(
+        4096, description="padded tokens (patches, for an image) of one batch of predictions; fewer on a CPU"
+    )
     queue_tokens: Count = Field(65536, description="tokens waiting or running before predictions are refused with 429")
     batch_map_bytes: Count = Field(
         32 << 20, description="bytes of attention maps that one batch may compute; of gradient methods an eighth"
@@ -129,7 +131,9 @@ class Settings(BaseSettings):
         "that has taken nothing for longest is closed",
     )
     batch_rows: int = Field(64, ge=1, le=4096, description="rows (beams) that one model decodes at a time")
-    batch_cache_bytes: Count = Field(256 << 20, description="bytes of the caches of what one model decodes at a time")
+    batch_cache_bytes: Count = Field(
+        256 << 20, description="bytes of the caches of what one model decodes at a time, beside its widest request"
+    )
     keep_count: int = Field(
         1000, ge=0, description="requests kept so that attention can be asked for by id; 0 keeps none"
     )

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import hypothesis
 import pytest
 from filelock import FileLock
 
@@ -20,6 +21,9 @@ from tests.samples.redis_server import RedisServer
 from tests.samples.small_disk import SmallDisk
 
 ROOT = Path(__file__).parent.parent
+
+hypothesis.settings.register_profile("untimed", deadline=None)  # the machine may be busy
+hypothesis.settings.load_profile("untimed")
 
 for name in [name for name in os.environ if name.startswith("REGARD_")]:
     del os.environ[name]  # every test chooses its own settings; programs of tests that are started get theirs by these

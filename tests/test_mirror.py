@@ -103,6 +103,7 @@ TESTED_ELSEWHERE = {
     "service/explanations/token_merging.py": "tests/end_to_end/test_attention_over_http.py",
     "service/http/exchange.py": "tests/service/http/test_body_limits.py",
     "service/http/problems.py": "tests/end_to_end/test_bad_input.py",
+    "service/inputs/artifact_inputs.py": "tests/end_to_end/test_detection_over_http.py",
     "service/inputs/encoded_images.py": "tests/service/api/test_request_parsing.py",
     "service/inputs/model_input.py": "tests/end_to_end/test_http_interface.py",
     "service/inputs/tokenization.py": "tests/end_to_end/test_families_over_http.py",

@@ -1,6 +1,7 @@
 """The reference for attention graphs: `model/explanations.py` on a definition's maps, in float64."""
 
 import contextlib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -13,6 +14,7 @@ from export.checks import windowed_reference
 from export.plan import Sizes, Source, patch_centres
 from export.traced import Observed, Traced
 from model import explanations
+from model.attention import Maps
 from model.windows import windowed_rollout
 
 M = TypeVar("M", bound=nn.Module)
@@ -35,6 +37,26 @@ def in_float64(module: M) -> Iterator[M]:
         yield module.double()
     finally:
         module.float()
+
+
+@contextlib.contextmanager
+def keeping_no_maps(module: nn.Module) -> Iterator[None]:
+    """Let a definition run within a block without keeping the weights of its attentions.
+
+    For its answers alone: of a long input, the weights of all layers take more memory than everything else together.
+    """
+
+    def without_keys(_: nn.Module, __: object, returned: tuple[Tensor, Maps]) -> tuple[Tensor, Maps]:
+        x, maps = returned
+        return x, {name: weights[..., :0].clone() for name, weights in maps.items()}
+
+    blocks = (block for path, block in module.named_modules() if re.search(r"\bblocks\.\d+$", path))
+    hooks = [block.register_forward_hook(without_keys) for block in blocks]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 @dataclass(frozen=True)
@@ -119,6 +141,7 @@ def attention_outputs(traced: Traced, observed: Observed, controls: Controls, im
 def _maps(traced: Traced, kind: Kind, observed: Observed, controls: Controls) -> Tensor:
     index = traced.kinds.index(kind)
     weights, values = observed.weights[index], observed.values[index]
+    among = observed.visible if kind.averages else None
     layers, rows, heads = (controls[f"{kind.name}.{name}"] for name in ("layers", "rows", "heads"))
     method, fusion = GRAPH_METHODS[int(controls["method"])], FUSIONS[int(controls["fusion"])]
     if method not in kind.methods or not len(rows):
@@ -130,7 +153,7 @@ def _maps(traced: Traced, kind: Kind, observed: Observed, controls: Controls) ->
             own = (
                 windowed_reference.raw(kind, layer, maps, rows)
                 if kind.windows
-                else explanations.mean_of_rows(maps, rows)
+                else explanations.mean_of_rows(maps, rows, among)
             )
             found.append(own[:, heads] if fusion == "each" else _fuse_heads(own, fusion)[:, None])
         return torch.stack(found, dim=2)
@@ -146,13 +169,14 @@ def _maps(traced: Traced, kind: Kind, observed: Observed, controls: Controls) ->
         if ratio:
             fused = [explanations.discard(layer, ratio) for layer in fused]
         included = torch.isin(torch.arange(len(weights)), layers)
-        return explanations.rollout(*explanations.add_parallel(fused, included, kind.parallel), rows)[:, None, None]
+        added, layers_included = explanations.add_parallel(fused, included, kind.parallel)
+        return explanations.rollout(added, layers_included, rows, among)[:, None, None]
     outputs = traced.output_projections(kind)
     norms = (
         windowed_reference.norms(kind, weights, values, outputs, rows)
         if kind.windows
         else [
-            explanations.mean_of_rows(explanations.norms(layer, value, output), rows)
+            explanations.mean_of_rows(explanations.norms(layer, value, output), rows, among)
             for layer, value, output in zip(weights, values, outputs, strict=True)
         ]
     )

@@ -30,6 +30,7 @@ from export.checks.reference import (
     Controls,
     attention_outputs,
     in_float64,
+    keeping_no_maps,
     with_fixed_axes,
 )
 from export.checks.score_reference import draw_targets, explain, identity_keys
@@ -163,7 +164,7 @@ class _DerivedGraphs:
         source, plan = self.source, self.plans["predict"]
         if source.verified_longest:
             tensors = plan.example(source.verified_longest, INPUT_SEEDS[0])
-            with torch.no_grad():
+            with torch.no_grad(), keeping_no_maps(self.exact):
                 wanted = self.exact.observe(*tensors).answers
             compare_outputs(plan, session, tensors, wanted, source.verified_longest, self.ledger)
         for sizes in self.ledger.each(source.verified_at):

@@ -15,7 +15,7 @@ from export.checks.comparison import (
     require_difference,
     run,
 )
-from export.checks.reference import Controls, in_float64
+from export.checks.reference import Controls, in_float64, keeping_no_maps
 from export.plan import Plan, Sizes, Source, format_sizes
 
 TOP_K = 3
@@ -30,7 +30,7 @@ def verify_traced_graph(source: Source, plan: Plan, session: ort.InferenceSessio
     def compare(sizes: Sizes, seed: int) -> list[Array]:
         tensors = plan.example(sizes, seed, count)
         taken = tensors[: len(tensors) - len(count)]
-        with in_float64(plan.module) as exact, torch.no_grad():
+        with in_float64(plan.module) as exact, torch.no_grad(), keeping_no_maps(exact):
             wanted = exact(*(tensor.double() if tensor.is_floating_point() else tensor for tensor in taken))
         answers = compare_outputs(traced, session, tensors, list(wanted), sizes, ledger)
         if count:

@@ -2,7 +2,7 @@
 
 import onnx
 
-from contract.manifest import ImageRule
+from contract.manifest import IMAGE_VISIBLE, ImageRule
 from export.graphs.attention_maps import MapsBuilder, copy_maps_if_selected
 from export.graphs.base_graph import copy_base
 from export.graphs.builder import FLOAT
@@ -17,10 +17,11 @@ def attention_graph(base: onnx.ModelProto, plan: Plan, traced: Traced, image: Im
     graph, b, _ = copy_base(base, plan, "read.")
     axes = {port.name: port.axes for port in plan.outputs}
     selected = copy_maps_if_selected(graph, b, traced.kinds)
+    visible = next((port.name for port in plan.inputs if port.name == IMAGE_VISIBLE), None)
     windowed: dict[str, WindowedMapsBuilder] = {}
     for kind in traced.kinds:
         projections = [weight.numpy() for weight in traced.output_projections(kind)]
-        maps = MapsBuilder(b, kind, selected, projections, image)
+        maps = MapsBuilder(b, kind, selected, projections, image, visible if kind.averages else None)
         if kind.windows:
             before = [windowed[one.name] for one in traced.stages(kind)[:-1]]
             maps = windowed[kind.name] = WindowedMapsBuilder(b, kind, selected, projections, image, before)

@@ -65,6 +65,7 @@ class MapsBuilder:
         selected: str,
         output_projections: Sequence[npt.NDArray[np.generic]],
         image: ImageRule | None,
+        visible: str | None = None,
     ) -> None:
         self.b = b
         self.kind = kind
@@ -73,6 +74,8 @@ class MapsBuilder:
         self.values = [f"{name}.value.seen" for name in kind.maps]
         self.output_projections = output_projections
         self.image = image
+        self.shares = self._shares_of(visible) if visible else None
+        """What part each row is of the mean of all rows, (batch, 1, query), if those of hidden cells are none of it."""
         self.layers, self.rows, self.heads, self.special, self.discard = (
             f"{kind.name}.{name}" for name in ("layers", "rows", "heads", "special", "discard")
         )
@@ -131,9 +134,19 @@ class MapsBuilder:
         return self.b.op("Less", self.b.reduce("ReduceSum", self.rows, 0, keep=False), self.b.constant(0))
 
     def _mean_of(self, x: str, rows: str, axis: int) -> str:
-        """Return the mean along an axis, once for each of the rows, of which there is one or none."""
+        """Return the mean along an axis, the last but one, once for each of the rows, of which there is one or none."""
         b = self.b
-        return b.op("Gather", b.reduce("ReduceMean", x, axis), b.op("Add", rows, b.constant(1)), axis=axis)
+        if self.shares:
+            shares = b.op("Unsqueeze", self.shares, b.constant([1])) if axis == 2 else self.shares
+            mean = b.op("MatMul", shares, x)
+        else:
+            mean = b.reduce("ReduceMean", x, axis)
+        return b.op("Gather", mean, b.op("Add", rows, b.constant(1)), axis=axis)
+
+    def _shares_of(self, visible: str) -> str:
+        """Return the part that each cell is of the mean of all that are visible (batch, cell): (batch, 1, cell)."""
+        b, shown = self.b, self.b.op("Cast", visible, to=FLOAT)
+        return b.op("Unsqueeze", b.op("Div", shown, b.reduce("ReduceSum", shown, 1)), b.constant([1]))
 
     def rollout(self, key: int) -> str:
         """Return the selected rows of `explanations.rollout`; rows are normalised as they are multiplied.
@@ -158,7 +171,9 @@ class MapsBuilder:
             lambda: [self._discard_smallest(layer, length) for layer in fused],
             lambda: fused,
         )
-        joint = b.op("Unsqueeze", row_vectors(b, self.kind, self.rows, length), b.constant([0]))  # (1, row, key)
+        joint = row_vectors(b, self.kind, self.rows, length, self.shares)
+        if not self.shares:
+            joint = b.op("Unsqueeze", joint, b.constant([0]))  # (1, row, key), where a mean of shares has a batch
         for included, layer in reversed(sum_parallel(b, self.kind, cut)):
             total = b.op("Add", b.reduce("ReduceSum", layer, 2, keep=False), b.constant(1, np.float32))
             share = b.op("Div", joint, b.op("Unsqueeze", total, b.constant([1])))

@@ -48,11 +48,14 @@ def selected_layers(b: Builder, kind: Kind) -> str:
     return b.op("Cast", b.reduce("ReduceMax", b.op("Cast", among, to=INT64), 0, keep=False), to=BOOL)
 
 
-def row_vectors(b: Builder, kind: Kind, rows: str, length: str) -> str:
-    """Compute `explanations.row_vectors` of rows (..., row): (..., row, token)."""
+def row_vectors(b: Builder, kind: Kind, rows: str, length: str, shares: str | None = None) -> str:
+    """Compute `explanations.row_vectors` of rows (..., row): (..., row, token).
+
+    `shares` (batch, 1, token) are those of the tokens in the mean of rows, by default equal.
+    """
     if not kind.averages:
         return b.one_hot(rows, length)
-    mean = b.op("Div", b.constant(1, np.float32), b.op("Cast", length, to=FLOAT))
+    mean = shares or b.op("Div", b.constant(1, np.float32), b.op("Cast", length, to=FLOAT))
     asked = b.op("Unsqueeze", b.op("Less", rows, b.constant(0)), b.constant([-1]))
     return b.op("Where", asked, mean, b.one_hot(b.op("Max", rows, b.constant(0)), length))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from contract.manifest import BOXES, GRADIENT_METHODS, LOGITS, Detection, ImageRule, Kind, Port, Scores
+from contract.manifest import BOXES, GRADIENT_METHODS, IMAGE_VISIBLE, LOGITS, Detection, ImageRule, Kind, Port, Scores
 from export.plan import Source
 from export.tasks.ports import attention_kind, base_plan, derived_plans, encoder_kind, float_port
 from export.traced import Normalize, Observed, Traced, values_of
@@ -44,7 +44,7 @@ class TracedDetector(Traced):
         states, others = self.model.decode(memory, shown, [recording(fed)] * len(decoder.maps))
         values = [values_of(own), values_of(fed), values_of(memory)]
         logits, boxes = self.model.answer(states[-1])
-        return Observed(logits, self.by_kind(maps | others), values, (boxes,))
+        return Observed(logits, self.by_kind(maps | others), values, (boxes,), shown)
 
 
 class TracedYolos(Traced):
@@ -92,7 +92,7 @@ def object_detector(
     )
     kinds = (kinds[0].model_copy(update=over), kinds[1], kinds[2].model_copy(update=over))
     sizes = {"image": rows * columns, "object": config.objects}
-    visible = Port(name="image_visible", dtype="bool", axes=("batch", rows * columns))
+    visible = Port(name=IMAGE_VISIBLE, dtype="bool", axes=("batch", rows * columns))
     traced = TracedDetector(model, kinds, Normalize(rule.mean, rule.std), config.classes)
     more = (visible,) if rule.locate == "fit" else ()
     said = {"name": name, "family": family, "labels": labels, "made_by": made_by, "scores": scores}

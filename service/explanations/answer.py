@@ -18,6 +18,7 @@ from service.explanations.evaluation import Evaluation
 from service.explanations.found_object import FoundObject
 from service.explanations.pooling import pool
 from service.explanations.query import AttentionQuery, image_kind
+from service.explanations.relevance_identity import identity_rows
 from service.explanations.selection import MEAN_ROW
 from service.inputs.model_input import Box, Picture, Pixels, Token
 
@@ -75,11 +76,11 @@ class AttentionAnswer:
             key = one.kind.key
             values = token_merging.sum_columns(one.values, groups[key]) if key in groups else one.values
             own, rows = groups[one.kind.query], one.rows
-            if not self.query.by_gradient:
+            if self.query.rows_of_words:
                 values = token_merging.average_rows(values, own)
                 rows = tuple(asked[one.kind.name].rows(values.shape[1]))
                 values = values[:, rows]
-            elif rows is not None:  # single tokens, each in a word
+            elif rows is not None:  # those of single tokens that are explained, each in a word
                 rows = tuple(next(index for index, group in enumerate(own) if row in group) for row in rows)
             maps.append(replace(one, values=values, rows=rows))
         return replace(self, axes=axes, maps=maps)
@@ -114,12 +115,8 @@ class AttentionAnswer:
             return self
         maps = []
         for one in self.maps:
-            values = one.values.copy()
-            if one.kind.query == one.kind.fed and one.rows is not None:
-                for index, row in enumerate(one.rows):
-                    own, started = (slice(None), 1 / values.shape[2]) if row == MEAN_ROW else (row, 1)
-                    values[:, index, own] -= started
-            maps.append(replace(one, values=values.clip(min=0)))
+            start = 0 if one.rows is None else identity_rows(self.query, one.kind, one.rows, one.values.shape[2])
+            maps.append(replace(one, values=(one.values - start).clip(min=0)))
         return replace(self, maps=maps)
 
     def json(self) -> dict[str, object]:

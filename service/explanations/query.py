@@ -125,13 +125,19 @@ class AttentionQuery:
         """True if a map has one row that stands for the whole answer, not for a token.
 
         That is so of signed shares of a class or an embedding, and of relevance where an embedding is the mean of all
-        rows and the request names none.
+        rows and the request names none; that is without the identity.
         """
         if not self.by_gradient or self.explains in ("token", "object"):
             return False
         kind = self.kinds[0].kind
         mean = self.explains == "embedding" and kind.pooled == "all" and self.options.queries is None
-        return self.signed or (mean and not kind.averages)
+        return self.signed or mean
+
+    @property
+    def rows_of_words(self) -> bool:
+        """True if maps have rows of words: all rows are computed, averaged by word, and then chosen."""
+        explained = self.by_gradient and (self.explains in ("token", "object") or self.summarized)
+        return bool(self.options.merge) and not explained
 
     def shift(self, kind: Kind) -> int:
         """Return the offset of a token's row: 1 if the row that is fed the token is read (`align=input`), else 0."""

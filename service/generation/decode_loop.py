@@ -4,7 +4,7 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +15,7 @@ from service.arrays import Array, log_softmax, padded
 from service.batching.admission import Budget, Priority, due
 from service.concurrency import while_wanted
 from service.errors import NOT_FINITE, Broken, Refusal
-from service.generation.kv_cache import SLOTS, KVCache
+from service.generation.kv_cache import KVCache
 from service.generation.token_selection import (
     ALL_CANDIDATES,
     Alternatives,
@@ -25,13 +25,17 @@ from service.generation.token_selection import (
     Tokens,
 )
 from service.runtime.device import Device, Turn, kind_of
-from service.runtime.io_binding import storage
 from service.runtime.runtime_errors import DeviceLost
 from service.runtime.session import Session
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import SILENT, Tracer
 
+JOINING_TOKENS = 512
+"""The most padded tokens of sources that are encoded between two steps: all rows wait for them."""
+MOST_HELD_SECONDS = 0.1
+"""While others wait, the loop keeps its turn for as long as it waited for it, and no longer than this: a run of another
+model may take as long as a thousand steps."""
 log = structlog.get_logger()
 
 
@@ -64,9 +68,9 @@ class Job:
     def __post_init__(self) -> None:
         self.search = self.new_search()
 
-    def restart_alone(self) -> None:
-        """Start again, in a batch of its own."""
-        self.search, self.rows, self.alone = self.new_search(), [], True
+    def restart(self, *, alone: bool) -> None:
+        """Start again, if need be in a batch of its own."""
+        self.search, self.rows, self.alone = self.new_search(), [], alone
 
     @property
     def ended(self) -> bool:
@@ -77,6 +81,16 @@ class Job:
     def width(self) -> int:
         """The number of its rows in the batch."""
         return len(self.search.live)
+
+    @property
+    def needs(self) -> int:
+        """The tokens that its rows must hold for its next step."""
+        return self.first_position + len(self.search.live[0].tokens) + 1
+
+    @property
+    def most(self) -> int:
+        """The tokens that they may come to hold."""
+        return self.first_position + self.limit
 
 
 class DecodeLoop:
@@ -98,17 +112,15 @@ class DecodeLoop:
         metrics: Metrics,
         tracer: Tracer = SILENT,
     ) -> None:
-        self._encode, self._decode, self._generation = encode, decode, generation
-        self._device, self._settings, self._budget, self._metrics = device, settings, budget, metrics
-        self._tracer = tracer
-        self._shapes = {port.name: port for port in decode.graph.inputs}
+        self._encode, self._decode = encode, decode
+        self._device, self._settings, self._budget = device, settings, budget
+        self._metrics, self._tracer = metrics, tracer
         self._name = decode.name
         # of the bound on tokens that run: others may run beside it
         self._share = min(decode.cores / device.cores, 1.0)
         self._waiting: deque[Job] = deque()
         self._running: list[Job] = []
-        self._cache = KVCache(decode, generation)
-        self._stopping = False
+        self._cache, self._stopping = KVCache(decode, generation), False
         self._arrived = asyncio.Event()
         self.failures = 0
         """The number of targets that have failed since the last success."""
@@ -126,13 +138,13 @@ class DecodeLoop:
         """Return the target that a search finds in at most `limit` tokens. Cancelling frees its rows at the next step.
 
         The source is given as arrays by port, and counts as `size` tokens. The target begins with the token `start`;
-        without one, it continues its source. `grew`, if given, is called after every step
-        with the first live hypothesis. If a batch fails, each of its targets starts again, alone, except those for
-        which `grew` was called already: they fail.
+        without one, it continues its source. `grew`, if given, is called after every step with the first live
+        hypothesis. If a batch fails, each of its targets starts again, alone, except those for which `grew` was called
+        already: they fail. A target for which it is not given may start again to make room for others.
         """
         future: asyncio.Future[Hypothesis] = asyncio.get_running_loop().create_future()
-        first, first_position = (int(source["source"][-1]), size - 1) if start is None else (start, 0)
-        job = Job(source, size, first, first_position, search, limit, future, grew, due(priority))
+        first, position = (int(source["source"][-1]), size - 1) if start is None else (start, 0)
+        job = Job(source, size, first, position, search, limit, future, grew, due(priority))
         self._waiting.append(job)
         self._arrived.set()
         with self._tracer.span("generate", {"lane": self._name}):
@@ -144,14 +156,14 @@ class DecodeLoop:
         try:
             while True:
                 await self._arrived.wait()
+                asked = time.monotonic()
                 async with self._device.turn(self._decode.cores, self._share) as run:
-                    self._drop([job for job in self._running if job.future.done()])
-                    joining = self._admit(self._settings.batch_tokens * min(run.room, 1.0))
-                    if joining:
-                        run.share = max(run.share, min(_padded_size(joining) / self._settings.batch_tokens, 1.0))
-                        await self._run_jobs(run(self._join, joining), joining, run)
-                    if self._running:
-                        await self._run_jobs(run(self._steps, run), self._running, run)
+                    begun = time.monotonic()
+                    until = begun + min(begun - asked, MOST_HELD_SECONDS)
+                    await self._work(run, until)
+                    while self._running and run.awaited and time.monotonic() < until:
+                        self._report()
+                        await self._work(run, until)
                 self._report()
                 if not self._waiting and not self._running:
                     self._arrived.clear()
@@ -162,6 +174,17 @@ class DecodeLoop:
             raise
         finally:
             self._stopping = True
+
+    async def _work(self, run: Turn, until: float) -> None:
+        """Let jobs join, and take steps: while others wait for the device, until a time (monotonic)."""
+        self._drop([job for job in self._running if job.future.done()])
+        self._put_back()
+        joining = self._admit(self._settings.batch_tokens * min(run.room, 1.0))
+        if joining:
+            run.share = max(run.share, min(_padded_size(joining) / self._settings.batch_tokens, 1.0))
+            await self._run_jobs(run(self._join, joining), joining, run)
+        if self._running:
+            await self._run_jobs(run(self._steps, run, until), self._running, run)
 
     async def _run_jobs(self, work: "asyncio.Future[int]", jobs: list[Job], turn: Turn) -> None:
         """Wait for work on the device, which returns its number of tokens. Jobs that fail together run again, alone."""
@@ -174,7 +197,7 @@ class DecodeLoop:
             wanted = [job for job in jobs if not job.future.done()]
             for job in wanted:
                 if len(jobs) > 1 and not job.streamed and not isinstance(error, DeviceLost):
-                    job.restart_alone()
+                    job.restart(alone=True)
                     self._waiting.append(job)
                 else:
                     self._fail(job, error)
@@ -186,8 +209,11 @@ class DecodeLoop:
     def _admit(self, most: float) -> list[Job]:
         """Take from the queue, in the order in which they are due, the jobs that fit beside the running ones.
 
-        Their sources are encoded together, and have at most so many padded tokens, unless the first one has more.
+        Their sources are encoded together, and have at most so many padded tokens, unless the first one has more. While
+        rows run, which must wait for that, they have no more than JOINING_TOKENS.
         """
+        if self._running:
+            most = min(most, JOINING_TOKENS)
         joining: list[Job] = []
         longest = 0
         waiting = sorted((job for job in self._waiting if not job.future.done()), key=lambda job: job.due)
@@ -202,42 +228,59 @@ class DecodeLoop:
             joining.append(job)
         return joining
 
+    def _put_back(self) -> None:
+        """Before the caches grow, let the youngest jobs begin again later, until the others have room to go on.
+
+        Those that stream stay: their clients have seen tokens.
+        """
+        if not self._cache.full:
+            return
+        while not self._fits(self._running):
+            job = next((job for job in reversed(self._running) if not job.grew), None)
+            if job is None:
+                return
+            self._drop([job])
+            job.restart(alone=False)
+            self._waiting.append(job)
+
     def _fits(self, jobs: list[Job]) -> bool:
-        """Return whether jobs may run together: one job always may, several within limits of rows and cache bytes."""
-        if len(jobs) > 1 and any(job.alone for job in jobs):
+        """Return whether jobs may run together: one job always may, several within limits of rows and bytes.
+
+        The bytes are those of all rows but the job's that has most, since that one may run alone. They count as long as
+        the caches are now, since most targets end early (`_put_back`); streams count as long as they may become.
+        """
+        if len(jobs) <= 1:
+            return True
+        if any(job.alone for job in jobs) or sum(job.width for job in jobs) > self._settings.batch_rows:
             return False
-        rows = sum(job.width for job in jobs)
-        size = rows * self._capacity(jobs) * sum(self._bytes_a_token(cache.past) for cache in self._generation.caches)
-        return len(jobs) == 1 or (rows <= self._settings.batch_rows and size <= self._settings.batch_cache_bytes)
+        now = self._cache.next_capacity(max(job.needs for job in jobs), max(job.most for job in jobs))
+        streams = [job for job in jobs if job.grew]
+        last = max((job.most for job in streams), default=0)
+        return max(self._bytes(jobs, now), self._bytes(streams, last)) <= self._settings.batch_cache_bytes
 
-    def _capacity(self, jobs: Iterable[Job]) -> int:
-        return -(-max(job.first_position + job.limit for job in jobs) // SLOTS) * SLOTS
-
-    def _bytes_a_token(self, cache: str) -> int:
-        port = self._shapes[cache]
-        return math.prod(axis for axis in port.axes if isinstance(axis, int)) * storage(port.dtype).itemsize
+    def _bytes(self, jobs: Sequence[Job], capacity: int) -> int:
+        """Return what rows of this capacity take, without those of the job that has most."""
+        widths = [job.width for job in jobs]
+        row = self._cache.row_bytes(capacity, max((job.size for job in jobs), default=0))
+        return (sum(widths) - max(widths, default=0)) * row
 
     def _join(self, jobs: list[Job]) -> int:
         """Encode new sources in one batch and add their rows to the running ones; return the number of tokens."""
         feed = {name: padded([job.source[name] for job in jobs]) for name in jobs[0].source}
         encoded = self._encode.run({port.name: feed[port.name] for port in self._encode.graph.inputs}) | feed
         fresh = {name: encoded[name] for name in self._cache.names if name in encoded}
-        sources = [index for index, job in enumerate(jobs) for _ in range(job.width)]
-        together = [*self._running, *jobs]
-        lengths = {
-            "capacity": max(job.first_position + len(job.search.live[0].tokens) for job in together) + 1,
-            "source": max(job.size for job in together),
-        }
-        rows = self._cache.join(sources, fresh, lengths, self._capacity(together))
+        sources, together = [index for index, job in enumerate(jobs) for _ in range(job.width)], [*self._running, *jobs]
+        lengths = {"capacity": max(job.needs for job in together), "source": max(job.size for job in together)}
+        rows = self._cache.join(sources, fresh, lengths, max(job.most for job in together))
         for job in jobs:
             job.rows, rows = rows[: job.width], rows[job.width :]
         self._running = together
         return _padded_size(jobs)
 
-    def _steps(self, turn: Turn) -> int:
-        """Take steps until a job has streamed or ended, another job or the turn's next user waits, or the loop ends.
+    def _steps(self, turn: Turn, until: float) -> int:
+        """Take steps until a job has streamed or ended, another job waits, the caches are full, or the loop ends.
 
-        Return the number of tokens.
+        If others wait for the device, they do so until a time (monotonic). Return the number of tokens.
         """
         taken = 0
         while True:
@@ -246,7 +289,9 @@ class DecodeLoop:
             self._metrics.run_seconds.labels(self._name).observe(time.monotonic() - start)
             self._metrics.batch_size.labels(self._name).observe(len(self._running))
             must_report = any(job.ended or job.grew for job in self._running)
-            if must_report or self._waiting or turn.awaited or self._stopping:
+            if must_report or self._waiting or self._cache.full or self._stopping:
+                return taken
+            if turn.awaited and time.monotonic() >= until:
                 return taken
 
     def _step(self) -> int:
@@ -279,9 +324,8 @@ class DecodeLoop:
             else:
                 if not job.search.done and len(job.rows) > 1:
                     # a row already holds the tokens that it has in common with the row that it continues
-                    common = min(
-                        _common_prefix(one, before[parent]) for one, parent in zip(before, parents, strict=True)
-                    )
+                    pairs = zip(before, parents, strict=True)
+                    common = min(_common_prefix(one, before[parent]) for one, parent in pairs)
                     positions_held = positions[job.rows[0]] + 1
                     rows = [job.rows[parent] for parent in parents]
                     self._cache.continue_from(

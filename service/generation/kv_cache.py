@@ -1,5 +1,6 @@
 """The key-value cache of the decode loop: the rows of the running batch, whose caches a step writes in place."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -39,11 +40,38 @@ class KVCache:
         given_by_step = {"token", "position", COUNT}
         self._ports = {port.name: port for port in decode.graph.inputs if port.name not in given_by_step}
         self._slots, self._kept_bytes = (GPU_SLOTS, 0) if in_gpu_memory(decode.provider) else (SLOTS, KEPT_BYTES)
+        self._token_bytes = [
+            math.prod(axis for axis in port.axes if isinstance(axis, int)) * storage(port.dtype).itemsize
+            for port in self._ports.values()
+        ]
+        """What a token of a row takes of each input; an input without an axis of tokens counts as one token."""
         self._buffers: dict[str, Rows] = {}
-        self._capacity = self._most = 0
+        self._capacity = self._most = self._filled = 0
         self._binding: Binding | None = None
         self._bound_for = (0, 0, False)
         """What the binding is for: the number of rows, the number of candidates, and whether logits are returned."""
+
+    def row_bytes(self, capacity: int, source: int) -> int:
+        """Return what a row takes: caches of so many slots, and what it holds of a source of so many tokens."""
+        lengths = [
+            capacity if name in self._caches else source if any(isinstance(axis, str) for axis in port.axes[1:]) else 1
+            for name, port in self._ports.items()
+        ]
+        return sum(length * size for length, size in zip(lengths, self._token_bytes, strict=True))
+
+    @property
+    def full(self) -> bool:
+        """True if the caches must grow before the next step."""
+        return self.count > 0 and self._filled >= self._capacity
+
+    def next_capacity(self, needed: int, most: int) -> int:
+        """Return the slots that rows will have for `needed` tokens, of which there may be `most` at last.
+
+        Caches grow by half, since all that they hold is copied each time.
+        """
+        if self.count and needed <= self._capacity:
+            return self._capacity
+        return self._rounded(max(needed, min(self._capacity * 3 // 2, most) if self.count else 0))
 
     @property
     def names(self) -> list[str]:
@@ -63,6 +91,7 @@ class KVCache:
         that are not given are zeros, and shorter ones are padded with zeros at the end.
         """
         self._most = most
+        self._filled = 0
         self._make_room(self.count + len(sources), lengths)
         for name, buffer in self._buffers.items():
             buffer.write(self.count, sources, fresh.get(name))
@@ -103,6 +132,7 @@ class KVCache:
         """
         if max(positions) >= self._capacity:
             self._grow(max(positions) + 1)
+        self._filled = max(positions) + 1
         wanted = min(wanted, self.vocabulary)
         needed = (self.count, wanted, everything)  # the runtime writes to the same memory, whatever the shape
         if self._binding is None or self._bound_for != needed:
@@ -122,9 +152,8 @@ class KVCache:
         wanted = [LIKELIEST, TOKENS, *([self._logits] if everything else [])]
         return self._decode.bind(held, self._caches, wanted)
 
-    def _grow(self, capacity: int) -> None:
-        """Grow the caches to at least this capacity: by half, since all that they hold is copied each time."""
-        self._make_room(self.count, {"capacity": max(capacity, min(self._capacity * 3 // 2, self._most))})
+    def _grow(self, needed: int) -> None:
+        self._make_room(self.count, {"capacity": self.next_capacity(needed, self._most)})
 
     def _make_room(self, rows: int, lengths: Mapping[str, int]) -> None:
         """Grow the buffers to these rows and lengths. A length shrinks if less than half of it is needed.
@@ -133,7 +162,7 @@ class KVCache:
         only if they are needed.
         """
         held = self._held_lengths()
-        needed = {axis: -(-length // self._slots) * self._slots for axis, length in lengths.items()}
+        needed = {axis: self._rounded(length) for axis, length in lengths.items()}
         try:
             for name, port in self._ports.items():
                 old = self._buffers.get(name)
@@ -151,6 +180,9 @@ class KVCache:
         finally:  # without memory for some of them, those that run go on with what all hold
             lengths_held = (self._buffers[name].shape[2] for name in self._caches if name in self._buffers)
             self._capacity = min(lengths_held, default=0)
+
+    def _rounded(self, length: int) -> int:
+        return -(-length // self._slots) * self._slots
 
     def _held_lengths(self) -> dict[str, int]:
         """Return the lengths that all buffers hold: some are longer if there was no memory to grow the others."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from contract.manifest import OBJECTS, ImageRule, Kind
+from contract.manifest import IMAGE_VISIBLE, OBJECTS, ImageRule, Kind
 from service.arrays import Array
 from service.inputs.model_input import ModelInput, Picture, Pixels
 
@@ -16,7 +16,10 @@ class ImageInputs:
     padded = False
     """True if the inputs of a batch may be padded to one length."""
 
-    def __init__(self, rule: ImageRule, kinds: Sequence[Kind], objects: int = 0) -> None:
+    def __init__(
+        self, rule: ImageRule, kinds: Sequence[Kind], objects: int = 0, *, tells_visible: bool = False
+    ) -> None:
+        """`tells_visible`: the graphs take which cells begin in an image that was fitted in."""
         self.rule = rule
         self.lengths = {kind.key: kind.length for kind in kinds if kind.grid} | ({OBJECTS: objects} if objects else {})
         """Lengths of the axes that are the same for every input; `objects` are those that a detector looks for."""
@@ -24,14 +27,14 @@ class ImageInputs:
         """The largest number of tokens along each axis whose length varies."""
         self._special = {kind.key: _special(kind) for kind in kinds if kind.grid}
         self._special[OBJECTS] = np.zeros(objects, np.bool_)
-        self._grid = next((kind.grid for kind in kinds if kind.grid), None) if rule.locate == "fit" else None
+        self._grid = next((kind.grid for kind in kinds if kind.grid), None) if tells_visible else None
 
     def image_input(self, picture: Picture, pixels: Pixels | None = None) -> ModelInput:
         """Return a picture as an input. `pixels`, if given, replace its own and have the same shape."""
         pixels = picture.pixels if pixels is None else pixels
         arrays: dict[str, Array] = {"pixels": pixels}
         if self._grid:
-            arrays["image_visible"] = picture.visible_cells(self._grid)
+            arrays[IMAGE_VISIBLE] = picture.visible_cells(self._grid)
         return ModelInput(arrays, self.lengths, self._special, picture=picture)
 
     def description(self) -> dict[str, object]:

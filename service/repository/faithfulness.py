@@ -10,13 +10,14 @@ from typing import Literal
 
 import numpy as np
 
-from contract.manifest import Kind, TextRule
+from contract.manifest import IMAGE_VISIBLE, Kind, TextRule
 from service.arrays import Array
 from service.concurrency import together
 from service.errors import Unacceptable
 from service.explanations.answer import AttentionMap
 from service.explanations.evaluation import RANDOM, SEED, STEPS, Curve, CurveName, Evaluation, Score
 from service.explanations.query import ONE_ROW, AttentionQuery, is_of
+from service.explanations.relevance_identity import identity_rows
 from service.inputs.model_input import ModelInput
 
 Measure = Callable[[ModelInput], Awaitable[float]]
@@ -55,7 +56,7 @@ class Subject:
         return "patches" if self.kind.grid else "tokens"
 
     def values(self, maps: Sequence[AttentionMap], query: AttentionQuery) -> Array:
-        """Return what a map says of each part. The 1 that a row of relevance begins with is subtracted.
+        """Return what a map says of each part. The identity that a row of relevance starts from is subtracted.
 
         Raises Unacceptable for maps of which not exactly one row explains the score.
         """
@@ -68,8 +69,8 @@ class Subject:
             raise Unacceptable(ONE_ROW)
         (row,) = explaining
         values = rows[row].astype(np.float64)
-        if query.method == "relevance" and positions and self.kind.query == self.kind.fed:
-            values[positions[row]] -= 1
+        if query.method == "relevance" and positions:
+            values -= identity_rows(query, own[0].kind, (positions[row],), len(values))[0]
         found: Array = values[self.columns]
         return found
 
@@ -108,18 +109,24 @@ async def _score(subject: Subject, parts: Array) -> float:
 
 
 def patches(item: ModelInput, kind: Kind) -> tuple[Array, Callable[[Array], ModelInput]]:
-    """Return the columns of an image's patches, and what makes all but some of them black."""
+    """Return the columns of an image's patches, and what makes all but some of them black.
+
+    Of an image that was fitted in, the cells beside it are no parts.
+    """
     grid = kind.grid or (1, 1)
+    shown = item.arrays.get(IMAGE_VISIBLE, np.ones(grid[0] * grid[1], np.bool_))
     pixels = item.arrays["pixels"]
     # the pixels behind the last whole patch go with it
     row, column = (np.arange(side) // (side // count) for side, count in zip(pixels.shape, grid, strict=False))
     of_pixel = row.clip(max=grid[0] - 1)[:, None] * grid[1] + column.clip(max=grid[1] - 1)  # (height, width)
 
     def take_away(parts: Array) -> ModelInput:
-        shown = np.where(parts[of_pixel][..., None], pixels, 0).astype(pixels.dtype)
-        return replace(item, arrays={**item.arrays, "pixels": shown})
+        left = np.ones(len(shown), np.bool_)
+        left[shown] = parts
+        rest = np.where(left[of_pixel][..., None], pixels, 0).astype(pixels.dtype)
+        return replace(item, arrays={**item.arrays, "pixels": rest})
 
-    return kind.prefix + np.arange(grid[0] * grid[1]), take_away
+    return kind.prefix + np.flatnonzero(shown), take_away
 
 
 def tokens(item: ModelInput, rule: TextRule) -> tuple[Array, Callable[[Array], ModelInput]]:

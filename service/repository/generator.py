@@ -187,8 +187,8 @@ class Generator(ServedModel):
         start = self.start_token(source)
         behind = target if query.options.align == "input" else target[:-1]
         fed = np.array([*(source.arrays["source"] if start is None else [start]), *behind])
-        ends = [index for index in (start, self.generation.end) if index is not None]
-        special = np.isin(fed, ends)
+        ends = (start, self.generation.end)
+        special = np.array([token in ends or self.target_tokenizer.is_special(token) for token in fed.tolist()])
         if start is None:
             special[: source.lengths["source"]] = source.special["source"]
         lengths = self.lengths(cost_of(source.lengths), len(behind) + 1)

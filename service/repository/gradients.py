@@ -11,6 +11,7 @@ from service.arrays import Array
 from service.batching.admission import Priority
 from service.explanations.answer import AttentionMap
 from service.explanations.query import AttentionQuery
+from service.explanations.relevance_identity import identity_rows
 from service.explanations.selection import KindQuery, Target
 from service.inputs.model_input import ModelInput
 from service.repository.baselines import baseline_controls
@@ -97,11 +98,10 @@ def _read_relevance(manifest: Manifest, query: AttentionQuery, target: Target, f
     answer, *ports = manifest.graphs["relevance"].outputs
     values: dict[str, Array] = {port.name: one[port.name][None].copy() for port in ports}
     if query.summarized:  # the mean of all rows, without the identity that each starts from
-        for rows in values.values():
-            rows[:, range(len(target.rows)), list(target.rows)] -= 1
-        values = {
-            name: rows.mean(1, dtype=np.float64, keepdims=True).astype(np.float32) for name, rows in values.items()
-        }
+        for asked in query.kinds:
+            rows = values[asked.kind.name]
+            rows = rows - identity_rows(query, query.shown(asked.kind), target.rows, rows.shape[2])
+            values[asked.kind.name] = rows.mean(1, dtype=np.float64, keepdims=True).astype(np.float32)
     return Explained(target, values, [{}], one.get(answer.name))
 
 

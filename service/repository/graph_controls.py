@@ -112,18 +112,28 @@ def grid_entry(kind: Kind) -> dict[str, object]:
     return {"grid": {"rows": kind.grid[0], "columns": kind.grid[1]}}
 
 
-def read_diagnostics(query: AttentionQuery, stacks: Mapping[str, Array]) -> list[dict[str, object]]:
-    """Return the figures of every layer and head, of stacks (layers, heads, queries, figures), unpadded."""
+def read_diagnostics(
+    query: AttentionQuery, stacks: Mapping[str, Array], visible: Array | None = None
+) -> list[dict[str, object]]:
+    """Return the figures of every layer and head, of stacks (layers, heads, queries, figures), unpadded.
+
+    `visible` (cell) are the cells that begin in an image that was fitted in: the others look at nothing that counts,
+    and nothing looks at them.
+    """
     digits = query.options.digits
     shown = []
     for kind in query.model_kinds:
         figures = stacks[f"{kind.name}.diagnostics"].astype(np.float64)
-        means: dict[str, object] = {
-            name: figures[..., index].mean(-1).round(digits) for index, name in enumerate(FIGURES[: figures.shape[-1]])
-        }
-        if "distance" in means:  # of patches; the tokens before them have no place
-            means["distance"] = figures[..., kind.prefix :, 2].mean(-1).round(digits)
         keys = stacks[kind.name].shape[-1]
+        if visible is not None and kind.grid:
+            keys = int(visible.sum())
+        counted = np.ones(figures.shape[2], np.bool_) if visible is None or not kind.averages else visible
+        means: dict[str, object] = {
+            name: figures[:, :, counted, index].mean(-1).round(digits)
+            for index, name in enumerate(FIGURES[: figures.shape[-1]])
+        }
+        if "distance" in means:  # of patches; the tokens before and behind them have no place
+            means["distance"] = figures[:, :, kind.patches][:, :, counted[kind.patches], 2].mean(-1).round(digits)
         most = round(float(np.log(max(min(kind.weights(1, keys), keys), 1))), digits)
         shown.append({"kind": kind.name, "max_entropy": most, **means})
     return shown

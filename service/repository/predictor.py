@@ -51,10 +51,14 @@ class Predictor(ServedModel):
         return int(self.manifest.graphs["predict"].outputs[0].axes[-1])
 
     def start(self, device: Device, backlog: Backlog, metrics: Metrics, tracer: Tracer) -> None:
-        """Make the lanes of predictions, attention and gradient methods."""
+        """Make the lanes of predictions, attention and gradient methods.
+
+        A batch of predictions has no more than what runs together, so that others have their turn in between.
+        """
         super().start(device, backlog, metrics, tracer)
+        limit = min(self.settings.batch_tokens, self.tokens_at_once("predict"))
         self.prediction_lane = Lane(
-            f"{self.manifest.name}/predict", device, self._run_predictions, self.settings.batch_tokens,
+            f"{self.manifest.name}/predict", device, self._run_predictions, limit,
             self.prediction_budget, metrics, self.sessions["predict"].cores, tracer,
         )  # fmt: skip
         self.lanes.append(self.prediction_lane)
@@ -76,7 +80,8 @@ class Predictor(ServedModel):
         """Return what a gradient method explains of an input."""
         one = query.kinds[0]
         length = item.lengths[one.kind.query]
-        rows = range(length) if query.summarized else one.rows(length)
+        every = query.rows_of_words or (query.summarized and not one.kind.averages)
+        rows = range(length) if every else one.rows(length)
         return [Target(index, tuple(rows)) for index in query.targets or (-1,)]
 
     def chosen(self, target: Target, prediction: Prediction) -> Target:

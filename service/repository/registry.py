@@ -77,9 +77,9 @@ class Registry(Mapping[str, ServedModel]):
                 _log_ready(served)
 
     async def check(self) -> None:
-        """Warm up again every model that failed several times in a row. If it cannot run, it is not ready any more."""
+        """Warm up again every model that failed several times in a row, until it runs. Meanwhile it is not ready."""
         for served in list(self.values()):  # a copy, since a reload may change the registry meanwhile
-            if not served.failing:
+            if served.ready and not served.failing:  # a run that succeeds ends `failing`, but makes no model ready
                 continue
             try:
                 await served.warm_up(self._device)

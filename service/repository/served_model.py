@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
-from contract.manifest import GRADIENT_METHODS, GradientMethod, Manifest, Role
+from contract.manifest import GRADIENT_METHODS, IMAGE_VISIBLE, GradientMethod, Manifest, Role
 from service.arrays import Array, crop, padded
 from service.batching.admission import Backlog, Budget, Priority
 from service.batching.batcher import Lane, bucket_of
@@ -22,9 +22,8 @@ from service.explanations.answer import AttentionMap
 from service.explanations.comparison import is_comparison
 from service.explanations.query import AttentionQuery, resolve
 from service.generation.decode_loop import DecodeLoop
-from service.inputs.image_inputs import ImageInputs
+from service.inputs.artifact_inputs import open_inputs
 from service.inputs.model_input import ModelInput, Pair, Text
-from service.inputs.text_inputs import TextInputs
 from service.options import AttentionOptions
 from service.repository.cross_check import check_manifest
 from service.repository.gradient_jobs import Found, GradientJob, split, stacked
@@ -278,7 +277,8 @@ class ServedModel:
             AttentionJob(item, controls), size, (bucket_of(longest), controls, alone), priority
         )
         maps = [] if query.by_gradient else read_maps(query, controls, item.lengths, stacks)
-        return AttentionResult(prediction, maps, read_diagnostics(query, stacks) if query.options.diagnostics else None)
+        visible, diagnosed = item.arrays.get(IMAGE_VISIBLE), query.options.diagnostics
+        return AttentionResult(prediction, maps, read_diagnostics(query, stacks, visible) if diagnosed else None)
 
     async def explain_scores(
         self, method: GradientMethod, jobs: Sequence[GradientJob], priority: Priority
@@ -358,19 +358,13 @@ class ServedModel:
         if self._device != "cpu" or self.manifest.width is None:
             return len(items)
         tokens = max(sum(item.lengths.get(axis, 0) for axis in ("image", "source", "target")) for item in items)
-        at_once = PART_STATE_BYTES * self.sessions[role].cores
-        return max(1, at_once // (FLOAT_BYTES * tokens * self.manifest.width))
+        return max(1, self.tokens_at_once(role) // tokens)
 
-
-def open_inputs(artifact: Artifact) -> ImageInputs | TextInputs:
-    """Return what turns images or texts into inputs. Raises ArtifactError for a tokenizer that cannot be read."""
-    image, text = artifact.manifest.image, artifact.manifest.text
-    if image:
-        detection = artifact.manifest.detection
-        return ImageInputs(image, artifact.manifest.attention, detection.objects if detection else 0)
-    if text:
-        return TextInputs(artifact, text)
-    raise ArtifactError(artifact.path(MANIFEST), "must have an image rule or a text rule, given none")
+    def tokens_at_once(self, role: Role) -> int:
+        """Return how many tokens of a batch run together: on a CPU, as many as its caches serve well."""
+        if self._device != "cpu" or self.manifest.width is None:
+            return self.settings.batch_tokens
+        return max(1, PART_STATE_BYTES * self.sessions[role].cores // (FLOAT_BYTES * self.manifest.width))
 
 
 def _check_graphs(artifact: Artifact, roles: Sequence[Role]) -> None:

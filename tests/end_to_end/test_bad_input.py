@@ -333,7 +333,7 @@ def test_bad_input_is_refused_in_words_and_at_once(client, name):
     assert "Traceback" not in answer.text
     assert len(answer.content) < 4096
     assert answer.headers["X-Request-Id"]
-    assert seconds < 10 * SECONDS, "far beyond the limit; the figure itself is measured in benchmarks/"
+    assert seconds < 50 * SECONDS, "far beyond the limit; the figure itself is measured in benchmarks/"
     good = client.post(CLASSIFY, content=SEVEN, headers=PNG)
     assert good.json()["results"][0]["labels"][0]["label"] == "7"
 

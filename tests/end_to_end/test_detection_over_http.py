@@ -237,6 +237,42 @@ def test_a_picture_that_is_fitted_in_has_boxes_that_are_shares_of_itself_and_an_
     assert not values(seen, "cross")[0][:, ~visible].any()
 
 
+@pytest.mark.parametrize("size", [(96, 20), (30, 64)])
+def test_cells_beside_a_picture_that_is_fitted_in_are_in_no_mean(client, size):
+    sent = encoded(picture(5, *size))
+    pixels, visible = fitted(sent)
+    assert 0 < visible.sum() < CELLS
+    maps = Definition("fitted").maps(pixels, "encoder", visible)
+    seen = attention(client, sent, model="fitted", kind="encoder", layers="all", diagnostics=True)
+    for one, weights in zip(seen["maps"], maps, strict=True):
+        assert is_close(np.array(one["values"])[0, 0], weights.mean(0)[visible].mean(0))
+    rolled = explanations_reference.rollout([one[None].mean(1) for one in maps])[0]
+    shown = values(attention(client, sent, model="fitted", kind="encoder", method="rollout"), "encoder")
+    assert is_close(shown[0, 0], rolled[visible].mean(0))
+    asked = {"model": "fitted", "kind": "encoder", "method": "norm"}
+    norms = values(attention(client, sent, queries="all", **asked), "encoder")[0]
+    assert is_close(values(attention(client, sent, **asked), "encoder")[0, 0], norms[visible].mean(0))
+    (figures,) = [one for one in seen["diagnostics"] if one["kind"] == "encoder"]
+    assert figures["max_entropy"] == pytest.approx(np.log(visible.sum()))
+    rows = [one[:, visible][:, :, visible] for one in maps]
+    logs = [np.where(one > 0, -one * np.log(np.maximum(one, 1e-300)), 0).sum(-1).mean(-1) for one in rows]
+    assert np.array(figures["entropy"]) == pytest.approx(np.array(logs), abs=EXACT)
+    at = np.array([divmod(cell, GRID[1]) for cell in np.flatnonzero(visible)]) * CELL
+    apart = np.linalg.norm(at[:, None] - at, axis=-1)
+    distances = [(one * apart).sum(-1).mean(-1) for one in rows]
+    assert np.array(figures["distance"]) == pytest.approx(np.array(distances), abs=1e-3)
+
+
+def test_the_distance_of_a_sequence_is_that_of_its_patches(client):
+    (encoder,) = attention(client, model="sequence", diagnostics=True)["diagnostics"]
+    maps = Definition("sequence").maps(PICTURES[SEVERAL], "encoder")
+    at = np.array([divmod(cell, GRID[1]) for cell in range(CELLS)]) * CELL
+    apart = np.linalg.norm(at[:, None] - at, axis=-1)
+    among = [one[:, 1 : 1 + CELLS, 1 : 1 + CELLS] for one in maps]
+    wanted = [((one * apart).sum(-1) / one.sum(-1)).mean(-1) for one in among]
+    assert np.array(encoder["distance"]) == pytest.approx(np.array(wanted), abs=1e-3)
+
+
 # rows
 
 

@@ -150,6 +150,30 @@ def test_texts_and_pairs_are_classified_as_by_the_reference_library(client, fami
             assert [token.get("sequence") for token in source] == encoding.sequence_ids
 
 
+def test_rows_of_relevance_are_words_where_tokens_are_merged(client):
+    text, look = "understanding the catastrophe, sat", {"method": "relevance", "digits": 9}
+
+    def shown(**options):
+        (result,) = post(client, "bert", "attention", inputs=[text], attention={**look, **options})
+        (one,) = result["attention"]["maps"]
+        return np.array(one["values"])[0], result["attention"]["tokens"]["source"]
+
+    tokens_map, pieces = shown(queries="all")
+    words_map, words = shown(queries="all", merge="words")
+    assert len(words) < len(pieces)
+    groups = []
+    for piece in pieces:
+        inside = [number for number, word in enumerate(words) if piece["span"] and word["span"]
+                  and word["span"][0] <= piece["span"][0] < word["span"][1]]  # fmt: skip
+        groups.append(inside[0] if inside else 0 if not groups else len(words) - 1)
+    member = np.eye(len(words))[groups].T  # (word, token)
+    wanted = member / member.sum(1, keepdims=True) @ tokens_map @ member.T
+    assert words_map.shape == wanted.shape
+    assert np.abs(words_map - wanted).max() < 1e-5
+    some, _ = shown(queries=[-2, 1], merge="words")
+    assert np.abs(some - wanted[[-2, 1]]).max() < 1e-5
+
+
 @pytest.mark.parametrize("name", of_task("fill-mask"))
 def test_masks_are_filled_as_by_the_reference_library(client, families, name):
     model = reference(families / "checkpoints" / name)
@@ -338,7 +362,7 @@ def test_attention_of_a_translation_is_that_of_its_languages(client, families):
         asked = {"source_language": source_code, "target_language": target_code, "num_beams": 1, "max_new_tokens": 5}
         answer = client.post(f"/v1/models/{name}/generate", json={"inputs": "the cat", **asked, "attention": look})
         (result,) = answer.json()["results"]
-        later = client.get(f"/v1/attention/{answer.json()['id']}", params=look).json()
+        later = client.get(f"/v1/attention/{answer.json()['id']}", params=look | {"diagnostics": True}).json()
         assert later["results"][0]["attention"]["maps"] == result["attention"]["maps"]
         made = [token["token"] for token in result["tokens"]]
         start = target_token if name == "mbart" else 2
@@ -354,6 +378,11 @@ def test_attention_of_a_translation_is_that_of_its_languages(client, families):
         marks = [token["text"] for token in axes["source"] if token["special"]]
         assert source_code in marks
         assert (axes["target_input"][0]["text"] == target_code) == (name == "mbart")
+        special = np.array([token["special"] for token in axes["target_input"]])
+        assert special.sum() >= 1 + (name != "mbart"), "the token of the language is special wherever it stands"
+        (figures,) = [one for one in later["results"][0]["attention"]["diagnostics"] if one["kind"] == "decoder"]
+        mass = [layer[0][..., special].sum(-1).mean(-1).numpy() for layer in out.decoder_attentions]
+        assert np.abs(np.array(figures["special"]) - mass).max() < TOLERANCE
 
 
 @pytest.mark.parametrize(

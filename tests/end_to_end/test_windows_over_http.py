@@ -299,6 +299,25 @@ def test_parts_of_an_image_are_taken_away_in_the_order_of_a_map(client):
         assert len(curve["probabilities"]) == 11
 
 
+@pytest.mark.parametrize(("queries", "row"), [({}, None), ({"queries": 5}, 5), ({"queries": 63}, 63)])
+def test_relevance_is_evaluated_without_the_identity_that_it_starts_from(client, seen, queries, row):
+    (shown,) = maps(client, seen.name, method="relevance", **queries)
+    evidence = np.array(shown["values"])[0, 0] - (merging().mean(0) if row is None else merging()[row])
+    order = np.argsort(-evidence, kind="stable")
+    seven_decimals = {"digits": 7, "evaluate": "deletion"}
+    answer = ask(client, seen.name, method="relevance", **seven_decimals, **queries)
+    evaluation = answer.json()["results"][0]["attention"]["evaluation"]
+    index = shown["target"]["index"]
+    for step in (2, 5, 8):
+        pixels = PICTURE.copy()
+        for token in order[: round(step / 10 * len(order))]:
+            down, across = (place * PATCH for place in divmod(token, GRIDS[0]))
+            pixels[down : down + PATCH, across : across + PATCH] = 0
+        (result,) = ask(client, seen.name, "classify", pixels, top_k=3).json()["results"]
+        (chance,) = [one["probability"] for one in result["labels"] if one["index"] == index]
+        assert evaluation["curves"][0]["probabilities"][step] == pytest.approx(chance, abs=2e-4)
+
+
 @pytest.mark.parametrize(
     ("image_size", "fault"),
     [("24x40", "must be multiples of the window's 4"), ("31x32", "must be multiples of the patch"), ("34x34", "even")],

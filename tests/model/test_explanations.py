@@ -104,6 +104,22 @@ def test_padded_keys_have_no_part_in_the_rollout_of_others():
     assert (rolled(layers)[:, :4, 4:] == 0).all()
 
 
+@pytest.mark.parametrize("axes", [(), (HEADS,)])
+def test_a_mean_of_rows_may_be_of_some_tokens_alone(axes):
+    drawn = reference.draw(BATCH, *axes, TOKENS, TOKENS)
+    among = np.random.default_rng(3).random((BATCH, TOKENS)) < 0.5
+    among[:, 0] = True
+    assert len(set(among.sum(1).tolist())) > 1
+    rows = torch.tensor([-1])
+    found = explanations.mean_of_rows(torch.from_numpy(drawn), rows, torch.from_numpy(among)).numpy()
+    layers = maps()
+    rolled_out = explanations.rollout(tensors(*layers), every(layers), rows, torch.from_numpy(among))
+    whole = reference.rollout(layers)
+    for index, own in enumerate(among):
+        close(found[index], drawn[index][..., own, :].mean(-2, keepdims=True))
+        close(rolled_out[index], whole[index][own].mean(0, keepdims=True))
+
+
 def test_rollout_of_a_batch_is_that_of_each_image():
     layers = maps()
     together = rolled(layers)

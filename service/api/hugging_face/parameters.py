@@ -180,8 +180,11 @@ class GenerationParameters(GenerateOptions):
             raise Unacceptable("do_sample: must be false where temperature is 0")
         if options.samples:
             return options
-        default = served.generation.sampling or Sampling()
-        return options.model_copy(update={"temperature": default.temperature if self.do_sample else 0.0})
+        if self.do_sample:
+            default = served.generation.sampling or Sampling()
+            return options.model_copy(update={"temperature": default.temperature})
+        beams = options.num_beams or served.generation.num_beams  # as the reference library, which does not draw them
+        return options.model_copy(update={"temperature": 0.0, "num_beams": beams})
 
 
 def check_client_options(given: object) -> None:

@@ -237,6 +237,8 @@ class DecoderPool:
             return NotReady(
                 f"image: needs a decoder for at most {CLOCK_FACTOR * seconds:g} seconds, this one took longer", 1
             )
+        if cause == "killed":  # twice: a machine without memory ends decoders first, whatever they decode
+            return NotReady("image: needs a decoder, and two were ended by the system", 1)
         if cause == "memory":
             most = self._settings.decode_bytes
             return Unacceptable(f"image: must be decoded within {most} bytes of memory, given one that takes more")

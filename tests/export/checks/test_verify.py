@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import weakref
 
 import numpy as np
@@ -9,19 +10,13 @@ import pytest
 import torch
 
 from export.checks.comparison import Ledger
-from export.checks.reference import in_float64
+from export.checks.reference import in_float64, keeping_no_maps
 from export.checks.verify import FACTOR, _verify, verify
 from export.errors import ExportError
+from export.plan import OPTIONAL_METHODS, Source
 from model.transformer import Transformer, vaswani
 from model.vit import ViT, vit
 from tests.samples.export_models import TRANSFORMER, VIT, classifier, opened, sharpened, translator, written
-
-
-def test_every_role_of_a_random_model_is_verified(source, folder):
-    worst = verify(source, opened(folder))
-    assert max(worst.values()) < 1e-4
-    assert worst["row sums"] < 1e-5
-    assert ("cached = uncached" in worst) == (source.generation is not None)
 
 
 class Counted:
@@ -32,8 +27,9 @@ class Counted:
         self.io_binding, self.run_with_iobinding = session.io_binding, session.run_with_iobinding
 
 
-def test_one_session_is_open_at_a_time(source, folder):
-    opens, held, steps, told = opened(folder), [], [], []
+def test_every_role_of_a_random_model_is_verified_with_one_session_at_a_time(source, folder, monkeypatch):
+    opens, held, steps, told, kept = opened(folder), [], [], [], []
+    observe = type(source.traced).observe
 
     def counting(role):
         assert not [one for one in held if one()], f"{role}: another session is held"
@@ -46,7 +42,18 @@ def test_one_session_is_open_at_a_time(source, folder):
         steps.append(name)
         yield lambda what: told.append(f"{name}: {what}")
 
-    verify(source, counting, step=step)
+    def observing(self, *inputs):
+        observed = observe(self, *inputs)
+        kept.append(sum(weights.numel() for kind in observed.weights for weights in kind))
+        return observed
+
+    monkeypatch.setattr(type(source.traced), "observe", observing)
+    worst = verify(source, counting, step=step)
+    assert FACTOR not in worst
+    assert max(worst.values()) < 1e-4
+    assert worst["row sums"] < 1e-5
+    assert ("cached = uncached" in worst) == (source.generation is not None)
+    assert kept.count(0) == bool(source.verified_longest), "of the longest input, no weights are kept"
     assert len(held) >= len(source.plans)
     roles = {plan.role for plan in source.plans}
     assert roles <= set(steps)
@@ -64,6 +71,21 @@ def test_a_definition_computes_in_float64_and_gets_its_single_floats_back():
         assert torch.equal(tensor, before[name])
     with pytest.raises(ValueError, match="module: must hold single floats, given"), in_float64(model.half()):
         pass
+
+
+def test_answers_are_the_same_where_no_weights_are_kept():
+    source = translator()
+    inputs = source.plan("predict").example(source.verified_at[-1], 1)
+    with torch.no_grad():
+        wanted = source.traced.observe(*inputs)
+        with keeping_no_maps(source.traced):
+            found = source.traced.observe(*inputs)
+        again = source.traced.observe(*inputs)
+    assert torch.equal(found.answer, wanted.answer)
+    for kind, none, same in zip(wanted.weights, found.weights, again.weights, strict=True):
+        for weights, empty, whole in zip(kind, none, same, strict=True):
+            assert empty.shape == (*weights.shape[:-1], 0)
+            assert torch.equal(weights, whole)
 
 
 class Changed:
@@ -160,7 +182,7 @@ class Leaky(Transformer):
 def test_padding_that_leaks_is_refused(tmp_path):
     model = sharpened(vaswani(TRANSFORMER))
     model.__class__ = Leaky
-    source = translator(model)
+    source = functools.reduce(Source.without, OPTIONAL_METHODS, translator(model))
     with pytest.raises(ExportError, match=r": alone = in a padded batch: must agree within .* at row \d of"):
         verify(source, opened(written(source, tmp_path)))
 
@@ -214,10 +236,6 @@ def test_what_differs_by_more_than_single_floats_err_is_refused(sharp):
 
     with pytest.raises(ExportError, match="raw: encoder: must agree within"):
         verify(source, changed)
-
-
-def test_what_single_floats_compute_to_the_limit_has_no_larger_one(small):
-    assert FACTOR not in verify(small[0], opened(small[1]))
 
 
 def test_a_model_that_is_too_sharp_for_single_floats_is_refused_with_that_reason(sharp, monkeypatch):

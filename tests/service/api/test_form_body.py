@@ -2,7 +2,7 @@
 
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from service.api.form_body import FormBody
@@ -20,7 +20,6 @@ def read(body, boundary="x", most_parts=8, step=None):
     return [(part.name, part.is_file, bytes(part.content)) for part in form.parts()]
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.binary(max_size=40) | st.text("\r\n-x", max_size=12).map(str.encode), min_size=1, max_size=4),
     st.integers(1, 50),

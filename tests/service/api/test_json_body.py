@@ -5,7 +5,7 @@ import json
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from service.api.json_body import MOST_VALUES, JsonBody
@@ -33,7 +33,6 @@ def values(document):
     return 1
 
 
-@settings(deadline=None)
 @given(st.dictionaries(TEXTS, VALUES, max_size=4), st.booleans(), st.lists(st.integers(0, 400), max_size=6))
 def test_a_document_is_counted_and_parsed_whatever_it_holds_and_however_it_is_cut(document, ascii_only, cuts):
     body = json.dumps(document, ensure_ascii=ascii_only).encode()
@@ -45,7 +44,6 @@ def test_a_document_is_counted_and_parsed_whatever_it_holds_and_however_it_is_cu
     assert values(document) - 1 <= counted._values <= 2 * values(document)
 
 
-@settings(deadline=None)
 @given(TEXTS, TEXTS, st.booleans(), st.lists(st.integers(0, 60), max_size=3))
 def test_text_beyond_ascii_is_counted_escaped_or_not_and_however_it_is_cut(text, key, ascii_only, cuts):
     body = json.dumps({key: text}, ensure_ascii=ascii_only).encode()

@@ -16,7 +16,7 @@ from service.arrays import log_softmax
 from service.batching.admission import Backlog
 from service.concurrency import while_wanted
 from service.errors import Broken
-from service.generation.decode_loop import DecodeLoop
+from service.generation.decode_loop import DecodeLoop, Job
 from service.generation.kv_cache import KVCache
 from service.options import GenerateOptions
 from service.repository.generator import Generator
@@ -37,15 +37,15 @@ def dates(artifacts):
 
 
 @contextlib.asynccontextmanager
-async def decode_loop(dates, rows=64):
-    """Have the decode loop at work until the block ends, which must be within a minute."""
+async def decode_loop(dates, rows=64, **settings):
+    """Have the decode loop at work until the block ends, which must be within a minute. Yields its device."""
     device = Device(2)
-    dates.settings = Settings(artifacts=dates.settings.artifacts, batch_rows=rows)
+    dates.settings = Settings(artifacts=dates.settings.artifacts, batch_rows=rows, **settings)
     Generator.start(dates, device, Backlog(), Metrics(), SILENT)
     loops = [asyncio.create_task(work()) for work in dates.loops()]
     try:
         async with asyncio.timeout(60):
-            yield
+            yield device
     finally:
         for loop in loops:
             loop.cancel()
@@ -90,6 +90,126 @@ async def test_sequences_that_join_while_others_run_find_what_each_finds_alone(d
         joined = await asyncio.gather(*tasks)
     for mine, theirs in zip(alone, joined, strict=True):
         assert mine.tokens == theirs.tokens
+
+
+def row_bytes(dates, capacity):
+    cache = KVCache(dates.sessions["decode"], dates.generation)
+    return cache.row_bytes(capacity, max(len(dates.inputs.tokenizer.encode(text)) for text in TEXTS))
+
+
+async def test_sequences_begin_again_where_caches_have_no_room_to_grow_and_find_what_each_finds_alone(
+    dates, alone, monkeypatch
+):
+    """The rows count with those slots that they have now, and the job of most rows is not counted."""
+    monkeypatch.setattr("service.generation.kv_cache.SLOTS", 2)
+    restarts, held, restart, step = [], [], Job.restart, KVCache.step
+    most = 6 * row_bytes(dates, 8)
+
+    def noting(cache, tokens, positions, *rest, **options):
+        (loop,) = dates.lanes[-1:]
+        widths = [job.width for job in loop._running]
+        capacity = cache.next_capacity(max(positions) + 1, cache._most)
+        row = cache.row_bytes(capacity, max(job.size for job in loop._running))
+        held.append((len(widths), (sum(widths) - max(widths)) * row))
+        return step(cache, tokens, positions, *rest, **options)
+
+    monkeypatch.setattr(Job, "restart", lambda job, **how: (restarts.append(how), restart(job, **how)))
+    monkeypatch.setattr(KVCache, "step", noting)
+    async with decode_loop(dates, batch_cache_bytes=most):
+        together = await asyncio.gather(*(one(dates, text, **options) for text, options in requests()))
+    assert [mine.tokens for mine in together] == [theirs.tokens for theirs in alone]
+    assert restarts
+    assert {how["alone"] for how in restarts} == {False}
+    assert max(size for _, size in held) <= most
+    assert max(count for count, _ in held) >= 3
+
+
+async def test_a_sequence_that_may_become_long_keeps_no_other_away(dates, monkeypatch):
+    together, step = [], KVCache.step
+
+    def noting(cache, tokens, *rest, **options):
+        together.append(len(tokens))
+        return step(cache, tokens, *rest, **options)
+
+    monkeypatch.setattr(KVCache, "step", noting)
+    monkeypatch.setattr("service.generation.kv_cache.SLOTS", 2)
+    assert dates.generation.max_new_tokens > 8
+    async with decode_loop(dates, batch_cache_bytes=row_bytes(dates, 4)):
+        await asyncio.gather(*(one(dates, text) for text in TEXTS[:2]))
+    assert max(together) == 2
+
+
+async def test_a_stream_joins_only_where_it_has_room_to_its_end_since_it_cannot_begin_again(dates, monkeypatch):
+    together, step = [], KVCache.step
+
+    def noting(cache, tokens, *rest, **options):
+        together.append(len(tokens))
+        return step(cache, tokens, *rest, **options)
+
+    async def stream(text):
+        return await dates.generate(dates.inputs.text_input(text), GenerateOptions(), lambda grown: None)
+
+    monkeypatch.setattr(KVCache, "step", noting)
+    monkeypatch.setattr("service.generation.kv_cache.SLOTS", 2)
+    for slots, at_once in ((4, 1), (dates.generation.max_new_tokens, 2)):
+        together.clear()
+        async with decode_loop(dates, batch_cache_bytes=row_bytes(dates, slots)):
+            await asyncio.gather(*(stream(text) for text in TEXTS[:2]))
+        assert max(together) == at_once
+
+
+async def test_few_sources_join_at_a_time_while_rows_run(dates, alone, monkeypatch):
+    sizes, join, joined, here = [], DecodeLoop._join, asyncio.Event(), asyncio.get_running_loop()
+
+    def noting(loop, jobs):
+        sizes.append((len(loop._running), len(jobs), max(job.size for job in jobs) * len(jobs)))
+        here.call_soon_threadsafe(joined.set)
+        return join(loop, jobs)
+
+    monkeypatch.setattr(DecodeLoop, "_join", noting)
+    monkeypatch.setattr("service.generation.decode_loop.JOINING_TOKENS", 40)
+    async with decode_loop(dates):
+        first = asyncio.create_task(one(dates, TEXTS[0]))
+        await joined.wait()
+        rest = await asyncio.gather(*(one(dates, text) for text in TEXTS[1:]))
+    assert [mine.tokens for mine in (await first, *rest)] == [theirs.tokens for theirs in alone[::4]]
+    assert all(count == 1 or size <= 40 for running, count, size in sizes if running)
+    assert len(sizes) > 2
+
+
+async def test_steps_are_taken_for_as_long_as_the_loop_waited_for_others(dates, monkeypatch):
+    """Another model's run takes 50 ms: the loop would wait that long for each of its steps."""
+    counts, steps, step = [], DecodeLoop._steps, DecodeLoop._step
+
+    def noting(loop, *given):
+        counts.append(0)
+        return steps(loop, *given)
+
+    def counting(loop):
+        counts[-1] += 1
+        time.sleep(0.01)
+        return step(loop)
+
+    monkeypatch.setattr(DecodeLoop, "_steps", noting)
+    monkeypatch.setattr(DecodeLoop, "_step", counting)
+    turns = []
+
+    async def others(device):
+        while True:
+            async with device.turn(device.cores) as run:
+                turns.append(len(counts))
+                await run(time.sleep, 0.05)
+
+    async with decode_loop(dates) as device:
+        busy = asyncio.create_task(others(device))
+        hypothesis = await one(dates, TEXTS[0])
+        streamed = []
+        await dates.generate(dates.inputs.text_input(TEXTS[0]), GenerateOptions(), streamed.append)
+        busy.cancel()
+    assert max(counts) > 1, "several steps in one run"
+    assert len(streamed) == len(hypothesis.tokens)
+    between = np.diff(turns)
+    assert between.max() > 1, "a stream reports after each step, and takes several in a turn"
 
 
 def definition(text, tokens):
@@ -222,11 +342,11 @@ async def test_an_output_that_is_not_a_number_fails_only_its_own_sequence(dates,
 async def test_each_sequence_of_a_failed_batch_is_generated_again_alone(dates, alone, monkeypatch, where):
     method = getattr(DecodeLoop, where)
 
-    def failing(decoding, given):
+    def failing(decoding, given, *rest):
         jobs = given if where == "_join" else decoding._running
         if any(job.source["source"].tolist() == poison for job in jobs):
             raise ValueError("secret words")
-        return method(decoding, given)
+        return method(decoding, given, *rest)
 
     poison = [token.index for token in dates.inputs.tokenizer.encode(TEXTS[1])]
     monkeypatch.setattr(DecodeLoop, where, failing)

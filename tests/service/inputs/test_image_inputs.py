@@ -16,14 +16,14 @@ CELLS = Kind(
 
 def test_of_a_picture_that_is_fitted_it_is_told_which_cells_begin_in_it():
     rule = ImageRule(height=8, width=12, channels=1, locate="fit", mean=(0.5,), std=(0.5,))
-    inputs = ImageInputs(rule, (CELLS,))
+    inputs = ImageInputs(rule, (CELLS,), tells_visible=True)
     for size, cells in (((12, 8), [1] * 6), ((50, 50), [1, 1, 0, 1, 1, 0]), ((60, 20), [1, 1, 1, 0, 0, 0])):
         found = inputs.image_input(decode_image(encoded(Image.new("L", size)), rule, 10**4))
         assert found.arrays["image_visible"].tolist() == list(map(bool, cells))
         assert found.arrays["pixels"].shape == (8, 12, 1)
 
 
-def test_of_other_rules_all_is_picture_and_nothing_is_told():
+def test_a_graph_that_takes_none_is_told_nothing():
     rule = middle(8, 12, 1)
     picture = decode_image(encoded(Image.new("L", (50, 50))), rule, 10**4)
     assert ImageInputs(rule, (CELLS,)).image_input(picture).arrays.keys() == {"pixels"}
@@ -32,6 +32,6 @@ def test_of_other_rules_all_is_picture_and_nothing_is_told():
 def test_pixels_may_be_replaced():
     rule = ImageRule(height=8, width=12, channels=1, locate="fit", mean=(0.5,), std=(0.5,))
     picture = decode_image(encoded(Image.new("L", (50, 50), 9)), rule, 10**4)
-    found = ImageInputs(rule, (CELLS,)).image_input(picture, np.zeros_like(picture.pixels))
+    found = ImageInputs(rule, (CELLS,), tells_visible=True).image_input(picture, np.zeros_like(picture.pixels))
     assert not found.arrays["pixels"].any()
     assert found.arrays["image_visible"].sum() == 4

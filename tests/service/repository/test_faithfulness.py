@@ -137,6 +137,17 @@ def test_patches_become_black_and_no_other_pixel_does(size, grid):
     assert (item.arrays["pixels"] == pixels).all()
 
 
+def test_what_stands_beside_an_image_that_was_fitted_in_is_no_part_of_it():
+    pixels = np.full((4, 6, 1), 9, np.uint8)
+    seen = np.array([True, True, False, True, False, False])
+    item = ModelInput({"pixels": pixels, "image_visible": seen}, {"image": 6}, {})
+    columns, take_away = patches(item, image_kind(prefix=0))
+    assert columns.tolist() == [0, 1, 3]
+    rest = take_away(np.array([True, False, False])).arrays
+    assert rest["pixels"][::2, ::2, 0].tolist() == [[9, 0, 9], [0, 9, 9]]
+    assert rest["image_visible"] is seen
+
+
 SOURCE = np.array([2, 10, 11, 99, 12, 3])
 SPECIAL = np.array([True, False, False, False, False, True])
 

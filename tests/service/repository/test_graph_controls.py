@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from service.errors import Unacceptable
-from service.repository.graph_controls import controls_of, read_maps
-from tests.samples.attention_queries import TOKENS, query_of, read, translator
+from service.repository.graph_controls import controls_of, read_diagnostics, read_maps
+from tests.samples.attention_queries import TOKENS, finder, query_of, read, translator
 from tests.samples.attention_queries import controls as controls_for
 
 
@@ -63,6 +63,23 @@ def test_the_share_to_discard_is_that_of_each_kind():
 def test_norm_is_of_the_sum_over_heads():
     (shown,) = read(np.zeros((1, 1, 1, TOKENS)), query_of(method="norm"))
     assert (shown.entry["heads"], shown.entry["normalized"], shown.entry["layer"]) == ("sum", False, 2)
+
+
+def test_figures_are_means_over_the_rows_of_cells_that_are_seen():
+    query = query_of(finder(), method="raw", digits=9)
+    seen = np.array([True, True, False, True, False, False])
+    rng = np.random.default_rng(0)
+    stacks = {kind.name: np.zeros((2, 2, 0, 6 if kind.grid else 4)) for kind in query.model_kinds}
+    shapes = {"encoder": (6, 3), "decoder": (4, 2), "cross": (4, 2)}  # queries; of cells there is a distance, too
+    figures = {name: rng.random((2, 2, *shape)) for name, shape in shapes.items()}
+    stacks |= {f"{name}.diagnostics": own for name, own in figures.items()}
+    encoder, decoder, cross = read_diagnostics(query, stacks, seen)
+    assert encoder["entropy"] == pytest.approx(figures["encoder"][:, :, seen, 0].mean(-1))
+    assert encoder["distance"] == pytest.approx(figures["encoder"][:, :, seen, 2].mean(-1))
+    assert decoder["special"] == pytest.approx(figures["decoder"][..., 1].mean(-1))
+    assert cross["entropy"] == pytest.approx(figures["cross"][..., 0].mean(-1))
+    most = [one["max_entropy"] for one in (encoder, decoder, cross)]
+    assert most == pytest.approx([np.log(3), np.log(4), np.log(3)])
 
 
 def test_kinds_that_are_not_asked_for_have_no_rows():

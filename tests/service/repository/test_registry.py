@@ -175,6 +175,29 @@ async def test_a_model_without_memory_to_warm_up_is_not_ready_and_loses_no_reloa
     device.close()
 
 
+async def test_a_model_that_failed_is_warmed_up_until_it_runs_though_a_run_succeeds_meanwhile(copied, monkeypatch):
+    settings, device = Settings(artifacts=copied), Device()
+    models = Registry(load(settings), settings, device, Metrics())
+    await models.warm_up()
+    served, warm_up = models["digits"], Session.warm_up
+
+    def without_memory(session, lengths=None):
+        raise MemoryError
+
+    served.lanes[0].failures = 3
+    monkeypatch.setattr(Session, "warm_up", without_memory)
+    await models.check()
+    served.lanes[0].failures = 0  # as a request that was admitted before ends well
+    assert (served.ready, served.failing) == (False, False)
+    await models.check()
+    assert not served.ready
+    monkeypatch.setattr(Session, "warm_up", warm_up)
+    await models.check()
+    assert served.ready
+    await models.close()
+    device.close()
+
+
 async def test_the_index_lists_each_version_once_whatever_the_folder_is_called(copied, monkeypatch):
     monkeypatch.chdir(copied.parent)
     settings, device = Settings(artifacts=Path(copied.name)), Device()

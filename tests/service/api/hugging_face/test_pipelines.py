@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from contract.generation import Sampling
+from contract.generation import Generation, Sampling
 from service.api.hugging_face.masks import Filling
 from service.api.hugging_face.parameters import GenerationParameters
 from service.api.hugging_face.texts import WrittenText
@@ -444,7 +444,7 @@ def test_sampling_is_asked_for_and_declined(texts):
 
 def test_do_sample_keeps_the_temperature_of_a_model_that_samples():
     sampling = Sampling(temperature=0.05, top_k=9)
-    served = types.SimpleNamespace(continues=True, generation=types.SimpleNamespace(sampling=sampling))
+    served = types.SimpleNamespace(continues=True, generation=types.SimpleNamespace(sampling=sampling, num_beams=1))
 
     def drawn(**given):
         return GenerationParameters(**given).search(served).sampling(sampling)
@@ -453,6 +453,18 @@ def test_do_sample_keeps_the_temperature_of_a_model_that_samples():
     assert drawn(do_sample=True, temperature=2) == Sampling(temperature=2, top_k=9)
     assert drawn(do_sample=True, top_k=3) == Sampling(temperature=0.05, top_k=3)
     assert drawn(do_sample=False) is None
+
+
+def test_a_model_that_searches_with_beams_does_so_without_do_sample_and_not_at_a_temperature_of_0():
+    generation = Generation(start=0, end=1, max_new_tokens=8, num_beams=4, caches=(), memory=())
+    served = types.SimpleNamespace(continues=False, generation=generation)
+
+    def beams(**given):
+        return GenerationParameters(**given).search(served).beams(generation)
+
+    assert beams() == beams(do_sample=False) == 4
+    assert beams(temperature=0) == beams(do_sample=True) == 1
+    assert beams(do_sample=False, num_beams=3) == beams(temperature=0, num_beams=3) == 3
 
 
 def test_an_event_is_one_line_to_clients_that_end_lines_at_other_characters_too():

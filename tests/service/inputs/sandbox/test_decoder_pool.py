@@ -134,7 +134,7 @@ async def test_an_image_whose_decoder_is_killed_from_outside_is_decoded_once_mor
         if kills == 1:
             assert np.array_equal(found.pixels, right.pixels)
         else:
-            assert found == ("Unacceptable", "image: must be one that can be decoded, given one that cannot")
+            assert found == ("NotReady", "image: needs a decoder, and two were ended by the system")
         await pool.decode(SEVEN, INK)
         assert replaced(metrics) == {"killed": kills}
 
