@@ -236,6 +236,7 @@ notebooks: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(foreach name,$(NOTEBOOK_MODELS),$(
 	@$(BIN)/python -m docs.notebooks $(ARGS)
 
 .venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "$(PYTHON): must be Python 3.11 or newer, given %d.%d; make PYTHON=... names another" % sys.version_info[:2])'
 	@echo "creating .venv"
 	@$(PYTHON) -m venv --without-pip .venv && $(PYTHON) -m pip --python $@ install --quiet $(PIP_ARGS) pip 2>/dev/null \
 	  || $(PYTHON) -m venv --clear .venv # its own way to pip takes twice as long

@@ -3,7 +3,11 @@
 A name is that of a bundled model, a folder with a checkpoint in the Hugging Face layout, or a name on the hub. The exit
 status is 0, that of an error (`export/errors.py`: 1 if a check failed, 2 if the request or the checkpoint is wrong), or
 128 and the number of a signal: 130 or 143.
+
+What needs PyTorch is imported by the functions that use it: the arguments are read where it is not installed yet.
 """
+
+from __future__ import annotations
 
 import argparse
 import dataclasses
@@ -14,36 +18,50 @@ import sys
 import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
-from contract.manifest import MAX_ABOUT_CHARACTERS, MAX_ORDER, GradientMethod, Method, Task
-from contract.names import nearest
+from contract.manifest import MAX_ABOUT_CHARACTERS, MAX_ORDER, GradientMethod, Manifest, Method, Task
+from contract.names import BUNDLED, nearest
 from contract.part import NAME
-from export.bundled import SOURCES
-from export.checkpoints.checkpoint import Checkpoint, open_checkpoint
-from export.checkpoints.families import FAMILIES
-from export.checkpoints.family import ExportOptions, without_keys
-from export.checkpoints.model_card import CARD, read_widget
 from export.errors import CheckpointError, ExportError
-from export.examples import with_given, with_texts, with_texts_of_task
-from export.graphs.torch_export import DEFAULT_OPSET, SUPPORTED_OPSETS
-from export.pipeline import export
-from export.plan import OPTIONAL_METHODS, Precision, Source
 from export.progress import received_signals, say, waiting
-from model.weights import WeightsError
+
+if TYPE_CHECKING:
+    from export.checkpoints.checkpoint import Checkpoint
+    from export.plan import Source
+
+OPSETS = range(18, 25)
+"""Of ONNX, as `export/graphs/torch_export.py` has them."""
+TASKS = sorted({*get_args(Task)} - {"image-to-text"})
+"""The tasks of checkpoints."""
+PRECISIONS = get_args(Manifest.model_fields["precision"].annotation)
+METHODS_TO_LEAVE_OUT = tuple(one for one in get_args(Method) if one != "raw")
 
 
 def main() -> int:
     """Export what the command line names; return the exit status."""
-    arguments = _arguments()
+    arguments = read_arguments()
     received_signals.clear()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)  # so that unfinished folders are removed
-    if arguments.list:
-        print(_list())
-        return 0
+    try:
+        if arguments.list:
+            say(_list())
+            return 0
+        return _export(arguments)
+    except BrokenPipeError:  # nobody reads what is said
+        sys.stdout = None  # or the interpreter would report it again as it ends
+        return 128 + signal.SIGPIPE
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    """Export each model that is named; return the exit status. Raises BrokenPipeError."""
+    from export.graphs.torch_export import DEFAULT_OPSET
+    from export.pipeline import export
+    from model.weights import WeightsError
+
     kept = arguments.methods
-    without = arguments.without if kept is None else [one for one in OPTIONAL_METHODS if one not in kept]
+    without = arguments.without if kept is None else [one for one in METHODS_TO_LEAVE_OUT if one not in kept]
     try:
         for name in arguments.names:
             source = _source(name, arguments)
@@ -51,16 +69,15 @@ def main() -> int:
                 source = _with_fast_jpeg(source)
             source = _presented(source, arguments)
             export(
-                source, arguments.version, arguments.to, arguments.precision, arguments.opset,
+                source, arguments.version, arguments.to, arguments.precision, arguments.opset or DEFAULT_OPSET,
                 samples=arguments.samples, calibrate=arguments.calibrate, force=arguments.force, without=without,
                 explain_in_float=bool(arguments.explain),
             )  # fmt: skip
     except KeyboardInterrupt:
         print(f"{name}: not exported: interrupted", file=sys.stderr)
         return 128 + (received_signals[0] if received_signals else signal.SIGINT)
-    except BrokenPipeError:  # nobody reads what is said
-        sys.stdout = None  # or the interpreter would report it again as it ends
-        return 128 + signal.SIGPIPE
+    except BrokenPipeError:
+        raise
     except OSError as error:
         print(f"{name}: not exported: {error.filename or arguments.to}: {error.strerror}", file=sys.stderr)
         return 2
@@ -75,7 +92,27 @@ def _stop(number: int, _: object) -> None:
     raise KeyboardInterrupt
 
 
-def _arguments() -> argparse.Namespace:
+def read_arguments() -> argparse.Namespace:
+    """Return the arguments of the command line. Raises SystemExit, with a line that says why, if one is wrong."""
+    parser = _parser()
+    arguments = parser.parse_args()
+    if not arguments.names and not arguments.list:
+        parser.error(f"NAME: one or more, such as {', '.join(BUNDLED)} or a checkpoint's folder")
+    for_int8 = (arguments.samples, arguments.calibrate, arguments.force, arguments.explain)
+    if any(for_int8) and arguments.precision != "int8":
+        parser.error("--samples, --calibrate, --force and --explain: are for --precision int8")
+    if arguments.methods is not None and arguments.without:
+        parser.error("--methods and --without: give one of them, since each says which methods an artifact has")
+    for option in ("name", "about", "example", "order"):
+        if getattr(arguments, option) not in (None, []) and len(arguments.names) > 1:
+            parser.error(f"--{option}: is for one NAME at a time")
+    for option in ("version", "name"):
+        if (given := getattr(arguments, option)) is not None and not re.fullmatch(NAME, given):
+            parser.error(f"--{option}: must be letters, digits, '.', '_' and '-', beginning with a letter or digit")
+    return arguments
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m export", description="Turn PyTorch definitions and their weights into artifacts."
     )
@@ -83,14 +120,14 @@ def _arguments() -> argparse.Namespace:
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"a bundled model ({', '.join(SOURCES)}), a checkpoint's folder, or its name on the hub",
+        help=f"a bundled model ({', '.join(BUNDLED)}), a checkpoint's folder, or its name on the hub",
     )
     parser.add_argument("--to", type=Path, default=Path("artifacts"), help="folder of artifacts (default: artifacts)")
     parser.add_argument("--version", default="1", help="the artifact's version (default: 1)")
     parser.add_argument("--name", help="the artifact's name (default: the last part of NAME)")
     parser.add_argument(
         "--task",
-        choices=sorted({task for one in FAMILIES.values() for task in one.tasks}),
+        choices=TASKS,
         help="the task to export a checkpoint for (default: the one that it was saved for)",
     )
     parser.add_argument(
@@ -108,21 +145,7 @@ def _arguments() -> argparse.Namespace:
     _add_presentation_options(parser)
     _add_graph_options(parser)
     parser.add_argument("--list", action="store_true", help="list what can be exported")
-    arguments = parser.parse_args()
-    if not arguments.names and not arguments.list:
-        parser.error(f"NAME: one or more, such as {', '.join(SOURCES)} or a checkpoint's folder")
-    for_int8 = (arguments.samples, arguments.calibrate, arguments.force, arguments.explain)
-    if any(for_int8) and arguments.precision != "int8":
-        parser.error("--samples, --calibrate, --force and --explain: are for --precision int8")
-    if arguments.methods is not None and arguments.without:
-        parser.error("--methods and --without: give one of them, since each says which methods an artifact has")
-    for option in ("name", "about", "example", "order"):
-        if getattr(arguments, option) not in (None, []) and len(arguments.names) > 1:
-            parser.error(f"--{option}: is for one NAME at a time")
-    for option in ("version", "name"):
-        if (given := getattr(arguments, option)) is not None and not re.fullmatch(NAME, given):
-            parser.error(f"--{option}: must be letters, digits, '.', '_' and '-', beginning with a letter or digit")
-    return arguments
+    return parser
 
 
 def _add_presentation_options(parser: argparse.ArgumentParser) -> None:
@@ -153,14 +176,8 @@ def _order(text: str) -> int:
 
 def _add_graph_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which graphs an artifact has, and in which precision."""
-    parser.add_argument("--precision", choices=get_args(Precision), default="fp32", help="(default: fp32)")
-    parser.add_argument(
-        "--opset",
-        type=int,
-        choices=SUPPORTED_OPSETS,
-        default=DEFAULT_OPSET,
-        help=f"of ONNX, {SUPPORTED_OPSETS[0]} to {SUPPORTED_OPSETS[-1]} (default: {DEFAULT_OPSET})",
-    )
+    parser.add_argument("--precision", choices=PRECISIONS, default="fp32", help="(default: fp32)")
+    parser.add_argument("--opset", type=int, choices=OPSETS, help=f"of ONNX, {OPSETS[0]} to {OPSETS[-1]} (default: 20)")
     parser.add_argument(
         "--samples",
         type=Path,
@@ -180,8 +197,8 @@ def _add_graph_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--force", action="store_true", help="export int8 even if it loses more than is allowed")
     parser.add_argument(
-        "--without", action="append", default=[], choices=OPTIONAL_METHODS, metavar="METHOD",
-        help=f"a method of attention to leave out, one of {', '.join(OPTIONAL_METHODS)}; repeatable",
+        "--without", action="append", default=[], choices=METHODS_TO_LEAVE_OUT, metavar="METHOD",
+        help=f"a method of attention to leave out, one of {', '.join(METHODS_TO_LEAVE_OUT)}; repeatable",
     )  # fmt: skip
     parser.add_argument(
         "--methods", type=_methods, metavar="METHOD,METHOD",
@@ -218,6 +235,8 @@ def _with_fast_jpeg(source: Source) -> Source:
 
 def _presented(source: Source, arguments: argparse.Namespace) -> Source:
     """Return a source with the sentence, order and examples that the command was given. Raises CheckpointError."""
+    from export.examples import with_given
+
     about, order = arguments.about or source.about, source.order if arguments.order is None else arguments.order
     source = dataclasses.replace(source, about=about, order=order)
     return with_given(source, arguments.example) if arguments.example else source
@@ -225,7 +244,9 @@ def _presented(source: Source, arguments: argparse.Namespace) -> Source:
 
 def _list() -> str:
     """Return what can be exported, for --list."""
-    lines = ["bundled:"] + [f"  {name}" for name in SOURCES] + ["checkpoints, by model_type:"]
+    from export.checkpoints.families import FAMILIES
+
+    lines = ["bundled:"] + [f"  {name}" for name in BUNDLED] + ["checkpoints, by model_type:"]
     for name, family in FAMILIES.items():
         options = f"  ({family.command_options})" if family.command_options else ""
         lines.append(f"  {name:<22}{', '.join(family.tasks)}{options}")
@@ -238,6 +259,11 @@ def _list() -> str:
 
 def _source(name: str, arguments: argparse.Namespace) -> Source:
     """Return the source of a bundled model or a checkpoint. Raises CheckpointError."""
+    from export.bundled import SOURCES
+    from export.checkpoints.checkpoint import open_checkpoint
+    from export.checkpoints.families import FAMILIES
+    from export.checkpoints.family import ExportOptions
+
     if name in SOURCES:
         if arguments.task or arguments.image_size or arguments.revision or arguments.ignore:
             raise CheckpointError("--task, --image-size, --revision and --ignore are for checkpoints")
@@ -266,6 +292,9 @@ def _source(name: str, arguments: argparse.Namespace) -> Source:
 
 def _with_card(source: Source, checkpoint: Checkpoint) -> Source:
     """Return a checkpoint's source with the examples of its model card, or else of its task. Says what is left out."""
+    from export.checkpoints.model_card import CARD, read_widget
+    from export.examples import with_texts, with_texts_of_task
+
     texts, faults = read_widget(checkpoint)
     found, more = with_texts(source, texts)
     for fault in dict.fromkeys(faults + [f"example left out: {one}" for one in more]):
@@ -279,6 +308,9 @@ def _with_card(source: Source, checkpoint: Checkpoint) -> Source:
 
 def _check_model(config: Mapping[str, Any], *, task: Task | None, ignored: Collection[str]) -> None:
     """Raise CheckpointError for a configuration whose type, or whose architecture, is not supported."""
+    from export.checkpoints.families import FAMILIES
+    from export.checkpoints.family import without_keys
+
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise CheckpointError(f"config.json: model_type must be one of {', '.join(FAMILIES)}, given {str(kind)[:64]!r}")

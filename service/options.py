@@ -225,15 +225,14 @@ class LanguageOptions(RequestOptions):
 class GenerateOptions(LanguageOptions):
     """Options of `generate`.
 
-    A temperature above 0, top_k or top_p samples, with the model's defaults for those not given; otherwise the model's
-    default holds.
+    A temperature above 0, top_k or top_p samples, with the model's defaults for those not given; else its default holds.
     """
 
     max_new_tokens: int | None = Field(None, ge=1, description="tokens to generate at most; the model's by default")
     num_beams: int | None = Field(None, ge=1, description="hypotheses of a beam search; the model's by default")
     length_penalty: Number | None = Field(None, ge=-10, le=10, description="scores are divided by length to this power")
     temperature: Number | None = Field(
-        None, ge=0, le=100, description="logits are divided by it; 0 takes the likeliest, without beams by default"
+        None, ge=0, le=100, description="divides the logits; 0 takes the likeliest, without beams by default"
     )
     top_k: int | None = Field(None, ge=1, le=10**6, description="sample among so many of the likeliest tokens")
     top_p: Number | None = Field(None, gt=0, le=1, description="sample among the likeliest tokens of so much mass")
@@ -269,8 +268,8 @@ class GenerateOptions(LanguageOptions):
 
     def beams(self, generation: Generation) -> int:
         """Return the beams of a search: by default 1 if it samples or the temperature is 0, else the model's."""
-        one = self.temperature == 0 or self.sampling(generation.sampling)
-        return self.num_beams or (1 if one else generation.num_beams)
+        draws = self.sampling(generation.sampling)
+        return self.num_beams or (1 if draws or self.temperature == 0 else generation.num_beams)
 
     def check_size(self, tokens: int, limit: int) -> None:
         """Raise TooLarge if the alternatives of so many tokens would exceed a limit in bytes."""

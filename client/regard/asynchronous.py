@@ -10,6 +10,7 @@ from PIL import Image
 from regard import calls
 from regard.attention import AskedAttention, Attention, AttentionOptions, Json, Method, PictureOptions
 from regard.calls import Call, T
+from regard.connecting import Connecting
 from regard.errors import NotFound, StreamBroken
 from regard.inputs import Input, Picture, Text, encode
 from regard.models import Description
@@ -25,7 +26,7 @@ from regard.service import (
     streamed,
     with_method,
 )
-from regard.transport import UNREADABLE, AsyncTransport, Connecting, incompatible
+from regard.transport import UNREADABLE, AsyncTransport, incompatible
 
 
 class AsyncService:
@@ -215,9 +216,10 @@ class AsyncModel:
 
     async def _all(self, kind: type[R], endpoint: str, given: Iterable[object], options: Json) -> list[R]:
         found = list[R]()
-        for batch in calls.batches(self.description, given):
-            call = calls.predictions(kind, endpoint, self.description, batch, options)
-            answers = await self._transport.send(call)
+        for start, batch in calls.batches(self.description, given):
+            with calls.placed(start, batch):
+                call = calls.predictions(kind, endpoint, self.description, batch, options)
+                answers = await self._transport.send(call)
             found += answers
         return found
 

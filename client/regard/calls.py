@@ -2,16 +2,18 @@
 
 import json
 import os
+import re
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from PIL import Image
 
 from regard.attention import Attention, Json, read_attention, read_map
-from regard.errors import BadInput, Problem, StreamBroken, refused
+from regard.errors import BadInput, Problem, Refused, RegardError, StreamBroken, refused
 from regard.inputs import CHANNELS, Encoded, encode
 from regard.models import Description, read_description
 from regard.results import Asked, Generation, R, Result, StreamedToken, read_result
@@ -27,6 +29,10 @@ QUERY_BYTES = 6000
 """A longer query may be refused: the service takes 8 KiB of a request's line and headers."""
 EXACT = {"encoding": "base64"}
 """Maps come as the bytes of float32, which are exact and small."""
+OF_TOKENS = "alternatives"
+"""The option of generation that shows what else could have been written: attention has none, and refuses it."""
+OF_INPUT = re.compile(r"\(input (\d+) of \d+\)")
+"""How a refusal counts the inputs of a request, from 1."""
 OF_OBJECTS = ("threshold", "top_k")
 """Options of a detector that say which objects are found, and so which rows its maps have."""
 
@@ -95,19 +101,38 @@ def predictions(
     return Call("POST", f"/v1/models/{model.name}/{endpoint}", read, body={**inputs, **_options(options)})
 
 
-def batches(model: Description, inputs: Iterable[object]) -> Iterator[list[Encoded]]:
-    """Yield inputs in as few requests as the model's limits allow. Raises BadInput if an input cannot be sent."""
+def batches(model: Description, inputs: Iterable[object]) -> Iterator[tuple[int, list[Encoded]]]:
+    """Yield inputs in as few requests as the model's limits allow, each with the place of its first among all inputs.
+
+    Raises BadInput with the place of an input that cannot be sent.
+    """
     if _is_one(inputs) or not isinstance(inputs, Iterable):
         raise BadInput("inputs: must be a list, given one input; the method without _batch takes one")
-    batch, size = list[Encoded](), 0
-    for one in inputs:
-        encoded = encode(one, image=model.takes_images)
+    batch, size, start = list[Encoded](), 0, 0
+    for place, one in enumerate(inputs):
+        try:
+            encoded = encode(one, image=model.takes_images)
+        except BadInput as error:
+            raise BadInput(f"inputs[{place}]: {error}") from error
         if batch and (len(batch) == model.max_inputs or size + encoded.size > BODY_BYTES):
-            yield batch
-            batch, size = [], 0
+            yield start, batch
+            batch, size, start = [], 0, place
         batch, size = [*batch, encoded], size + encoded.size
     if batch:
-        yield batch
+        yield start, batch
+
+
+@contextmanager
+def placed(start: int, batch: Sequence[Encoded]) -> Iterator[None]:
+    """Let what goes wrong with a request of a batch name places among all inputs, which the service does not know."""
+    try:
+        yield
+    except RegardError as error:
+        if isinstance(error, Refused) and (found := OF_INPUT.search(error.problem.detail)):
+            said = error.problem.detail.replace(found[0], f"(inputs[{start + int(found[1]) - 1}])")
+            raise refused(replace(error.problem, detail=said)) from None
+        error.add_note(f"the request held inputs[{start}:{start + len(batch)}]")
+        raise
 
 
 def _is_one(inputs: object) -> bool:
@@ -182,7 +207,8 @@ def _again(result: Result, attention: Json) -> Call[bytes]:
     inputs = {"images" if asked.model.takes_images else "inputs": [asked.given.json]}
     # how many labels; of generation, how it is drawn; of a detector, how many objects
     keeps_top_k = "generate" in asked.model.endpoints or asked.model.detection
-    kept = {name: value for name, value in asked.options.items() if name != "top_k" or keeps_top_k}
+    dropped = (OF_TOKENS,) if keeps_top_k else (OF_TOKENS, "top_k")
+    kept = {name: value for name, value in asked.options.items() if name not in dropped}
     body = {**inputs, **kept, **beside(attention)}
     return Call("POST", f"/v1/models/{asked.model.name}/attention", lambda reply: reply.content, body=body)
 
@@ -192,7 +218,10 @@ def _options(options: Json) -> Json:
     attention = options.get("attention")
     if attention is None:
         return {name: value for name, value in options.items() if name != "attention"}
-    asked = {"method": attention} if isinstance(attention, str) else dict(attention)
+    asked = {"method": attention} if isinstance(attention, str) else attention
+    if not isinstance(asked, Mapping):
+        given = type(attention).__name__
+        raise BadInput(f"attention: must be a method, or a dictionary of a method and options, given {given}")
     return {**options, "attention": {**EXACT, **asked}}
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Protocol, Self, runtime_checkable
 
+from regard.connecting import Connecting
 from regard.errors import BadInput, CommandFailed, NoService, NotInstalled
 from regard.service import Service
-from regard.transport import Connecting
 
 DISTRIBUTION = "regard-service"
 READY_SECONDS = 120.0
@@ -31,6 +31,12 @@ PROGRESS = re.compile(
     r"|Attempting|Found|Uninstalling|Successfully|Resolved|Prepared|Installed|Uninstalled|Audited|[-+~] |[━╸]|Progress)"
 )
 """How lines begin in which pip and uv tell what they do."""
+CHOSEN_HERE = ("host", "port")
+"""Settings that `start` chooses itself."""
+JOINED = {"methods": ",", "image_size": "x"}
+"""Options of an export that hold several values in one word, and what stands between them."""
+REPEATED = ("example", "ignore", "without")
+"""Options of an export that are given once for each value."""
 WORDS = "clone the repository of regard, run `make serve` there, and use its .venv/bin/python"
 
 
@@ -80,14 +86,17 @@ class Started(Service):
 def start(artifacts: str | os.PathLike[str] = "artifacts", **settings: object) -> Started:
     """Start a service of the models in a folder on a free port, and return it once it is ready.
 
-    `settings` are the service's, such as `device="cuda"` for REGARD_DEVICE. Raises NotInstalled without the service's
-    packages, and CommandFailed with its last words if it does not become ready.
+    `settings` are the service's, such as `device="cuda"` for REGARD_DEVICE; a list is joined by commas. Raises
+    NotInstalled without the service's packages, and CommandFailed with its last words if it does not become ready.
     """
     folder = Path(artifacts)
     if not folder.is_dir():
         raise BadInput("artifacts: must be a folder of exported models, given none; `regard export NAME` makes one")
+    for name in settings:
+        if name.lower() in CHOSEN_HERE:
+            raise BadInput(f"{name}: must not be given: the service gets a free port of 127.0.0.1; its url says which")
     port = _free_port()
-    given = {f"REGARD_{name.upper()}": str(value) for name, value in settings.items()}
+    given = {f"REGARD_{name.upper()}": _joined(value, ",") for name, value in settings.items() if value is not None}
     # nothing routes to it that would have to be told that it stops
     environment = {**os.environ, "REGARD_LOG_FORMAT": "console", "REGARD_DRAIN_SECONDS": "0", **given}
     environment |= {"REGARD_ARTIFACTS": str(folder), "REGARD_HOST": "127.0.0.1", "REGARD_PORT": str(port)}
@@ -121,8 +130,8 @@ def export(
     """Export a model of the library transformers, with its tokenizer or image processor, and return the artifact.
 
     `model` and `others` have `save_pretrained`; or `model` is the folder or the name of a checkpoint. `options` are
-    those of the command, such as `precision="int8"`. `say` gets each line of progress. Raises CommandFailed with the
-    exporter's last words.
+    those of the command, such as `precision="int8"`; several values are a list. `say` gets each line of progress.
+    Raises CommandFailed with the exporter's last words.
     """
     with tempfile.TemporaryDirectory() as folder:
         source = str(model)
@@ -161,7 +170,18 @@ def _flag(flag: str, value: object) -> list[str]:
     word = f"--{flag.replace('_', '-')}"
     if value is None or value is False:
         return []
-    return [word] if value is True else [word, str(value)]
+    if value is True:
+        return [word]
+    if isinstance(value, list | tuple) and flag in REPEATED:
+        return [part for one in value for part in (word, str(one))]
+    if isinstance(value, list | tuple) and flag not in JOINED:
+        raise BadInput(f"{flag}: must be one value, given a {type(value).__name__}")
+    return [word, _joined(value, JOINED.get(flag, ""))]
+
+
+def _joined(value: object, between: str) -> str:
+    """Return a value as a word: a list with something between its values."""
+    return between.join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _name_of(model: object) -> str:

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import io
 import os
 import subprocess
 import sys
@@ -26,15 +27,23 @@ EXPORT_EXAMPLE = "regard export path/to/checkpoint --to artifacts"
 
 def main(given: Sequence[str] | None = None) -> int:
     """Run the command. Returns its exit status: 0, 1 for an error, 2 for a wrong word, or that of what it ran."""
+    if sys.stdout is None:
+        print("stdout: must be open, is closed", file=sys.stderr)
+        return 1
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a label may have letters that the terminal has not
     try:
-        status = _done(list(sys.argv[1:] if given is None else given))
-        sys.stdout.flush()
-        return status
+        try:
+            return _done(list(sys.argv[1:] if given is None else given))
+        finally:
+            sys.stdout.flush()
     except RegardError as error:
         print(error, file=sys.stderr)
         return 1
-    except BrokenPipeError:  # whoever read has read enough, such as `head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter would write again
+        if not isinstance(error, BrokenPipeError):  # then whoever read has read enough, such as `head`
+            print(f"{error.filename or 'stdout'}: cannot be written: {error.strerror}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -156,7 +165,7 @@ def _models(asked: argparse.Namespace) -> int:
 def _look(asked: argparse.Namespace) -> int:
     options: AttentionOptions = {}
     if asked.target:
-        options["target"] = int(asked.target) if asked.target.isdigit() else asked.target
+        options["target"] = int(asked.target) if asked.target.isdecimal() else asked.target
     to: Path = asked.to or Path("regard.png")
     _check_target(to, (".png", ".html"))
     with connect(asked.url, asked.key) as service:

@@ -47,9 +47,12 @@ class Asked:
     index: int
     """The place of the input in the request."""
     client: Model | None
-    """Who asks again; None of an asynchronous client, whose models have `look`."""
+    """Who asks again; None of an asynchronous client, whose models have `look`, and of an answer that was pickled."""
     is_of_batch: bool = False
     """True if the request had other inputs, too."""
+
+    def __getstate__(self) -> Json:
+        return {**self.__dict__, "client": None}  # its connections belong to this process
 
     @property
     def is_repeatable(self) -> bool:
@@ -86,9 +89,7 @@ class Result:
         Without `method` it is the one that measured best on this model where that is known. The input is not sent again
         while the service keeps it. Raises `Refused` for what the model cannot show.
         """
-        if self.asked.client is None:
-            raise BadInput("look: must be `await model.look(result, ...)` for an answer of an asynchronous client")
-        return self.asked.client.look(self, method, **options)
+        return self._client("look").look(self, method, **options)
 
     def maps(self, method: Method = "raw", **options: Unpack[AttentionOptions]) -> Sequence[Map]:
         """Return the maps of a method, whose values are (heads, queries, keys); of `raw` those of the last layer."""
@@ -118,9 +119,16 @@ class Result:
 
         `options` are those of `look`, and those of drawing.
         """
+        return self._client("image").image(self, method, **options)
+
+    def _client(self, verb: str) -> Model:
+        """Return who asks again. Raises BadInput if the answer has lost it, or never had one."""
         if self.asked.client is None:
-            raise BadInput("image: must be `await model.image(result, ...)` for an answer of an asynchronous client")
-        return self.asked.client.image(self, method, **options)
+            raise BadInput(
+                f"{verb}: must be `model.{verb}(result, ...)` for an answer that was pickled or copied, and "
+                f"`await model.{verb}(result, ...)` for an answer of an asynchronous client"
+            )
+        return self.asked.client
 
     def curves(self, method: Method | None = None, **options: Unpack[AttentionOptions]) -> Evaluation:
         """Return how the score falls and rises as what the map calls important is taken away, and put back."""

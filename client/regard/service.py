@@ -15,6 +15,7 @@ from PIL import Image
 from regard import calls
 from regard.attention import AskedAttention, Attention, AttentionOptions, Json, Method, PictureOptions
 from regard.calls import Call, T
+from regard.connecting import Connecting
 from regard.errors import NotFound, StreamBroken
 from regard.inputs import Input, Picture, Text, encode
 from regard.models import Description
@@ -30,7 +31,7 @@ from regard.results import (
     Result,
     StreamedToken,
 )
-from regard.transport import UNREADABLE, Connecting, Transport, incompatible
+from regard.transport import UNREADABLE, Transport, incompatible
 
 KEY_VARIABLE = "REGARD_KEY"
 URL_VARIABLE = "REGARD_URL"
@@ -265,11 +266,15 @@ class Model:
 
     def _all(self, kind: type[R], endpoint: str, given: Iterable[object], options: Json) -> list[R]:
         found = list[R]()
-        for batch in calls.batches(self.description, given):
-            call = calls.predictions(kind, endpoint, self.description, batch, options, self)
-            answers = self._transport.send(call)
+        for start, batch in calls.batches(self.description, given):
+            with calls.placed(start, batch):
+                call = calls.predictions(kind, endpoint, self.description, batch, options, self)
+                answers = self._transport.send(call)
             found += answers
         return found
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self  # so that an answer can be copied: connections cannot be
 
     def __repr__(self) -> str:
         return f"<regard model {self.name}: {self.description.task}>"

@@ -14,11 +14,22 @@ COLUMNS = 60
 """A picture is at most so wide."""
 CHUNK = 4096
 """Bytes of a chunk, by kitty's protocol."""
+BLOCK = "▀"
 
 
 def can_show(stream: TextIO | None = None, environment: Mapping[str, str] = os.environ) -> bool:
-    """True if the stream is a terminal that shows pictures, or 24-bit colours."""
-    return (stream or sys.stdout).isatty() and _way(environment) is not None
+    """True if the stream is a terminal that shows pictures, or 24-bit colours and the letter that has them."""
+    stream, way = stream or sys.stdout, _way(environment)
+    if stream is None or way is None or not stream.isatty():
+        return False
+    return way != "blocks" or _can_write(BLOCK, stream.encoding or "utf-8")
+
+
+def _can_write(letter: str, encoding: str) -> bool:
+    try:
+        return bool(letter.encode(encoding))
+    except UnicodeEncodeError:
+        return False
 
 
 def drawn(image: Image.Image, environment: Mapping[str, str] = os.environ) -> str:
@@ -34,7 +45,12 @@ def drawn(image: Image.Image, environment: Mapping[str, str] = os.environ) -> st
 
 
 def _way(environment: Mapping[str, str]) -> str | None:
-    """Return how the terminal shows pictures, which it says in its environment; within tmux and screen, in blocks."""
+    """Return how the terminal shows pictures, which it says in its environment; within tmux and screen, in blocks.
+
+    None where somebody wants no colours (https://no-color.org).
+    """
+    if environment.get("NO_COLOR") or environment.get("TERM") == "dumb":
+        return None
     if not environment.get("TMUX") and not environment.get("STY"):
         if environment.get("KITTY_WINDOW_ID") or environment.get("TERM_PROGRAM") == "ghostty":
             return "kitty"
@@ -74,7 +90,7 @@ def _blocks(image: Image.Image) -> str:
         cells = []
         for column in range(width):
             upper, lower = (_colour(small, column, row + below) for below in (0, 1))
-            cells.append(f"\x1b[38;2;{upper};48;2;{lower}m▀")
+            cells.append(f"\x1b[38;2;{upper};48;2;{lower}m{BLOCK}")
         lines.append("".join(cells) + "\x1b[0m\n")
     return "".join(lines)
 

@@ -8,12 +8,13 @@ import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from importlib.metadata import version
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import Any, Generic, TypeVar
 
 import anyio
 import httpx
 
 from regard.calls import Call, Reply, T, plain, problem_of, service_version
+from regard.connecting import BAD_URL, Connecting, check, verifying
 from regard.errors import BadInput, Incompatible, NoService, RegardError, TimedOut, refused
 
 AGAIN = (429, 503)
@@ -28,19 +29,11 @@ OF_PROXIES = (408, 413, 414, 429, 431)
 """The statuses below 500 with which a proxy answers by itself, in HTML."""
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 """Hosts that are never asked by way of the environment's proxy."""
-BAD_URL = "url: must be such as http://127.0.0.1:8000, given another"
+MOST_CONNECTIONS = 100
+"""So many are open at once; what is beyond waits for one."""
+KEPT_CONNECTIONS = 20
+"""So many stay open while nothing is asked."""
 VERSION = version("regard-client")
-
-
-class Connecting(TypedDict, total=False):
-    """What else `connect` takes."""
-
-    timeout: float
-    """Seconds without a byte after which an answer is given up (60)."""
-    patience: float
-    """Seconds in which a refused request (429, 503) is sent again (30); 0 for never."""
-    verify: bool | str
-    """Whether certificates are verified, or the path of an authority's certificate."""
 
 
 class Attempts:
@@ -130,17 +123,6 @@ def incompatible(found: str | None) -> Incompatible:
     return Incompatible(f"answer: cannot be read: {service}, this client {VERSION}. Use the same version of both.")
 
 
-def _verifying(options: Connecting) -> ssl.SSLContext | bool:
-    """Return what verifies certificates, as httpx takes it. Raises BadInput for a file that holds none."""
-    given = options.get("verify", True)
-    if isinstance(given, bool):
-        return given
-    try:
-        return ssl.create_default_context(cafile=given)
-    except OSError as error:
-        raise BadInput("verify: must be True, False or the path of a file with certificates, given another") from error
-
-
 class Splitter:
     """Splits a stream of text into lines, at line feeds alone: `str.splitlines` splits inside of JSON too."""
 
@@ -162,16 +144,18 @@ C = TypeVar("C", httpx.Client, httpx.AsyncClient)
 class _Base(Generic[C]):
     client: type[C]
     _http: C
+    _streams: set[httpx.Response]
+    """The streams that are open: each holds a connection until it ends."""
 
     def __init__(self, url: str, key: str | None, options: Connecting) -> None:
-        _check_url(url)
-        if key and not (key.isascii() and key.isprintable() and key == key.strip()):
-            raise BadInput("key: must be of ASCII characters without spaces or lines around them, given others")
+        check(url, key, options)
         self.address = url.rstrip("/")
         self.patience = options.get("patience", 30.0)
         headers = {"User-Agent": f"regard-client/{VERSION}"} | ({"Authorization": f"Bearer {key}"} if key else {})
-        timeout = httpx.Timeout(options.get("timeout", 60.0), connect=10.0, pool=None)
-        self._given: dict[str, Any] = {"headers": headers, "timeout": timeout, "verify": _verifying(options)}
+        timeout = httpx.Timeout(options.get("timeout", 60.0), connect=10.0)
+        limits = httpx.Limits(max_connections=MOST_CONNECTIONS, max_keepalive_connections=KEPT_CONNECTIONS)
+        self._given: dict[str, Any] = {"headers": headers, "timeout": timeout, "limits": limits}
+        self._given["verify"] = verifying(options)
         self._given["mounts"] = {f"all://{host}": None for host in LOOPBACK}
         self._http, self._process = self._opened(), os.getpid()
 
@@ -184,6 +168,7 @@ class _Base(Generic[C]):
         return self._http
 
     def _opened(self) -> C:
+        self._streams = set()
         try:
             return self.client(**self._given)
         except (ImportError, OSError, ValueError, httpx.InvalidURL) as error:
@@ -191,6 +176,24 @@ class _Base(Generic[C]):
                 "environment: its proxies (HTTP_PROXY, ALL_PROXY, ...) and certificates (SSL_CERT_FILE) must be such"
             )
             raise BadInput(f"{words} as httpx can use, given others: {error}") from error
+
+    def _check_streams(self, error: httpx.PoolTimeout) -> None:
+        """Raise TimedOut if streams hold every connection: none may ever come free. Other requests end."""
+        if len(self._streams) >= MOST_CONNECTIONS:
+            raise TimedOut(
+                f"{self.address}: too many streams are open: at most {MOST_CONNECTIONS} at once. Read them to the end, "
+                "or close them."
+            ) from error
+
+    @contextmanager
+    def _held(self, stream: httpx.Response) -> Iterator[None]:
+        """Count a stream among those that are open."""
+        streams = self._streams
+        streams.add(stream)
+        try:
+            yield
+        finally:
+            streams.discard(stream)
 
     def request(self, call: Call[Any], trace: object = None) -> httpx.Request:
         """Return the request of a call. Raises BadInput for what cannot be sent, or after `close`."""
@@ -207,18 +210,6 @@ class _Base(Generic[C]):
             )
         except (TypeError, ValueError, httpx.InvalidURL) as error:
             raise BadInput(f"options: must be what JSON can hold, and no longer than a request: {error}") from error
-
-
-def _check_url(url: object) -> None:
-    """Raise BadInput unless it is an address of HTTP, without a user and a password, which every error would show."""
-    try:
-        found = httpx.URL(url) if isinstance(url, str) else httpx.URL("")
-    except httpx.InvalidURL as error:
-        raise BadInput(BAD_URL) from error
-    if found.scheme not in ("http", "https") or not found.host:
-        raise BadInput(BAD_URL)
-    if found.userinfo:
-        raise BadInput("url: must have no user and no password; an API key is given as regard.connect(..., key=...)")
 
 
 class Transport(_Base[httpx.Client]):
@@ -256,7 +247,7 @@ class Transport(_Base[httpx.Client]):
     @contextmanager
     def lines(self, call: Call[Any]) -> Iterator[Iterator[str]]:
         """Yield the lines of a stream. Raises RegardError for one that does not begin."""
-        with self._answer(call) as found:
+        with self._answer(call) as found, self._held(found):
             splitter = Splitter()
             yield (line for text in found.iter_text() for line in splitter.take(text))
 
@@ -268,6 +259,9 @@ class Transport(_Base[httpx.Client]):
             request = self.request(call, lambda event, _: attempts.note(event))
             try:
                 found = self.http.send(request, stream=True)
+            except httpx.PoolTimeout as error:
+                self._check_streams(error)
+                continue
             except (httpx.HTTPError, UnicodeError) as error:
                 time.sleep(attempts.after_error(error))
                 continue
@@ -317,8 +311,9 @@ class AsyncTransport(_Base[httpx.AsyncClient]):
     async def lines(self, call: Call[Any]) -> AsyncIterator[AsyncIterator[str]]:
         """Yield the lines of a stream. Raises RegardError for one that does not begin."""
         async with self._answer(call) as found:
-            splitter = Splitter()
-            yield (line async for text in found.aiter_text() for line in splitter.take(text))
+            with self._held(found):
+                splitter = Splitter()
+                yield (line async for text in found.aiter_text() for line in splitter.take(text))
 
     @asynccontextmanager
     async def _answer(self, call: Call[Any]) -> AsyncIterator[httpx.Response]:
@@ -332,6 +327,9 @@ class AsyncTransport(_Base[httpx.AsyncClient]):
             request = self.request(call, trace)
             try:
                 found = await self.http.send(request, stream=True)
+            except httpx.PoolTimeout as error:
+                self._check_streams(error)
+                continue
             except (httpx.HTTPError, UnicodeError) as error:
                 await anyio.sleep(attempts.after_error(error))
                 continue

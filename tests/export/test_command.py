@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 import torch
@@ -15,8 +16,10 @@ from safetensors.torch import load_file, save_file
 from contract.artifact import read_artifact
 from export.bundled import SOURCES
 from export.checkpoints.families import FAMILIES
-from export.command import main
+from export.command import METHODS_TO_LEAVE_OUT, OPSETS, PRECISIONS, TASKS, _parser, main
 from export.errors import ExportError
+from export.graphs.torch_export import DEFAULT_OPSET, SUPPORTED_OPSETS
+from export.plan import OPTIONAL_METHODS, Precision
 from tests.conftest import ROOT
 from tests.samples.export_command import export_command
 from tests.samples.export_folders import edit, put, without
@@ -54,6 +57,24 @@ def test_the_command_lists_what_it_knows():
     listed = command("--list").stdout.split("\n")
     for name in ("digits", "dates", "minilm", "vit", "dinov2_with_registers", "distilbert", "gpt2", "marian"):
         assert any(line.strip().startswith(name) for line in listed)
+
+
+def test_a_list_of_which_the_first_line_was_read_ends_without_a_trace():
+    given, buffered = [sys.executable, "-m", "export", "--list"], {**os.environ, "PYTHONUNBUFFERED": ""}
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(given, cwd=ROOT, stdout=pipe, stderr=pipe, text=True, env=buffered)
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(60) == 128 + signal.SIGPIPE
+    process.stderr.close()
+
+
+def test_arguments_have_the_choices_of_what_is_imported_later():
+    assert OPSETS == SUPPORTED_OPSETS
+    assert f"(default: {DEFAULT_OPSET})" in _parser().format_help()
+    assert get_args(Precision) == PRECISIONS
+    assert METHODS_TO_LEAVE_OUT == OPTIONAL_METHODS
+    assert sorted({task for one in FAMILIES.values() for task in one.tasks}) == TASKS
 
 
 def test_a_failure_of_the_command_is_one_line_and_not_zero(tmp_path, monkeypatch, capsys):

@@ -47,10 +47,41 @@ def test_an_interruption_while_pytorch_is_loaded_is_one_line(monkeypatch, capsys
     assert capsys.readouterr().err.endswith("not exported: interrupted\n")
 
 
-@pytest.mark.parametrize("question", ["--help", "--list"])
-def test_a_question_installs_nothing(without_torch, monkeypatch, capsys, question):
+@pytest.mark.parametrize(
+    ("arguments", "status"), [(["--help"], 0), ([], 2), (["digits", "--precison", "int8"], 2), (["--opset", "1"], 2)]
+)
+def test_for_help_or_a_wrong_argument_nothing_is_installed(without_torch, monkeypatch, capsys, arguments, status):
     monkeypatch.setattr(sys, "base_prefix", "/elsewhere")
-    monkeypatch.setattr(sys, "argv", ["export", question])
+    monkeypatch.setattr(sys, "argv", ["export", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        entry.main()
+    assert (ended.value.code, without_torch) == (status, [])
+    said = capsys.readouterr()
+    assert "--precision" in (said.err if status else said.out)
+
+
+def test_a_list_installs_nothing_and_has_the_bundled_models(without_torch, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "base_prefix", "/elsewhere")
+    monkeypatch.setattr(sys, "argv", ["export", "--list"])
     assert entry.main() == 2
     assert without_torch == []
-    assert "python -m export NAME" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "digits, digits-dino" in said
+    size = "0.2 GB to download, 0.8 GB in all"
+    assert size in said
+    assert size in (entry.ROOT / "deploy/install.py").read_text(), "the installer says the same"
+
+
+def test_arguments_are_read_without_pytorch():
+    code = "import sys, export.command; export.command._parser(); print(sys.modules.keys() & {'torch', 'onnx'})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=entry.ROOT, capture_output=True, text=True)
+    assert done.stdout == "set()\n", done.stderr
+
+
+def test_where_not_even_the_service_is_installed_it_says_what_to_run(without_torch, monkeypatch, capsys):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pydantic" else found(name))
+    monkeypatch.setattr(sys, "base_prefix", sys.prefix)
+    monkeypatch.setattr(entry.importlib, "import_module", None)
+    assert entry.main() == 2
+    assert "pip install --editable" in capsys.readouterr().err

@@ -10,6 +10,7 @@ from regard import calls
 from regard.calls import BODY_BYTES, Events, Reply, batches, problem_of
 from regard.inputs import Encoded
 from regard.models import read_description
+from regard.options import GenerateOptions
 from regard.results import Asked, Classification, Detection
 
 from tests.client.conftest import detector
@@ -27,11 +28,11 @@ def answered(call):
 
 
 def test_a_batch_is_sent_in_as_few_requests_as_its_limits_allow():
-    assert [[one.text for one in some] for some in batches(MODEL, "abcdefg"[0:0].split())] == []
-    found = [[one.text for one in some] for some in batches(MODEL, (letter for letter in list("abcdefg")))]
-    assert found == [["a", "b", "c"], ["d", "e", "f"], ["g"]]
+    assert list(batches(MODEL, "abcdefg"[0:0].split())) == []
+    found = [(start, [one.text for one in some]) for start, some in batches(MODEL, (one for one in "abcdefg"))]
+    assert found == [(0, ["a", "b", "c"]), (3, ["d", "e", "f"]), (6, ["g"])]
     long = "x" * (BODY_BYTES // 2 + 1)
-    assert [len(some) for some in batches(MODEL, [long, long, "y", "z"])] == [1, 3]
+    assert [(start, len(some)) for start, some in batches(MODEL, [long, long, "y", "z"])] == [(0, 1), (1, 3)]
 
 
 @pytest.mark.parametrize(
@@ -45,9 +46,26 @@ def test_one_input_is_no_batch(given):
 
 def test_an_array_of_pictures_is_a_batch():
     pictures = dataclasses.replace(MODEL, takes_images=True)
-    assert [len(some) for some in batches(pictures, np.zeros((4, 2, 2, 3), np.uint8))] == [3, 1]
-    assert [len(some) for some in batches(pictures, np.zeros((2, 5, 7), np.uint8))] == [2]
-    assert [[one.text for one in some] for some in batches(MODEL, np.array(["a", "b"]))] == [["a", "b"]]
+    assert [len(some) for _, some in batches(pictures, np.zeros((4, 2, 2, 3), np.uint8))] == [3, 1]
+    assert [len(some) for _, some in batches(pictures, np.zeros((2, 5, 7), np.uint8))] == [2]
+    assert [[one.text for one in some] for _, some in batches(MODEL, np.array(["a", "b"]))] == [["a", "b"]]
+
+
+def test_an_input_that_cannot_be_sent_is_named_by_its_place():
+    with pytest.raises(regard.BadInput, match=r"^inputs\[4\]: text: must be a string"):
+        list(batches(MODEL, ["a", "b", "c", "d", 5]))
+
+
+def test_a_refusal_of_a_batch_counts_all_inputs():
+    detail = "text: at most 96 tokens, given 500 (input 2 of 3)"
+    with pytest.raises(regard.InputRefused) as caught, calls.placed(6, [Encoded(text="a")] * 3):
+        raise regard.InputRefused(regard.Problem(422, "Unacceptable", detail))
+    assert caught.value.problem.detail == "text: at most 96 tokens, given 500 (inputs[7])"
+    assert str(caught.value).startswith(caught.value.problem.detail)
+    for error in (regard.Busy(regard.Problem(429, "Busy", "queue: is full")), regard.TimedOut("no answer")):
+        with pytest.raises(type(error)) as caught, calls.placed(6, [Encoded(text="a")] * 3):
+            raise error
+        assert caught.value.__notes__ == ["the request held inputs[6:9]"]
 
 
 def test_attention_is_always_exact_and_has_its_method():
@@ -60,6 +78,12 @@ def test_attention_is_always_exact_and_has_its_method():
         )
         assert call.body == {"inputs": ["a"], "top_k": 2, "attention": {"encoding": "base64", **wanted}}
     assert "attention" not in calls.predictions(Classification, "classify", MODEL, [], {"attention": None}).body
+
+
+@pytest.mark.parametrize("given", [True, False, 3, ["raw"], [("method", "raw")]])
+def test_attention_is_a_method_or_a_dictionary(given):
+    with pytest.raises(regard.BadInput, match="attention: must be a method, or a dictionary"):
+        calls.predictions(Classification, "classify", MODEL, [Encoded(text="a")], {"attention": given})
 
 
 def result(**options):
@@ -122,6 +146,12 @@ def test_an_input_that_is_forgotten_is_sent_again_with_its_options():
     assert call.path == "/v1/models/dates/attention"
     wanted = {"method": "raw", "encoding": "base64"}
     assert call.body == {"inputs": ["3/23"], "num_beams": 2, "length_penalty": 0.5, "attention": wanted}
+
+
+def test_an_input_is_sent_again_with_every_option_that_attention_takes():
+    options = dict.fromkeys(GenerateOptions.__annotations__.keys() - {"attention"}, 1)
+    sent = calls.attention_again(result(**options), {"method": "raw"}).body
+    assert options.keys() - sent.keys() == {"alternatives"}
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import transformers
 from PIL import Image
 from regard import child
 
+from export.command import _parser
 from tests.client.conftest import SEVEN
 from tests.conftest import ROOT
 from tests.samples.checkpoints import sharpened
@@ -163,6 +164,54 @@ def test_a_service_that_is_never_ready_is_stopped(artifacts, monkeypatch):
     with pytest.raises(regard.CommandFailed, match="was not ready"):
         regard.start(artifacts)
     assert time.monotonic() - began < child.STOP_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "words"),
+    [
+        ("methods", ["raw", "libra"], ["--methods", "raw,libra"]),
+        ("methods", "raw,libra", ["--methods", "raw,libra"]),
+        ("image_size", (224, 160), ["--image-size", "224x160"]),
+        ("image_size", 224, ["--image-size", "224"]),
+        ("example", ["a film", "with you"], ["--example", "a film", "--example", "with you"]),
+        ("without", ("norm",), ["--without", "norm"]),
+        ("ignore", [], []),
+        ("about", "[1, 2]", ["--about", "[1, 2]"]),
+    ],
+)
+def test_an_option_of_several_values_is_a_list(flag, value, words):
+    assert child._flag(flag, value) == words
+
+
+@pytest.mark.parametrize("flag", ["name", "about", "precision"])
+def test_an_option_of_one_value_is_no_list(flag):
+    with pytest.raises(regard.BadInput, match=f"{flag}: must be one value, given a list"):
+        child._flag(flag, ["a", "b"])
+
+
+def test_the_exporter_repeats_what_the_client_repeats():
+    repeated = {one.dest for one in _parser()._actions if isinstance(one.default, list) and one.option_strings}
+    assert repeated == set(child.REPEATED)
+
+
+@pytest.mark.parametrize("name", ["host", "port", "PORT"])
+def test_a_setting_that_start_chooses_is_refused(tmp_path, name):
+    with pytest.raises(regard.BadInput, match=f"{name}: must not be given"):
+        regard.start(tmp_path, **{name: "1"})
+
+
+def test_a_setting_of_several_values_is_a_list_and_none_is_left_to_the_service(tmp_path, monkeypatch):
+    given = {}
+
+    def run(command, env, **_):
+        given.update(env)
+        raise OSError
+
+    monkeypatch.setattr(subprocess, "Popen", run)
+    with pytest.raises(OSError, match=r"^$"):
+        regard.start(tmp_path, cors_origins=["https://a.example", "https://b.example"], workers=2, api_keys=None)
+    assert (given["REGARD_CORS_ORIGINS"], given["REGARD_WORKERS"]) == ("https://a.example,https://b.example", "2")
+    assert "REGARD_API_KEYS" not in given
 
 
 def test_a_folder_of_artifacts_may_have_a_space_and_an_option_may_be_off(tmp_path, monkeypatch):

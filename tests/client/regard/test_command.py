@@ -164,6 +164,7 @@ def test_in_a_terminal_that_can_the_picture_is_shown(capsys, address, tmp_path, 
         (["page", str(SEVEN), "--model", "dates"], "--model: must be one that takes pictures, given 'dates'; left out"),
         (["look", str(SEVEN), "--to", "a.html", "--target", "zebra"], "target"),
         (["look", str(SEVEN), "--target", "zebra", "--method", "relevance"], "target"),
+        (["look", str(SEVEN), "--target", "\N{SUPERSCRIPT THREE}", "--method", "relevance"], "target"),
     ],
 )
 def test_an_error_is_one_line_without_a_trace(capsys, address, tmp_path, monkeypatch, words, said):
@@ -183,6 +184,30 @@ def test_a_reader_that_has_read_enough_sees_no_trace(address):
     assert process.stderr.read() == ""
     assert process.wait(30) == 1
     process.stderr.close()
+
+
+@pytest.mark.parametrize("words", ['models --url "$0"', "--help"])
+@pytest.mark.parametrize(
+    ("to", "said"),
+    [("/dev/full", "stdout: cannot be written: No space left on device"), ("&-", "stdout: must be open")],
+)
+def test_an_output_that_takes_nothing_is_one_line(address, words, to, said):
+    line = f'"{sys.executable}" -m regard {words} >{to}'
+    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}  # else argparse itself drops what cannot be written
+    done = subprocess.run(["sh", "-c", line, address], stderr=subprocess.PIPE, text=True, env=buffered)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert done.stderr.startswith(said)
+
+
+def test_letters_that_the_output_has_not_are_replaced():
+    about = {**detector().json, "about": "Reads \N{SNOWMAN} and \ud800."}
+    with told(answer(200, json.dumps({"models": [about]}).encode())) as (url, _):
+        done = subprocess.run(
+            [sys.executable, "-m", "regard", "models", "--url", url],
+            capture_output=True, text=True, env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Reads ? and ?." in done.stdout
 
 
 def test_a_file_that_cannot_be_written_is_one_line(capsys, address, tmp_path):

@@ -1,4 +1,6 @@
+import copy
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -66,6 +68,35 @@ def test_what_an_answer_cannot_ask_says_who_can():
         found.look()
     with pytest.raises(regard.BadInput, match=r"await model.image\(result"):
         found.image()
+
+
+ANSWERS = {
+    regard.Classification: LABELS,
+    regard.Detection: {"objects": [detected(3)]},
+    regard.Embedding: {"embedding": [0.5, 1]},
+    regard.Filled: {"candidates": [[{"token": 4, "text": "b", "probability": 0.5}]]},
+    regard.Generation: {"text": "b", "tokens": [], "finish_reason": "length"},
+    regard.Look: {},
+}
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_an_answer_can_be_pickled_and_copied_and_is_then_looked_at_by_its_model(kind):
+    model = regard.Model(regard.Service("http://127.0.0.1:1")._transport, described())
+    found = read(kind, {**ANSWERS[kind], "attention": ATTENTION}, model)
+    for other in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+        assert (type(other), other.json, other.id) == (kind, found.json, "an-id")
+        assert dataclasses.replace(other.asked, client=model) == found.asked
+        np.testing.assert_array_equal(other.attention.maps[0].values, found.attention.maps[0].values)
+        for ask, word in ((other.look, "look"), (other.image, "image")):
+            with pytest.raises(
+                regard.BadInput, match=rf"`model\.{word}\(result, ...\)` for an answer that was pickled"
+            ):
+                ask()
+        with pytest.raises(regard.NoService):
+            model.look(other, "raw")
+    assert dataclasses.asdict(found)["json"] == found.json
+    assert copy.copy(found).asked.client is model
 
 
 class Service:

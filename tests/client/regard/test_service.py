@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import regard
 from PIL import Image
+from regard.options import GenerateOptions
 
 from tests.client.conftest import SEVEN, answer, detected, detector, looked, mapped, problem, told
 from tests.conftest import served
@@ -96,6 +97,20 @@ def test_a_batch_is_answered_in_its_order_by_as_few_requests_as_limits_allow(dig
     assert not np.allclose(of_last.maps[0].values, found[0].look("raw").maps[0].values, atol=1e-3)
 
 
+def test_what_is_wrong_in_a_batch_is_named_by_its_place_among_all(dates, asked):
+    most = dates.description.max_inputs
+    good, long = [DATE] * (most + 2), "x" * 500
+    with pytest.raises(regard.InputRefused, match=rf"input: .* \(inputs\[{most + 1}\]\)"):
+        dates.generate_batch([*good[:-1], long, DATE])
+    with pytest.raises(regard.InputRefused, match="input: ") as caught:
+        dates.generate_batch([*good[:most], long])
+    assert caught.value.__notes__ == [f"the request held inputs[{most}:{most + 1}]"], "alone, it has no number"
+    asked.clear()
+    with pytest.raises(regard.BadInput, match=rf"inputs\[{most + 1}\]: text: must be a string"):
+        dates.generate_batch([*good[:-1], 3])
+    assert asked == ["POST /v1/models/dates/generate"], "the requests before it were sent"
+
+
 def test_one_input_is_no_batch(digits, asked):
     with pytest.raises(regard.BadInput, match="inputs: must be a list"):
         digits.classify_batch(str(SEVEN))
@@ -167,6 +182,25 @@ def test_an_input_that_the_service_does_not_keep_is_sent_again(artifacts):
         drawn = service["dates"].generate(DATE, temperature=2.0)
         with pytest.raises(regard.NotFound, match="id:"):
             drawn.look("raw")
+
+
+GENERATING = {
+    "max_new_tokens": 8, "num_beams": 2, "length_penalty": 0.5, "temperature": 0.0, "top_k": 5, "top_p": 0.9, "seed": 1,
+    "alternatives": 2, "priority": "batch",
+}  # fmt: skip
+"""A value of each option of `generate`, but for those of models of several languages."""
+
+
+def test_a_text_is_explained_again_whatever_it_was_generated_with(artifacts):
+    languages = {"source_language", "target_language"}
+    assert GENERATING.keys() == GenerateOptions.__annotations__.keys() - languages - {"attention"}
+    with served(artifacts, keep_count=0) as client, regard.connect(str(client.base_url)) as service:
+        for name, value in GENERATING.items():
+            drawn = {"seed": 1} if name in ("top_k", "top_p") else {}
+            found = service["dates"].generate(DATE, **{name: value, **drawn})
+            assert found.look("raw", kind="cross").maps, name
+        first, _ = service["dates"].generate_batch([DATE, "1 may 99"], alternatives=2)
+        assert first.image("raw").width
 
 
 def test_tokens_come_one_by_one(dates):

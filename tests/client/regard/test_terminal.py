@@ -68,12 +68,29 @@ def test_a_thin_picture_has_a_line(monkeypatch):
         ({}, False),
         ({**KITTY, "TMUX": "/tmp/tmux"}, False),
         ({**KITTY, **COLOURS, "TMUX": "/tmp/tmux"}, True),
+        ({**COLOURS, "NO_COLOR": "1"}, False),
+        ({**COLOURS, "NO_COLOR": ""}, True),
+        ({**KITTY, "NO_COLOR": "1"}, False),
+        ({**COLOURS, "TERM": "dumb"}, False),
     ],
 )
 def test_pictures_are_shown_where_the_terminal_can(environment, can):
     assert can_show(Terminal(), environment) is can
     assert not can_show(io.StringIO(), environment), "a file is no terminal"
     assert bool(drawn(PICTURE, environment)) is can
+
+
+@pytest.mark.parametrize(("encoding", "can"), [("utf-8", True), ("ascii", False), ("latin-1", False)])
+def test_blocks_are_shown_where_the_encoding_has_their_letter(monkeypatch, encoding, can):
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding, errors="replace")
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    assert can_show(terminal, COLOURS) is can
+    assert can_show(terminal, KITTY), "its codes are of ASCII"
+
+
+def test_a_stream_that_is_closed_shows_nothing(monkeypatch):
+    monkeypatch.setattr("sys.stdout", None)
+    assert not can_show(environment=COLOURS)
 
 
 def test_within_tmux_it_is_blocks():

@@ -1,16 +1,19 @@
+import contextlib
 import json
 import shutil
 import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import regard
 from regard import transport
 
-from tests.client.conftest import SEVEN, answer, described, problem, told
+from tests.client.conftest import SEVEN, answer, described, problem, read, told
 from tests.conftest import served
 from tests.samples.api_keys import line
 
@@ -96,9 +99,63 @@ def test_nothing_else_is_sent_twice(broken):
     assert len(asked) == 2
 
 
-def test_a_request_that_waits_for_a_connection_is_not_given_up():
-    with told(answer(200, MODELS)) as (url, _), regard.connect(url, timeout=1) as service:
-        assert service._transport.http.timeout.as_dict() == {"connect": 10.0, "read": 1, "write": 1, "pool": None}
+TOKEN = b'event: token\ndata: {"index": 0, "token": 5, "text": "2"}\n\n'
+OPEN = answer(200, TOKEN, "text/event-stream").replace(b"content-length: %d\r\n" % len(TOKEN), b"")
+"""A stream that goes on, as far as it says."""
+
+
+@pytest.fixture
+def holding():
+    """A server that leaves every connection open after a token, and answers those that are no streams late."""
+    listener, kept = socket.create_server(("127.0.0.1", 0)), []
+    thread = threading.Thread(target=_hold, args=(listener, kept), daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    listener.shutdown(socket.SHUT_RDWR)
+    thread.join(5)
+    for one in (listener, *kept):
+        one.close()
+
+
+def _hold(listener, kept):
+    with contextlib.suppress(OSError):
+        while True:
+            one, _ = listener.accept()
+            kept.append(one)
+            if read(one).startswith(b"POST"):
+                one.sendall(OPEN)
+            else:
+                threading.Timer(1, one.sendall, [answer(200, MODELS)]).start()
+
+
+@pytest.mark.anyio
+async def test_streams_that_hold_every_connection_are_named(holding, monkeypatch):
+    monkeypatch.setattr(transport, "MOST_CONNECTIONS", 2)
+    text = described(task="text-generation", inputs={})
+    with regard.Service(holding, timeout=0.3) as service:
+        model = regard.Model(service._transport, text)
+        streams = [model.stream("x") for _ in range(3)]
+        assert [next(one).text for one in streams[:2]] == ["2", "2"]
+        for ask in (service.models, lambda: next(streams[2])):
+            with pytest.raises(regard.TimedOut, match="too many streams are open: at most 2 at once"):
+                ask()
+        streams[0].close()
+        assert next(model.stream("x")).text == "2"
+        streams[1].close()
+    async with regard.AsyncService(holding, timeout=0.3) as service:
+        twin = regard.AsyncModel(service._transport, text)
+        streams = [twin.stream("x") for _ in range(2)]
+        assert [(await anext(one)).text for one in streams] == ["2", "2"]
+        with pytest.raises(regard.TimedOut, match="too many streams are open"):
+            await service.models()
+        for one in streams:
+            await one.close()
+
+
+def test_a_request_that_waits_for_other_requests_is_not_given_up(holding, monkeypatch):
+    monkeypatch.setattr(transport, "MOST_CONNECTIONS", 1)
+    with regard.Service(holding, timeout=1.5) as service, ThreadPoolExecutor(3) as several:
+        assert list(several.map(lambda _: service.models(), range(3))) == [[]] * 3
 
 
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\u0085", "\x0b"])
@@ -134,20 +191,6 @@ def test_a_refusal_that_asks_for_no_pause_is_not_sent_again_without_end():
         assert 2 <= len(asked) <= 8
 
 
-@pytest.mark.parametrize("key", ["known\n", " known", "knöwn", "kno\x00wn"])
-def test_a_key_that_no_header_holds_is_refused_and_not_said(key):
-    with pytest.raises(regard.BadInput, match="key: must be") as caught:
-        regard.Service("http://127.0.0.1:1", key)
-    assert key.strip() not in str(caught.value)
-    assert caught.value.__cause__ is None
-
-
-def test_an_address_holds_no_password():
-    with pytest.raises(regard.BadInput, match="no password") as caught:
-        regard.Service("https://bob:hunter2@host", "known")
-    assert "hunter2" not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [("ALL_PROXY", "socks://127.0.0.1:1"), ("SSL_CERT_FILE", "/nowhere"), ("ALL_PROXY", "socks5://a:1")],
@@ -174,12 +217,6 @@ def test_options_that_json_cannot_hold_are_refused(dates, options):
 def test_nothing_answers_there():
     with pytest.raises(regard.NoService, match=r"nothing answers there. Start a service \(`regard serve`\)"):
         regard.connect("http://127.0.0.1:1")
-
-
-@pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://x", "", 3, "http://[", "http://a b"])
-def test_an_address_is_an_address(url):
-    with pytest.raises(regard.RegardError, match=r"url: must be such as|nothing answers"):
-        regard.connect(url)
 
 
 FOREIGN = {
@@ -312,8 +349,6 @@ def test_a_service_with_keys(artifacts, tmp_path):
 
 
 def test_more_at_once_than_a_key_may_is_busy_and_then_answered(artifacts, tmp_path):
-    from concurrent.futures import ThreadPoolExecutor
-
     keys = tmp_path / "keys.txt"
     keys.write_text(line("k"))
     with served(artifacts, api_keys=keys, key_in_flight=1) as client, ThreadPoolExecutor(6) as several:
