@@ -225,7 +225,7 @@ class LanguageOptions(RequestOptions):
 class GenerateOptions(LanguageOptions):
     """Options of `generate`.
 
-    A temperature above 0, top_k or top_p samples, with the model's defaults for those not given; else its default holds.
+    A temperature above 0, top_k or top_p samples, with the model's defaults for others; else its default holds.
     """
 
     max_new_tokens: int | None = Field(None, ge=1, description="tokens to generate at most; the model's by default")
