@@ -1,6 +1,7 @@
 """Lanes: queues whose items run in batches, which form while the device runs another."""
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
@@ -83,11 +84,14 @@ class Lane(Generic[T, R]):
         metrics: Metrics,
         cores: int = 1,
         tracer: Tracer = SILENT,
+        at_once: float = math.inf,
     ) -> None:
         self.name = name
         self._device = device
         self._run = run
         self._limit = self._most = limit
+        self._at_once = at_once
+        """No batch is larger, though all that run beside one another are bound by the limit alone."""
         self._larger_at = 0.0
         """When batches may be twice as large again (monotonic), once they were made smaller."""
         self._budget = budget
@@ -154,6 +158,7 @@ class Lane(Generic[T, R]):
         this one, they are left their part.
         """
         limit = self._limit * turn.room
+        whole = min(limit, self._limit, self._at_once)
         most = -(-len(self._queue) // (1 + turn.others))
         batch: list[Waiting[T, R]] = []
         rest: deque[Waiting[T, R]] = deque()
@@ -161,7 +166,7 @@ class Lane(Generic[T, R]):
         for waiting in sorted(self._queue, key=lambda waiting: waiting.due):
             size = max(longest, waiting.size) * (len(batch) + 1)
             if batch:
-                fits = len(batch) < most and waiting.bucket == batch[0].bucket and size <= min(limit, self._limit)
+                fits = len(batch) < most and waiting.bucket == batch[0].bucket and size <= whole
             else:
                 fits = not rest and size <= limit
             if fits:

@@ -56,10 +56,9 @@ class Predictor(ServedModel):
         A batch of predictions has no more than what runs together, so that others have their turn in between.
         """
         super().start(device, backlog, metrics, tracer)
-        limit = min(self.settings.batch_tokens, self.tokens_at_once("predict"))
         self.prediction_lane = Lane(
-            f"{self.manifest.name}/predict", device, self._run_predictions, limit,
-            self.prediction_budget, metrics, self.sessions["predict"].cores, tracer,
+            f"{self.manifest.name}/predict", device, self._run_predictions, self.settings.batch_tokens,
+            self.prediction_budget, metrics, self.sessions["predict"].cores, tracer, self.tokens_at_once("predict"),
         )  # fmt: skip
         self.lanes.append(self.prediction_lane)
 

@@ -32,10 +32,10 @@ class Recorder:
 
 
 @contextlib.asynccontextmanager
-async def working_lane(limit=100, run=None, cores=1):
+async def working_lane(limit=100, run=None, cores=1, **more):
     """Give a lane, and what runs its batches: a recorder unless another is given."""
     recorder, device = run or Recorder(), Device(cores)
-    lane = Lane("toy", device, recorder, limit, Budget("toy", 1000), Metrics())
+    lane = Lane("toy", device, recorder, limit, Budget("toy", 1000), Metrics(), **more)
     try:
         async with asyncio.timeout(10):
             yield lane, recorder
@@ -95,6 +95,25 @@ async def test_a_batch_is_cut_by_what_its_padding_costs():
         sizes = [(1, 10), (2, 30), (3, 10), (4, 10)]
         await while_busy(lane, recorder, *(lane.submit(item, size) for item, size in sizes))
     assert recorder.batches == [[0], [1, 2], [3, 4]]
+
+
+async def test_no_batch_is_larger_than_what_runs_at_once_so_that_others_have_their_turn_in_between():
+    async with working_lane(at_once=4) as (lane, recorder):
+        await while_busy(lane, recorder, *(lane.submit(item, 2) for item in (1, 2, 3)), lane.submit(4, 9))
+    assert recorder.batches == [[0], [1, 2], [3], [4]]
+
+
+async def test_batches_that_are_small_for_their_turns_run_beside_one_another():
+    """The limit is for all of them; what runs at once is of each."""
+    together = threading.Barrier(2, timeout=5)
+
+    def run(items):
+        if items != [0]:
+            together.wait()
+        return items
+
+    async with working_lane(limit=8, run=run, cores=2, at_once=4) as (lane, _):
+        await asyncio.gather(*(lane.submit(item, 2) for item in (1, 2, 3, 4)))
 
 
 async def test_an_item_larger_than_the_limit_runs_alone():

@@ -18,7 +18,7 @@ from service.repository import registry
 from service.repository.gradients import explain_scores
 from service.repository.loading import load
 from service.repository.registry import Registry
-from service.repository.served_model import GRADIENT_SHARE, STATE_BYTES
+from service.repository.served_model import GRADIENT_SHARE, PART_STATE_BYTES, STATE_BYTES
 from service.runtime.device import Device
 from service.runtime.memory import Growth
 from service.runtime.session import Session
@@ -150,6 +150,16 @@ async def test_short_texts_count_by_their_states_in_the_queue_of_gradients(artif
     states = (3 * 4 + 3 * 3 + 3 * 3) * served.manifest.width * STATE_BYTES
     assert served.gradient_bytes(one) == states > served.map_bytes(one)
     assert served.gradient_bytes(long) == served.map_bytes(long)
+    await models.close()
+    device.close()
+
+
+async def test_a_batch_of_predictions_on_a_cpu_is_what_its_caches_serve_well(artifacts):
+    settings, device = Settings(artifacts=artifacts), Device()
+    models = Registry(load(settings), settings, device, Metrics())
+    served = models["digits"]
+    numbers = PART_STATE_BYTES * served.sessions["predict"].cores // 4
+    assert served.prediction_lane._at_once == numbers // served.manifest.width
     await models.close()
     device.close()
 
