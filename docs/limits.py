@@ -57,7 +57,7 @@ ROWS = [
     ("a picture of many maps or inputs, or of a large image", "413 with its size; `width` makes it smaller", "144 panels an input", "max_image_pixels"),
     ("attention of a long input, whose maps and gradients take gigabytes to compute", "413 with the size, before anything runs", "run_bytes"),
     ("more requests than the device can serve", "429 with Retry-After", "queue_tokens", "queue_map_bytes", "key_in_flight"),
-    ("more work than the device can finish in time at its recent speed", "429 with Retry-After, before it waits", "0.4 of the deadline, half of it for `priority: batch`", "request_seconds"),
+    ("more work than the device can finish in time at its recent speed", "429 with Retry-After, before it waits; a request to an empty queue is always taken", "0.4 of the deadline, half of it for `priority: batch`", "request_seconds"),
     ("a stream that is read slowly", "its work goes on, and nothing waits for its reader", "unread_bytes"),
     ("a request that takes too long", "504", "request_seconds"),
     ("Open Inference Protocol: binary data whose lengths do not add up, more elements than a shape says", "400", "the bytes that came"),
