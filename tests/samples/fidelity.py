@@ -187,7 +187,7 @@ def of_bundled(name):
     parameters = dict(traced.model.named_parameters())
 
     def see(feed):
-        answer, weights, values, _ = traced.observe(*(torch.from_numpy(array) for array in feed.values()))
+        answer, weights, values, *_ = traced.observe(*(torch.from_numpy(array) for array in feed.values()))
         kinds = [kind.kind for kind in traced.kinds]
         joining = {
             kind.kind: [parameters[f"{path}.output.weight"].detach().numpy().T for path in kind.maps]

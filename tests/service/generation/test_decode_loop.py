@@ -166,7 +166,12 @@ async def test_few_sources_join_at_a_time_while_rows_run(dates, alone, monkeypat
         here.call_soon_threadsafe(joined.set)
         return join(loop, jobs)
 
+    def slow(loop, step=DecodeLoop._step):
+        time.sleep(0.02)  # so that the first still runs when the others come
+        return step(loop)
+
     monkeypatch.setattr(DecodeLoop, "_join", noting)
+    monkeypatch.setattr(DecodeLoop, "_step", slow)
     monkeypatch.setattr("service.generation.decode_loop.JOINING_TOKENS", 40)
     async with decode_loop(dates):
         first = asyncio.create_task(one(dates, TEXTS[0]))
