@@ -24,7 +24,12 @@ def source_named(name):
     return {"classifier": classifier, "translator": translator}[name]()
 
 
-@pytest.fixture(scope="session", params=["classifier", "translator", "pre-norm, untied"])
+VARIANT = pytest.param(
+    "pre-norm, untied", marks=pytest.mark.families
+)  # its graphs and their verification take a minute
+
+
+@pytest.fixture(scope="session", params=["classifier", "translator", VARIANT])
 def source_name(request):
     return request.param
 
