@@ -24,9 +24,7 @@ def source_named(name):
     return {"classifier": classifier, "translator": translator}[name]()
 
 
-VARIANT = pytest.param(
-    "pre-norm, untied", marks=pytest.mark.families
-)  # its graphs and their verification take a minute
+VARIANT = pytest.param("pre-norm, untied", marks=pytest.mark.families)  # takes a minute
 
 
 @pytest.fixture(scope="session", params=["classifier", "translator", VARIANT])
