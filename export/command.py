@@ -76,7 +76,7 @@ def _export(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print(f"{name}: not exported: interrupted", file=sys.stderr)
         return 128 + (received_signals[0] if received_signals else signal.SIGINT)
-    except BrokenPipeError:
+    except BrokenPipeError:  # an OSError that `main` answers
         raise
     except OSError as error:
         print(f"{name}: not exported: {error.filename or arguments.to}: {error.strerror}", file=sys.stderr)
