@@ -323,14 +323,9 @@ class DecodeLoop:
                 job.failure = error
             else:
                 if not job.search.done and len(job.rows) > 1:
-                    # a row already holds the tokens that it has in common with the row that it continues
-                    pairs = zip(before, parents, strict=True)
-                    common = min(_common_prefix(one, before[parent]) for one, parent in pairs)
-                    positions_held = positions[job.rows[0]] + 1
-                    rows = [job.rows[parent] for parent in parents]
-                    self._cache.continue_from(
-                        job.rows, rows, min(job.first_position + 1 + common, positions_held), positions_held
-                    )
+                    held = dict(zip(job.rows, before, strict=True))
+                    sources = [job.rows[parent] for parent in parents]
+                    job.rows = self._cache.continue_from(held, sources, job.first_position + 1)
         self._metrics.generated.labels(self._name).inc(len(self._running))
         return count
 
@@ -393,8 +388,3 @@ def _alternatives(logs: LogProbabilities, tokens: Tokens, count: int) -> list[Al
         tuple((token, log) for token, log in zip(*row, strict=True) if log > -math.inf)
         for row in zip(tokens[:, :count].tolist(), logs[:, :count].tolist(), strict=True)
     ]
-
-
-def _common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
-    """Return the length of the common prefix of two targets of equal length."""
-    return next((place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b), len(one))

@@ -8,7 +8,7 @@ import numpy as np
 from contract.generation import COUNT, LIKELIEST, TOKENS, Generation
 from contract.manifest import Port
 from service.arrays import Array
-from service.runtime.io_binding import Binding, Rows, rows_for, storage
+from service.runtime.io_binding import Binding, Rows, on_host, rows_for, storage
 from service.runtime.providers import in_gpu_memory
 from service.runtime.session import Session
 
@@ -27,8 +27,8 @@ class KVCache:
 
     They are held in buffers with room for more rows, in the memory that the graph runs on. A step is given the front of
     the buffers, as input and as output, and writes one token for each row. When a row leaves, the last row takes its
-    place; rows that continue others copy their tokens. Nothing else is copied, unless a batch outgrows its buffers.
-    They stay for the next batch, unless they are large.
+    place; where several hypotheses continue one row, tokens are copied to the others. Nothing else is copied, unless a
+    batch outgrows its buffers. They stay for the next batch, unless they are large.
     """
 
     def __init__(self, decode: Session, generation: Generation) -> None:
@@ -48,6 +48,8 @@ class KVCache:
         self._buffers: dict[str, Rows] = {}
         self._capacity = self._most = self._filled = 0
         self._binding: Binding | None = None
+        self._found: dict[str, Array] = {}
+        """What a step writes its results to."""
         self._bound_for = (0, 0, False)
         """What the binding is for: the number of rows, the number of candidates, and whether logits are returned."""
 
@@ -114,13 +116,22 @@ class KVCache:
             self._buffers, self._binding = {}, None
         return moved
 
-    def continue_from(self, rows: Sequence[int], parents: Sequence[int], start: int, end: int) -> None:
-        """Copy to each row the tokens of its parent from `start` to `end`; it keeps its own tokens outside."""
-        changed = [(row, parent) for row, parent in zip(rows, parents, strict=True) if row != parent]
-        if changed:
-            into, out_of = map(list, zip(*changed, strict=True))
+    def continue_from(self, held: Mapping[int, Sequence[int]], sources: Sequence[int], first: int) -> list[int]:
+        """Return the rows of hypotheses that continue the rows `sources`; several may continue the same.
+
+        `held` are all rows of one search with the tokens that they hold from the position `first` on; what is before it
+        they have in common. The first hypothesis that continues a row keeps it. The others get the rows that none
+        continues, to which the tokens are copied that differ.
+        """
+        free = [row for row in held if row not in sources]
+        rows = [free.pop(0) if source in sources[:place] else source for place, source in enumerate(sources)]
+        copies = {row: source for row, source in zip(rows, sources, strict=True) if row != source}
+        if copies:
+            common = min(_common_prefix(held[row], held[source]) for row, source in copies.items())
+            slots = slice(first + common, first + len(held[rows[0]]))
             for name in self._caches:
-                self._buffers[name].copy(into, out_of, slice(start, end))
+                self._buffers[name].copy(list(copies), list(copies.values()), slots)
+        return rows
 
     def step(
         self, tokens: Sequence[int], positions: Sequence[int], wanted: int, *, everything: bool
@@ -128,7 +139,7 @@ class KVCache:
         """Feed one token to each row, at its position; the caches hold it afterwards.
 
         Return the log-probabilities and indices of the `wanted` most likely next tokens, both (rows, wanted), and with
-        `everything` also the logits (rows, vocabulary).
+        `everything` also the logits (rows, vocabulary). The next step may overwrite them.
         """
         if max(positions) >= self._capacity:
             self._grow(max(positions) + 1)
@@ -136,7 +147,7 @@ class KVCache:
         wanted = min(wanted, self.vocabulary)
         needed = (self.count, wanted, everything)  # the runtime writes to the same memory, whatever the shape
         if self._binding is None or self._bound_for != needed:
-            self._binding, self._bound_for = self._bind(everything=everything), needed
+            self._binding, self._bound_for = self._bind(wanted, everything=everything), needed
         for buffer in self._buffers.values():
             buffer.settle()
         feed = {
@@ -144,13 +155,20 @@ class KVCache:
             "position": np.array(positions, np.int64),
             COUNT: np.array([wanted], np.int64),
         }
-        out = self._binding.run(feed)
-        return out[LIKELIEST], out[TOKENS], out.get(self._logits)
+        self._binding.run(feed)
+        return self._found[LIKELIEST], self._found[TOKENS], self._found.get(self._logits)
 
-    def _bind(self, *, everything: bool) -> Binding:
+    def _bind(self, wanted: int, *, everything: bool) -> Binding:
         held = {name: buffer.front(self.count) for name, buffer in self._buffers.items()}
-        wanted = [LIKELIEST, TOKENS, *([self._logits] if everything else [])]
-        return self._decode.bind(held, self._caches, wanted)
+        names = {LIKELIEST, TOKENS, *([self._logits] if everything else [])}
+        lengths = {"batch": self.count, COUNT: wanted}
+        self._found = {}
+        for port in self._decode.graph.outputs:
+            if port.name in names:
+                shape = [lengths[axis] if isinstance(axis, str) else axis for axis in port.axes]
+                self._found[port.name] = np.empty(shape, storage(port.dtype))
+        into = {name: on_host(array) for name, array in self._found.items()}
+        return self._decode.bind(held, self._caches, into)
 
     def _grow(self, needed: int) -> None:
         self._make_room(self.count, {"capacity": self.next_capacity(needed, self._most)})
@@ -204,3 +222,8 @@ class KVCache:
 def _length(had: int, needed: int) -> int:
     """Return the new length of an axis; 0 needed leaves it as it is."""
     return needed if 0 < 2 * needed < had else max(had, needed)
+
+
+def _common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
+    """Return the length of the common prefix of two targets of equal length."""
+    return next((place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b), len(one))

@@ -254,9 +254,9 @@ class Session:
             kind = DeviceLost if DEVICE_LOST_MESSAGE.search(str(error)) else SessionError
             raise kind(f"{self.name}: cannot be run: {error}") from error
 
-    def bind(self, held: Mapping[str, Place], same: Mapping[str, str], wanted: Sequence[str]) -> Binding:
-        """Return a Binding: runs with the inputs `held` in place, and with outputs in the memory of inputs (`same`)."""
-        return Binding(self._session, self._stoppable, held, same, wanted)
+    def bind(self, held: Mapping[str, Place], same: Mapping[str, str], into: Mapping[str, Place]) -> Binding:
+        """Return a Binding: runs with the inputs `held` in place, and outputs in the memory of inputs or at places."""
+        return Binding(self._session, self._stoppable, held, same, [], into)
 
     def shrink_arena(self) -> None:
         """Give back the memory of earlier runs on a CPU, of all sessions. It takes as long as the smallest run."""

@@ -91,7 +91,8 @@ def test_each_row_keeps_its_own_cache_when_rows_join_leave_continue_and_grow(dat
             twin.__dict__ = {**source.__dict__, "tokens": list(source.tokens)}
             for name in ("source_visible", *dates.generation.memory):
                 rows._buffers[name].copy([into], [out_of])
-            rows.continue_from([into, out_of], [out_of, out_of], 0, len(source.tokens))
+            tokens = {into: [-1] * len(source.tokens), out_of: source.tokens}
+            assert rows.continue_from(tokens, [out_of, out_of], 0) == [out_of, into]
             held[into] = twin
         assert sorted(held) == list(range(rows.count))
         order = sorted(held)
@@ -112,27 +113,35 @@ def test_each_row_keeps_its_own_cache_when_rows_join_leave_continue_and_grow(dat
     assert len(sizes) > 4
 
 
-def test_rows_that_continue_each_other_and_leave_between_two_steps_keep_their_own(dates):
-    """All that a beam search does before the next step: rows change places, several continue one, one leaves."""
-    rows, sources = KVCache(dates.sessions["decode"], dates.generation), [[5, 6, 7], [9, 8], [11, 12, 13, 14]]
-    joined(dates, rows, sources, {})
-    held = [Alone(dates, source) for source in sources]
+def test_rows_that_continue_others_and_leave_between_two_steps_keep_their_own(dates):
+    """All that a beam search does before the next step, of one source: rows continue others, twice, and one leaves."""
+    rows = KVCache(dates.sessions["decode"], dates.generation)
+    joined(dates, rows, [[5, 6, 7]] * 3, {})
+    held = [Alone(dates, [5, 6, 7]) for _ in range(3)]
     for token in (20, 21, 22):
         for row, one in enumerate(held):
-            one.tokens.append(token + row)
+            one.tokens.append(token + 10 * row)
         rows.step([one.tokens[-2] for one in held], [len(one.tokens) - 2 for one in held], 1, everything=False)
-    names = [name for name in rows.names if name not in {cache.past for cache in dates.generation.caches}]
-    for name in names:
-        rows._buffers[name].copy([0, 1], [1, 0])
-    rows.continue_from([0, 1, 2], [1, 0, 2], 0, 3)
-    held = [held[1], held[0], held[2]]
-    for name in names:
-        rows._buffers[name].copy([0], [2])
-    rows.continue_from([0], [2], 0, 3)
+    tokens = {row: one.tokens[1:3] for row, one in enumerate(held)}  # the first is common, the last is not held yet
+    assert rows.continue_from(tokens, [2, 1, 2], 1) == [2, 1, 0]
+    tokens[0] = tokens[2]
+    assert rows.continue_from(tokens, [1, 0, 1], 1) == [1, 0, 2]
     assert rows.leave([1]) == {2: 1}
-    logs = held[2].logs()
-    for row in rows.step([held[2].tokens[-1]] * 2, [3, 3], 1, everything=True)[2]:
-        np.testing.assert_allclose(log_softmax(row[None])[0], logs, atol=1e-4)
+    for row, one in enumerate((held[2], held[1])):
+        logits = rows.step([one.tokens[-1]] * 2, [3, 3], 1, everything=True)[2]
+        np.testing.assert_allclose(log_softmax(logits)[row], one.logs(), atol=1e-4)
+
+
+def test_only_the_rows_that_no_hypothesis_continues_are_overwritten(loaded, monkeypatch):
+    rows, copied = KVCache(loaded.sessions["decode"], loaded.generation), []
+    joined(loaded, rows, [[5, 6, 7]] * 4, {})
+    for buffer in rows._buffers.values():
+        monkeypatch.setattr(buffer, "copy", lambda *given: copied.append(given))
+    held = {0: [7, 7, 7], 1: [7, 8, 7], 2: [7, 8, 8], 3: [7, 7, 8]}
+    assert rows.continue_from(held, [1, 0, 3, 2], 5) == [1, 0, 3, 2]
+    assert copied == []
+    assert rows.continue_from(held, [1, 1, 0, 1], 5) == [1, 2, 0, 3]
+    assert copied == [([2, 3], [1, 1], slice(6, 8))] * len(loaded.generation.caches)
 
 
 def test_a_step_writes_its_caches_in_place(loaded):
@@ -180,7 +189,7 @@ def test_a_step_on_a_gpu_copies_a_few_bytes_a_row(loaded):
             gpu.crossed()
             rows.step([1] * 3, [position] * 3, wanted, everything=False)
             assert gpu.crossed() == (3 * (8 + 8), 3 * wanted * (4 + 8))
-        rows.continue_from([0, 1], [1, 0], 0, 3)
+        rows.continue_from({0: [1] * 3, 1: [2] * 3, 2: [3] * 3}, [1, 1, 2], 0)
         rows.leave([0])
         assert gpu.crossed() == (0, 0), "leaving may happen while others use the device"
         rows.step([1] * 2, [3] * 2, wanted, everything=False)
