@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 from tokenizers import Tokenizer
 from torch import Tensor
 
@@ -25,6 +25,8 @@ distance of a row's weights.
 
 DRAWN_SAMPLES = 16
 MAX_SAMPLES = 64
+MAX_SAMPLE_TOKENS = 512
+"""Longer texts are cut: all maps of a sample are held, in two precisions."""
 
 
 def draw_samples(source: Source) -> list[list[Tensor]]:
@@ -34,7 +36,7 @@ def draw_samples(source: Source) -> list[list[Tensor]]:
 
 
 def read_samples(source: Source, path: Path, option: str = "--samples") -> list[list[Tensor]]:
-    """Read inputs: the images of a folder, resized to the model's size, or the lines of a text file.
+    """Read inputs: the first images of a folder, or the first lines of a text file, MAX_SAMPLES at most.
 
     Targets of a sequence model are random. Raises CheckpointError, which names the option, if nothing can be read.
     """
@@ -58,27 +60,56 @@ def _images(rule: ImageRule, path: Path) -> list[dict[str, Tensor]]:
     found = []
     for file in sorted(path.iterdir()) if path.is_dir() else []:
         try:
-            image = Image.open(file).convert("L" if rule.channels == 1 else "RGB").resize((rule.width, rule.height))
+            pixels = served_pixels(Image.open(file), rule)
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):  # no image, or one too large
             continue
-        found.append({"pixels": torch.from_numpy(np.array(image).reshape(1, rule.height, rule.width, rule.channels))})
+        found.append({"pixels": torch.from_numpy(pixels[None])})
     return found
+
+
+def served_pixels(image: Image.Image, rule: ImageRule) -> Array:
+    """Return the pixels (height, width, channels) that the service takes of an opaque image, which a test compares.
+
+    Where it looks for ink, it is taken for found: the image is resized as it is.
+    """
+    image = ImageOps.exif_transpose(image).convert("L" if rule.channels == 1 else "RGB")
+    resample, room = Image.Resampling[rule.resample.upper()], (rule.width, rule.height)
+    if rule.locate == "fit":
+        width, height = image.size
+        # the shorter side is truncated, as the transformers library does
+        size = (
+            (rule.width, max(1, height * rule.width // width))
+            if width * rule.height >= height * rule.width
+            else (max(1, width * rule.height // height), rule.height)
+        )
+        whole = Image.new(image.mode, room, tuple(round(255 * value) for value in rule.mean))
+        whole.paste(image.resize(size, resample))
+    elif rule.locate == "middle":
+        size = image.size
+        if isinstance(rule.resize, tuple):
+            size = rule.resize[1], rule.resize[0]
+        elif rule.resize:
+            shorter, longer = rule.resize, int(rule.resize * max(size) / min(size))
+            size = (shorter, longer) if size[0] <= size[1] else (longer, shorter)
+        left, top = (size[0] - rule.width) // 2, (size[1] - rule.height) // 2
+        whole = image.resize(size, resample).crop((left, top, left + rule.width, top + rule.height))
+    else:
+        whole = image.resize(room, resample)
+    return np.array(whole).reshape(rule.height, rule.width, rule.channels)
 
 
 def _texts(source: Source, path: Path, option: str) -> list[dict[str, Tensor]]:
     assert source.tokenizer  # noqa: S101 # every text model has one
     assert source.text  # noqa: S101 # as above
     tokenizer, found = Tokenizer.from_str(source.tokenizer), []
+    tokenizer.enable_truncation(min(source.text.max_tokens, MAX_SAMPLE_TOKENS))  # which keeps special tokens
     try:
         lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     except (OSError, UnicodeError) as error:
         raise CheckpointError(f"{option}: must be a file of texts in UTF-8 that can be read") from error
     for line in lines:
         if line.strip():
-            indices = tokenizer.encode(line.strip()).ids[
-                : min(source.text.max_tokens, source.verified_at[-1].get("source", 64))
-            ]
-            tokens = torch.tensor([indices])
+            tokens = torch.tensor([tokenizer.encode(line.strip()).ids])
             found.append({"source": tokens, "source_visible": torch.ones_like(tokens, dtype=torch.bool),
                           "source_types": torch.zeros_like(tokens), "target": tokens})  # fmt: skip
     if source.generation and source.generation.start is not None:

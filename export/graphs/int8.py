@@ -65,15 +65,30 @@ def is_plain_gemm(options: Mapping[str, Any]) -> bool:
 
 
 def _products(graph: onnx.ModelProto) -> Iterator[tuple[onnx.NodeProto, str, bool]]:
-    """Yield each product with a matrix, the name of the matrix, and whether it is multiplied as its transpose."""
+    """Yield each product with a matrix, the name of the matrix, and whether it is multiplied as its transpose.
+
+    What is computed of constants alone is left out: it is computed once, when the graph is loaded.
+    """
     tensors = {tensor.name: tensor for tensor in graph.graph.initializer}
+    constants = _constants(graph)
     transposed = {node.output[0]: node.input[0] for node in graph.graph.node if node.op_type == "Transpose"}
     for node in graph.graph.node:
         options = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
         name = node.input[1] if node.op_type in ("MatMul", "Gemm") else ""
         weight = tensors.get(transposed.get(name, name))  # a head tied to the embeddings is their transpose
-        if weight is not None and len(weight.dims) == MATRIX_RANK and is_plain_gemm(options):
+        if weight is None or node.input[0] in constants:
+            continue
+        if len(weight.dims) == MATRIX_RANK and is_plain_gemm(options):
             yield node, weight.name, bool(options.get("transB", 0)) != (name in transposed)
+
+
+def _constants(graph: onnx.ModelProto) -> set[str]:
+    """Return the names of the tensors that depend on no input of a graph."""
+    found = {"", *(tensor.name for tensor in graph.graph.initializer)}
+    for node in graph.graph.node:  # sorted by what they read
+        if found.issuperset(node.input):
+            found.update(node.output)
+    return found
 
 
 def _biases(graph: onnx.ModelProto, products: Mapping[str, Any]) -> dict[str, onnx.NodeProto]:

@@ -6,7 +6,7 @@ from typing import get_args
 from contract.manifest import GRADIENT_METHODS, Method
 from service.errors import Unacceptable
 from service.explanations.evaluation import COMPARE, CURVE_NAMES, CurveName
-from service.explanations.query import AttentionQuery, evaluated_kind, has_one_row
+from service.explanations.query import AttentionQuery, evaluated_kind, has_one_row, is_of
 from service.options import AttentionOptions
 
 
@@ -29,10 +29,12 @@ def compared(
     `target` is the class, mask or position that is explained, once it is known. Raises Unacceptable for a target, or
     for something to explain it against, that the model has not, and if no method has one row.
     """
-    kind = evaluated_kind(query.model_kinds)
+    evaluated = evaluated_kind(query.model_kinds)
+    # of several stages, the last one whose maps are over the patches of the first: it knows of all before it
+    kinds = query.model_kinds[::-1] if evaluated.windows else (evaluated,)
     found: dict[Method, AttentionQuery] = {}
     order: tuple[Method, ...] = get_args(Method)
-    for method in (one for one in order if one in kind.methods):
+    for method, kind in ((method, kind) for method in order for kind in kinds if method in kind.methods):
         options = AttentionOptions(method=method, kind=kind.name)
         if method in GRADIENT_METHODS:
             asked = query.options.target if target is None else (target,)
@@ -40,7 +42,8 @@ def compared(
         elif query.explains in ("token", "object"):  # whose own row is among them
             options = options.model_copy(update={"queries": "all"})
         resolved = resolve(options)
-        if has_one_row(resolved, resolved.kinds[0]):
+        (one,) = resolved.kinds
+        if method not in found and is_of(resolved.shown(kind), evaluated) and has_one_row(resolved, one):
             found[method] = resolved
     if not found:
         raise Unacceptable(f"evaluate: {COMPARE} needs a method whose map has one row, and this model has none")

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from contract.manifest import IMAGE_VISIBLE, Kind, TextRule
+from contract.manifest import ImageRule, Kind, TextRule
 from service.arrays import Array
 from service.concurrency import together
 from service.errors import Unacceptable
@@ -80,10 +80,12 @@ async def evaluate(
 ) -> Evaluation:
     """Return the curves of each method by what it `found` of the parts, and those of a random order.
 
-    Parts go by their signed value: what speaks for the score most, first.
+    Parts go by their signed value: what speaks for the score most, first. Equal values go in the random order, so that
+    a map that says nothing has its curve.
     """
-    orders = {method: np.argsort(-values, kind="stable") for method, values in found.items()}
-    orders[RANDOM] = np.random.default_rng(SEED).permutation(len(subject.columns))
+    at_random = np.random.default_rng(SEED).permutation(len(subject.columns))
+    orders = {method: at_random[np.argsort(-values[at_random], kind="stable")] for method, values in found.items()}
+    orders[RANDOM] = at_random
     scores: dict[bytes, float] = {}
     curves: dict[str, dict[CurveName, Curve]] = {}
     for method, order in orders.items():
@@ -108,13 +110,14 @@ async def _score(subject: Subject, parts: Array) -> float:
     return await subject.measure(subject.take_away(parts))
 
 
-def patches(item: ModelInput, kind: Kind) -> tuple[Array, Callable[[Array], ModelInput]]:
+def patches(item: ModelInput, kind: Kind, rule: ImageRule) -> tuple[Array, Callable[[Array], ModelInput]]:
     """Return the columns of an image's patches, and what makes all but some of them black.
 
     Of an image that was fitted in, the cells beside it are no parts.
     """
     grid = kind.grid or (1, 1)
-    shown = item.arrays.get(IMAGE_VISIBLE, np.ones(grid[0] * grid[1], np.bool_))
+    fitted = item.picture if rule.locate == "fit" else None
+    shown = fitted.visible_cells(grid) if fitted else np.ones(grid[0] * grid[1], np.bool_)
     pixels = item.arrays["pixels"]
     # the pixels behind the last whole patch go with it
     row, column = (np.arange(side) // (side // count) for side, count in zip(pixels.shape, grid, strict=False))

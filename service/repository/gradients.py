@@ -111,10 +111,9 @@ def _read_libra(manifest: Manifest, query: AttentionQuery, target: Target, found
     kinds = [port.name for port in ports if port.name not in ("biases", "score")]
     layers = list(query.kinds[0].layers)
     values = {name: one[name][layers][:, None] for name in kinds}
-    named = {"precision": manifest.explained} if manifest.explained else {}
     figures: list[Figures] = [
         {"conserved": {"tokens": _total(values, index), "biases": float(one["biases"][layer]),
-                       "score": float(one["score"]), **named}}
+                       "score": float(one["score"]), **_precision(manifest)}}
         for index, layer in enumerate(layers)
     ]  # fmt: skip
     return Explained(target, values, figures, one.get(answer.name))
@@ -130,8 +129,14 @@ def _read_integrated(manifest: Manifest, query: AttentionQuery, target: Target, 
     tokens, score, baseline = _total(values, 0), float(whole["score"]), float(blank["score"])
     completeness = {
         "tokens": tokens, "score": score, "baseline": baseline, "error": tokens - (score - baseline),
+        **_precision(manifest),
     }  # fmt: skip
     return Explained(target, values, [{"completeness": completeness}], None)
+
+
+def _precision(manifest: Manifest) -> dict[str, str]:
+    """Return the precision that scores are computed in, where it is not that of the predictions."""
+    return {"precision": manifest.explained} if manifest.explained else {}
 
 
 READERS: Mapping[GradientMethod, Callable[[Manifest, AttentionQuery, Target, Sequence[Found]], Explained]] = {

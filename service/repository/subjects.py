@@ -173,7 +173,10 @@ def _target(query: AttentionQuery, positions: Sequence[int], lengths: Mapping[st
 def _subject(served: ServedModel, item: ModelInput, measure: Measure, score: Score) -> Subject:
     kind = evaluated_kind(served.manifest.attention)
     inputs = served.inputs
-    columns, take_away = tokens(item, inputs.rule) if isinstance(inputs, TextInputs) else patches(item, kind)
+    if isinstance(inputs, TextInputs):
+        columns, take_away = tokens(item, inputs.rule)
+    else:
+        columns, take_away = patches(item, kind, inputs.rule)
     return Subject(item, kind, columns, take_away, measure, score)
 
 

@@ -96,7 +96,8 @@ def check(evaluation, order, score, names=BOTH):
 
 
 def hottest_first(values, columns):
-    """Return columns in the order of a map's values."""
+    """Return columns in the order of a map's values, equal ones in the random order."""
+    columns = np.asarray(columns)[np.random.default_rng(0).permutation(len(columns))]
     return columns[np.argsort(-np.asarray(values)[columns], kind="stable")]
 
 

@@ -300,12 +300,25 @@ def test_parts_of_an_image_are_taken_away_in_the_order_of_a_map(client):
         assert len(curve["probabilities"]) == 11
 
 
+def test_a_comparison_is_of_the_last_stage_that_shows_the_patches_of_the_first(client):
+    def curves(**options):
+        evaluation = ask(client, "swin", **options).json()["results"][0]["attention"]["evaluation"]
+        return evaluation["compare"] if "compare" in evaluation else evaluation["curves"]
+
+    compared = {one["method"]: one["deletion"] for one in curves(evaluate="compare")}
+    assert set(compared) == {"raw", "norm", "rollout", "relevance", "libra", "integrated", "random"}
+    for method, kind in (("rollout", "stage2"), ("relevance", "stage2"), ("raw", "stage1")):
+        (own,) = curves(method=method, kind=kind, evaluate="deletion")
+        assert compared[method]["probabilities"] == own["probabilities"]
+
+
 @pytest.mark.parametrize(("queries", "row"), [({}, None), ({"queries": 5}, 5), ({"queries": 63}, 63)])
 def test_relevance_is_evaluated_without_the_identity_that_it_starts_from(client, seen, queries, row):
     (shown,) = maps(client, seen.name, method="relevance", encoding="base64", **queries)  # some evidence is tiny
     relevance = np.frombuffer(base64.b64decode(shown["values"]), "<f4").astype(np.float64)
     evidence = relevance - (merging().mean(0) if row is None else merging()[row])
-    order = np.argsort(-evidence, kind="stable")
+    at_random = np.random.default_rng(0).permutation(len(evidence))  # the order of what is 0
+    order = at_random[np.argsort(-evidence[at_random], kind="stable")]
     seven_decimals = {"digits": 7, "evaluate": "deletion"}
     answer = ask(client, seen.name, method="relevance", **seven_decimals, **queries)
     evaluation = answer.json()["results"][0]["attention"]["evaluation"]

@@ -8,6 +8,7 @@ from contract.manifest import Task
 from export.checkpoints.checkpoint import Checkpoint
 from export.checkpoints.families import swin
 from export.checkpoints.family import Index
+from export.checkpoints.image_family import sides
 from export.checkpoints.tensor_names import Names
 from model.swin import Swin
 from model.swin_v2 import SwinV2Config, swin_v2
@@ -22,9 +23,18 @@ class Config(swin.Config):
 
 
 def sizes(config: Config, image: tuple[int, int]) -> SwinV2Config:
-    """Return the definition's sizes for images of (height, width)."""
-    trained = config.pretrained_window_sizes
-    return SwinV2Config(**vars(swin.sizes(config, image)), trained_windows=trained if any(trained) else ())
+    """Return the definition's sizes for images of (height, width).
+
+    Where a stage does not say the windows that it was trained with, they are those of the checkpoint's own image size.
+    """
+    pairs = zip(sides(config.image_size), sides(config.patch_size), strict=True)
+    shorter = min(side // patch for side, patch in pairs)  # of the first stage's grid
+    said = config.pretrained_window_sizes
+    trained = (
+        side or max(min(config.window_size, shorter >> stage), 2)  # (places in windows of 1 and 2 are scaled alike)
+        for stage, side in enumerate(said if any(said) else (0,) * len(config.depths))
+    )
+    return SwinV2Config(**vars(swin.sizes(config, image)), trained_windows=tuple(trained))
 
 
 class SwinV2Family(swin.WindowedFamily[Config]):

@@ -97,6 +97,7 @@ class Completeness(Part):
     score: float
     baseline: float = Field(description="the score of the baseline")
     error: float = Field(description="of the sum: tokens - (score - baseline)")
+    precision: str | None = Field(None, description="that the scores are computed in, where predictions have another")
 
 
 class Share(Part):

@@ -1,15 +1,18 @@
 """What eight bits lose is measured, and refused if it is too much."""
 
+import io
 import re
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import ExifTags, Image
 
+from contract.manifest import ImageRule
 from export.bundled import SOURCES
 from export.checks import int8_loss
-from export.checks.int8_loss import check_losses, read_samples
+from export.checks.int8_loss import check_losses, read_samples, served_pixels
 from export.errors import CheckpointError, ExportError
+from service.inputs.image_preprocessing import decode_image
 
 RNG = np.random.default_rng(0)
 
@@ -50,6 +53,39 @@ def test_samples_are_read_as_inputs(tmp_path):
     assert source.shape == visible.shape == (1, 7)
     assert visible.all()
     assert target.shape[0] == 1
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("size", [(60, 200), (333, 41), (20, 30)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"locate": "fit"},
+        {"locate": "middle", "resize": 40},
+        {"locate": "middle", "resize": (30, 70)},
+        {"locate": "middle"},
+    ],
+)
+def test_an_image_is_read_as_the_service_reads_it(options, size, channels):
+    mean, std = (0.5, 0.4, 0.1)[:channels], (0.5,) * channels
+    rule = ImageRule(height=36, width=50, channels=channels, resample="bicubic", mean=mean, std=std, **options)
+    image, file = Image.fromarray(RNG.integers(0, 256, (*size, 3), dtype=np.uint8)), io.BytesIO()
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6
+    image.save(file, "PNG", exif=exif)
+    given = decode_image(file.getvalue(), rule, 10**6).pixels
+    np.testing.assert_array_equal(served_pixels(Image.open(file), rule), given)
+
+
+@pytest.mark.parametrize(("name", "length"), [("dates-mlm", 96), ("minilm", 122)])
+def test_texts_longer_than_those_that_are_verified_keep_their_end(tmp_path, name, length):
+    """96 is the most that the first model takes."""
+    source = SOURCES[name]()
+    texts = tmp_path / "texts"
+    texts.write_text("1 " * 120 + "\n3/23/21\n")
+    long, short = (tensors[0][0] for tensors in read_samples(source, texts))
+    assert len(long) == length
+    assert (long[0], long[-1]) == (short[0], short[-1])
 
 
 @pytest.mark.parametrize(("name", "given"), [("digits", "empty"), ("dates", "empty.txt")])

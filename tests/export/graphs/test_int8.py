@@ -167,3 +167,17 @@ def test_a_quantized_graph_is_one_that_the_checker_takes(scales):
     model = quantize(model, scales, dict.fromkeys(quantized_inputs(model), (-3.0, 3.0)))
     assert {one.domain for one in model.opset_import} == ({""} if scales == "fixed" else {"", "com.microsoft"})
     onnx.checker.check_model(model)
+
+
+@pytest.mark.parametrize("scales", ["row", "input"])
+def test_what_is_computed_of_constants_alone_stays_as_it_is(scales):
+    """It is computed once: eight bits would lose something and gain nothing."""
+    model, weights = graph()
+    model.graph.node.insert(0, helper.make_node("MatMul", ["activated", "up"], ["places"]))
+    model.graph.node.insert(0, helper.make_node("Relu", ["fixed"], ["activated"]))
+    model.graph.output.append(helper.make_tensor_value_info("places", TensorProto.FLOAT, [5, HIDDEN]))
+    fixed = RNG.standard_normal((5, WIDTH)).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(fixed, "fixed"))
+    assert quantized_inputs(model) == ["x", "r", "d"]
+    found = opened(quantize(model, scales)).run(["places"], {"x": np.zeros((1, WIDTH), np.float32)})[0]
+    np.testing.assert_allclose(found, np.maximum(fixed, 0) @ weights["up"].astype(np.float32), atol=1e-5)

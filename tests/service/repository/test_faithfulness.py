@@ -5,11 +5,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from contract.manifest import Kind, TextRule
+from contract.manifest import ImageRule, Kind, TextRule
 from service.errors import Unacceptable
 from service.explanations.answer import AttentionMap
 from service.explanations.evaluation import CURVE_NAMES, RANDOM, SEED, Score
-from service.inputs.model_input import ModelInput, Token
+from service.inputs.model_input import ModelInput, Picture, Token
 from service.repository.faithfulness import Subject, count_scores, evaluate, kept, patches, tokens
 from tests.samples.attention_queries import query_of
 
@@ -22,6 +22,10 @@ def image_kind(rows=2, columns=3, prefix=1):
         name="encoder", kind="encoder", maps=("a.0",), heads=1, query="image", key="image", normalized=True,
         methods=("raw",), prefix=prefix, grid=(rows, columns),
     )  # fmt: skip
+
+
+def image_rule(locate):
+    return ImageRule(height=4, width=6, channels=1, locate=locate, mean=(0.5,), std=(0.5,))
 
 
 def text_kind():
@@ -82,10 +86,14 @@ async def test_the_random_order_is_that_of_the_seed_and_the_same_for_both_curves
         assert curves[RANDOM]["insertion"][step] == pytest.approx(WEIGHTS[order[:count]].sum())
 
 
-async def test_equal_values_go_in_the_order_of_the_input():
+async def test_equal_values_go_in_the_random_order():
+    """In the order of the input, a map that says nothing would name what is at the upper left."""
     curves, _ = await curves_of(np.zeros(7), names=("insertion",))
-    assert curves["libra"]["insertion"][3] == pytest.approx(WEIGHTS[:2].sum())
+    assert curves["libra"]["insertion"].tolist() == curves[RANDOM]["insertion"].tolist()
     assert list(curves["libra"]) == ["insertion"]
+    curves, _ = await curves_of([0, 0, 2, 0, 1, 0, 0], names=("insertion",))
+    rest = [part for part in np.random.default_rng(SEED).permutation(7) if part not in (2, 4)]
+    assert curves["libra"]["insertion"][6] == pytest.approx(WEIGHTS[[2, 4, *rest[:2]]].sum())
 
 
 async def test_both_curves_begin_or_end_with_the_whole_input_and_with_nothing_of_it():
@@ -124,7 +132,7 @@ def test_each_step_takes_an_equal_share():
 def test_patches_become_black_and_no_other_pixel_does(size, grid):
     pixels = np.random.default_rng(0).integers(1, 256, (*size, 3), dtype=np.uint8)
     item = ModelInput({"pixels": pixels}, {"image": 1 + grid[0] * grid[1]}, {})
-    columns, take_away = patches(item, image_kind(*grid))
+    columns, take_away = patches(item, image_kind(*grid), image_rule("middle"))
     assert columns.tolist() == list(range(1, 1 + grid[0] * grid[1]))
     parts = np.random.default_rng(1).random(len(columns)) < 0.5
     shown = take_away(parts).arrays["pixels"]
@@ -138,14 +146,17 @@ def test_patches_become_black_and_no_other_pixel_does(size, grid):
 
 
 def test_what_stands_beside_an_image_that_was_fitted_in_is_no_part_of_it():
+    """Whether the graph is told of it or not."""
     pixels = np.full((4, 6, 1), 9, np.uint8)
-    seen = np.array([True, True, False, True, False, False])
-    item = ModelInput({"pixels": pixels, "image_visible": seen}, {"image": 6}, {})
-    columns, take_away = patches(item, image_kind(prefix=0))
-    assert columns.tolist() == [0, 1, 3]
-    rest = take_away(np.array([True, False, False])).arrays
-    assert rest["pixels"][::2, ::2, 0].tolist() == [[9, 0, 9], [0, 9, 9]]
-    assert rest["image_visible"] is seen
+    picture = Picture(pixels, (0.0, 0.0, 12.0, 8.0), width=6, height=8)  # the left half of the pixels
+    seen = picture.visible_cells((2, 3))
+    for more in ({"image_visible": seen}, {}):
+        item = ModelInput({"pixels": pixels, **more}, {"image": 6}, {}, picture=picture)
+        columns, take_away = patches(item, image_kind(prefix=0), image_rule("fit"))
+        assert columns.tolist() == [0, 1, 3, 4]
+        rest = take_away(np.array([True, False, False, False])).arrays
+        assert rest["pixels"][::2, ::2, 0].tolist() == [[9, 0, 9], [0, 0, 9]]
+        assert rest.keys() == item.arrays.keys()
 
 
 SOURCE = np.array([2, 10, 11, 99, 12, 3])

@@ -6,7 +6,7 @@ import pytest
 import torch
 import transformers
 
-from export.checkpoints.families.swinv2 import SWINV2
+from export.checkpoints.families.swinv2 import SWINV2, Config, sizes
 from export.errors import CheckpointError
 from tests.samples.swin_checkpoints import differ, read, saved
 
@@ -64,3 +64,12 @@ def test_absolute_positions_are_refused_because_the_reference_library_cannot_run
     with pytest.raises(RuntimeError, match="must match the size"):
         transformers.Swinv2ForImageClassification(broken)(PIXELS)
     assert theirs.config.use_absolute_embeddings is False
+
+
+@pytest.mark.parametrize(("said", "trained"), [((0, 0, 0, 0), (16, 8, 4, 2)), ((12, 0, 6, 0), (12, 8, 6, 2))])
+def test_for_a_larger_image_places_are_scaled_as_in_the_windows_of_the_checkpoint_s_own(said, trained):
+    """There, a later stage has windows as large as its grid, which is larger in a larger image."""
+    keys = {"image_size": 32, "patch_size": 2, "window_size": 16, "depths": (1,) * 4, "num_heads": (1,) * 4}
+    found = sizes(Config(**keys, pretrained_window_sizes=said), (128, 128))
+    assert found.trained_windows == trained
+    assert [windows[0].side for windows in found.windows] == [16, 16, 16, 8]
