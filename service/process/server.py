@@ -23,6 +23,7 @@ from service.app import create_admin, create_app, create_probe
 from service.errors import Conflict, Refusal
 from service.http.bounded_protocol import bounded_protocol
 from service.inputs.sandbox.decoder_process import ForkServer
+from service.process.sockets import PROBE_CONNECTIONS
 from service.repository.served_model import ServedModel
 from service.settings import Settings
 from service.store.stored_request import Store
@@ -32,8 +33,6 @@ from service.telemetry.tracing import SILENT, Tracer
 SWITCH_SECONDS = 0.0001
 """How long one thread may keep the others from running Python. The default, fifty times as long, would delay requests
 as they pass from the event loop to a thread of the device and back."""
-PROBE_CONNECTIONS = 64
-"""The limit of connections of the probe port."""
 ALIVE_SECONDS = 1.0
 """Time between two signals of a worker that its event loop runs."""
 log = structlog.get_logger()
