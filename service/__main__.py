@@ -10,9 +10,6 @@ import signal
 import sys
 
 from service.process import early_stop
-from service.process.workers import current_worker, supervise
-from service.settings import SettingsError, read_settings
-from service.telemetry.logs import OUTPUT, configure
 
 LAST_LINES_SECONDS = 2.0
 """How long an end waits for somebody to read the last lines of the log."""
@@ -26,6 +23,12 @@ docs/settings.md lists them. `regard serve --port 8001` takes the usual ones as 
 
 def main() -> int:
     """Serve until stopped; return the exit status."""
+    early_stop.expect()  # before the imports, since the kernel drops a signal that process 1 has no handler for
+    with early_stop.after_imports():
+        from service.process.workers import current_worker, supervise
+        from service.settings import SettingsError, read_settings
+        from service.telemetry.logs import OUTPUT, configure
+
     worker = current_worker()
     if worker is None and (words := sys.argv[1:]):
         wants_help = words[0] in ("-h", "--help")
@@ -33,7 +36,6 @@ def main() -> int:
         return 0 if wants_help else 2
     gc.disable()  # until all models are ready: almost all that is made until then stays
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy computes little here, and its idle threads spin
-    early_stop.expect()
     if hasattr(signal, "SIGHUP") and worker is None:  # a worker keeps the signal pending
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

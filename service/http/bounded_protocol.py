@@ -72,8 +72,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._answer_transport = AnswerTransport(transport, self.loop, self._close_after_answer)
         if not self.open.admit(self):
             self._refused = True
-            full = Full(f"connections: at most {self.settings.max_connections}, given one more", seconds=1)
-            self._write_refusal(full)
+            self._write_refusal(Full(f"connections: at most {self.open.most}, given one more", seconds=1))
+            self.metrics.requests.labels("other", "other", "503").inc()  # or no rule of errors sees a port that is full
             self._half_close(FULL_SECONDS)
             return
         self.open.note_idle(self)

@@ -23,6 +23,7 @@ from service.app import create_admin, create_app, create_probe
 from service.errors import Conflict, Refusal
 from service.http.bounded_protocol import bounded_protocol
 from service.inputs.sandbox.decoder_process import ForkServer
+from service.process.sockets import PROBE_CONNECTIONS
 from service.repository.served_model import ServedModel
 from service.settings import Settings
 from service.store.stored_request import Store
@@ -32,8 +33,6 @@ from service.telemetry.tracing import SILENT, Tracer
 SWITCH_SECONDS = 0.0001
 """How long one thread may keep the others from running Python. The default, fifty times as long, would delay requests
 as they pass from the event loop to a thread of the device and back."""
-PROBE_CONNECTIONS = 64
-"""The limit of connections of the probe port."""
 ALIVE_SECONDS = 1.0
 """Time between two signals of a worker that its event loop runs."""
 log = structlog.get_logger()
@@ -94,7 +93,7 @@ def serve(
             logging.disable()  # what is cancelled now has not failed
         telling.cancel()
         for one in other_ports.values():
-            one.should_exit = True
+            one.stop_with(server)
         await asyncio.gather(*others)
 
     with asyncio.Runner(loop_factory=auto_loop_factory(use_subprocess=False)) as runner:
@@ -128,6 +127,8 @@ class Server(uvicorn.Server):
         self._stop_signal = 0
         """The number of the signal to stop; 0 before there was one."""
         self._stop_at = math.inf
+        self.grace_ends = math.inf
+        """When requests that are still answered are given up; known once it stops."""
         self._reload: asyncio.Task[None] | None = None
         self._reload_wanted = False
         """True from a SIGHUP until a reload begins."""
@@ -178,6 +179,11 @@ class Server(uvicorn.Server):
         self.should_exit = self.should_exit or time.monotonic() >= self._stop_at
         return await super().on_tick(counter)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer what is in flight, within the time of grace."""
+        self.grace_ends = time.monotonic() + (self.config.timeout_graceful_shutdown or 0)
+        await super().shutdown(sockets)
+
     def _begin_reload(self) -> None:
         """Reload; if a reload runs, then once more after it, however many signals come meanwhile."""
         self._app.state.keys.reload(self._app.state.metrics)  # takes no time, and a key that was revoked ends now
@@ -206,3 +212,10 @@ class OtherServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave signals alone."""
         yield
+
+    def stop_with(self, main: Server) -> None:
+        """Stop, within what the main server, which has stopped, has left of the time of grace."""
+        left = max(main.grace_ends - time.monotonic(), 0.0)
+        self.config.timeout_graceful_shutdown = left  # type: ignore[assignment] # uvicorn accepts any number of seconds
+        self.force_exit = main.force_exit
+        self.should_exit = True

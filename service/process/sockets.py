@@ -9,6 +9,8 @@ from service.settings import PREFIX
 
 PORTS = ("port", "admin_port", "probe_port")
 """The settings that are ports to listen on; the first is never None."""
+PROBE_CONNECTIONS = 64
+"""The limit of connections of the probe port."""
 log = structlog.get_logger()
 
 

@@ -7,6 +7,7 @@ import tempfile
 from service.child_processes import SHARED_COPIES
 from service.process.early_stop import after_imports
 from service.process.memory_limit import warn_of_little_memory
+from service.process.open_files import allow_open_files
 from service.process.private_folder import cannot_write, private_folder
 from service.process.workers import Worker
 from service.settings import Settings
@@ -15,8 +16,10 @@ from service.telemetry.logs import OUTPUT
 
 def run(settings: Settings, worker: Worker | None = None) -> int:
     """Serve until stopped; return the exit status."""
-    if worker is None or worker.number == 0:  # once
+    first = worker is None or worker.number == 0
+    if first:
         warn_of_little_memory()
+    allow_open_files(settings, warns=first)
     with contextlib.ExitStack() as held:
         try:
             folder = worker.folder if worker else held.enter_context(private_folder())

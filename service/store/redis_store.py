@@ -33,6 +33,9 @@ ENTRY_KEY_PREFIX = "regard:kept:"
 # entries that have expired. Those are the oldest and are removed first, so no younger entry is removed for them. If
 # Redis evicts the sorted set for lack of memory, the sizes describe nothing and are removed too; so are both if one of
 # them is something else, or holds what is no number.
+#
+# Redis asks whether there is memory only until a script has written, and DEL is always allowed. So the first write,
+# which changes nothing, is one that a full server refuses.
 PUT_SCRIPT = """
 local times, sizes = KEYS[1], KEYS[2]
 local entry, name, value, size = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
@@ -53,6 +56,7 @@ if not (is(times, 'zset') and is(sizes, 'hash')) or not tonumber(redis.call('HGE
   redis.call('DEL', times, sizes)
 end
 
+redis.call('HINCRBY', sizes, '*', 0)
 drop(name)
 if redis.call('ZCARD', times) == 0 then redis.call('DEL', sizes) end
 if size > bytes then return end

@@ -37,7 +37,7 @@ class Metrics:
         def histogram(name: str, what: str, *labels: str, buckets: tuple[float, ...] = DURATION_BUCKETS) -> Histogram:
             return Histogram(f"regard_{name}", what, labels, registry=self.registry, buckets=buckets)
 
-        self.requests = counter("requests", "Requests answered.", "route", "method", "status")
+        self.requests = counter("requests", "Requests answered, or connections refused.", "route", "method", "status")
         self.request_seconds = histogram("request_seconds", "From first byte read to last byte sent.", "route")
         self.decode_seconds = histogram(
             "decode_seconds", "Waiting for a decoder or a thread, and image to pixels or text to tokens on it.", "model"

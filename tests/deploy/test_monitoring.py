@@ -73,6 +73,14 @@ def test_prometheus_accepts_the_configuration_that_compose_mounts(tmp_path):
     assert f"{len(RULES)} rules found" in done.stdout
 
 
+def test_replicas_that_are_gone_are_missed_by_the_names_that_compose_scrapes():
+    (scrape,) = yaml.safe_load((ROOT / "deploy/prometheus.yaml").read_text())["scrape_configs"]
+    assert scrape["relabel_configs"] == [{"source_labels": ["__meta_dns_name"], "target_label": "instance"}]
+    missed = re.search(r'job="(\w+)", instance=~"([^"]+)"', ALERTS["RegardReplicaDown"]["expr"])
+    assert missed[1] == scrape["job_name"]
+    assert all(re.fullmatch(missed[2], name) for name in scrape["dns_sd_configs"][0]["names"])
+
+
 @needs_promtool
 def test_every_query_of_the_dashboard_is_understood(tmp_path):
     queries = [target["expr"] for panel in PANELS for target in panel["targets"]]

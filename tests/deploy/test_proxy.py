@@ -107,11 +107,11 @@ def certificate(tmp_path):
     return both
 
 
-@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("tls", ["unset", "empty", "given"])
 def test_haproxy_finds_the_configuration_valid(tls, certificate):
-    given = {"PROXY_FIRST": "127.0.0.1:1", "PROXY_SECOND": "127.0.0.1:2"} | (
-        {"PROXY_CERTIFICATE": str(certificate)} if tls else {}
-    )
+    given = {"PROXY_FIRST": "127.0.0.1:1", "PROXY_SECOND": "127.0.0.1:2"}
+    if tls != "unset":
+        given["PROXY_CERTIFICATE"] = str(certificate) if tls == "given" else ""
     command = ["haproxy", "-c", "-f", CONFIGURATION]
     done = subprocess.run(command, env=os.environ | given, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -350,6 +350,7 @@ def test_one_connection_too_many_is_refused_if_none_is_idle_and_the_others_are_a
             assert problem(answer) == (503, "connections: at most 5, given one more")
             assert b"\r\nretry-after: 1\r\n" in answer.lower()
             assert seconds < 10
+        assert server.protocol.metrics.requests.labels("other", "other", "503")._value.get() == 3
         waiting = [stack.enter_context(server.connect()) for _ in range(open_connections.MOST_REFUSED + 8)]
         assert problem(read_all(waiting[-1]))[0] == 503
         time.sleep(0.2)

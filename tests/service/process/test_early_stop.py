@@ -45,7 +45,7 @@ sys.meta_path.insert(0, Extension())
 """
 
 
-@pytest.mark.parametrize("name", ["service.process.memory_limit", "onnxruntime", "fastapi"])
+@pytest.mark.parametrize("name", ["pydantic", "structlog", "service.process.memory_limit", "onnxruntime", "fastapi"])
 def test_a_stop_that_comes_in_an_import_is_no_failure(artifacts, name):
     """pybind11 makes an ImportError of what the handler raises while an extension module is initialized."""
     done = served(artifacts, STOP_IN_AN_IMPORT.format(name=name))

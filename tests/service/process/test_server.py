@@ -82,6 +82,30 @@ def test_the_probe_port_serves_liveness_alone_until_the_service_ends(artifacts):
         assert client.process.wait(10) == 0
 
 
+def unfinished_request(port, path):
+    """Return a connection with a request whose body does not come."""
+    connection = socket.create_connection(("127.0.0.1", port), timeout=10)
+    head = f"POST {path} HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
+    connection.sendall(head.encode())
+    return connection
+
+
+def test_all_ports_share_one_time_of_grace_and_probes_are_answered_in_it(artifacts):
+    with served(artifacts, admin_port=0, probe_port=0, shutdown_grace_seconds=3) as client:
+        others = ports(client)
+        with (
+            unfinished_request(client.base_url.port, "/v1/models/dates/generate"),
+            unfinished_request(others["admin_port"], "/v2/repository/models/dates/unload"),
+        ):
+            time.sleep(0.2)
+            client.process.send_signal(signal.SIGTERM)
+            told = time.monotonic()
+            time.sleep(1.5)
+            assert httpx.get(f"http://127.0.0.1:{others['probe_port']}/health/live").status_code == 200
+            assert client.process.wait(20) == 0
+            assert 3 <= time.monotonic() - told < 5.5
+
+
 def test_probes_are_answered_while_all_connections_are_taken(artifacts):
     with served(artifacts, probe_port=0, max_connections=8) as client:
         client.get("/health/ready", headers={"Connection": "close"})

@@ -14,6 +14,7 @@ from tests.samples.stores import InMemory, closing, of_size, there
 
 pytestmark = pytest.mark.anyio
 
+MOST_BYTES = 3 << 20
 ON_BOTH_EVENT_LOOPS = pytest.mark.parametrize(
     "anyio_backend",
     [("asyncio", {"use_uvloop": False}), ("asyncio", {"use_uvloop": True})],
@@ -269,3 +270,19 @@ async def test_replicas_of_a_version_without_owners_share_what_has_none_and_find
         redis.server.ask("RENAME", f"{ENTRY_KEY_PREFIX}alice:b", f"{ENTRY_KEY_PREFIX}b")
         assert await store.get("b", "alice") is None, "what has no owner is nobody's who has a key"
         assert await store.get("b", None) == of_size(300)
+
+
+async def test_a_full_redis_that_evicts_nothing_refuses_a_put_and_keeps_to_its_memory(redis):
+    """Redis refuses only the first write of a script, and never one that deletes."""
+    redis.server.ask("CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", MOST_BYTES)
+    try:
+        async with closing(redis.store(count=10_000, size=1 << 30)) as store:
+            with capture_logs() as logs:
+                for number in range(200):
+                    await store.put(f"id-{number}", None, of_size(40_000))
+            assert await there(store, ["id-0", "id-199"]) == "id-0"
+        used = next(int(line.split(":")[1]) for line in redis.server.ask("INFO", "memory") if "used_memory:" in line)
+        assert used < MOST_BYTES + (1 << 20)
+        assert [(line["event"], line["error"]) for line in logs] == [("redis failed", "OutOfMemoryError")]
+    finally:
+        redis.server.ask("CONFIG", "SET", "maxmemory", 0)
