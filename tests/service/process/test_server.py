@@ -91,7 +91,7 @@ def unfinished_request(port, path):
 
 
 def test_all_ports_share_one_time_of_grace_and_probes_are_answered_in_it(artifacts):
-    with served(artifacts, admin_port=0, probe_port=0, shutdown_grace_seconds=3) as client:
+    with served(artifacts, admin_port=0, probe_port=0, shutdown_grace_seconds=5) as client:
         others = ports(client)
         with (
             unfinished_request(client.base_url.port, "/v1/models/dates/generate"),
@@ -103,7 +103,7 @@ def test_all_ports_share_one_time_of_grace_and_probes_are_answered_in_it(artifac
             time.sleep(1.5)
             assert httpx.get(f"http://127.0.0.1:{others['probe_port']}/health/live").status_code == 200
             assert client.process.wait(20) == 0
-            assert 3 <= time.monotonic() - told < 5.5
+            assert 5 <= time.monotonic() - told < 9.5
 
 
 def test_probes_are_answered_while_all_connections_are_taken(artifacts):
