@@ -33,3 +33,24 @@ def test_the_curves_of_a_word_are_of_the_mask_in_it(visit):
     with page.expect_response(lambda one: "evaluate=" in one.url) as answered:
         page.click("#evaluation summary")
     assert answered.value.json()["results"][0]["attention"]["evaluation"]["mask"] == 1
+
+
+COVERED = ",".join(map(str, range(21)))
+
+
+def test_a_covered_picture_is_asked_about_the_class_that_the_whole_one_is_explained_by(visit):
+    page = opened(visit, model="digits", method="libra", covered=COVERED, compare="input")
+    was, now = (one.locator("li span").first.inner_text() for one in page.locator("#answer .labels").all())
+    assert was != now, "the class changes"
+    assert captions(page) == [f"as it was, for “{was}”", f"covered, for “{was}”"]
+    page = opened(visit, model="digits", method="libra", covered=COVERED, compare="input", target=f"{was},{now}")
+    assert [one.rpartition("for ")[2] for one in captions(page)] == 2 * [f"“{was}”", f"“{now}”"]
+
+
+def test_explanations_of_different_answers_have_no_difference(visit):
+    text = "march 5, 20[MASK]1 = 2021-03-05"
+    for changed, subtracted in ((text.replace("2021", "2011"), False), (text.replace("5", "6"), True)):
+        page = opened(visit, model="dates-mlm", method="libra", text=text, compare="input", **{"with": changed})
+        assert captions(page) == ["as it was", f"“{changed}”"] + subtracted * ["difference"]
+        page = opened(visit, model="dates-mlm", method="raw", text=text, compare="input", **{"with": changed})
+        assert captions(page)[-1] == "difference", "weights are of no answer"

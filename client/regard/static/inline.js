@@ -700,6 +700,10 @@ const mapsOf = (attention) =>
     return { ...unpackMap(map, attention.method), names, fused: !Array.isArray(map.heads) }
   })
 
+/** Return what maps explain, in letters: the same of two looks that explain the same answer, or none. */
+const subjectOf = (maps) => JSON.stringify(maps.map(({ target, targets }) =>
+  [target?.object, target?.mask, target?.label, targets?.map(({ position, text }) => [position, text])]))
+
 /**
  * Return the objects that are found in an image, surest first, each once: `answered` says which, or without an answer
  * those of the attention whose probability is at `least` so much. None of a model that looks for none.
@@ -714,6 +718,7 @@ function foundIn({ tokens: { object: all = [] } }, answered, least = 0.5) {
  * Return what is drawn over an image: panels, each with a label and values a row and patch. `words` are what was said
  * of the image, each a row of its own. Of the rows of patches `row` is seen, the mean of all without one. Where rows
  * are objects, `numbers` say which; `explained` is the object that a method explains, `found` are those that are found.
+ * `subject` names all that is explained.
  */
 function imageLook(attention, kind, row = null, found = []) {
   const { tokens, image, maps: [{ normalized, objects: numbers = null, target, grid = tokens.grid }] } = attention
@@ -727,7 +732,8 @@ function imageLook(attention, kind, row = null, found = []) {
   }))
   const words = numbers ? numbers.map((one) => ({ text: tokens.object[one].label })) : tokens.target ?? []
   const explained = target?.object ?? null
-  return { panels, words, image, rows: grid.rows, columns: grid.columns, normalized, numbers, explained, found }
+  const seen = { panels, words, image, rows: grid.rows, columns: grid.columns, normalized }
+  return { ...seen, numbers, explained, found, subject: subjectOf(attention.maps) }
 }
 
 /**
@@ -769,7 +775,7 @@ function textLook(attention, kind, { text, written, heads, mask, merged, found =
     normalized: maps[0].normalized && !['max', 'min'].includes(heads), // rows of these have no sum
     text: kind.key === 'source' ? text : before + answer,
     same: !values && !some && !numbers && kind.query === kind.key,
-    numbers, explained: target?.object ?? null, found, image: attention.image,
+    numbers, explained: target?.object ?? null, found, image: attention.image, subject: subjectOf(maps),
     sure: generated && !merged && !some && !pool ? written.map(({ log_probability }) => Math.exp(log_probability)) : [],
   }
 }
@@ -1854,13 +1860,13 @@ function differenceOf(one, other) {
   return [{ ...one, ...drawn, label: 'difference', apart: true, first: false }]
 }
 
-/** Return the panels of a look, of the one that it is compared with, and of their difference, where it has one. */
+/** Return the panels of a look and of the one that it is compared with, and their difference, if of one answer. */
 function allPanels(look, source, other, place, keep) {
   const here = panelsOf(look, source, place, keep, other?.here).map((panel) => ({ ...panel, first: true }))
   if (!other) return here
   const there = panelsOf(other.look, other.source, place, keep, other.there)
     .map((panel) => ({ ...panel, apart: !other.comparable }))
-  const pair = other.comparable && here.length + there.length === 2
+  const pair = other.comparable && other.look.subject === look.subject && here.length + there.length === 2
   return [...here, ...there, ...(pair ? differenceOf(here[0], there[0]) : [])]
 }
 
@@ -2047,13 +2053,14 @@ const useShown = (look, { special, only, keep }) =>
 
 /**
  * Return what stands side by side: the look, the one that it is compared with, and their difference, where they have
- * one. Each has the `top` of its scale: of those of one unit the largest of all, unless each has its `own`.
+ * one and are of one answer. Each has the `top` of its scale: of those of one unit the largest of all, unless each has
+ * its `own`.
  */
 function panelsOf(look, compared, { here, there, comparable }, own) {
   const panels = [{ look, label: here }]
   if (compared) panels.push({ look: compared, label: there, apart: !comparable })
   const alike = ({ rows, columns }) => rows.length === look.rows.length && columns.length === look.columns.length
-  if (compared && comparable && alike(compared)) {
+  if (compared && comparable && compared.subject === look.subject && alike(compared)) {
     const values = difference(compared.series[0].values, look.series[0].values)
     const changed = { ...look, signed: true, series: [{ name: 'difference', values }] }
     panels.push({ look: changed, label: 'difference', apart: true })

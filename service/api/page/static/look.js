@@ -81,6 +81,8 @@ export function useCompared(models, model, input, edited, selection, main) {
   const its = what === 'input' ? text || edited : what ? input : null
   const part = { method: { method: value }, layer: { layer: value } }[what]
   const chosen = what === 'model' && other ? askedOf(model, other, selection) : { ...selection, ...part }
+  const [first] = (what === 'input' && main.asked.value?.results?.[0].labels) || [] // its class is explained of both
+  chosen.target ||= String(first?.index ?? '')
   const found = useLook(its && other ? other : null, its, chosen, what && !asks ? main.asked : null)
   if (!what || !its) return { busy: false }
   if (found.refusal) return { ...found, look: null, answer: null } // the one before would stand under the new name

@@ -12,6 +12,10 @@ export const mapsOf = (attention) =>
     return { ...unpackMap(map, attention.method), names, fused: !Array.isArray(map.heads) }
   })
 
+/** Return what maps explain, in letters: the same of two looks that explain the same answer, or none. */
+const subjectOf = (maps) => JSON.stringify(maps.map(({ target, targets }) =>
+  [target?.object, target?.mask, target?.label, targets?.map(({ position, text }) => [position, text])]))
+
 /**
  * Return the objects that are found in an image, surest first, each once: `answered` says which, or without an answer
  * those of the attention whose probability is at `least` so much. None of a model that looks for none.
@@ -26,6 +30,7 @@ export function foundIn({ tokens: { object: all = [] } }, answered, least = 0.5)
  * Return what is drawn over an image: panels, each with a label and values a row and patch. `words` are what was said
  * of the image, each a row of its own. Of the rows of patches `row` is seen, the mean of all without one. Where rows
  * are objects, `numbers` say which; `explained` is the object that a method explains, `found` are those that are found.
+ * `subject` names all that is explained.
  */
 export function imageLook(attention, kind, row = null, found = []) {
   const { tokens, image, maps: [{ normalized, objects: numbers = null, target, grid = tokens.grid }] } = attention
@@ -39,7 +44,8 @@ export function imageLook(attention, kind, row = null, found = []) {
   }))
   const words = numbers ? numbers.map((one) => ({ text: tokens.object[one].label })) : tokens.target ?? []
   const explained = target?.object ?? null
-  return { panels, words, image, rows: grid.rows, columns: grid.columns, normalized, numbers, explained, found }
+  const seen = { panels, words, image, rows: grid.rows, columns: grid.columns, normalized }
+  return { ...seen, numbers, explained, found, subject: subjectOf(attention.maps) }
 }
 
 /**
@@ -81,7 +87,7 @@ export function textLook(attention, kind, { text, written, heads, mask, merged, 
     normalized: maps[0].normalized && !['max', 'min'].includes(heads), // rows of these have no sum
     text: kind.key === 'source' ? text : before + answer,
     same: !values && !some && !numbers && kind.query === kind.key,
-    numbers, explained: target?.object ?? null, found, image: attention.image,
+    numbers, explained: target?.object ?? null, found, image: attention.image, subject: subjectOf(maps),
     sure: generated && !merged && !some && !pool ? written.map(({ log_probability }) => Math.exp(log_probability)) : [],
   }
 }
