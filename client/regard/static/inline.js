@@ -964,6 +964,9 @@ const $canvas_js = (({ levels }, { useEffect, useLayoutEffect, useRef, useState 
 
 
 
+const NEARLY_WHITE = 200 // the service's: ink that is brighter could not be seen on white
+const MOST_JUDGED = 2 ** 20 // pixels
+
 /** Return the size of an element in CSS pixels, {width, height}; zeros before it is laid out. */
 function useSize(ref) {
   const [size, resize] = useState({ width: 0, height: 0 })
@@ -1012,6 +1015,34 @@ function useDrawing(draw, changes) {
 
 /** Return a new canvas of so many pixels. */
 const canvasOf = (width, height) => Object.assign(document.createElement('canvas'), { width, height })
+
+/**
+ * Return an image as the service takes it, without transparency: on white, or on black where what is opaque is nearly
+ * white. A large one is judged by fewer of its pixels.
+ */
+function opaque(bitmap) {
+  const { width, height } = bitmap
+  const scale = Math.min(1, Math.sqrt(MOST_JUDGED / (width * height)))
+  const small = canvasOf(Math.ceil(width * scale), Math.ceil(height * scale))
+  const pen = small.getContext('2d', { willReadFrequently: true })
+  pen.drawImage(bitmap, 0, 0, small.width, small.height)
+  const { data } = pen.getImageData(0, 0, small.width, small.height)
+  let [clear, solid, bright] = [false, 0, 0]
+  for (let at = 0; at < data.length; at += 4) {
+    const [red, green, blue, alpha] = [data[at], data[at + 1], data[at + 2], data[at + 3]]
+    if (alpha < 255) clear = true
+    if (alpha < 128) continue
+    solid++
+    if (0.299 * red + 0.587 * green + 0.114 * blue > NEARLY_WHITE) bright++
+  }
+  if (!clear) return bitmap
+  const canvas = canvasOf(width, height)
+  const brush = canvas.getContext('2d')
+  brush.fillStyle = bright > solid / 2 ? 'black' : 'white'
+  brush.fillRect(0, 0, width, height)
+  brush.drawImage(bitmap, 0, 0)
+  return canvas
+}
 
 /** Return what a data URL holds as a file. */
 function blobOf(address) {
@@ -1076,7 +1107,7 @@ function pooled(values, rows, columns, most, signed) {
   return { values: blocks, rows: high, columns: wide }
 }
 
-return { useSize, useDensity, useSame, useDrawing, canvasOf, blobOf, brushOf, painted, smoothed, pooled }
+return { useSize, useDensity, useSame, useDrawing, canvasOf, opaque, blobOf, brushOf, painted, smoothed, pooled }
 })($colours_js, $preact_js, $values_js)
 const $drawing_js = (({ COLORMAP_NAMES }, { html }, { Select }) => {
 
@@ -1426,7 +1457,7 @@ function drawPicture(canvas, drawn) {
   brush.setTransform(1, 0, 0, 1, 0, 0)
   brush.clearRect(0, 0, canvas.width, canvas.height)
   brush.setTransform(scale, 0, 0, down, -frame.left * scale, -frame.top * down)
-  brush.fillStyle = 'white' // as the service does with what is transparent
+  brush.fillStyle = 'white' // of an image that is not there
   brush.fillRect(0, 0, image.width, image.height)
   brush.imageSmoothingQuality = 'high'
   if (source) {
