@@ -89,3 +89,19 @@ def test_a_drawing_goes_on_after_a_reload(visit):
     both = ink_on_pad(page)
     assert (both & one).sum() == one.sum()
     assert both.sum() > 1.5 * one.sum()
+
+
+def test_of_a_picture_that_only_the_service_has_nothing_is_offered_that_needs_it(visit, service):
+    kept = {"content": SEVEN.read_bytes(), "headers": {"Content-Type": "image/png"}}
+    answer = service.post("/v1/models/digits/classify", **kept)
+    for compare in ("model:digits-twin", "input"):
+        page = visit().open(f"#model=digits&method=raw&compare={compare}&id={answer.json()['id']}")
+        choices = page.locator("#compare option").evaluate_all("(all) => all.map(({ value }) => value)")
+        assert "method:rollout" in choices
+        assert [one for one in choices if one == "input" or one.startswith("model:")] == []
+        cells = page.locator("#picture .cells")
+        assert cells.count() == 1
+        assert cells.get_attribute("aria-keyshortcuts") == "Enter Escape"
+        cells.press("c")
+        assert "covered" not in page.url
+        assert page.locator("#problem").inner_text() == ""

@@ -1,6 +1,5 @@
 """What is measured, and what is subtracted, is of one answer: of the pinned mask, or of the class that is shown."""
 
-import re
 import urllib.parse
 
 import pytest

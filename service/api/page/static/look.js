@@ -74,7 +74,7 @@ function drawnOf({ attention, answer, model, kind, options, selection }, heads) 
 
 /** Look at what the selection compares with: by another method or layer, of another model or input (`edited`). */
 export function useCompared(models, model, input, edited, selection, main) {
-  const [what, value] = compareOf(models, model, selection).split(':')
+  const [what, value] = compareOf(models, model, selection, input).split(':')
   const asks = what === 'model' || what === 'input' // else it is another look at the same answer
   const other = what === 'model' ? models.find(({ name }) => name === value) : model
   const text = what === 'input' && selection.with && { kind: 'text', text: selection.with, pair: selection.pair }
