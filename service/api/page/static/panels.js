@@ -97,11 +97,11 @@ export function Look({ model, selection, change, answer, main, compared, drawn, 
   const between = () => html`<${BetweenObjects} ...${shared} kind=${look.kind} objects=${objects} source=${bitmap} />`
   const streaming = () => html`<${Streaming}
     answer=${answer}
-    kind=${model.attention.kinds.cross}
+    kind=${answer.model.attention.kinds.cross}
     colormap=${selection.colormap} />`
   const view = answer?.streaming ? streaming : drawn
     && (look.kind.key === 'image' ? image : look.kind.query === 'object' ? between : text)
-  const live = answer?.streaming && !main.asked.behind
+  const live = answer?.streaming && !main.asked.behind && !main.asked.refusal
   const old = (stale && !live) || (compared.look && compared.busy)
   return html`<section id="look" aria-label="What it looked at" class=${old ? 'stale' : ''}>
     <h2>What it looked at</h2>
