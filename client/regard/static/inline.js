@@ -444,27 +444,32 @@ function askedOf(model, other, selection) {
   }
 }
 
-/** Return what a look can be compared with, as [value, words]. */
-function comparisonsOf(models, model, selection) {
+/**
+ * Return what a look can be compared with, as [value, words]. Of an `input` that only the service has no other model
+ * can be asked, and nothing can be covered in a picture that the page does not have.
+ */
+function comparisonsOf(models, model, selection, input) {
   const kind = kindOf(model, selection)
   const method = methodOf(model, kind, selection)
   const others = (values, own) => values.filter((one) => one !== own)
   const methods = others(methodsOf(model, kind, selection.pair), method)
   const layers = layersOf(model, method).fixed ? [] : others(range(kind.layers), layerOf(kind, selection))
   const sees = ({ inputs }) => Boolean(inputs.width)
-  const alike = models.filter((one) => one.name !== model.name && one.task === model.task && sees(one) === sees(model))
+  const alike = models.filter((one) => input?.kind !== 'kept' && one.name !== model.name && one.task === model.task
+    && sees(one) === sees(model))
   return [
     ['', 'nothing'],
     ...methods.map((one) => [`method:${one}`, `method ${one}`]),
     ...layers.map((one) => [`layer:${one}`, `layer ${one}`]),
     ...alike.map(({ name }) => [`model:${name}`, `model ${name}`]),
-    ['input', sees(model) ? 'the image with patches covered' : 'another text'],
+    ...(sees(model) && input && !input.bitmap ? []
+      : [['input', sees(model) ? 'the image with patches covered' : 'another text']]),
   ]
 }
 
 /** Return what the look is compared with; nothing, if that is not among what it can be compared with. */
-function compareOf(models, model, selection) {
-  const values = model ? comparisonsOf(models, model, selection).map(([value]) => value) : []
+function compareOf(models, model, selection, input) {
+  const values = model ? comparisonsOf(models, model, selection, input).map(([value]) => value) : []
   return values.includes(selection.compare) ? selection.compare : ''
 }
 
@@ -739,9 +744,10 @@ function imageLook(attention, kind, row = null, found = []) {
 /**
  * Return the maps of a text: `rows` and `columns` as tokens, `series` of values (one a head, or one), the text that the
  * columns lie in, and whether rows and columns are the same tokens. `text` was asked about, the tokens of `written`
- * were answered; `merged` says that tokens are words. Where maps have blocks of tokens (`pool`), so have the axes, and
- * where they have some of the rows, these have numbers. The tokens of objects are their labels, of those that are
- * `found`, and their numbers; `numbers` say which are rows, if rows are objects.
+ * were answered; `merged` says that tokens are words. Where maps have blocks of tokens (`pool`), so have the axes.
+ * Where they have some of the rows, these are counted: maps do not say which they are. The tokens of objects are their
+ * labels, of those that are `found`, and their numbers; `numbers` say which are rows, if rows are objects. `before` is
+ * the text in front of the rows, `subject` names all that is explained.
  */
 function textLook(attention, kind, { text, written, heads, mask, merged, found = [] }) {
   const { method } = attention
@@ -759,9 +765,10 @@ function textLook(attention, kind, { text, written, heads, mask, merged, found =
   const whole = explains && !target && !targets // one row for all of an embedding
   const emitted = (token, at) => ({ text: token.text, span: null, special: at >= written.length })
   const some = !target && !whole && queries !== (targets ? own : asked).length
+  const single = targets && (merged || some) // tokens, where the axis has words
   const rows = target ? maps.map((map) => axes.object?.[map.target.object] ?? { text: map.target.label, span: null })
-    : whole ? [{ text: 'likeness', span: null }] : targets && (merged || some) ? targets.map(emitted)
-    : some ? range(queries).map((row) => ({ text: `#${row}`, span: null })) : own
+    : whole ? [{ text: 'likeness', span: null }] : single ? targets.map(emitted)
+    : some ? range(queries).map((row) => ({ text: `row ${row + 1} of ${queries}`, span: null })) : own
   const skip = target || whole || targets || some ? 0 : first * columns.length
   const values = target || whole ? Float32Array.from(maps.flatMap((map) => [...rowOf(map, 0, 0)])) : null
   const series = values ? [{ name: method, values }] : seriesOf(maps[0], heads, skip)
@@ -769,11 +776,12 @@ function textLook(attention, kind, { text, written, heads, mask, merged, found =
   if (apart) for (const one of series) takeIdentity(one.values, rows, columns, maps, mask)
   const answer = own.filter(({ span }) => span).map((token) => token.text).join('')
   const start = own.find(({ span }) => span)?.span[0] ?? behind
-  const before = axes.source || !generated ? '' : [...text].slice(0, start).join('')
+  const continued = generated && !axes.source
+  const until = continued ? [...text].slice(0, start).join('') : '' // the answer's first word, which may begin here
   return {
-    rows, columns, series, apart, before, explains, signed: maps[0].signed,
+    rows, columns, series, apart, before: single && continued ? text : until, explains, signed: maps[0].signed,
     normalized: maps[0].normalized && !['max', 'min'].includes(heads), // rows of these have no sum
-    text: kind.key === 'source' ? text : before + answer,
+    text: kind.key === 'source' ? text : until + answer,
     same: !values && !some && !numbers && kind.query === kind.key,
     numbers, explained: target?.object ?? null, found, image: attention.image, subject: subjectOf(maps),
     sure: generated && !merged && !some && !pool ? written.map(({ log_probability }) => Math.exp(log_probability)) : [],
@@ -2245,7 +2253,7 @@ function BetweenObjects({ look, other, selection, change, kind, objects, source 
 
 return { BetweenObjects }
 })($picture_js, $preact_js, $selection_js, $text_view_js)
-const $inline_js = (({ Answer }, { blobOf }, { DrawControls }, { EveryHead }, { ImageView }, { foundIn, imageLook, mapsOf, textLook }, { useObjects }, { BetweenObjects }, { html, render, useEffect, useMemo, useState }, { Select }, { DEFAULTS, pinnedOf }, { TextView }, { EXPLAINS, METHODS, SORTS, TITLES, wordsOf }) => {
+const $inline_js = (({ Answer }, { blobOf }, { DrawControls }, { EveryHead }, { ImageView }, { foundIn, imageLook, mapsOf, textLook }, { useObjects }, { BetweenObjects }, { html, render, useEffect, useMemo, useState }, { Select }, { DEFAULTS, pinnedOf, rowNamed }, { TextView }, { EXPLAINS, METHODS, SORTS, TITLES, wordsOf }) => {
 
 
 
@@ -2308,6 +2316,11 @@ function areMerged({ tokens: { target = [] } }, written) {
   return spoken.some(({ text }, at) => text !== written[at]?.text) || spoken.length < written.length
 }
 
+/** Return whether the rows of a group of maps, if there is one, are the tokens of the answer. */
+function rowsAnswer(group, attention, { tokens = [] }) {
+  return group?.kind.query === 'target' && group.maps[0].shape[1] >= tokens.length && !areMerged(attention, tokens)
+}
+
 /** Return what is drawn of a group of maps; `heads` are chosen of a text, `found` are the objects of an image. */
 function lookOf({ text, result }, attention, group, patch, heads, found) {
   const part = { ...attention, maps: group.maps }
@@ -2343,6 +2356,8 @@ function Inline({ seen }) {
   const [chosen, pick] = useState(null) // {layer, head}: one that is shown large
   const found = useMemo(() => (attention ? foundIn(attention, result.objects) : result.objects ?? []), [])
   const objects = useObjects(found, selection, change)
+  const rows = rowsAnswer(groups[place], attention, result) // else a row is no token that was written
+  const [written, mark] = useState(null) // a token of the answer that is no row of the map
   const answered = result.objects || result.labels || result.candidates || result.text !== undefined
   const every = useMemo(() => everyOf(heads, groups[place]?.kind), [place])
   const many = every && Math.max(...every.unpacked.map((map) => map.heads)) > NARROW
@@ -2353,8 +2368,9 @@ function Inline({ seen }) {
     <main class=${names}>
       ${answered && html`<section id="answer" aria-label="Answer">
         <h2>Answer</h2>
-        <${Answer} results=${[result]} objects=${objects} pinned=${pinnedOf(selection)}
-          pin=${(row) => change({ row: row === null ? '' : String(row) })} />
+        <${Answer} results=${[result]} objects=${objects}
+          pinned=${rows ? pinnedOf(selection) : written}
+          pin=${rows ? (row) => change({ row: rowNamed(row) }) : mark} />
       </section>`}
       ${groups.length > 0 && html`<${Looked} ...${parts}
         choose=${(at) => (choose(at), pick(null), change({ row: '' }))} />`}
