@@ -139,12 +139,15 @@ def _opaque(image: Image.Image) -> Image.Image:
 
 
 def _small(picture: bytes, media_type: str) -> str:
-    """Return a picture as a data URL: as it was sent, or smaller, turned as its pixels were."""
-    if len(picture) > PICTURE_BYTES:
-        with Image.open(io.BytesIO(picture)) as image:
+    """Return a picture as a data URL: as it was sent, or smaller, or opaque as the model sees it, turned as it was."""
+    with Image.open(io.BytesIO(picture)) as image:
+        large = len(picture) > PICTURE_BYTES
+        if large or image.has_transparency_data:
             exif = image.getexif()
-            image.thumbnail((PICTURE_SIDE, PICTURE_SIDE))
+            if large:
+                image.thumbnail((PICTURE_SIDE, PICTURE_SIDE))
             file = io.BytesIO()
-            _opaque(image).save(file, "JPEG", exif=exif)
-        picture, media_type = file.getvalue(), "image/jpeg"
+            form = "JPEG" if large else "PNG"
+            _opaque(image).save(file, form, exif=exif)
+            picture, media_type = file.getvalue(), f"image/{form.lower()}"
     return f"data:{media_type};base64,{base64.b64encode(picture).decode()}"

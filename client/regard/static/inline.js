@@ -444,27 +444,32 @@ function askedOf(model, other, selection) {
   }
 }
 
-/** Return what a look can be compared with, as [value, words]. */
-function comparisonsOf(models, model, selection) {
+/**
+ * Return what a look can be compared with, as [value, words]. Of an `input` that only the service has no other model
+ * can be asked, and nothing can be covered in a picture that the page does not have.
+ */
+function comparisonsOf(models, model, selection, input) {
   const kind = kindOf(model, selection)
   const method = methodOf(model, kind, selection)
   const others = (values, own) => values.filter((one) => one !== own)
   const methods = others(methodsOf(model, kind, selection.pair), method)
   const layers = layersOf(model, method).fixed ? [] : others(range(kind.layers), layerOf(kind, selection))
   const sees = ({ inputs }) => Boolean(inputs.width)
-  const alike = models.filter((one) => one.name !== model.name && one.task === model.task && sees(one) === sees(model))
+  const alike = models.filter((one) => input?.kind !== 'kept' && one.name !== model.name && one.task === model.task
+    && sees(one) === sees(model))
   return [
     ['', 'nothing'],
     ...methods.map((one) => [`method:${one}`, `method ${one}`]),
     ...layers.map((one) => [`layer:${one}`, `layer ${one}`]),
     ...alike.map(({ name }) => [`model:${name}`, `model ${name}`]),
-    ['input', sees(model) ? 'the image with patches covered' : 'another text'],
+    ...(sees(model) && input && !input.bitmap ? []
+      : [['input', sees(model) ? 'the image with patches covered' : 'another text']]),
   ]
 }
 
 /** Return what the look is compared with; nothing, if that is not among what it can be compared with. */
-function compareOf(models, model, selection) {
-  const values = model ? comparisonsOf(models, model, selection).map(([value]) => value) : []
+function compareOf(models, model, selection, input) {
+  const values = model ? comparisonsOf(models, model, selection, input).map(([value]) => value) : []
   return values.includes(selection.compare) ? selection.compare : ''
 }
 
@@ -700,6 +705,10 @@ const mapsOf = (attention) =>
     return { ...unpackMap(map, attention.method), names, fused: !Array.isArray(map.heads) }
   })
 
+/** Return what maps explain, in letters: the same of two looks that explain the same answer, or none. */
+const subjectOf = (maps) => JSON.stringify(maps.map(({ target, targets }) =>
+  [target?.object, target?.mask, target?.label, targets?.map(({ position, text }) => [position, text])]))
+
 /**
  * Return the objects that are found in an image, surest first, each once: `answered` says which, or without an answer
  * those of the attention whose probability is at `least` so much. None of a model that looks for none.
@@ -714,6 +723,7 @@ function foundIn({ tokens: { object: all = [] } }, answered, least = 0.5) {
  * Return what is drawn over an image: panels, each with a label and values a row and patch. `words` are what was said
  * of the image, each a row of its own. Of the rows of patches `row` is seen, the mean of all without one. Where rows
  * are objects, `numbers` say which; `explained` is the object that a method explains, `found` are those that are found.
+ * `subject` names all that is explained.
  */
 function imageLook(attention, kind, row = null, found = []) {
   const { tokens, image, maps: [{ normalized, objects: numbers = null, target, grid = tokens.grid }] } = attention
@@ -727,15 +737,17 @@ function imageLook(attention, kind, row = null, found = []) {
   }))
   const words = numbers ? numbers.map((one) => ({ text: tokens.object[one].label })) : tokens.target ?? []
   const explained = target?.object ?? null
-  return { panels, words, image, rows: grid.rows, columns: grid.columns, normalized, numbers, explained, found }
+  const seen = { panels, words, image, rows: grid.rows, columns: grid.columns, normalized }
+  return { ...seen, numbers, explained, found, subject: subjectOf(attention.maps) }
 }
 
 /**
  * Return the maps of a text: `rows` and `columns` as tokens, `series` of values (one a head, or one), the text that the
  * columns lie in, and whether rows and columns are the same tokens. `text` was asked about, the tokens of `written`
- * were answered; `merged` says that tokens are words. Where maps have blocks of tokens (`pool`), so have the axes, and
- * where they have some of the rows, these have numbers. The tokens of objects are their labels, of those that are
- * `found`, and their numbers; `numbers` say which are rows, if rows are objects.
+ * were answered; `merged` says that tokens are words. Where maps have blocks of tokens (`pool`), so have the axes.
+ * Where they have some of the rows, these are counted: maps do not say which they are. The tokens of objects are their
+ * labels, of those that are `found`, and their numbers; `numbers` say which are rows, if rows are objects. `before` is
+ * the text in front of the rows, `subject` names all that is explained.
  */
 function textLook(attention, kind, { text, written, heads, mask, merged, found = [] }) {
   const { method } = attention
@@ -753,9 +765,10 @@ function textLook(attention, kind, { text, written, heads, mask, merged, found =
   const whole = explains && !target && !targets // one row for all of an embedding
   const emitted = (token, at) => ({ text: token.text, span: null, special: at >= written.length })
   const some = !target && !whole && queries !== (targets ? own : asked).length
+  const single = targets && (merged || some) // tokens, where the axis has words
   const rows = target ? maps.map((map) => axes.object?.[map.target.object] ?? { text: map.target.label, span: null })
-    : whole ? [{ text: 'likeness', span: null }] : targets && (merged || some) ? targets.map(emitted)
-    : some ? range(queries).map((row) => ({ text: `#${row}`, span: null })) : own
+    : whole ? [{ text: 'likeness', span: null }] : single ? targets.map(emitted)
+    : some ? range(queries).map((row) => ({ text: `row ${row + 1} of ${queries}`, span: null })) : own
   const skip = target || whole || targets || some ? 0 : first * columns.length
   const values = target || whole ? Float32Array.from(maps.flatMap((map) => [...rowOf(map, 0, 0)])) : null
   const series = values ? [{ name: method, values }] : seriesOf(maps[0], heads, skip)
@@ -763,13 +776,14 @@ function textLook(attention, kind, { text, written, heads, mask, merged, found =
   if (apart) for (const one of series) takeIdentity(one.values, rows, columns, maps, mask)
   const answer = own.filter(({ span }) => span).map((token) => token.text).join('')
   const start = own.find(({ span }) => span)?.span[0] ?? behind
-  const before = axes.source || !generated ? '' : [...text].slice(0, start).join('')
+  const continued = generated && !axes.source
+  const until = continued ? [...text].slice(0, start).join('') : '' // the answer's first word, which may begin here
   return {
-    rows, columns, series, apart, before, explains, signed: maps[0].signed,
+    rows, columns, series, apart, before: single && continued ? text : until, explains, signed: maps[0].signed,
     normalized: maps[0].normalized && !['max', 'min'].includes(heads), // rows of these have no sum
-    text: kind.key === 'source' ? text : before + answer,
+    text: kind.key === 'source' ? text : until + answer,
     same: !values && !some && !numbers && kind.query === kind.key,
-    numbers, explained: target?.object ?? null, found, image: attention.image,
+    numbers, explained: target?.object ?? null, found, image: attention.image, subject: subjectOf(maps),
     sure: generated && !merged && !some && !pool ? written.map(({ log_probability }) => Math.exp(log_probability)) : [],
   }
 }
@@ -958,6 +972,9 @@ const $canvas_js = (({ levels }, { useEffect, useLayoutEffect, useRef, useState 
 
 
 
+const NEARLY_WHITE = 200 // the service's: ink that is brighter could not be seen on white
+const MOST_JUDGED = 2 ** 20 // pixels
+
 /** Return the size of an element in CSS pixels, {width, height}; zeros before it is laid out. */
 function useSize(ref) {
   const [size, resize] = useState({ width: 0, height: 0 })
@@ -1006,6 +1023,34 @@ function useDrawing(draw, changes) {
 
 /** Return a new canvas of so many pixels. */
 const canvasOf = (width, height) => Object.assign(document.createElement('canvas'), { width, height })
+
+/**
+ * Return an image as the service takes it, without transparency: on white, or on black where what is opaque is nearly
+ * white. A large one is judged by fewer of its pixels.
+ */
+function opaque(bitmap) {
+  const { width, height } = bitmap
+  const scale = Math.min(1, Math.sqrt(MOST_JUDGED / (width * height)))
+  const small = canvasOf(Math.ceil(width * scale), Math.ceil(height * scale))
+  const pen = small.getContext('2d', { willReadFrequently: true })
+  pen.drawImage(bitmap, 0, 0, small.width, small.height)
+  const { data } = pen.getImageData(0, 0, small.width, small.height)
+  let [clear, solid, bright] = [false, 0, 0]
+  for (let at = 0; at < data.length; at += 4) {
+    const [red, green, blue, alpha] = [data[at], data[at + 1], data[at + 2], data[at + 3]]
+    if (alpha < 255) clear = true
+    if (alpha < 128) continue
+    solid++
+    if (0.299 * red + 0.587 * green + 0.114 * blue > NEARLY_WHITE) bright++
+  }
+  if (!clear) return bitmap
+  const canvas = canvasOf(width, height)
+  const brush = canvas.getContext('2d')
+  brush.fillStyle = bright > solid / 2 ? 'black' : 'white'
+  brush.fillRect(0, 0, width, height)
+  brush.drawImage(bitmap, 0, 0)
+  return canvas
+}
 
 /** Return what a data URL holds as a file. */
 function blobOf(address) {
@@ -1070,7 +1115,7 @@ function pooled(values, rows, columns, most, signed) {
   return { values: blocks, rows: high, columns: wide }
 }
 
-return { useSize, useDensity, useSame, useDrawing, canvasOf, blobOf, brushOf, painted, smoothed, pooled }
+return { useSize, useDensity, useSame, useDrawing, canvasOf, opaque, blobOf, brushOf, painted, smoothed, pooled }
 })($colours_js, $preact_js, $values_js)
 const $drawing_js = (({ COLORMAP_NAMES }, { html }, { Select }) => {
 
@@ -1420,7 +1465,7 @@ function drawPicture(canvas, drawn) {
   brush.setTransform(1, 0, 0, 1, 0, 0)
   brush.clearRect(0, 0, canvas.width, canvas.height)
   brush.setTransform(scale, 0, 0, down, -frame.left * scale, -frame.top * down)
-  brush.fillStyle = 'white' // as the service does with what is transparent
+  brush.fillStyle = 'white' // of an image that is not there
   brush.fillRect(0, 0, image.width, image.height)
   brush.imageSmoothingQuality = 'high'
   if (source) {
@@ -1854,13 +1899,13 @@ function differenceOf(one, other) {
   return [{ ...one, ...drawn, label: 'difference', apart: true, first: false }]
 }
 
-/** Return the panels of a look, of the one that it is compared with, and of their difference, where it has one. */
+/** Return the panels of a look and of the one that it is compared with, and their difference, if of one answer. */
 function allPanels(look, source, other, place, keep) {
   const here = panelsOf(look, source, place, keep, other?.here).map((panel) => ({ ...panel, first: true }))
   if (!other) return here
   const there = panelsOf(other.look, other.source, place, keep, other.there)
     .map((panel) => ({ ...panel, apart: !other.comparable }))
-  const pair = other.comparable && here.length + there.length === 2
+  const pair = other.comparable && other.look.subject === look.subject && here.length + there.length === 2
   return [...here, ...there, ...(pair ? differenceOf(here[0], there[0]) : [])]
 }
 
@@ -2047,13 +2092,14 @@ const useShown = (look, { special, only, keep }) =>
 
 /**
  * Return what stands side by side: the look, the one that it is compared with, and their difference, where they have
- * one. Each has the `top` of its scale: of those of one unit the largest of all, unless each has its `own`.
+ * one and are of one answer. Each has the `top` of its scale: of those of one unit the largest of all, unless each has
+ * its `own`.
  */
 function panelsOf(look, compared, { here, there, comparable }, own) {
   const panels = [{ look, label: here }]
   if (compared) panels.push({ look: compared, label: there, apart: !comparable })
   const alike = ({ rows, columns }) => rows.length === look.rows.length && columns.length === look.columns.length
-  if (compared && comparable && alike(compared)) {
+  if (compared && comparable && compared.subject === look.subject && alike(compared)) {
     const values = difference(compared.series[0].values, look.series[0].values)
     const changed = { ...look, signed: true, series: [{ name: 'difference', values }] }
     panels.push({ look: changed, label: 'difference', apart: true })
@@ -2207,7 +2253,7 @@ function BetweenObjects({ look, other, selection, change, kind, objects, source 
 
 return { BetweenObjects }
 })($picture_js, $preact_js, $selection_js, $text_view_js)
-const $inline_js = (({ Answer }, { blobOf }, { DrawControls }, { EveryHead }, { ImageView }, { foundIn, imageLook, mapsOf, textLook }, { useObjects }, { BetweenObjects }, { html, render, useEffect, useMemo, useState }, { Select }, { DEFAULTS, pinnedOf }, { TextView }, { EXPLAINS, METHODS, SORTS, TITLES, wordsOf }) => {
+const $inline_js = (({ Answer }, { blobOf }, { DrawControls }, { EveryHead }, { ImageView }, { foundIn, imageLook, mapsOf, textLook }, { useObjects }, { BetweenObjects }, { html, render, useEffect, useMemo, useState }, { Select }, { DEFAULTS, pinnedOf, rowNamed }, { TextView }, { EXPLAINS, METHODS, SORTS, TITLES, wordsOf }) => {
 
 
 
@@ -2270,6 +2316,11 @@ function areMerged({ tokens: { target = [] } }, written) {
   return spoken.some(({ text }, at) => text !== written[at]?.text) || spoken.length < written.length
 }
 
+/** Return whether the rows of a group of maps, if there is one, are the tokens of the answer. */
+function rowsAnswer(group, attention, { tokens = [] }) {
+  return group?.kind.query === 'target' && group.maps[0].shape[1] >= tokens.length && !areMerged(attention, tokens)
+}
+
 /** Return what is drawn of a group of maps; `heads` are chosen of a text, `found` are the objects of an image. */
 function lookOf({ text, result }, attention, group, patch, heads, found) {
   const part = { ...attention, maps: group.maps }
@@ -2305,6 +2356,8 @@ function Inline({ seen }) {
   const [chosen, pick] = useState(null) // {layer, head}: one that is shown large
   const found = useMemo(() => (attention ? foundIn(attention, result.objects) : result.objects ?? []), [])
   const objects = useObjects(found, selection, change)
+  const rows = rowsAnswer(groups[place], attention, result) // else a row is no token that was written
+  const [written, mark] = useState(null) // a token of the answer that is no row of the map
   const answered = result.objects || result.labels || result.candidates || result.text !== undefined
   const every = useMemo(() => everyOf(heads, groups[place]?.kind), [place])
   const many = every && Math.max(...every.unpacked.map((map) => map.heads)) > NARROW
@@ -2315,8 +2368,9 @@ function Inline({ seen }) {
     <main class=${names}>
       ${answered && html`<section id="answer" aria-label="Answer">
         <h2>Answer</h2>
-        <${Answer} results=${[result]} objects=${objects} pinned=${pinnedOf(selection)}
-          pin=${(row) => change({ row: row === null ? '' : String(row) })} />
+        <${Answer} results=${[result]} objects=${objects}
+          pinned=${rows ? pinnedOf(selection) : written}
+          pin=${rows ? (row) => change({ row: rowNamed(row) }) : mark} />
       </section>`}
       ${groups.length > 0 && html`<${Looked} ...${parts}
         choose=${(at) => (choose(at), pick(null), change({ row: '' }))} />`}

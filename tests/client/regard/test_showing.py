@@ -99,6 +99,18 @@ def test_what_is_transparent_is_shown_white_as_the_model_sees_it(monkeypatch):
     assert small.getpixel((5, 5)) == (255, 255, 255)
 
 
+def test_white_ink_on_a_transparent_ground_is_seen_in_a_small_picture_too():
+    ink, file, exif = Image.new("RGBA", (60, 50), (255, 255, 255, 0)), io.BytesIO(), Image.Exif()
+    ink.paste((255, 255, 255, 255), (20, 10, 40, 40))
+    exif[0x0112] = 6
+    ink.save(file, "PNG", exif=exif)
+    small = picture(
+        base64.b64decode(showing._small(file.getvalue(), "image/png").removeprefix("data:image/png;base64,"))
+    )
+    assert (small.getpixel((5, 5)), small.getpixel((30, 20))) == ((0, 0, 0), (255, 255, 255))
+    assert (small.size, small.getexif()[0x0112]) == ((60, 50), 6)
+
+
 @pytest.mark.parametrize(
     ("image", "wanted"),
     [

@@ -74,7 +74,7 @@ function App() {
 
   const main = useLook(model, input, selection)
   const answer = main.asked.value
-  const [playing, play] = usePlayed(answer?.id)
+  const [playing, play] = usePlayed([answer?.id, selection.kind, selection.merge].join())
   const drawn = useDrawn(main.look, selection.heads)
   const objects = useObjects(drawn?.found ?? [], selection, change)
   const bitmap = main.look?.answer.input.bitmap

@@ -2,6 +2,9 @@ import { levels } from './colours.js'
 import { useEffect, useLayoutEffect, useRef, useState } from './preact.js'
 import { clamp } from './values.js'
 
+const NEARLY_WHITE = 200 // the service's: ink that is brighter could not be seen on white
+const MOST_JUDGED = 2 ** 20 // pixels
+
 /** Return the size of an element in CSS pixels, {width, height}; zeros before it is laid out. */
 export function useSize(ref) {
   const [size, resize] = useState({ width: 0, height: 0 })
@@ -50,6 +53,34 @@ export function useDrawing(draw, changes) {
 
 /** Return a new canvas of so many pixels. */
 export const canvasOf = (width, height) => Object.assign(document.createElement('canvas'), { width, height })
+
+/**
+ * Return an image as the service takes it, without transparency: on white, or on black where what is opaque is nearly
+ * white. A large one is judged by fewer of its pixels.
+ */
+export function opaque(bitmap) {
+  const { width, height } = bitmap
+  const scale = Math.min(1, Math.sqrt(MOST_JUDGED / (width * height)))
+  const small = canvasOf(Math.ceil(width * scale), Math.ceil(height * scale))
+  const pen = small.getContext('2d', { willReadFrequently: true })
+  pen.drawImage(bitmap, 0, 0, small.width, small.height)
+  const { data } = pen.getImageData(0, 0, small.width, small.height)
+  let [clear, solid, bright] = [false, 0, 0]
+  for (let at = 0; at < data.length; at += 4) {
+    const [red, green, blue, alpha] = [data[at], data[at + 1], data[at + 2], data[at + 3]]
+    if (alpha < 255) clear = true
+    if (alpha < 128) continue
+    solid++
+    if (0.299 * red + 0.587 * green + 0.114 * blue > NEARLY_WHITE) bright++
+  }
+  if (!clear) return bitmap
+  const canvas = canvasOf(width, height)
+  const brush = canvas.getContext('2d')
+  brush.fillStyle = bright > solid / 2 ? 'black' : 'white'
+  brush.fillRect(0, 0, width, height)
+  brush.drawImage(bitmap, 0, 0)
+  return canvas
+}
 
 /** Return what a data URL holds as a file. */
 export function blobOf(address) {

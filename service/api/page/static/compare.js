@@ -3,10 +3,10 @@ import { Select } from './select.js'
 import { compareOf, comparisonsOf } from './selection.js'
 
 /** Chooses what stands beside the look: another method, layer, model or input. */
-export function Compare({ models, model, selection, change }) {
+export function Compare({ models, model, selection, change, input }) {
   const [typed, type] = useState(null) // until it is sent: the page is drawn again while somebody types
   const sees = Boolean(model.inputs.width)
-  const chosen = compareOf(models, model, selection)
+  const chosen = compareOf(models, model, selection, input)
   const send = (event) => {
     event.preventDefault()
     type(null)
@@ -19,7 +19,8 @@ export function Compare({ models, model, selection, change }) {
   </form>`
   const hint = html`<p class="quiet">Drag over the picture with Shift to cover patches; c covers the marked one.</p>`
   return html`
-    <${Select} words="Compare with" id="compare" values=${comparisonsOf(models, model, selection)} chosen=${chosen}
+    <${Select} words="Compare with" id="compare" chosen=${chosen}
+      values=${comparisonsOf(models, model, selection, input)}
       choose=${(value) => change({ compare: value, with: '', covered: '' })} />
     ${chosen === 'input' && (sees ? !selection.covered && hint : another)}`
 }

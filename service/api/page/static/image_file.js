@@ -1,4 +1,4 @@
-import { canvasOf } from './canvas.js'
+import { canvasOf, opaque } from './canvas.js'
 import { send } from './service.js'
 
 /** Pixels of a photo that is sent: a model looks at far fewer. */
@@ -18,21 +18,20 @@ export function blobOf(address) {
 export const fileOf = (canvas, type = 'image/png') => blobOf(canvas.toDataURL(type, 0.9))
 
 /**
- * Return an image as what is sent: `blob`, `name`, and the `bitmap` that is shown, upright; null where the browser
- * cannot read it. A photo is scaled, unless it is to be sent `whole`.
+ * Return an image as what is sent: `blob`, `name`, and the `bitmap` that is shown, upright and opaque; null where the
+ * browser cannot read it. A photo is scaled, unless it is to be sent `whole`.
  */
 export async function pictureOf(file, name, { whole = false } = {}) {
-  const bitmap = await createImageBitmap(file).catch(() => null) // the service has the last word on what it is
-  if (!bitmap) return { kind: 'image', blob: file, bitmap, name }
+  const read = await createImageBitmap(file).catch(() => null) // the service has the last word on what it is
+  if (!read) return { kind: 'image', blob: file, bitmap: null, name }
+  const bitmap = file.type === 'image/jpeg' ? read : opaque(read)
   const { width, height } = bitmap
   const scale = Math.min(1, Math.sqrt(MOST_PIXELS / (width * height)))
   if (whole || (scale === 1 && SENT.includes(file.type))) return { kind: 'image', blob: file, bitmap, name }
   const canvas = canvasOf(Math.round(width * scale), Math.round(height * scale))
   const pen = canvas.getContext('2d')
-  pen.fillStyle = 'white' // as the service takes what is transparent, which a JPEG cannot be
-  pen.fillRect(0, 0, canvas.width, canvas.height)
   pen.drawImage(bitmap, 0, 0, canvas.width, canvas.height)
-  bitmap.close()
+  read.close()
   const blob = fileOf(canvas, file.type === 'image/jpeg' || scale < 1 ? 'image/jpeg' : 'image/png')
   const renamed = `${name.replace(/\.\w+$/, '')}.${EXTENSIONS[blob.type]}`
   return { kind: 'image', blob, bitmap: canvas, name: renamed, scaled: scale < 1, file }
@@ -57,8 +56,6 @@ export function examplePicture(address) {
 export function coveredImage(bitmap, { image, rows, columns }, cells) {
   const canvas = canvasOf(bitmap.width, bitmap.height)
   const pen = canvas.getContext('2d', { willReadFrequently: true })
-  pen.fillStyle = 'white' // as the service takes what is transparent
-  pen.fillRect(0, 0, canvas.width, canvas.height)
   pen.drawImage(bitmap, 0, 0)
   const { box } = image
   const [across, down] = [bitmap.width / image.width, bitmap.height / image.height]

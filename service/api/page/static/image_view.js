@@ -34,13 +34,13 @@ function differenceOf(one, other) {
   return [{ ...one, ...drawn, label: 'difference', apart: true, first: false }]
 }
 
-/** Return the panels of a look, of the one that it is compared with, and of their difference, where it has one. */
+/** Return the panels of a look and of the one that it is compared with, and their difference, if of one answer. */
 function allPanels(look, source, other, place, keep) {
   const here = panelsOf(look, source, place, keep, other?.here).map((panel) => ({ ...panel, first: true }))
   if (!other) return here
   const there = panelsOf(other.look, other.source, place, keep, other.there)
     .map((panel) => ({ ...panel, apart: !other.comparable }))
-  const pair = other.comparable && here.length + there.length === 2
+  const pair = other.comparable && other.look.subject === look.subject && here.length + there.length === 2
   return [...here, ...there, ...(pair ? differenceOf(here[0], there[0]) : [])]
 }
 

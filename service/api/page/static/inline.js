@@ -8,7 +8,7 @@ import { useObjects } from './objects.js'
 import { BetweenObjects } from './objects_view.js'
 import { html, render, useEffect, useMemo, useState } from './preact.js'
 import { Select } from './select.js'
-import { DEFAULTS, pinnedOf } from './selection.js'
+import { DEFAULTS, pinnedOf, rowNamed } from './selection.js'
 import { TextView } from './text_view.js'
 import { EXPLAINS, METHODS, SORTS, TITLES, wordsOf } from './words.js'
 
@@ -60,6 +60,11 @@ function areMerged({ tokens: { target = [] } }, written) {
   return spoken.some(({ text }, at) => text !== written[at]?.text) || spoken.length < written.length
 }
 
+/** Return whether the rows of a group of maps, if there is one, are the tokens of the answer. */
+function rowsAnswer(group, attention, { tokens = [] }) {
+  return group?.kind.query === 'target' && group.maps[0].shape[1] >= tokens.length && !areMerged(attention, tokens)
+}
+
 /** Return what is drawn of a group of maps; `heads` are chosen of a text, `found` are the objects of an image. */
 function lookOf({ text, result }, attention, group, patch, heads, found) {
   const part = { ...attention, maps: group.maps }
@@ -95,6 +100,8 @@ function Inline({ seen }) {
   const [chosen, pick] = useState(null) // {layer, head}: one that is shown large
   const found = useMemo(() => (attention ? foundIn(attention, result.objects) : result.objects ?? []), [])
   const objects = useObjects(found, selection, change)
+  const rows = rowsAnswer(groups[place], attention, result) // else a row is no token that was written
+  const [written, mark] = useState(null) // a token of the answer that is no row of the map
   const answered = result.objects || result.labels || result.candidates || result.text !== undefined
   const every = useMemo(() => everyOf(heads, groups[place]?.kind), [place])
   const many = every && Math.max(...every.unpacked.map((map) => map.heads)) > NARROW
@@ -105,8 +112,9 @@ function Inline({ seen }) {
     <main class=${names}>
       ${answered && html`<section id="answer" aria-label="Answer">
         <h2>Answer</h2>
-        <${Answer} results=${[result]} objects=${objects} pinned=${pinnedOf(selection)}
-          pin=${(row) => change({ row: row === null ? '' : String(row) })} />
+        <${Answer} results=${[result]} objects=${objects}
+          pinned=${rows ? pinnedOf(selection) : written}
+          pin=${rows ? (row) => change({ row: rowNamed(row) }) : mark} />
       </section>`}
       ${groups.length > 0 && html`<${Looked} ...${parts}
         choose=${(at) => (choose(at), pick(null), change({ row: '' }))} />`}

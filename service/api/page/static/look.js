@@ -74,13 +74,15 @@ function drawnOf({ attention, answer, model, kind, options, selection }, heads) 
 
 /** Look at what the selection compares with: by another method or layer, of another model or input (`edited`). */
 export function useCompared(models, model, input, edited, selection, main) {
-  const [what, value] = compareOf(models, model, selection).split(':')
+  const [what, value] = compareOf(models, model, selection, input).split(':')
   const asks = what === 'model' || what === 'input' // else it is another look at the same answer
   const other = what === 'model' ? models.find(({ name }) => name === value) : model
   const text = what === 'input' && selection.with && { kind: 'text', text: selection.with, pair: selection.pair }
   const its = what === 'input' ? text || edited : what ? input : null
   const part = { method: { method: value }, layer: { layer: value } }[what]
   const chosen = what === 'model' && other ? askedOf(model, other, selection) : { ...selection, ...part }
+  const [first] = (what === 'input' && main.asked.value?.results?.[0].labels) || [] // its class is explained of both
+  chosen.target ||= String(first?.index ?? '')
   const found = useLook(its && other ? other : null, its, chosen, what && !asks ? main.asked : null)
   if (!what || !its) return { busy: false }
   if (found.refusal) return { ...found, look: null, answer: null } // the one before would stand under the new name

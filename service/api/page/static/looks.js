@@ -12,6 +12,10 @@ export const mapsOf = (attention) =>
     return { ...unpackMap(map, attention.method), names, fused: !Array.isArray(map.heads) }
   })
 
+/** Return what maps explain, in letters: the same of two looks that explain the same answer, or none. */
+const subjectOf = (maps) => JSON.stringify(maps.map(({ target, targets }) =>
+  [target?.object, target?.mask, target?.label, targets?.map(({ position, text }) => [position, text])]))
+
 /**
  * Return the objects that are found in an image, surest first, each once: `answered` says which, or without an answer
  * those of the attention whose probability is at `least` so much. None of a model that looks for none.
@@ -26,6 +30,7 @@ export function foundIn({ tokens: { object: all = [] } }, answered, least = 0.5)
  * Return what is drawn over an image: panels, each with a label and values a row and patch. `words` are what was said
  * of the image, each a row of its own. Of the rows of patches `row` is seen, the mean of all without one. Where rows
  * are objects, `numbers` say which; `explained` is the object that a method explains, `found` are those that are found.
+ * `subject` names all that is explained.
  */
 export function imageLook(attention, kind, row = null, found = []) {
   const { tokens, image, maps: [{ normalized, objects: numbers = null, target, grid = tokens.grid }] } = attention
@@ -39,15 +44,17 @@ export function imageLook(attention, kind, row = null, found = []) {
   }))
   const words = numbers ? numbers.map((one) => ({ text: tokens.object[one].label })) : tokens.target ?? []
   const explained = target?.object ?? null
-  return { panels, words, image, rows: grid.rows, columns: grid.columns, normalized, numbers, explained, found }
+  const seen = { panels, words, image, rows: grid.rows, columns: grid.columns, normalized }
+  return { ...seen, numbers, explained, found, subject: subjectOf(attention.maps) }
 }
 
 /**
  * Return the maps of a text: `rows` and `columns` as tokens, `series` of values (one a head, or one), the text that the
  * columns lie in, and whether rows and columns are the same tokens. `text` was asked about, the tokens of `written`
- * were answered; `merged` says that tokens are words. Where maps have blocks of tokens (`pool`), so have the axes, and
- * where they have some of the rows, these have numbers. The tokens of objects are their labels, of those that are
- * `found`, and their numbers; `numbers` say which are rows, if rows are objects.
+ * were answered; `merged` says that tokens are words. Where maps have blocks of tokens (`pool`), so have the axes.
+ * Where they have some of the rows, these are counted: maps do not say which they are. The tokens of objects are their
+ * labels, of those that are `found`, and their numbers; `numbers` say which are rows, if rows are objects. `before` is
+ * the text in front of the rows, `subject` names all that is explained.
  */
 export function textLook(attention, kind, { text, written, heads, mask, merged, found = [] }) {
   const { method } = attention
@@ -65,9 +72,10 @@ export function textLook(attention, kind, { text, written, heads, mask, merged, 
   const whole = explains && !target && !targets // one row for all of an embedding
   const emitted = (token, at) => ({ text: token.text, span: null, special: at >= written.length })
   const some = !target && !whole && queries !== (targets ? own : asked).length
+  const single = targets && (merged || some) // tokens, where the axis has words
   const rows = target ? maps.map((map) => axes.object?.[map.target.object] ?? { text: map.target.label, span: null })
-    : whole ? [{ text: 'likeness', span: null }] : targets && (merged || some) ? targets.map(emitted)
-    : some ? range(queries).map((row) => ({ text: `#${row}`, span: null })) : own
+    : whole ? [{ text: 'likeness', span: null }] : single ? targets.map(emitted)
+    : some ? range(queries).map((row) => ({ text: `row ${row + 1} of ${queries}`, span: null })) : own
   const skip = target || whole || targets || some ? 0 : first * columns.length
   const values = target || whole ? Float32Array.from(maps.flatMap((map) => [...rowOf(map, 0, 0)])) : null
   const series = values ? [{ name: method, values }] : seriesOf(maps[0], heads, skip)
@@ -75,13 +83,14 @@ export function textLook(attention, kind, { text, written, heads, mask, merged, 
   if (apart) for (const one of series) takeIdentity(one.values, rows, columns, maps, mask)
   const answer = own.filter(({ span }) => span).map((token) => token.text).join('')
   const start = own.find(({ span }) => span)?.span[0] ?? behind
-  const before = axes.source || !generated ? '' : [...text].slice(0, start).join('')
+  const continued = generated && !axes.source
+  const until = continued ? [...text].slice(0, start).join('') : '' // the answer's first word, which may begin here
   return {
-    rows, columns, series, apart, before, explains, signed: maps[0].signed,
+    rows, columns, series, apart, before: single && continued ? text : until, explains, signed: maps[0].signed,
     normalized: maps[0].normalized && !['max', 'min'].includes(heads), // rows of these have no sum
-    text: kind.key === 'source' ? text : before + answer,
+    text: kind.key === 'source' ? text : until + answer,
     same: !values && !some && !numbers && kind.query === kind.key,
-    numbers, explained: target?.object ?? null, found, image: attention.image,
+    numbers, explained: target?.object ?? null, found, image: attention.image, subject: subjectOf(maps),
     sure: generated && !merged && !some && !pool ? written.map(({ log_probability }) => Math.exp(log_probability)) : [],
   }
 }

@@ -61,7 +61,7 @@ function usePen(pad, picture, take) {
   const begin = (event) => {
     if (event.button || !event.isPrimary) return
     pad.current.setPointerCapture(event.pointerId)
-    if (!picture?.drawing) show(pad.current, null) // a drawing begins on white; a stroke goes on in it
+    if (!picture?.drawing) whiten(pad.current) // of the same size: the pen is on it
     stroke(event)
   }
   const finish = () => {
@@ -110,13 +110,19 @@ function FileButton({ id, capture, take, children }) {
       ref=${file} onChange=${chosen} />`
 }
 
+/** Leave nothing on the pad but white; return its brush. */
+function whiten(canvas) {
+  const brush = canvas.getContext('2d')
+  brush.fillStyle = 'white'
+  brush.fillRect(0, 0, canvas.width, canvas.height)
+  return brush
+}
+
 /** Show an image on the pad, or nothing but white. */
 function show(canvas, bitmap) {
   const { width, height } = bitmap ?? { width: 1, height: 1 }
   const scale = SIDE / Math.max(width, height)
   Object.assign(canvas, { width: Math.ceil(width * scale), height: Math.ceil(height * scale) })
-  const brush = canvas.getContext('2d')
-  brush.fillStyle = 'white'
-  brush.fillRect(0, 0, canvas.width, canvas.height)
+  const brush = whiten(canvas)
   if (bitmap) brush.drawImage(bitmap, 0, 0, canvas.width, canvas.height)
 }

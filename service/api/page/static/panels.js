@@ -79,6 +79,7 @@ export function Look({ model, selection, change, answer, main, compared, drawn, 
   const alike = beside && drawn && Boolean(beside.panels) === Boolean(drawn.panels) // they do not come at the same time
   const other = alike ? { ...compared, look: beside, source: compared.look.answer.input.bitmap } : null
   const shared = { look: drawn, other, selection, change }
+  const cover = (cells) => change({ covered: cells.join(), compare: cells.length ? 'input' : '', with: '' })
   const image = () => html`<${ImageView} ...${shared}
     source=${bitmap}
     word=${playing ?? (drawn.words.length ? pinnedOf(selection) : null)}
@@ -86,7 +87,7 @@ export function Look({ model, selection, change, answer, main, compared, drawn, 
     ofObjects=${hasObjects(look.kind)}
     fixed=${look.kind.query === 'object' || carriedOf(model, look.kind, look.options.attention)}
     covered=${bitmap ? coveredOf(selection) : []}
-    cover=${(cells) => change({ covered: cells.join(), compare: cells.length ? 'input' : '', with: '' })}
+    cover=${bitmap ? cover : undefined}
     prefix=${look.kind.prefix}
     explains=${EXPLAINS.includes(look.options.attention)} />`
   const text = () => html`<${TextView} ...${shared}
@@ -96,11 +97,11 @@ export function Look({ model, selection, change, answer, main, compared, drawn, 
   const between = () => html`<${BetweenObjects} ...${shared} kind=${look.kind} objects=${objects} source=${bitmap} />`
   const streaming = () => html`<${Streaming}
     answer=${answer}
-    kind=${model.attention.kinds.cross}
+    kind=${answer.model.attention.kinds.cross}
     colormap=${selection.colormap} />`
   const view = answer?.streaming ? streaming : drawn
     && (look.kind.key === 'image' ? image : look.kind.query === 'object' ? between : text)
-  const live = answer?.streaming && !main.asked.behind
+  const live = answer?.streaming && !main.asked.behind && !main.asked.refusal
   const old = (stale && !live) || (compared.look && compared.busy)
   return html`<section id="look" aria-label="What it looked at" class=${old ? 'stale' : ''}>
     <h2>What it looked at</h2>
@@ -118,12 +119,12 @@ function editOf({ answer: { input }, model }, change) {
 }
 
 /** What chooses the look, what it is compared with, and how it is drawn. */
-export function Controls({ models, model, selection, change, answer }) {
+export function Controls({ models, model, selection, change, answer, input }) {
   const kind = kindOf(model, selection)
   const shared = { model, selection, change }
   return html`<section id="controls" aria-label="Controls">
     <${LookControls} ...${shared} labels=${answer?.results?.[0].labels} />
-    <${Compare} ...${shared} models=${models} />
+    <${Compare} ...${shared} models=${models} input=${input} />
     <${DrawControls} ...${shared} text=${kind.key !== 'image'} pairs=${kind.name === 'encoder'}
       asks=${kind.key !== 'object'} />
   </section>`

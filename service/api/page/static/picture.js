@@ -33,7 +33,7 @@ export function drawPicture(canvas, drawn) {
   brush.setTransform(1, 0, 0, 1, 0, 0)
   brush.clearRect(0, 0, canvas.width, canvas.height)
   brush.setTransform(scale, 0, 0, down, -frame.left * scale, -frame.top * down)
-  brush.fillStyle = 'white' // as the service does with what is transparent
+  brush.fillStyle = 'white' // of an image that is not there
   brush.fillRect(0, 0, image.width, image.height)
   brush.imageSmoothingQuality = 'high'
   if (source) {

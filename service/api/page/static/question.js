@@ -30,7 +30,7 @@ export function keepPicture(id, picture) {
     if (reader.result.length > MOST_KEPT) return
     for (const name of Object.keys(stored)) if (name.startsWith(PREFIX)) stored.removeItem(name)
     try {
-      stored.setItem(PREFIX + id, JSON.stringify([picture.name, reader.result]))
+      stored.setItem(PREFIX + id, JSON.stringify([picture.name, reader.result, picture.drawing]))
     } catch {} // the tab has no room for it: a reload then shows its attention alone
   }
   reader.readAsDataURL(picture.blob)
@@ -38,9 +38,9 @@ export function keepPicture(id, picture) {
 
 /** Return the picture that this tab kept of an answer, as a promise; without one, only the service has it. */
 function restored(id) {
-  const [name, data] = JSON.parse(stored.getItem(PREFIX + id) ?? '[]')
+  const [name, data, drawing] = JSON.parse(stored.getItem(PREFIX + id) ?? '[]')
   if (!data) return { kind: 'kept', id }
-  const promise = pictureOf(blobOf(data), name)
+  const promise = pictureOf(blobOf(data), name).then((picture) => ({ ...picture, drawing })) // a stroke goes on in it
   pictures.set(id, promise)
   return promise
 }

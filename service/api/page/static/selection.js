@@ -122,27 +122,32 @@ export function askedOf(model, other, selection) {
   }
 }
 
-/** Return what a look can be compared with, as [value, words]. */
-export function comparisonsOf(models, model, selection) {
+/**
+ * Return what a look can be compared with, as [value, words]. Of an `input` that only the service has no other model
+ * can be asked, and nothing can be covered in a picture that the page does not have.
+ */
+export function comparisonsOf(models, model, selection, input) {
   const kind = kindOf(model, selection)
   const method = methodOf(model, kind, selection)
   const others = (values, own) => values.filter((one) => one !== own)
   const methods = others(methodsOf(model, kind, selection.pair), method)
   const layers = layersOf(model, method).fixed ? [] : others(range(kind.layers), layerOf(kind, selection))
   const sees = ({ inputs }) => Boolean(inputs.width)
-  const alike = models.filter((one) => one.name !== model.name && one.task === model.task && sees(one) === sees(model))
+  const alike = models.filter((one) => input?.kind !== 'kept' && one.name !== model.name && one.task === model.task
+    && sees(one) === sees(model))
   return [
     ['', 'nothing'],
     ...methods.map((one) => [`method:${one}`, `method ${one}`]),
     ...layers.map((one) => [`layer:${one}`, `layer ${one}`]),
     ...alike.map(({ name }) => [`model:${name}`, `model ${name}`]),
-    ['input', sees(model) ? 'the image with patches covered' : 'another text'],
+    ...(sees(model) && input && !input.bitmap ? []
+      : [['input', sees(model) ? 'the image with patches covered' : 'another text']]),
   ]
 }
 
 /** Return what the look is compared with; nothing, if that is not among what it can be compared with. */
-export function compareOf(models, model, selection) {
-  const values = model ? comparisonsOf(models, model, selection).map(([value]) => value) : []
+export function compareOf(models, model, selection, input) {
+  const values = model ? comparisonsOf(models, model, selection, input).map(([value]) => value) : []
   return values.includes(selection.compare) ? selection.compare : ''
 }
 

@@ -42,8 +42,11 @@ export function useCovered(cells, bitmap, drawn) {
   return made
 }
 
-/** Return the step of an answer that is being played, null if none is, and what plays `count` of them, or stops. */
-export function usePlayed(answer) {
+/**
+ * Return the step that is being played, null if none is, and what plays `count` of them, or stops. `rows` names whose
+ * rows they are: the answer, and how it is looked at.
+ */
+export function usePlayed(rows) {
   const [playing, setPlaying] = useState(null)
   const timer = useRef(null)
   const stop = () => {
@@ -56,6 +59,6 @@ export function usePlayed(answer) {
     setPlaying(0)
     timer.current = setInterval(() => (++at < count ? setPlaying(at) : stop()), STEP)
   }
-  useEffect(() => stop, [answer]) // of another answer there is nothing to play yet
+  useEffect(() => stop, [rows]) // other rows are no steps, or have yet to be asked for
   return [playing, play]
 }

@@ -48,13 +48,14 @@ const useShown = (look, { special, only, keep }) =>
 
 /**
  * Return what stands side by side: the look, the one that it is compared with, and their difference, where they have
- * one. Each has the `top` of its scale: of those of one unit the largest of all, unless each has its `own`.
+ * one and are of one answer. Each has the `top` of its scale: of those of one unit the largest of all, unless each has
+ * its `own`.
  */
 function panelsOf(look, compared, { here, there, comparable }, own) {
   const panels = [{ look, label: here }]
   if (compared) panels.push({ look: compared, label: there, apart: !comparable })
   const alike = ({ rows, columns }) => rows.length === look.rows.length && columns.length === look.columns.length
-  if (compared && comparable && alike(compared)) {
+  if (compared && comparable && compared.subject === look.subject && alike(compared)) {
     const values = difference(compared.series[0].values, look.series[0].values)
     const changed = { ...look, signed: true, series: [{ name: 'difference', values }] }
     panels.push({ look: changed, label: 'difference', apart: true })
