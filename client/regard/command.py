@@ -18,7 +18,7 @@ from regard.errors import BadInput, NotInstalled, RegardError
 from regard.models import Description
 from regard.results import Result
 from regard.service import KEY_VARIABLE, URL, URL_VARIABLE, Service, connect
-from regard.showing import described, save
+from regard.showing import described, write
 from regard.terminal import can_show, drawn
 
 LOG_VARIABLE = "REGARD_LOG_FORMAT"
@@ -173,7 +173,7 @@ def _look(asked: argparse.Namespace) -> int:
         if to.suffix == ".html":
             if asked.method or options:
                 result = dataclasses.replace(result, attention=result.look(asked.method, **options))
-            _write(to, lambda: save(result, to))
+            _write(to, lambda: write(result, to))
         else:
             image = result.image(asked.method, **options)
             _write(to, lambda: image.save(to))
@@ -188,7 +188,7 @@ def _page(asked: argparse.Namespace) -> int:
     _check_target(asked.to, (".html",))
     with connect(asked.url, asked.key) as service:
         result = _asked(service, asked)
-        _write(asked.to, lambda: save(result, asked.to))
+        _write(asked.to, lambda: write(result, asked.to))
     print(described(result))
     print(f"wrote {asked.to}")
     return 0

@@ -1,7 +1,7 @@
 """What can go wrong, as one tree. Every error says what to do next.
 
 RegardError
-├── BadInput            what is to be sent cannot be read or asked for; nothing was sent
+├── BadInput            what is to be sent cannot be read or asked for, or not be saved; nothing was sent
 ├── NoService           nothing answers at the address, or something that is no regard service
 ├── TimedOut            no answer in time
 ├── StreamBroken        a stream of tokens ended early; it holds the tokens that came
@@ -27,7 +27,7 @@ class RegardError(Exception):
 
 
 class BadInput(RegardError, ValueError):
-    """What is to be sent cannot be read, or cannot be asked for. Nothing was sent."""
+    """What is to be sent cannot be read or asked for, or an answer cannot be saved there. Nothing was sent."""
 
 
 class NoService(RegardError):

@@ -11,11 +11,12 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from regard.attention import Attention, AttentionOptions, Json, Method
-from regard.errors import RegardError
+from regard.errors import BadInput, RegardError
 from regard.inline import document, frame
 from regard.objects import Detected
 from regard.results import Classification, Detection, Embedding, Filled, Generation, Result
 
+PAGES = (".html", ".htm")
 PICTURE_BYTES = 3_000_000
 """A picture of more bytes is shown smaller: a notebook keeps what it shows."""
 PICTURE_SIDE = 1024
@@ -44,8 +45,21 @@ def bundle(result: Result) -> dict[str, Any]:
 
 
 def save(result: Result, path: str | Path) -> None:
-    """Write an answer as one HTML file."""
-    Path(path).write_text(document(asked_for(result)), encoding="utf-8")
+    """Write an answer as one HTML file. Raises BadInput for another suffix, and if it cannot be written."""
+    to = Path(path)
+    if to.suffix.lower() not in PAGES:
+        raise BadInput(f"path: must end in {' or '.join(PAGES)}, given {to.name!r}")
+    if not to.absolute().parent.is_dir():  # before anything is asked
+        raise BadInput(f"path: must be in a folder that exists, given {str(to.parent)!r}")
+    try:
+        write(result, to)
+    except OSError as error:
+        raise BadInput(f"path: cannot be written: {error.strerror}") from error
+
+
+def write(result: Result, to: Path) -> None:
+    """Write an answer as one HTML file. Raises OSError."""
+    to.write_text(document(asked_for(result)), encoding="utf-8")
 
 
 def described(result: Result) -> str:

@@ -17,7 +17,7 @@ from export.checkpoints.sentence_transformers import (
     read_sentence_settings,
 )
 from export.checkpoints.tensor_names import Names, copy_of, spare
-from export.checkpoints.tokenizers.tokenizer import TOKENIZER_FILE, read_tokenizer, text_rule
+from export.checkpoints.tokenizers.tokenizer import TOKENIZER_FILE, of_one_type, read_tokenizer, sends_types, text_rule
 from export.checkpoints.tokenizers.vocabulary_files import SETTINGS_FILE
 from export.errors import CheckpointError
 from export.plan import Source
@@ -81,6 +81,8 @@ class TextFamily(Family[C]):
         declared = read_sentence_settings(checkpoint) if task == "feature-extraction" else SentenceSettings()
         tokenizer = read_tokenizer(checkpoint, config.vocab_size, lower_case=declared.lower_case)
         sizes = self.sizes(config)
+        if sizes.types and not sends_types(checkpoint):
+            tokenizer = of_one_type(tokenizer)
         module = text_encoder(sizes, self._head(config, sizes, task, declared))
         if isinstance(module.head, MaskedWords) and config.tie_word_embeddings:
             module.head.output.weight = module.embed.tokens.weight

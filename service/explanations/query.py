@@ -229,14 +229,13 @@ def _unserved(method: Method, options: AttentionOptions, manifest: Manifest) -> 
     """Return why a model, or the kind of its maps that is asked for, does not serve a method."""
     served = [name for name in methods_of(manifest) if options.kind is None]
     other = f"; this model serves {', '.join(served)}" if served else f", not {options.kind} of this model"
+    in_others = [kind.name for kind in manifest.attention if method in kind.methods]
     reason = REASONS.get(method, "is not served")
     if was_left_out(manifest, method):
         in_8_bits = method in GRADIENT_METHODS and manifest.precision == "int8" and manifest.explained is None
         reason = NOT_IN_INT8 if in_8_bits else "was left out when this model was exported"
-    elif options.kind and any(kind.windows for kind in manifest.attention):
-        reason = f"is in {', '.join(kind.name for kind in manifest.attention if method in kind.methods)}"
-    elif method in SIGNED_METHODS and method in methods_of(manifest):  # of another kind
-        reason = "of a detector is in cross" if manifest.detection else "of an encoder-decoder is in decoder and cross"
+    elif in_others and (method in GRADIENT_METHODS or any(kind.windows for kind in manifest.attention)):
+        reason = f"is in {' and '.join(in_others)}"
     return f"method {method}: {reason}{other}"
 
 

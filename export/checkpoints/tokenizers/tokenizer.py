@@ -1,7 +1,7 @@
 """Tokenizers in the format of `tokenizer.json`, the only one that the service reads."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
@@ -37,6 +37,8 @@ CLASSES = {
 """`model_type` -> the class of its tokenizer where a checkpoint names none."""
 AS_SAVED = ("PreTrainedTokenizerFast", "TokenizersBackend")
 """Classes that the reference library loads a tokenizer of without changing it."""
+UNTYPED = (*AS_SAVED, "DistilBertTokenizer")
+"""Classes that send no types of tokens (`token_type_ids`) unless the settings say so: their models are fed type 0."""
 UNLIMITED_TOKENS = 10**9
 """Maximum lengths from here on mean that none was set."""
 USUAL_NAMES: Mapping[str, tuple[str, ...]] = {"mask_token": ("[MASK]", "<mask>"), "pad_token": ("[PAD]", "<pad>")}
@@ -78,8 +80,8 @@ def read_tokenizer(checkpoint: Checkpoint, vocabulary: int, *, lower_case: bool 
     """Return a checkpoint's tokenizer, without truncation or padding. Raises CheckpointError if it does not fit."""
     content = _read_content(checkpoint)
     _remove_surplus(content, vocabulary)
-    name = tokenizer_class(checkpoint) or CLASSES.get(str(checkpoint.config.get("model_type")), "")
-    _apply_settings(content, {**CLASS_DEFAULTS.get(name, {}), **checkpoint.json(SETTINGS_FILE)})
+    defaults = CLASS_DEFAULTS.get(_class_or_default(checkpoint), {})
+    _apply_settings(content, {**defaults, **checkpoint.json(SETTINGS_FILE)})
     tokenizer = parse_tokenizer(TOKENIZER_FILE, json.dumps(content, ensure_ascii=False), vocabulary)
     tokenizer.no_padding()
     tokenizer.no_truncation()
@@ -153,6 +155,43 @@ def tokenizer_class(checkpoint: Checkpoint) -> str:
     """Return the class of a checkpoint's tokenizer, by its settings or its configuration; "" if neither names one."""
     declared = checkpoint.json(SETTINGS_FILE).get("tokenizer_class") or checkpoint.config.get("tokenizer_class")
     return str(declared) if declared in AS_SAVED else str(declared or "").removesuffix("Fast")
+
+
+def _class_or_default(checkpoint: Checkpoint) -> str:
+    return tokenizer_class(checkpoint) or CLASSES.get(str(checkpoint.config.get("model_type")), "")
+
+
+def sends_types(checkpoint: Checkpoint) -> bool:
+    """Return whether the reference library feeds a model the types that the checkpoint's tokenizer gives tokens."""
+    names = checkpoint.json(SETTINGS_FILE).get("model_input_names")
+    return "token_type_ids" in names if isinstance(names, list) else _class_or_default(checkpoint) not in UNTYPED
+
+
+def of_one_type(tokenizer: Tokenizer) -> Tokenizer:
+    """Return a tokenizer that gives every token type 0, and else what this one gives."""
+    content = json.loads(tokenizer.to_str())
+    given = content["post_processor"]
+    parts = given["processors"] if given and given["type"] == "Sequence" else [given] if given else []
+    parts = [_template((part["cls"],), (part["sep"],)) if part["type"] == "BertProcessing" else part for part in parts]
+    if not {"TemplateProcessing", "RobertaProcessing"} & {part["type"] for part in parts}:
+        parts.append(_template())  # without one the second text has type 1
+    for part in parts:
+        for piece in (*part.get("single", ()), *part.get("pair", ())):
+            next(iter(piece.values()))["type_id"] = 0
+    content["post_processor"] = {"type": "Sequence", "processors": parts}
+    return Tokenizer.from_str(json.dumps(content, ensure_ascii=False))
+
+
+def _template(first: Sequence[tuple[str, int]] = (), last: Sequence[tuple[str, int]] = ()) -> dict[str, Any]:
+    """Return the template of one text or two, with tokens before the first text and behind each."""
+    before, behind = ([{"SpecialToken": {"id": token, "type_id": 0}} for token, _ in some] for some in (first, last))
+    one, other = ({"Sequence": {"id": text, "type_id": 0}} for text in "AB")
+    return {
+        "type": "TemplateProcessing",
+        "single": [*before, one, *behind],
+        "pair": [*before, one, *behind, other, *behind],
+        "special_tokens": {token: {"id": token, "ids": [index], "tokens": [token]} for token, index in (*first, *last)},
+    }
 
 
 def parse_tokenizer(file: str, text: str, vocabulary: int) -> Tokenizer:

@@ -34,6 +34,17 @@ def is_running(process):
     return True
 
 
+SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
+
+
+def text_model():
+    return transformers.BertModel(transformers.BertConfig(vocab_size=50, **SMALL))
+
+
+def image_model():
+    return transformers.ViTModel(transformers.ViTConfig(image_size=8, patch_size=4, **SMALL))
+
+
 @pytest.fixture(scope="module")
 def vit():
     """A small ViT with an image processor."""
@@ -80,6 +91,16 @@ def test_what_the_exporter_refuses_is_an_error_with_its_words(tmp_path):
     assert "Traceback" not in str(caught.value)
     with pytest.raises(regard.BadInput, match="save_pretrained"):
         regard.export("digits", object())
+
+
+@pytest.mark.parametrize(("model", "file"), [(text_model, "tokenizer.json"), (image_model, "preprocessor_config.json")])
+def test_a_model_without_its_tokenizer_or_processor_is_told_what_to_pass(tmp_path, model, file):
+    said = []
+    with pytest.raises(regard.CommandFailed) as caught:
+        regard.export(model(), to=tmp_path, name="mine", say=said.append)
+    advice = "pass the tokenizer or image processor too, as in regard.export(model, tokenizer)"
+    assert str(caught.value) == f"export: failed:\nmine: not exported: {file}: is missing; {advice}"
+    assert said[-1] == str(caught.value).splitlines()[-1]
 
 
 def test_progress_of_an_installation_is_no_reason():

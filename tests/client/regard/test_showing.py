@@ -54,6 +54,19 @@ def test_what_is_shown_is_what_was_sent_and_answered(digits, dates, tmp_path):
     assert {one["kind"] for one in seen["heads"]["maps"]} == {"encoder", "decoder", "cross"}
 
 
+def test_an_answer_that_cannot_be_saved_is_refused_before_anything_is_asked(dates, tmp_path, monkeypatch):
+    found = dates.generate(DATE)
+    found.save(str(tmp_path / "DATE.HTM"))
+    (tmp_path / "folder.html").mkdir()
+    with pytest.raises(regard.BadInput, match="path: cannot be written: "):
+        found.save(tmp_path / "folder.html")
+    monkeypatch.setattr(showing, "asked_for", None)
+    with pytest.raises(regard.BadInput, match=r"path: must end in \.html or \.htm, given 'date\.png'"):
+        found.save(tmp_path / "date.png")
+    with pytest.raises(regard.BadInput, match=r"path: must be in a folder that exists, given '.*/none'"):
+        found.save(tmp_path / "none" / "date.html")
+
+
 def test_attention_that_was_asked_for_is_what_is_shown(digits):
     found = digits.classify(SEVEN, attention="norm")
     assert showing.asked_for(found)["attention"] == found.attention.json

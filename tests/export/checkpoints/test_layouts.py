@@ -212,6 +212,50 @@ def test_settings_that_a_tokenizer_lacks_are_those_of_its_class(families, tmp_pa
     assert json.loads(source_of(folder).tokenizer)["normalizer"]["lowercase"] is False
 
 
+def bert_processing(content):
+    content["post_processor"] = {"type": "BertProcessing", "sep": ["[SEP]", 2], "cls": ["[CLS]", 1]}
+
+
+def in_a_sequence(content):
+    content["post_processor"] = {"type": "Sequence", "processors": [content["post_processor"]]}
+
+
+TYPED = ["input_ids", "token_type_ids", "attention_mask"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "processor", "second"),
+    [
+        ({}, None, 1),
+        ({"tokenizer_class": "BertTokenizer"}, None, 1),
+        ({"tokenizer_class": "BertTokenizer", "model_input_names": ["input_ids", "attention_mask"]}, None, 0),
+        ({"tokenizer_class": "DistilBertTokenizer"}, None, 0),
+        ({"tokenizer_class": "TokenizersBackend"}, None, 0),
+        ({"tokenizer_class": "PreTrainedTokenizerFast"}, None, 0),
+        ({"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": TYPED}, None, 1),
+        ({"tokenizer_class": "PreTrainedTokenizerFast"}, in_a_sequence, 0),
+        ({"tokenizer_class": "PreTrainedTokenizerFast"}, bert_processing, 0),
+        ({"tokenizer_class": "PreTrainedTokenizerFast"}, lambda it: it.update(post_processor=None), 0),
+    ],
+)
+def test_types_of_a_pair_are_those_that_the_reference_library_feeds(saved, settings, processor, second):
+    folder = saved("bert")
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    if processor:
+        edit(folder, "tokenizer.json", processor)
+    source = source_of(folder)
+    ours = Tokenizer.from_str(source.tokenizer).encode("the cat sat", "a dog ran")
+    theirs = AutoTokenizer.from_pretrained(folder)("the cat sat", "a dog ran", return_tensors="pt")
+    assert ours.ids == theirs["input_ids"][0].tolist()
+    assert ours.type_ids[-1] == second
+    assert [place is None for place in ours.sequence_ids] == [special == 1 for special in ours.special_tokens_mask]
+    with torch.no_grad():
+        wanted = reference(folder)(**theirs).logits
+        visible = torch.ones(1, len(ours.ids), dtype=torch.bool)
+        found = source.traced(torch.tensor([ours.ids]), visible, torch.tensor([ours.type_ids]))[0]
+    assert (found - wanted).abs().max() < 1e-5
+
+
 def test_a_folder_of_a_cross_encoder_is_a_classifier(saved):
     folder = saved("bert")
     (folder / "modules.json").write_text(json.dumps([{"type": "x.Transformer", "path": ""}]))

@@ -98,6 +98,8 @@ def test_a_method_that_the_model_cannot_serve_is_refused_with_the_reason_and_tho
 def test_a_method_that_only_another_kind_can_serve_is_refused_for_this_one():
     with pytest.raises(Unacceptable, match=r"method rollout: .*, not cross of this model"):
         query_of(translator(), method="rollout", kind="cross")
+    with pytest.raises(Unacceptable, match=r"method relevance: is in decoder and cross, not encoder of this model"):
+        query_of(translator(), method="relevance", kind="encoder")
 
 
 @pytest.mark.parametrize(
@@ -268,8 +270,8 @@ def test_no_more_rows_are_counted_than_objects_may_be_found():
         ({"method": "libra", "against": {"index": 3}}, "against: must be from 0 to 2, given 3"),
         ({"method": "libra", "against": {"token": 1}}, "against: must be label or index for object-detection"),
         ({"method": "relevance", "queries": 1}, "queries: are the targets' own; choose them by target"),
-        ({"method": "integrated", "kind": "decoder"}, "method integrated: of a detector is in cross, not decoder of"),
-        ({"method": "libra", "kind": "encoder"}, "method libra: of a detector is in cross, not encoder of this model"),
+        ({"method": "integrated", "kind": "decoder"}, "method integrated: is in cross, not decoder of"),
+        ({"method": "libra", "kind": "encoder"}, "method libra: is in cross, not encoder of this model"),
         ({"method": "rollout", "kind": "cross"}, "method rollout: needs maps of tokens onto themselves"),
     ],
 )
