@@ -15,7 +15,7 @@ def test_a_python_that_is_too_old_is_one_line_and_makes_no_environment(tmp_path,
     pretended = f"import sys; sys.version_info = {version}; exec(sys.argv[1])"
     python.write_text(f"#!/bin/sh\n[ \"$1\" = -c ] && exec '{sys.executable}' -c '{pretended}' \"$2\"\nexit 7\n")
     python.chmod(0o755)
-    command = ["make", "--file", ROOT / "Makefile", f"PYTHON={python}", ".venv/bin/python"]
+    command = ["make", "--no-print-directory", "--file", ROOT / "Makefile", f"PYTHON={python}", ".venv/bin/python"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     major, minor, _ = version
     words = f"{python}: must be Python 3.11 or newer, given {major}.{minor}; make PYTHON=... names another\n"
@@ -49,7 +49,7 @@ def made(tmp_path):
     target = "artifacts/digits/1/manifest.json"
 
     def make():
-        command = ["make", "--file", ROOT / "Makefile", "EXTRA=cpu", target]
+        command = ["make", "--no-print-directory", "--file", ROOT / "Makefile", "EXTRA=cpu", target]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
         assert "up to date" in subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
         return done.stdout
