@@ -1,4 +1,4 @@
-import { canvasOf, opaque } from './canvas.js'
+import { blobOf, canvasOf, opaque } from './canvas.js'
 import { send } from './service.js'
 
 /** Pixels of a photo that is sent: a model looks at far fewer. */
@@ -6,13 +6,6 @@ export const MOST_PIXELS = 2 ** 21
 
 const SENT = ['image/png', 'image/jpeg', 'image/webp']
 const EXTENSIONS = { 'image/png': 'png', 'image/jpeg': 'jpg', 'image/webp': 'webp' }
-
-/** Return what a data URL holds as a file. */
-export function blobOf(address) {
-  const [head, data] = address.split(',')
-  const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0))
-  return new Blob([bytes], { type: /data:([^;]*)/.exec(head)[1] })
-}
 
 /** Return a canvas as a file. `toBlob` would wait until the browser is idle, which takes a second. */
 export const fileOf = (canvas, type = 'image/png') => blobOf(canvas.toDataURL(type, 0.9))

@@ -1,4 +1,5 @@
-import { blobOf, examplePicture, pictureOf } from './image_file.js'
+import { blobOf } from './canvas.js'
+import { examplePicture, pictureOf } from './image_file.js'
 import { requestOf } from './request.js'
 import { detectionOf, generationOf } from './selection.js'
 import { ask, BROKEN, listen, Refusal, stored } from './service.js'
