@@ -447,13 +447,6 @@ def test_a_queue_of_maps_that_is_full_refuses_texts_before_they_are_generated(ar
         assert {one.result().status_code for one in sent} == {200, 429}
 
 
-def test_a_deadline_that_passes_answers_504_and_the_next_request_is_answered(artifacts):
-    with served(artifacts, request_seconds=0.000001) as client:
-        answer = client.post("/v1/models/dates/generate", json={"inputs": WRITTEN_DATES[0]})
-        assert answer.status_code == 504
-        assert client.get("/health/live").status_code == 200
-
-
 def test_the_held_out_scans_are_read_through_the_service_as_well_as_by_the_recipe(client):
     """The recipe centres its scans by a rule of its own; this holds the service's decoding to the same figure."""
     images, labels = load_digits(return_X_y=True)
