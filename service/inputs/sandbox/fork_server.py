@@ -68,6 +68,12 @@ def main() -> None:
     forbid_inspection()
     _warm_up()
     gc.freeze()  # keeps the collector from writing to pages that decoders share
+    with contextlib.suppress(ConnectionError):  # the service has ended without reading the last answer
+        _carry_out(control, lambda connection: _decode(control, connection, seconds, most_bytes))
+
+
+def _carry_out(control: socket.socket, decode: Callable[[socket.socket], None]) -> None:
+    """Answer commands until the control socket closes."""
     decoders: set[int] = set()
     while True:
         command, received, *_ = socket.recv_fds(control, COMMAND.size, 1)
@@ -77,7 +83,7 @@ def main() -> None:
         answer = -1
         if received:
             with socket.socket(fileno=received[0]) as connection:
-                answer = _fork(lambda: _decode(control, connection, seconds, most_bytes))
+                answer = _fork(lambda: decode(connection))
             decoders |= {answer} - {-1}
         elif decoder in decoders:
             decoders.remove(decoder)

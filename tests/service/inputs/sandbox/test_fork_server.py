@@ -4,12 +4,16 @@ import ctypes
 import os
 import re
 import signal
+import socket
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from service.inputs.sandbox import seccomp
+from service.inputs.sandbox.decoder_process import FORK_SERVER_MODULE
+from service.inputs.sandbox.fork_server import COMMAND
 from tests.samples.decoders import children, decoding, outcome, replaced
 from tests.samples.http_requests import SEVEN
 from tests.samples.images import INK
@@ -77,3 +81,20 @@ async def test_a_signal_to_all_processes_leaves_decoders_to_what_is_in_flight(nu
             os.kill(one, number)
         await pool.decode(SEVEN, INK)
         assert replaced(metrics) == {}
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_service_that_ends_before_it_reads_an_answer_ends_it_quietly(answered):
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-m", FORK_SERVER_MODULE, str(theirs.fileno()), "5", str(1 << 30)],
+            stderr=subprocess.PIPE,
+            pass_fds=[theirs.fileno()],
+        )
+    with ours:
+        ours.sendall(COMMAND.pack(1))  # no decoder of its own
+        if answered:
+            ours.recv(COMMAND.size, socket.MSG_PEEK)
+    assert process.communicate(timeout=60) == (None, b"")
+    assert process.returncode == 0
