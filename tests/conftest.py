@@ -1,5 +1,8 @@
 """What several folders of tests share: artifacts that are exported once, and the service as a process."""
 
+import functools
+import hashlib
+import importlib.metadata
 import json
 import os
 import shutil
@@ -36,13 +39,36 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.families)
 
 
-def once(tmp_path_factory, name, make):
-    """Return a folder that `make` fills, in one of the processes that tests run in, for all of them."""
-    root = tmp_path_factory.getbasetemp()
-    folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / name
-    with FileLock(f"{folder}.lock"):
+KEPT = ROOT / ".pytest_cache/d/exports"
+"""Exports of tests, kept for later runs until the code, the weights or a package changes; --cache-clear empties it."""
+
+
+@functools.cache
+def made_of():
+    """Return a hash of all that decides what an export is."""
+    found = hashlib.sha256(sys.version.encode())
+    folders = (ROOT / name for name in ("contract", "export", "model", "tests/samples"))
+    files = (file for folder in folders for file in folder.rglob("*") if file.is_file() and file.suffix != ".pyc")
+    for file in sorted([*files, Path(__file__)]):
+        found.update(f"{file.relative_to(ROOT)} {file.stat().st_size} ".encode() + file.read_bytes())
+    for package in sorted(f"{one.name} {one.version} " for one in importlib.metadata.distributions()):
+        found.update(package.encode())
+    return found.hexdigest()
+
+
+def once(name, make):
+    """Return a folder that `make` fills, in one of the processes that tests run in, for all of them and for later runs.
+
+    Nothing may write to it afterwards.
+    """
+    source = Path(make.__code__.co_filename).read_bytes()
+    key = hashlib.sha256(made_of().encode() + source).hexdigest()[:16]
+    folder, made = KEPT / f"{name}-{key}", KEPT / f"{name}.made"
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with FileLock(KEPT / f"{name}.lock"):
         if not folder.exists():
-            made = folder.with_name(f"{name}.made")
+            for old in (made, *KEPT.glob(f"{name}-{'?' * len(key)}")):
+                shutil.rmtree(old, ignore_errors=True)
             made.mkdir()
             make(made)
             made.rename(folder)
@@ -64,8 +90,8 @@ def export(*names):
 
 @pytest.fixture(scope="session")
 def artifacts(tmp_path_factory):
-    """A folder with the artifacts of both bundled models."""
-    return once(tmp_path_factory, "artifacts", export("digits", "dates"))
+    """A folder with the artifacts of both bundled models, as the repository holds them."""
+    return shutil.copytree(ROOT / "model/artifacts", tmp_path_factory.mktemp("bundled") / "artifacts")
 
 
 @pytest.fixture
@@ -121,19 +147,19 @@ def small_disk(tmp_path):
 
 
 @pytest.fixture(scope="session")
-def dino(tmp_path_factory):
+def dino():
     """A folder with the artifact of the embeddings of digits."""
-    return once(tmp_path_factory, "dino", export("digits-dino"))
+    return once("dino", export("digits-dino"))
 
 
 @pytest.fixture(scope="session")
-def minilm(tmp_path_factory):
+def minilm():
     """A folder with the artifact of minilm."""
-    return once(tmp_path_factory, "minilm", export("minilm"))
+    return once("minilm", export("minilm"))
 
 
 @pytest.fixture(scope="session")
-def classifier(tmp_path_factory):
+def classifier():
     """A folder with the checkpoint and the artifact of a small BERT that classifies texts and pairs of them."""
 
     def make(folder):
@@ -141,37 +167,37 @@ def classifier(tmp_path_factory):
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
 
-    return once(tmp_path_factory, "classifier", make)
+    return once("classifier", make)
 
 
 @pytest.fixture(scope="session")
-def language_models(tmp_path_factory):
+def language_models():
     """A folder with the artifacts of the language models of dates, masked and causal."""
-    return once(tmp_path_factory, "languages", export("dates-clm", "dates-mlm"))
+    return once("languages", export("dates-clm", "dates-mlm"))
 
 
 @pytest.fixture(scope="session")
-def captions(tmp_path_factory):
+def captions():
     """A folder with the artifact of the captions with soft attention."""
-    return once(tmp_path_factory, "captions-soft", export("captions-soft"))
+    return once("captions-soft", export("captions-soft"))
 
 
 @pytest.fixture(scope="session")
-def scenes(tmp_path_factory):
+def scenes():
     """A folder with the artifact of the detector of digits."""
-    return once(tmp_path_factory, "scenes-detr", export("scenes-detr"))
+    return once("scenes-detr", export("scenes-detr"))
 
 
 @pytest.fixture(scope="session")
-def detectors(tmp_path_factory):
+def detectors():
     """A folder with the artifacts of small detectors of each form."""
     from tests.samples.detectors import write  # imports the exporter
 
-    return once(tmp_path_factory, "detectors", write)
+    return once("detectors", write)
 
 
 @pytest.fixture(scope="session")
-def families(tmp_path_factory):
+def families():
     """A folder with a small checkpoint of every family, and with the artifacts that the command makes of them."""
     from tests.samples.checkpoints import CASES  # needs the reference libraries, which take seconds to import
 
@@ -194,7 +220,7 @@ def families(tmp_path_factory):
             said, _ = process.communicate()
             assert process.returncode == 0, said
 
-    return once(tmp_path_factory, "families", make)
+    return once("families", make)
 
 
 START_SECONDS = 180

@@ -86,9 +86,9 @@ def write(folder):
 
 
 @pytest.fixture(scope="session")
-def captions(tmp_path_factory):
+def captions():
     """A folder with the artifact of a tiny captioner."""
-    return once(tmp_path_factory, "tiny-captions", write)
+    return once("tiny-captions", write)
 
 
 @pytest.fixture(scope="module")

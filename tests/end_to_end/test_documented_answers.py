@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from contract.manifest import GRADIENT_METHODS
-from tests.conftest import ROOT, export, once, served
+from tests.conftest import ROOT, served
 from tests.samples.documented import Documented
 from tests.samples.http_requests import PNG, SEVEN
 
@@ -27,11 +27,10 @@ EVERY_WAY = [
 
 
 @pytest.fixture(scope="module")
-def folder(artifacts, minilm, dino, captions, scenes, tmp_path_factory):
+def folder(artifacts, minilm, dino, captions, scenes, language_models, tmp_path_factory):
     """A folder with a model of each task that comes with the repository."""
-    others = once(tmp_path_factory, "dates-models", export("dates-clm", "dates-mlm"))
-    every = tmp_path_factory.mktemp("every")
-    for one in (folder for some in (artifacts, minilm, dino, captions, scenes, others) for folder in some.iterdir()):
+    every, several = tmp_path_factory.mktemp("every"), (artifacts, minilm, dino, captions, scenes, language_models)
+    for one in (folder for some in several for folder in some.iterdir()):
         (every / one.name).symlink_to(one)
     return every
 

@@ -3,14 +3,13 @@
 import base64
 import io
 import json
-import shutil
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from service.options import MOST_OPTION_CHARACTERS
-from tests.conftest import ROOT, once, served
+from tests.conftest import ROOT, served
 from tests.samples.api_keys import EVERY_SCOPE, bearer, line
 
 SEVEN, EIGHT, FOUR = (
@@ -28,12 +27,10 @@ def text_of(image):
 @pytest.fixture(scope="module")
 def folder(dino, artifacts, tmp_path_factory):
     """Artifacts of two models that take the same images: only one of them embeds."""
-
-    def make(folder):
-        shutil.copytree(dino / "digits-dino", folder / "digits-dino")
-        shutil.copytree(artifacts / "digits", folder / "digits")
-
-    return once(tmp_path_factory, "dino-and-digits", make)
+    both = tmp_path_factory.mktemp("both")
+    (both / "digits-dino").symlink_to(dino / "digits-dino")
+    (both / "digits").symlink_to(artifacts / "digits")
+    return both
 
 
 @pytest.fixture(scope="module")

@@ -74,14 +74,14 @@ SOURCES = dict.fromkeys(VARIANTS, image_source) | {"recurrent": text_source, "co
 
 
 @pytest.fixture(scope="module")
-def artifacts(tmp_path_factory):
+def artifacts():
     """All of them, each verified as it was exported."""
 
     def make(folder):
         for name, source in SOURCES.items():
             export(source(name), "1", folder)
 
-    return once(tmp_path_factory, "variants", make)
+    return once("variants", make)
 
 
 @pytest.fixture(scope="module")

@@ -44,8 +44,8 @@ def make(folder):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return once(tmp_path_factory, "windows", make)
+def folder():
+    return once("windows", make)
 
 
 @pytest.fixture(scope="module")

@@ -38,9 +38,9 @@ def source(source_name):
 
 
 @pytest.fixture(scope="session")
-def folder(source, source_name, tmp_path_factory):
+def folder(source, source_name):
     """The folder of the graphs of a source."""
-    return once(tmp_path_factory, f"graphs-{source_name}", lambda folder: written(source, folder))
+    return once(f"graphs-{source_name}", lambda folder: written(source, folder))
 
 
 @pytest.fixture(scope="session")

@@ -16,15 +16,30 @@ from contract.manifest import GradientMethod, was_left_out
 from export.checks.comparison import Ledger, failure, run
 from export.checks.reference import CASES, with_fixed_axes
 from export.errors import CheckpointError, ExportError
+from export.graphs.torch_export import trace
 from export.pipeline import GRADIENT_GRAPHS, _open_session, export
 from export.plan import OPTIONAL_METHODS as METHODS
 from model.transformer import vaswani
 from model.vit import vit
 from model.vit_variants import axial
 from tests.conftest import ROOT
-from tests.samples.export_models import TRANSFORMER, VIT, classifier, opened, sharpened, translator, windowed
+from tests.samples.export_models import (
+    TRANSFORMER,
+    VIT,
+    classifier,
+    opened,
+    sharpened,
+    traced_once,
+    translator,
+    windowed,
+)
 
 EXPLAINING = get_args(GradientMethod)
+
+
+@pytest.fixture(autouse=True)
+def _traced_once(monkeypatch):
+    monkeypatch.setattr("export.pipeline.trace", traced_once)
 
 
 def test_graphs_say_nothing_of_the_machine_they_were_made_on(graphs):
@@ -70,7 +85,9 @@ def test_predictions_of_axial_attention_on_a_large_grid_need_no_square_of_its_to
     assert squares == {(4, "predict"): True, (4, "attention"): True, (10, "predict"): False, (10, "attention"): True}
 
 
-def test_the_same_input_gives_the_same_bytes(tmp_path):
+def test_the_same_input_gives_the_same_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr("export.pipeline.trace", trace)
+
     def exported(name):
         torch.manual_seed(0)
         return export(classifier(), "1", tmp_path / name)
