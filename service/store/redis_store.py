@@ -76,6 +76,9 @@ redis.call('PEXPIRE', sizes, age)
 
 UNREACHABLE = "id: what it stands for is kept on a server that cannot be reached"
 DO = "see that REGARD_REDIS_URL names a server that runs, is reached and lets the service in; predictions go on"
+DO_WHERE_IT_ANSWERS = (
+    "see that the server has memory for what REGARD_KEEP_BYTES allows, and lets the service write; predictions go on"
+)
 
 
 class RedisStore:
@@ -192,11 +195,12 @@ class RedisStore:
 
         Only its class is logged, since its message may hold what clients sent.
         """
-        if isinstance(error, self._answered_error):
+        if answers := isinstance(error, self._answered_error):
             self._succeed()  # it answers in time, so there is no reason to leave it alone
         elif self._breaker.fail():
             log.warning("redis is left alone", failures=FAILURES_TO_OPEN, seconds=OPEN_SECONDS)
         if (now := time.monotonic()) >= self._quiet_until:
             self._quiet_until = now + QUIET_SECONDS
+            do = DO_WHERE_IT_ANSWERS if answers else DO
             cause = error.__cause__ if isinstance(error.__cause__, self._failures) else error
-            log.warning("redis failed", operation=what, error=type(cause).__name__, do=DO)
+            log.warning("redis failed", operation=what, error=type(cause).__name__, do=do)

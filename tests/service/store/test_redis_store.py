@@ -284,5 +284,6 @@ async def test_a_full_redis_that_evicts_nothing_refuses_a_put_and_keeps_to_its_m
         used = next(int(line.split(":")[1]) for line in redis.server.ask("INFO", "memory") if "used_memory:" in line)
         assert used < MOST_BYTES + (1 << 20)
         assert [(line["event"], line["error"]) for line in logs] == [("redis failed", "OutOfMemoryError")]
+        assert "has memory for what REGARD_KEEP_BYTES allows" in logs[0]["do"]
     finally:
         redis.server.ask("CONFIG", "SET", "maxmemory", 0)
