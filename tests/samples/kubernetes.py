@@ -56,6 +56,12 @@ def key(document: Document) -> tuple[str, str]:
 
 def validate(document: Document, version: str) -> None:
     """Check a resource against the schema of its kind, in which no unknown field is allowed."""
+    _validate(json.dumps(document), version)
+
+
+@functools.cache  # most resources are the same in many overlays
+def _validate(written: str, version: str) -> None:
+    document = json.loads(written)
     if schema := CUSTOM.get(document["kind"]):
         jsonschema.validate(document, schema)
     else:
