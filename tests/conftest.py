@@ -37,6 +37,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "families" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.families)
+            item.add_marker(pytest.mark.timeout(1800))  # on a busy machine, too
 
 
 KEPT = ROOT / ".pytest_cache/d/exports"
