@@ -4,18 +4,23 @@ ViT-B/16 with random weights. In process, images go from the host's memory to lo
 PyTorch's models of the same precision, eager and compiled, alternate, and all are set against the largest product of
 matrices that the device does. Over HTTP, images are JPEGs. Generation is a Marian of 6 + 6 layers beside CTranslate2.
 At the end the targets stand beside what was measured. What is missing here is skipped, and said. `--device cpu --quick`
-runs it at small sizes, so that it is known to work before there is a GPU.
+runs it at small sizes, so that it is known to work before there is a GPU. Models are exported beside one another, and
+what lies in `--folder` is not made again.
 """
 
 import argparse
 import asyncio
 import contextlib
+import functools
 import importlib.util
 import io
+import json
+import multiprocessing
 import statistics
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -37,7 +42,6 @@ from export.bundled import SOURCES
 from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
 from export.checkpoints.family import ExportOptions
-from export.errors import ExportError
 from export.pipeline import export
 from export.tasks.image import image_model
 from model.vit import VIT_SIZES
@@ -62,7 +66,7 @@ class Sizes:
         self.quick, self.device = arguments.quick, arguments.device
         small = arguments.quick
         self.config = TINY if small else VIT_SIZES["vit_b_16"]
-        self.batches = (1, 4) if small else (1, 2, 4, 8, 16, 32, 64, 128, 256)
+        self.batches = (1, 4) if small else (1, 4, 8, 32, 64, 128, 256)
         self.rounds = 3 if small else 20
         self.matrix = 256 if small else 8192
         self.requests = 10 if small else 300
@@ -70,11 +74,15 @@ class Sizes:
         self.decoded = (1, 2) if small else (1, 8, 32)
         self.new = 8 if small else 64
         self.beams = (1, 4)
+        self.generated = "fp16" if self.device == "cuda" else "fp32"
         self.images = 32 if small else 512
 
 
-def artifact(folder, config, precision):
-    """Export a ViT of that size, without what takes long to verify."""
+def exported(sizes, folder, precision):
+    """Export a ViT, without what takes long to verify, unless it is there; return its folder."""
+    config, made = sizes.config, folder / precision / NAME / "1"
+    if made.exists():
+        return made
     height, width = config.image
     rule = ImageRule(height=height, width=width, channels=3, locate="middle", mean=(0.5,) * 3, std=(0.5,) * 3)
     source = image_model(
@@ -83,8 +91,52 @@ def artifact(folder, config, precision):
     )  # fmt: skip
     log(f"exporting {NAME} in {precision}")
     with contextlib.redirect_stdout(sys.stderr):
-        export(replace(source, verified_longest=None), "1", folder / precision, precision, 24)
-    return read_artifact(folder / precision / NAME / "1")
+        given = replace(source, verified_longest=None)
+        return export(given, "1", folder / precision, precision, 24, without=("libra", "integrated"))
+
+
+def translator(sizes, folder, precision):
+    """Export the model that generates, unless it is there; return its folder."""
+    name, root = "dates" if sizes.quick else "marian", folder / "generation"
+    if (made := root / name / "1").exists():
+        return made
+    log(f"exporting {name} in {precision}")
+    if sizes.quick:
+        source = SOURCES[name]()
+    else:
+        from benchmarks.generation import marian  # needs sentencepiece
+
+        checkpoint = folder / name
+        checkpoint.mkdir()
+        (checkpoint / "names.json").write_text(json.dumps(marian(checkpoint)))
+        options = ExportOptions(name, None, None, ())
+        source = replace(FAMILIES[name].source(open_checkpoint(str(checkpoint), None), options), verified_longest=None)
+    with contextlib.redirect_stdout(sys.stderr):
+        return export(source, "1", root, precision, 24, without=get_args(GradientMethod))
+
+
+def compile_peer(sizes, precision):
+    """Compile PyTorch's model at every size. Its kernels are kept on the disk, so that it is quick the next time."""
+    log(f"compiling PyTorch's model in {precision}")
+    peer = Torch(sizes, precision, compiled=True)
+    for batch in sizes.batches:
+        peer(np.zeros((batch, *sizes.config.image, 3), np.uint8))
+
+
+def prepare(sizes, folder, precisions):
+    """Make what is measured, in processes beside one another; return the artifacts of the ViT by precision.
+
+    Raises ExportError.
+    """
+    wanted = dict.fromkeys((*precisions, "fp32"))
+    work = {precision: functools.partial(exported, sizes, folder, precision) for precision in wanted}
+    if not lacking("sentencepiece"):
+        work["generation"] = functools.partial(translator, sizes, folder, sizes.generated)
+    if sizes.device == "cuda":  # (on a processor, compiling needs a compiler, and says nothing of a GPU)
+        work |= {f"{one}, compiled": functools.partial(compile_peer, sizes, one) for one in precisions}
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as processes:
+        made = {name: processes.submit(one) for name, one in work.items()}
+        return {precision: read_artifact(made[precision].result()) for precision in wanted}
 
 
 def work(config):
@@ -155,7 +207,8 @@ class Torch:
         )  # fmt: skip
         model = transformers.ViTForImageClassification(shape).eval().to(sizes.device, DTYPES[precision])
         self._device, self._dtype = sizes.device, DTYPES[precision]
-        self._run = torch.compile(model, mode="reduce-overhead") if compiled else model
+        # compiled for each size, with CUDA graphs
+        self._run = torch.compile(model, mode="reduce-overhead", dynamic=False) if compiled else model
 
     def __call__(self, pixels):
         with torch.inference_mode():
@@ -187,7 +240,6 @@ def predictions(sizes, found, precision, targets):
     """Print a row a batch: PyTorch's, ours, ours without CUDA graphs, and ours by TensorRT."""
     best = peak(sizes, precision)
     print(f"\n{precision}: products of matrices reach {best / 1e12:.2f} TFLOP/s here.\n")
-    # (on a processor, compiling needs a compiler, and says nothing of a GPU)
     peers = {"PyTorch": Torch(sizes, precision, compiled=False)}
     ways = {"ours": (sizes.device, {})}
     if sizes.device == "cuda":
@@ -330,22 +382,9 @@ def generation(sizes, folder, targets):
     if package := lacking("sentencepiece"):
         targets.missing("generation", f"the package {package} is not installed")
         return
-    from benchmarks.generation import Ours, marian  # needs sentencepiece
+    from benchmarks.generation import Ours  # needs sentencepiece
 
-    precision = "fp16" if sizes.device == "cuda" else "fp32"
-    with contextlib.redirect_stdout(sys.stderr):
-        if sizes.quick:
-            made = export(
-                SOURCES["dates"](), "1", folder / "generation", precision, 24, without=get_args(GradientMethod)
-            )
-        else:
-            checkpoint = folder / "marian"
-            checkpoint.mkdir()
-            names = marian(checkpoint)
-            options = ExportOptions("marian", None, None, ())
-            source = replace(FAMILIES["marian"].source(open_checkpoint(str(checkpoint), None), options),
-                             verified_longest=None)  # fmt: skip
-            made = export(source, "1", folder / "generation", precision, 24, without=get_args(GradientMethod))
+    made = translator(sizes, folder, sizes.generated)
     theirs = None
     if sizes.quick or (package := lacking("ctranslate2")):
         reason = "only a small model was exported" if sizes.quick else f"the package {package} is not installed"
@@ -353,13 +392,14 @@ def generation(sizes, folder, targets):
     else:
         import ctranslate2  # a peer, which is no dependency
 
+        checkpoint = folder / made.parent.name
+        names = json.loads((checkpoint / "names.json").read_text())
         with contextlib.redirect_stdout(sys.stderr):
-            ctranslate2.converters.TransformersConverter(str(checkpoint)).convert(
-                folder / "ct2", quantization="float16"
-            )
+            converter = ctranslate2.converters.TransformersConverter(str(checkpoint))
+            converter.convert(folder / "ct2", quantization="float16", force=True)
         theirs = ctranslate2.Translator(str(folder / "ct2"), device=sizes.device, compute_type="float16")
     mine = Ours(read_artifact(made), sizes.device)
-    print(f"\n{made.parent.name}, {precision}, {sizes.new} tokens, tokens a second:\n")
+    print(f"\n{made.parent.name}, {sizes.generated}, {sizes.new} tokens, tokens a second:\n")
     print("| rows | beams | ours | ms a step | CTranslate2 | ratio |\n|---|---|---|---|---|---|")
     for beams in sizes.beams:
         for batch in sizes.decoded:
@@ -376,7 +416,7 @@ def generation(sizes, folder, targets):
             step = 1000 * medians["ours"] / sizes.new
             print(f"| {batch} | {beams} | {rates[0]:.0f} | {step:.2f} | {beside} |", flush=True)
             if theirs and beams == 1:
-                targets.add(f"{precision}, greedy, {batch} rows, of CTranslate2's rate", rates[0] / rates[1], 1)
+                targets.add(f"{sizes.generated}, greedy, {batch} rows, of CTranslate2's rate", rates[0] / rates[1], 1)
     mine.close()
 
 
@@ -386,6 +426,7 @@ def main():
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--precisions", choices=DTYPES, nargs="+", help="(default: fp16 bf16, on a CPU fp32 fp16)")
     parser.add_argument("--quick", action="store_true", help="small sizes and few rounds: does it run?")
+    parser.add_argument("--folder", type=Path, help="where models are kept (default: they are not)")
     parser.add_argument("--no-http", action="store_true", help="in process only")
     arguments = parser.parse_args()
     sizes = Sizes(arguments)
@@ -403,19 +444,20 @@ def main():
         f"{device}; torch {torch.__version__}, onnxruntime {ort.__version__}, transformers {transformers.__version__}."
     )
     transformers.utils.logging.set_verbosity_error()
-    targets, made = Targets(), {}
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        for precision in arguments.precisions or (["fp16", "bf16"] if arguments.device == "cuda" else ["fp32", "fp16"]):
+    targets = Targets()
+    precisions = arguments.precisions or (["fp16", "bf16"] if arguments.device == "cuda" else ["fp32", "fp16"])
+    with contextlib.nullcontext(arguments.folder) if arguments.folder else tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        found = prepare(sizes, folder, precisions)
+        for precision in precisions:
             try:
-                made[precision] = found = artifact(folder, sizes.config, precision)
-                predictions(sizes, found, precision, targets)
-                unused_attention(sizes, found, precision, targets)
+                predictions(sizes, found[precision], precision, targets)
+                unused_attention(sizes, found[precision], precision, targets)
                 if not arguments.no_http:
-                    over_http(sizes, folder, found, precision)
-            except (ProviderError, SessionError, ExportError) as error:
+                    over_http(sizes, folder, found[precision], precision)
+            except (ProviderError, SessionError) as error:
                 targets.missing(precision, str(error).splitlines()[0][:200])
-        losses(sizes, {"fp32": made.get("fp32") or artifact(folder, sizes.config, "fp32")} | made)
+        losses(sizes, found)
         generation(sizes, folder, targets)
     targets.show()
 
