@@ -26,11 +26,6 @@ PRECISIONS = {"fp32": 1e-4, "fp16": 2e-2, "bf16": 1e-1}
 DEVICE = os.environ.get("TEST_DEVICE", "cuda")
 """`cpu` runs what of this a CPU can, so that the tests themselves are known to work."""
 
-ROLES = {
-    "digits": ("predict", "attention", *GRADIENT_METHODS),
-    "dates": ("encode", "decode", "attention", *GRADIENT_METHODS),
-}
-
 
 @pytest.fixture(scope="module")
 def folders(artifacts, tmp_path_factory):
@@ -87,6 +82,13 @@ def by_index(answer):
     return answer
 
 
+def needs(client, model, method):
+    """Skip the test if a model in half floats was exported without this method: rounding changed it too much."""
+    found = client.get(f"/v1/models/{model}").json()
+    if found["precision"] != "fp32" and method not in found["attention"]["methods"]:
+        pytest.skip(f"{model} in {found['precision']} has no {method}")
+
+
 def asked(clients, path, **request):
     for client in clients:
         response = client.post(path, timeout=120, **request)
@@ -112,6 +114,7 @@ def test_the_provider_in_use_is_the_one_asked_for(both):
 )
 def test_images_are_answered_as_on_the_cpu(both, options):
     *clients, near = both
+    needs(clients[1], "digits", options.get("attention", "raw"))
     for path in DIGIT_FILES:
         given = {"content": path.read_bytes(), "headers": PNG, "params": options}
         close(*asked(clients, "/v1/models/digits/classify", **given), near)
@@ -129,6 +132,7 @@ def test_texts_are_generated_as_on_the_cpu(both, options):
 )
 def test_attention_of_texts_is_that_of_the_cpu(both, attention):
     *clients, near = both
+    needs(clients[1], "dates", attention["method"])
     close(*asked(clients, "/v1/models/dates/generate", json={"inputs": WRITTEN_DATES, "attention": attention}), near)
 
 
