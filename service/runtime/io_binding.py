@@ -25,12 +25,13 @@ from service.runtime.providers import PROVIDERS, in_gpu_memory
 ONNX_BFLOAT16 = 16
 """The number that ONNX gives to the type bfloat16."""
 COPY_ROWS = (
-    "CAo6sgEKGwoEZnJvbQoEcm93cxIFbW92ZWQiBkdhdGhlcgokCgRoZWxkCgRpbnRvCgVtb3ZlZBIEa2VwdCIJU2NhdHRlck5EEglj"
-    "b3B5X3Jvd3NaEgoEaGVsZBIKCggIAhIECgAKAFoUCgRpbnRvEgwKCggHEgYKAAoCCAFaEgoEZnJvbRIKCggIAhIECgAKAFoQCgRy"
-    "b3dzEggKBggHEgIKAGISCgRrZXB0EgoKCAgCEgQKAAoAQgQKABAQ"
+    "CAg6ewobCgRmcm9tCgRyb3dzEgVtb3ZlZCIGR2F0aGVyChcKBW1vdmVkEgRrZXB0IghJZGVudGl0eRIJY29weV9yb3dzWhIKBGZyb20S"
+    "CgoICAISBAoACgBaEAoEcm93cxIICgYIBxICCgBiEgoEa2VwdBIKCggIAhIECgAKAEIECgAQEA=="
 )
-"""The graph kept = ScatterND(held, into, Gather(from, rows)) on bytes, in base64: row into[i] of `held` becomes row
-rows[i] of `from`. The service has no library that writes graphs; a test compares this one with its definition."""
+"""The graph kept = Identity(Gather(from, rows)) on bytes, in base64: row i of `kept` becomes row rows[i] of `from`. All
+rows are read before one is written, so that `kept` may lie in `from`. (A ScatterND would write to the rows that move
+alone, but CUDA copies each row of it in a single thread.) The service has no library that writes graphs; a test
+compares this one with its definition."""
 
 
 def storage(dtype: Dtype) -> "np.dtype[Any]":
@@ -259,7 +260,7 @@ class DeviceRows:
         count = len(sources)
         values = np.empty((count, *self.shape[1:]), self._dtype)
         _fill(values, sources, fresh)
-        self._scatter(range(first, first + count), self._uploaded(values), range(count))
+        self._copy(first, self._uploaded(values), range(count))
 
     def copy(self, into: Sequence[int], out_of: Sequence[int], slots: slice | None = None) -> None:
         """Have rows copied over others, as if all at once, before the next run."""
@@ -268,7 +269,8 @@ class DeviceRows:
     def settle(self) -> None:
         """Do what was put off until the next run."""
         if self._sources:
-            self._scatter(list(self._sources), self._value, list(self._sources.values()))
+            first, last = min(self._sources), max(self._sources)
+            self._copy(first, self._value, [self._sources.get(row, row) for row in range(first, last + 1)])
             self._sources = {}
 
     def front(self, count: int) -> Place:
@@ -280,14 +282,14 @@ class DeviceRows:
         flat = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
         return ort.OrtValue.ortvalue_from_numpy(flat, self._device, 0)
 
-    def _scatter(self, into: Sequence[int], source: ort.OrtValue, rows: Sequence[int]) -> None:
-        session = _copier(self._device)
+    def _copy(self, first: int, source: ort.OrtValue, rows: Sequence[int]) -> None:
+        """Give rows from `first` on the values of these rows of `source`, which may be this array."""
+        session, row_bytes = _copier(self._device), self.nbytes // self.shape[0]
         binding = session.io_binding()
-        binding.bind_ortvalue_input("held", self._value)
-        binding.bind_ortvalue_output("kept", self._value)
         binding.bind_ortvalue_input("from", source)
-        binding.bind_cpu_input("into", np.array(into, np.int64)[:, None])
         binding.bind_cpu_input("rows", np.array(rows, np.int64))
+        address = self._value.data_ptr() + first * row_bytes
+        binding.bind_output("kept", self._device, 0, np.uint8, (len(rows), row_bytes), address)
         session.run_with_iobinding(binding)
 
 
@@ -304,6 +306,8 @@ def _copier(device: str) -> ort.InferenceSession:
     """Return the session that copies rows on a device. It lives as long as the process."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
+    # without Identity, Gather would write over rows that it has yet to read
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4  # errors are raised
     return ort.InferenceSession(base64.b64decode(COPY_ROWS), options, [PROVIDERS[device]])
 

@@ -61,6 +61,7 @@ class FakeGPU:
             ortvalue_from_shape_and_type = classmethod(lambda cls, *given: cls(*given))
 
         self.OrtValue, self.RunOptions, self.SessionOptions = OrtValue, ort.RunOptions, ort.SessionOptions
+        self.GraphOptimizationLevel = ort.GraphOptimizationLevel
 
     def InferenceSession(self, model, options, providers):  # noqa: N802 # onnxruntime's name
         """Load a graph, which the real onnxruntime computes, onto the device."""
