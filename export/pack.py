@@ -26,7 +26,7 @@ class GraphWriter:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self._weights: BufferedWriter = (folder / WEIGHTS).open("wb")
         self._offsets: dict[bytes, int] = {}
         self.shared = 0
@@ -50,7 +50,7 @@ class GraphWriter:
     def write(self, role: Role, graph: onnx.ModelProto) -> None:
         """Write a graph to its file, and its weights to the shared file."""
         self.store(graph)
-        (self._folder / f"{role}.onnx").write_bytes(graph.SerializeToString(deterministic=True))
+        (self.folder / f"{role}.onnx").write_bytes(graph.SerializeToString(deterministic=True))
 
     def store(self, graph: onnx.ModelProto) -> None:
         """Move a graph's weights from memory to the shared file. Tensors below INLINE_BYTES stay in the graph."""

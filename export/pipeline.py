@@ -25,6 +25,7 @@ from export.graphs.cleanup import clean, extract
 from export.graphs.decode_step import fuse_step
 from export.graphs.float16 import in_half_precision
 from export.graphs.fusion import FUSION_OPSET, fuse_attention
+from export.graphs.gpu_rewrites import rewrite_for_gpus
 from export.graphs.int8 import quantize
 from export.graphs.integrated import integrated_graph
 from export.graphs.libra import libra_graph
@@ -193,7 +194,7 @@ def write_graphs(
                 bases[own] = onnx.ModelProto.FromString(base.SerializeToString())
                 del base
                 return_memory()
-        graph = _make_graph(plan, bases[own], source, own, opset, calibration)
+        graph = _make_graph(plan, bases[own], source, own, opset, calibration, graphs.folder)
         if own not in HALF_DTYPES and plan.role in ("predict", "encode"):
             graph = split_causal_attention(graph, max((source.verified_longest or {}).values(), default=0))
         if own not in HALF_DTYPES:
@@ -203,19 +204,28 @@ def write_graphs(
 
 
 def _make_graph(
-    plan: Plan, base: onnx.ModelProto, source: Source, precision: Precision, opset: int, calibration: Inputs
+    plan: Plan,
+    base: onnx.ModelProto,
+    source: Source,
+    precision: Precision,
+    opset: int,
+    calibration: Inputs,
+    folder: Path,
 ) -> onnx.ModelProto:
-    """Make the graph of a plan: by tracing if it has a module of its own or generates, and else from the base graph."""
+    """Make the graph of a plan: by tracing if it has a module of its own or generates, and else from the base graph.
+
+    The weights of the base graph lie in `folder`.
+    """
     if plan.role == "predict" and plan.module is not source.base.module:
         graph = _trace_graph(plan, source, precision, opset, plan.role, source.scales or "row", calibration)
-        return _fuse_if_half_precision(graph, plan, precision, opset)
+        return _fuse_if_half_precision(graph, plan, precision, opset, folder)
     if plan.role == "encode":
         graph = _trace_graph(plan, source, precision, opset, plan.role)
-        return _fuse_if_half_precision(graph, plan, precision, opset)
+        return _fuse_if_half_precision(graph, plan, precision, opset, folder)
     if plan.role == "decode":
         bare = without_top_k(plan)
         graph = _trace_graph(bare, source, precision, opset, plan.role)
-        graph = _fuse_if_half_precision(graph, bare, precision, opset)
+        graph = _fuse_if_half_precision(graph, bare, precision, opset, folder)
         return with_top_k(graph, plan, source.generation.suppressed if source.generation else ())
     with timed_step(f"  make      {plan.role}") as step:
         if plan.role == "predict":
@@ -225,7 +235,7 @@ def _make_graph(
         else:
             graph = _gradient_graph(base, plan, source)
         step.details.append(f"{len(graph.graph.node):>5} nodes")
-    return _fuse_if_half_precision(graph, plan, precision, opset) if plan.role == "predict" else graph
+    return _fuse_if_half_precision(graph, plan, precision, opset, folder) if plan.role == "predict" else graph
 
 
 def _gradient_graph(base: onnx.ModelProto, plan: Plan, source: Source) -> onnx.ModelProto:
@@ -261,12 +271,14 @@ def _trace_graph(
     return graph
 
 
-def _fuse_if_half_precision(graph: onnx.ModelProto, plan: Plan, precision: Precision, opset: int) -> onnx.ModelProto:
-    """Fuse attention in a graph of half floats that returns no maps; there are no flash kernels for fp32."""
+def _fuse_if_half_precision(
+    graph: onnx.ModelProto, plan: Plan, precision: Precision, opset: int, folder: Path
+) -> onnx.ModelProto:
+    """Fuse a graph of half floats that returns no maps for a GPU; there are no flash kernels for fp32."""
     if precision not in HALF_DTYPES or opset < FUSION_OPSET:
         return graph
     with timed_step(f"  fuse      {plan.role}") as step:
-        graph = fuse_attention(graph, plan)
+        graph = rewrite_for_gpus(fuse_attention(graph, plan), plan, folder)
         count = sum(node.op_type == "Attention" for node in graph.graph.node)
         step.details.append(f"{len(graph.graph.node):>5} nodes, {count} of {plan.attentions} attentions")
     return graph
