@@ -24,7 +24,7 @@ from export.graphs.causal_blocks import split_causal_attention
 from export.graphs.cleanup import clean, extract
 from export.graphs.decode_step import fuse_step
 from export.graphs.float16 import in_half_precision
-from export.graphs.fusion import FUSION_OPSET, fuse_attention
+from export.graphs.fusion import FUSION_OPSET
 from export.graphs.gpu_rewrites import rewrite_for_gpus
 from export.graphs.int8 import quantize
 from export.graphs.integrated import integrated_graph
@@ -278,8 +278,8 @@ def _fuse_if_half_precision(
     if precision not in HALF_DTYPES or opset < FUSION_OPSET:
         return graph
     with timed_step(f"  fuse      {plan.role}") as step:
-        graph = rewrite_for_gpus(fuse_attention(graph, plan), plan, folder)
-        count = sum(node.op_type == "Attention" for node in graph.graph.node)
+        graph = rewrite_for_gpus(graph, plan, folder)
+        count = sum(node.op_type in ("Attention", "GroupQueryAttention") for node in graph.graph.node)
         step.details.append(f"{len(graph.graph.node):>5} nodes, {count} of {plan.attentions} attentions")
     return graph
 

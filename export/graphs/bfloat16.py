@@ -10,9 +10,9 @@ BFLOAT16, FLOAT = TensorProto.BFLOAT16, TensorProto.FLOAT
 
 CUDA_OPERATORS = frozenset(
     "Abs Add Attention Cast Concat ConstantOfShape Conv Cos Div Erf Exp Expand Flatten FusedMatMul Gather "
-    "GatherElements Gelu Gemm Identity If LayerNormalization MatMul Max Min Mul Neg Pow ReduceSum Relu Reshape "
-    "ScatterND Shape Sigmoid Sign Sin SkipLayerNormalization Slice Softmax Split Sqrt Squeeze Sub Tanh Tile Transpose "
-    "Unsqueeze Where".split()
+    "GatherElements Gelu Gemm GroupQueryAttention Identity If LayerNormalization MatMul Max Min Mul Neg Pow ReduceSum "
+    "Relu Reshape ScatterND Shape Sigmoid Sign Sin SkipLayerNormalization Slice Softmax Split Sqrt Squeeze Sub Tanh "
+    "Tile Transpose Unsqueeze Where".split()
 )
 """Operators that onnxruntime 1.31 can run in bfloat16 on CUDA."""
 SINCE_OPSET = {"Conv": 22}

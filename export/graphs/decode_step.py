@@ -1,4 +1,6 @@
-"""Fuse each attention of a decode step into one node for a CPU, which writes its cache in place."""
+"""Fuse each attention of a decode step into one node, which writes its cache in place."""
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,20 +13,21 @@ from export.graphs.fusion import HEADS_FIRST, Attention, AttentionPattern
 from export.plan import Plan
 
 RUNTIME = "com.microsoft"
-"""The domain of onnxruntime's own operators. Those used here have kernels for single floats on a CPU only."""
+"""The domain of onnxruntime's own operators. `GroupQueryAttention` has kernels for single floats on a CPU and for half
+floats on both; `DecoderMaskedMultiHeadAttention`, as it is used here, for single floats on a CPU only."""
 HEAD_STEP = 8
 """`GroupQueryAttention` takes heads of a multiple of this width."""
 
 
-def fuse_step(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
-    """Return a decode step in single floats with each of its attentions as one node.
+def fuse_step(graph: onnx.ModelProto, plan: Plan, *, half: bool = False) -> onnx.ModelProto:
+    """Return a decode step in single floats with each of its attentions as one node; in half floats, those with caches.
 
     An attention with a cache becomes `GroupQueryAttention`. It reads each row's keys up to its own position, and writes
     one slot if the caches of before and after share memory; otherwise the slots behind the position become zeros. Its
     queries, keys and values come from one product. Cross-attention becomes `DecoderMaskedMultiHeadAttention`. What has
     another form stays as it is.
     """
-    step = _Step(graph)
+    step = _Step(graph, half=half)
     given, written = list(graph.graph.node), set[str]()
     made = {node.output[0]: nodes for node in given if (nodes := step.attention(node))}
     for nodes in made.values():
@@ -44,7 +47,7 @@ def fuse_step(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
 class _Linear:
     """x W + b, found in a graph."""
 
-    def __init__(self, x: str, weight: npt.NDArray[np.float32], bias: npt.NDArray[np.float32]) -> None:
+    def __init__(self, x: str, weight: npt.NDArray[Any], bias: npt.NDArray[Any]) -> None:
         self.x, self.weight, self.bias = x, weight, bias
 
     def times(self, scale: float) -> "_Linear":
@@ -54,7 +57,8 @@ class _Linear:
 class _Step:
     """Finds the attentions of a decode step, and makes the nodes that take their place."""
 
-    def __init__(self, graph: onnx.ModelProto) -> None:
+    def __init__(self, graph: onnx.ModelProto, *, half: bool) -> None:
+        self._half = half
         self._pattern = AttentionPattern(graph)
         self._b = Builder(graph, "step.")
         self._tensors = {tensor.name: tensor for tensor in graph.graph.initializer}
@@ -66,7 +70,8 @@ class _Step:
     def attention(self, mix: onnx.NodeProto) -> list[onnx.NodeProto]:
         """Return the nodes that replace an attention whose last node is `mix`; [] if it is none, or has another form.
 
-        The factor of the scores goes into the queries: only without one has the runtime a product for a single row.
+        In single floats, the factor of the scores goes into the queries: only without one has the runtime a product for
+        a single row on a CPU.
         """
         found = self._pattern.find(mix)
         joined = self._pattern.joined(mix.output[0])
@@ -76,17 +81,19 @@ class _Step:
             return []
         if query.bias.size // split[1] % HEAD_STEP:
             return []
+        scale = found.scale if self._half else 1.0
+        query = query if self._half else query.times(found.scale)
         if self._inputs.issuperset((found.key, found.value)):
-            return self._cross(found, query.times(found.scale), split[1], joined)
+            return [] if self._half else self._cross(found, query, split[1], joined)
         key, value = (self._cached(name) for name in (found.key, found.value))
         if key is None or value is None or not query.x == key[1].x == value[1].x:
             return []
         total = self._as_int32(key[0], length=True)
-        nodes, packed = self._product([query.times(found.scale), key[1], value[1]])
+        nodes, packed = self._product([query, key[1], value[1]])
         ports = [packed, "", "", key[0], value[0], self._as_int32(found.visible), total]
         outputs = [joined, found.key, found.value]
         kind, heads = "GroupQueryAttention", split[1]
-        node = helper.make_node(kind, ports, outputs, domain=RUNTIME, scale=1.0, num_heads=heads, kv_num_heads=heads)
+        node = helper.make_node(kind, ports, outputs, domain=RUNTIME, scale=scale, num_heads=heads, kv_num_heads=heads)
         return [*nodes, node]
 
     def _cross(self, found: Attention, query: _Linear, heads: int, joined: str) -> list[onnx.NodeProto]:
@@ -97,8 +104,8 @@ class _Step:
 
     def _product(self, parts: list[_Linear]) -> tuple[list[onnx.NodeProto], str]:
         """Return nodes that compute several linear maps of the same input, one beside the other, and their output."""
-        weight = self._b.constant(np.hstack([part.weight for part in parts]), np.float32)
-        bias = self._b.constant(np.hstack([part.bias for part in parts]), np.float32)
+        matrix, added = (np.hstack([getattr(part, name) for part in parts]) for name in ("weight", "bias"))
+        weight, bias = self._b.constant(matrix, matrix.dtype), self._b.constant(added, added.dtype)
         product, total = f"{weight}.product", f"{weight}.sum"
         nodes = [
             helper.make_node("MatMul", [parts[0].x, weight], [product]),

@@ -5,7 +5,7 @@ writes all tokens. And for patches, cuDNN chooses a convolution that does not us
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,8 @@ from onnx import helper, numpy_helper, shape_inference
 
 from export.graphs.builder import Builder
 from export.graphs.cleanup import prune
+from export.graphs.decode_step import fuse_step
+from export.graphs.fusion import HEADS_FIRST, fuse_attention
 from export.plan import Plan
 
 CONTRIB = "com.microsoft"
@@ -22,23 +24,42 @@ CONTRIB = "com.microsoft"
 CHANNELS_FIRST, PATCHES_FIRST = [0, 3, 1, 2], [0, 2, 1]
 """The permutations (batch, row, column, channel) -> (batch, channel, row, column), and (batch, width, patch) -> (batch,
 patch, width)."""
+SMALL_BYTES = 1024
+"""Tensors below this may be shapes, whose values inference needs."""
 
 
 def rewrite_for_gpus(graph: onnx.ModelProto, plan: Plan, folder: Path = Path()) -> onnx.ModelProto:
-    """Return a graph without biases of keys and values, with fused residual norms, and with patches as a product.
+    """Return a graph with fused attention and norms, and without what need not be computed.
 
-    Attention must be fused already. Weights that were moved out of the graph are read from `folder`.
+    Weights that were moved out of the graph are read from `folder`.
     """
-    for rewrite in (_Biases, _Norms, _Patches):
-        rewrite(graph, folder).apply()
+    shapes = _shapes(graph)  # of tensors that stay: behind onnxruntime's own operators, none are inferred
+    graph = fuse_step(graph, plan, half=True) if plan.role == "decode" else graph
+    graph = fuse_attention(graph, plan)
+    for rewrite in (_Biases, _Norms, _Patches, _Turns):
+        rewrite(graph, shapes, folder).apply()
     return prune(graph, plan)
+
+
+def _shapes(graph: onnx.ModelProto) -> dict[str, list[int]]:
+    """Return the lengths of the axes of tensors, by name; 0 where one is not known. Large weights are not copied."""
+    bare = onnx.ModelProto(ir_version=graph.ir_version, opset_import=graph.opset_import)
+    bare.graph.CopyFrom(onnx.GraphProto(name="bare", node=graph.graph.node, input=graph.graph.input))
+    bare.graph.output.extend(graph.graph.output)
+    for tensor in graph.graph.initializer:
+        if tensor.raw_data and len(tensor.raw_data) < SMALL_BYTES:
+            bare.graph.initializer.append(tensor)
+        else:
+            bare.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    inferred = shape_inference.infer_shapes(bare).graph.value_info
+    return {value.name: [axis.dim_value for axis in value.type.tensor_type.shape.dim] for value in inferred}
 
 
 class _Rewrite:
     """A pass over the nodes of a graph, which knows what makes and what reads each tensor."""
 
-    def __init__(self, graph: onnx.ModelProto, folder: Path) -> None:
-        self.graph, self._folder = graph, folder
+    def __init__(self, graph: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], folder: Path) -> None:
+        self.graph, self.shapes, self._folder = graph, shapes, folder
         self.b = Builder(graph, f"{type(self).__name__.lower()}.")
         self.producers = {name: node for node in graph.graph.node for name in node.output}
         self.users: dict[str, list[onnx.NodeProto]] = defaultdict(list)
@@ -90,12 +111,8 @@ class _Rewrite:
 class _Norms(_Rewrite):
     """x + (y + bias), and the norm of it, become one SkipLayerNormalization, which returns both."""
 
-    def __init__(self, graph: onnx.ModelProto, folder: Path) -> None:
-        super().__init__(graph, folder)
-        self._shapes = {
-            value.name: [axis.dim_value for axis in value.type.tensor_type.shape.dim]
-            for value in shape_inference.infer_shapes(graph).graph.value_info
-        }
+    def __init__(self, graph: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], folder: Path) -> None:
+        super().__init__(graph, shapes, folder)
         self._done: set[str] = set()
 
     def rewrite(self, node: onnx.NodeProto) -> bool:
@@ -124,7 +141,7 @@ class _Norms(_Rewrite):
 
     def _of_one_shape(self, one: str, other: str, norm: onnx.NodeProto) -> bool:
         """Return whether two tensors have three axes, the last that of the norm, and neither is broadcast."""
-        first, second = self._shapes.get(one, ()), self._shapes.get(other, ())
+        first, second = self.shapes.get(one, ()), self.shapes.get(other, ())
         width = self.weights[norm.input[1]].dims[0]
         alike = all((a == 1) == (b == 1) for a, b in zip(first, second, strict=False))
         return len(first) == len(second) == 3 and first[2] == second[2] == width and alike
@@ -195,6 +212,27 @@ class _Patches(_Rewrite):
         pixels = next((value for value in self.graph.graph.input if value.name == name), None)
         sizes = [axis.dim_value for axis in pixels.type.tensor_type.shape.dim] if pixels else []
         return sizes[1:3] if len(sizes) == 4 and all(sizes[1:3]) else None
+
+
+class _Turns(_Rewrite):
+    """A transpose that moves an axis of length 1, such as the token of a decode step, only names axes anew."""
+
+    def rewrite(self, node: onnx.NodeProto) -> bool:
+        """Replace it by a Reshape, and read what was reshaped before: a reshape is no kernel."""
+        source = self.producers.get(node.input[0]) if node.input else None
+        if node.op_type == "Reshape" and source and self._renames(source):
+            node.input[0] = source.input[0]
+            return False
+        if not self._renames(node):
+            return False
+        given = source.input[0] if source and source.op_type == "Reshape" else node.input[0]
+        self.b.op("Reshape", given, self.b.constant([-1, *self.shapes[node.output[0]][1:]]))
+        self.graph.graph.node[-1].output[0] = node.output[0]
+        return True
+
+    def _renames(self, node: onnx.NodeProto) -> bool:
+        sizes = self.shapes.get(node.output[0], ())[1:]
+        return node.op_type == "Transpose" and _perm(node) == HEADS_FIRST and all(sizes) and 1 in sizes[:2]
 
 
 def _perm(node: onnx.NodeProto) -> list[int]:
