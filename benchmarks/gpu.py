@@ -1,11 +1,11 @@
-"""What predictions, attention and generation cost on a GPU: `make bench-gpu`, which prints a section for RESULTS.md.
+"""What predictions, attention and generation cost on a GPU: `make bench-gpu`, which prints sections for RESULTS.md.
 
 ViT-B/16 with random weights. In process, images go from the host's memory to logits in the host's memory; ours and
 PyTorch's models of the same precision, eager and compiled, alternate, and all are set against the largest product of
 matrices that the device does. Over HTTP, images are JPEGs. Generation is a Marian of 6 + 6 layers beside CTranslate2.
 At the end the targets stand beside what was measured. What is missing here is skipped, and said. `--device cpu --quick`
 runs it at small sizes, so that it is known to work before there is a GPU. Models are exported beside one another, and
-what lies in `--folder` is not made again.
+what lies in `--folder` is not made again. `--parts` chooses: where time is short, `profile` says most.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import importlib.util
 import io
 import json
 import multiprocessing
+import os
 import statistics
 import sys
 import tempfile
@@ -33,6 +34,7 @@ import transformers
 from PIL import Image
 
 from benchmarks.attention import drawn
+from benchmarks.gpu_profile import profile_batch, profile_step
 from benchmarks.peers import log
 from benchmarks.running_service import served
 from benchmarks.service import heading
@@ -57,6 +59,7 @@ NOTHING = 1.02
 """What predictions may take beside a loaded graph of attention, as a multiple of their time without it."""
 TINY = replace(VIT_SIZES["digits"], channels=3, image=(32, 32), classes=10)
 NAME = "vit"
+PARTS = ("profile", "predictions", "attention", "http", "losses", "generation")
 
 
 class Sizes:
@@ -67,7 +70,7 @@ class Sizes:
         small = arguments.quick
         self.config = TINY if small else VIT_SIZES["vit_b_16"]
         self.batches = (1, 4) if small else (1, 4, 8, 32, 64, 128, 256)
-        self.rounds = 3 if small else 20
+        self.rounds = 3 if small else 10
         self.matrix = 256 if small else 8192
         self.requests = 10 if small else 300
         self.at_once = (1, 4) if small else (1, 8, 32, 64)
@@ -115,28 +118,44 @@ def translator(sizes, folder, precision):
         return export(source, "1", root, precision, 24, without=get_args(GradientMethod))
 
 
-def compile_peer(sizes, precision):
-    """Compile PyTorch's model at every size. Its kernels are kept on the disk, so that it is quick the next time."""
+def compile_peer(sizes, folder, precision):
+    """Compile PyTorch's model at every size, once. Its kernels are kept on the disk, and are quick the next time."""
+    if (done := folder / f"{precision}.compiled").exists():
+        return
     log(f"compiling PyTorch's model in {precision}")
     peer = Torch(sizes, precision, compiled=True)
     for batch in sizes.batches:
         peer(np.zeros((batch, *sizes.config.image, 3), np.uint8))
+    done.touch()
 
 
-def prepare(sizes, folder, precisions):
+def use_threads(count):
+    """Have a process that exports use so many threads."""
+    torch.set_num_threads(count)
+
+
+def prepare(sizes, folder, precisions, parts):
     """Make what is measured, in processes beside one another; return the artifacts of the ViT by precision.
 
     Raises ExportError.
     """
-    wanted = dict.fromkeys((*precisions, "fp32"))
-    work = {precision: functools.partial(exported, sizes, folder, precision) for precision in wanted}
-    if not lacking("sentencepiece"):
+    work = {}
+    if parts != ["generation"]:
+        wanted = (*precisions, *(["fp32"] if "losses" in parts else []))
+        work = {precision: functools.partial(exported, sizes, folder, precision) for precision in dict.fromkeys(wanted)}
+    vits = list(work)
+    if {"generation", "profile"}.intersection(parts) and not lacking("sentencepiece"):
         work["generation"] = functools.partial(translator, sizes, folder, sizes.generated)
-    if sizes.device == "cuda":  # (on a processor, compiling needs a compiler, and says nothing of a GPU)
-        work |= {f"{one}, compiled": functools.partial(compile_peer, sizes, one) for one in precisions}
-    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as processes:
+    if sizes.device == "cuda" and "predictions" in parts:  # (on a processor, compiling says nothing of a GPU)
+        work |= {f"{one}, compiled": functools.partial(compile_peer, sizes, folder, one) for one in precisions}
+    cores = os.cpu_count() or 1
+    side_by_side = max(1, min(cores, len(work)))
+    context = multiprocessing.get_context("spawn")
+    # with all cores for each process, they would wait for one another
+    with ProcessPoolExecutor(side_by_side, context, use_threads, (max(1, cores // side_by_side),)) as processes:
         made = {name: processes.submit(one) for name, one in work.items()}
-        return {precision: read_artifact(made[precision].result()) for precision in wanted}
+        found = {name: one.result() for name, one in made.items()}
+    return {precision: read_artifact(found[precision]) for precision in vits}
 
 
 def work(config):
@@ -427,7 +446,7 @@ def main():
     parser.add_argument("--precisions", choices=DTYPES, nargs="+", help="(default: fp16 bf16, on a CPU fp32 fp16)")
     parser.add_argument("--quick", action="store_true", help="small sizes and few rounds: does it run?")
     parser.add_argument("--folder", type=Path, help="where models are kept (default: they are not)")
-    parser.add_argument("--no-http", action="store_true", help="in process only")
+    parser.add_argument("--parts", choices=PARTS, nargs="+", default=list(PARTS), help="(default: all)")
     arguments = parser.parse_args()
     sizes = Sizes(arguments)
     try:
@@ -448,17 +467,27 @@ def main():
     precisions = arguments.precisions or (["fp16", "bf16"] if arguments.device == "cuda" else ["fp32", "fp16"])
     with contextlib.nullcontext(arguments.folder) if arguments.folder else tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
-        found = prepare(sizes, folder, precisions)
-        for precision in precisions:
-            try:
-                predictions(sizes, found[precision], precision, targets)
-                unused_attention(sizes, found[precision], precision, targets)
-                if not arguments.no_http:
-                    over_http(sizes, folder, found[precision], precision)
-            except (ProviderError, SessionError) as error:
-                targets.missing(precision, str(error).splitlines()[0][:200])
-        losses(sizes, found)
-        generation(sizes, folder, targets)
+        found = prepare(sizes, folder, precisions, arguments.parts)
+        start = time.perf_counter()
+        for precision in precisions if found else ():
+            parts = {
+                "profile": lambda one=precision: profile_batch(found[one], one, sizes),
+                "predictions": lambda one=precision: predictions(sizes, found[one], one, targets),
+                "attention": lambda one=precision: unused_attention(sizes, found[one], one, targets),
+                "http": lambda one=precision: over_http(sizes, folder, found[one], one),
+            }
+            for name in (name for name in parts if name in arguments.parts):
+                log(f"{precision}: {name}, after {time.perf_counter() - start:.0f} s")
+                try:
+                    parts[name]()
+                except (ProviderError, SessionError) as error:
+                    targets.missing(f"{precision}, {name}", str(error).splitlines()[0][:200])
+        if "losses" in arguments.parts:
+            losses(sizes, found)
+        if "profile" in arguments.parts and not lacking("sentencepiece"):
+            profile_step(translator(sizes, folder, sizes.generated), sizes)
+        if "generation" in arguments.parts:
+            generation(sizes, folder, targets)
     targets.show()
 
 

@@ -11,6 +11,7 @@ from typing import TypeAlias, cast
 
 import onnx
 import onnxruntime as ort
+import torch
 from torch import Tensor, nn
 
 from contract.manifest import LIGHT_BYTES, GradientMethod, Method, Role, Scales
@@ -212,10 +213,7 @@ def _make_graph(
     calibration: Inputs,
     folder: Path,
 ) -> onnx.ModelProto:
-    """Make the graph of a plan: by tracing if it has a module of its own or generates, and else from the base graph.
-
-    The weights of the base graph lie in `folder`.
-    """
+    """Make the graph of a plan by tracing, or if it has no module of its own, from the base graph, stored in `folder`."""
     if plan.role == "predict" and plan.module is not source.base.module:
         graph = _trace_graph(plan, source, precision, opset, plan.role, source.scales or "row", calibration)
         return _fuse_if_half_precision(graph, plan, precision, opset, folder)
@@ -391,6 +389,7 @@ def _open_session(folder: Path, role: Role) -> ort.InferenceSession:
     """Open a graph as the service does: what explains a score reads the weights of a larger model from their file."""
     options = ort.SessionOptions()
     options.log_severity_level = 3  # what it warns of while it optimises a graph, nobody who exports can change
+    options.intra_op_num_threads = torch.get_num_threads()  # as OMP_NUM_THREADS says
     options.enable_cpu_mem_arena = False  # it would hold as much as the largest run took, and round it up
     options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
     options.add_session_config_entry("session.x64quantprecision", "1")  # exact on every processor, though slower
