@@ -213,7 +213,7 @@ def _make_graph(
     calibration: Inputs,
     folder: Path,
 ) -> onnx.ModelProto:
-    """Make the graph of a plan by tracing, or without a module of its own, from the base graph (weights in `folder`)."""
+    """Make the graph of a plan by tracing, or without a module of its own from the base graph (weights in `folder`)."""
     if plan.role == "predict" and plan.module is not source.base.module:
         graph = _trace_graph(plan, source, precision, opset, plan.role, source.scales or "row", calibration)
         return _fuse_if_half_precision(graph, plan, precision, opset, folder)

@@ -221,7 +221,8 @@ class _Turns(_Rewrite):
         """Replace it by a Reshape, and read what was reshaped before: a reshape is no kernel."""
         source = self.producers.get(node.input[0]) if node.input else None
         if node.op_type == "Reshape" and source and self._renames(source):
-            node.input[0] = source.input[0]
+            if node.input[1] in self.weights and self.value(node.input[1]).all():  # 0 would be a length of its input
+                node.input[0] = source.input[0]
             return False
         if not self._renames(node):
             return False
