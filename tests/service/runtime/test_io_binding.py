@@ -207,6 +207,19 @@ def test_rows_on_a_device_are_as_on_the_host(dtype, device):
     assert place[1:3] == host.front(4)[1:3]
 
 
+def test_what_several_rows_begin_with_crosses_the_bus_once():
+    """The source of a search with beams, and the zeros of caches without tokens."""
+    with fake_gpu() as gpu:
+        there = DeviceRows(np.ones((6, 2, 8, 2), np.float16), "cuda")
+        fresh = np.arange(3 * 2 * 8 * 2, dtype=np.float16).reshape(3, 2, 8, 2)
+        for given, sources, sent in ((fresh, [2, 2, 0, 2], 2), (None, [2, 2, 0, 2], 1)):
+            gpu.crossed()
+            there.write(1, sources, given)
+            assert gpu.crossed() == (sent * 2 * 8 * 2 * 2 + 4 * 8, 0)  # rows, and their numbers
+            np.testing.assert_array_equal(there.read()[1:5], 0 * fresh[sources] if given is None else fresh[sources])
+        assert (there.read()[[0, 5]] == 1).all()
+
+
 def test_memory_is_locked_for_a_gpu_as_long_as_it_is_used(monkeypatch):
     calls = []
 
