@@ -17,6 +17,7 @@ import io
 import json
 import multiprocessing
 import os
+import shutil
 import statistics
 import sys
 import tempfile
@@ -68,6 +69,7 @@ class Sizes:
     def __init__(self, arguments):
         self.quick, self.device = arguments.quick, arguments.device
         small = arguments.quick
+        self.kind = "small" if small else "whole"
         self.config = TINY if small else VIT_SIZES["vit_b_16"]
         self.batches = (1, 4) if small else (1, 4, 8, 32, 64, 128, 256)
         self.rounds = 3 if small else 10
@@ -81,10 +83,10 @@ class Sizes:
         self.images = 32 if small else 512
 
 
-def exported(sizes, folder, precision):
-    """Export a ViT, without what takes long to verify, unless it is there; return its folder."""
-    config, made = sizes.config, folder / precision / NAME / "1"
-    if made.exists():
+def exported(sizes, folder, precision, without, opset=24):
+    """Export a ViT without these methods, unless it is there; return its folder."""
+    config, root = sizes.config, folder / f"{sizes.kind}-{precision}-{opset}"
+    if (made := root / NAME / "1").exists():
         return made
     height, width = config.image
     rule = ImageRule(height=height, width=width, channels=3, locate="middle", mean=(0.5,) * 3, std=(0.5,) * 3)
@@ -94,8 +96,7 @@ def exported(sizes, folder, precision):
     )  # fmt: skip
     log(f"exporting {NAME} in {precision}")
     with contextlib.redirect_stdout(sys.stderr):
-        given = replace(source, verified_longest=None)
-        return export(given, "1", folder / precision, precision, 24, without=("libra", "integrated"))
+        return export(replace(source, verified_longest=None), "1", root, precision, opset, without=without)
 
 
 def translator(sizes, folder, precision):
@@ -110,8 +111,11 @@ def translator(sizes, folder, precision):
         from benchmarks.generation import marian  # needs sentencepiece
 
         checkpoint = folder / name
-        checkpoint.mkdir()
-        (checkpoint / "names.json").write_text(json.dumps(marian(checkpoint)))
+        with tempfile.TemporaryDirectory(dir=folder) as temporary:
+            names = marian(Path(temporary, name))
+            Path(temporary, name, "names.json").write_text(json.dumps(names))
+            shutil.rmtree(checkpoint, ignore_errors=True)
+            Path(temporary, name).rename(checkpoint)
         options = ExportOptions(name, None, None, ())
         source = replace(FAMILIES[name].source(open_checkpoint(str(checkpoint), None), options), verified_longest=None)
     with contextlib.redirect_stdout(sys.stderr):
@@ -134,28 +138,51 @@ def use_threads(count):
     torch.set_num_threads(count)
 
 
-def prepare(sizes, folder, precisions, parts):
-    """Make what is measured, in processes beside one another; return the artifacts of the ViT by precision.
-
-    Raises ExportError.
-    """
+def prepare(sizes, folder, precisions, parts, targets):
+    """Make what is measured, in processes beside one another; return the artifacts that could be made, by name."""
     work = {}
+    # relevance is measured over HTTP alone, and takes long to verify
+    without = ("libra", "integrated") if "http" in parts else get_args(GradientMethod)
     if parts != ["generation"]:
-        wanted = (*precisions, *(["fp32"] if "losses" in parts else []))
-        work = {precision: functools.partial(exported, sizes, folder, precision) for precision in dict.fromkeys(wanted)}
-    vits = list(work)
-    if {"generation", "profile"}.intersection(parts) and not lacking("sentencepiece"):
-        work["generation"] = functools.partial(translator, sizes, folder, sizes.generated)
+        wanted = dict.fromkeys((*precisions, *(["fp32"] if "losses" in parts else [])))
+        work = {one: functools.partial(exported, sizes, folder, one, without) for one in wanted}
     if sizes.device == "cuda" and "predictions" in parts:  # (on a processor, compiling says nothing of a GPU)
         work |= {f"{one}, compiled": functools.partial(compile_peer, sizes, folder, one) for one in precisions}
+        if not lacking("tensorrt"):  # which does not know all operators of graphs for GPUs
+            every = get_args(GradientMethod)
+            work |= {f"{one}, plain": functools.partial(exported, sizes, folder, one, every, 20) for one in precisions}
+    if {"generation", "profile"}.intersection(parts):
+        if package := lacking("sentencepiece"):
+            targets.missing("generation", f"the package {package} is not installed")
+        else:
+            work["generation"] = functools.partial(translator, sizes, folder, sizes.generated)
     cores = os.cpu_count() or 1
     side_by_side = max(1, min(cores, len(work)))
     context = multiprocessing.get_context("spawn")
+    found = {}
     # with all cores for each process, they would wait for one another
     with ProcessPoolExecutor(side_by_side, context, use_threads, (max(1, cores // side_by_side),)) as processes:
-        made = {name: processes.submit(one) for name, one in work.items()}
-        found = {name: one.result() for name, one in made.items()}
-    return {precision: read_artifact(found[precision]) for precision in vits}
+        made = {name: processes.submit(guarded, one) for name, one in work.items()}
+        for name, one in made.items():
+            folder_or_none, reason = one.result()
+            if reason:
+                targets.missing(name, reason)
+            elif folder_or_none:
+                found[name] = read_artifact(folder_or_none)
+    return found
+
+
+def guarded(work):
+    """Return what work returns and no reason, or nothing and why it failed."""
+    try:
+        return work(), None
+    except Exception as error:  # of another process: not every exception can be sent
+        return None, first_line(error)
+
+
+def first_line(error):
+    """Return the kind of an error and the beginning of what it says."""
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
 
 
 def work(config):
@@ -255,26 +282,27 @@ def alternate(runs, given, rounds):
     return {name: statistics.median(seconds) for name, seconds in taken.items()}
 
 
-def predictions(sizes, found, precision, targets):
+def predictions(sizes, found, plain, precision, targets):
     """Print a row a batch: PyTorch's, ours, ours without CUDA graphs, and ours by TensorRT."""
+    torch._dynamo.reset()  # it compiles a module for eight sizes at most
     best = peak(sizes, precision)
     print(f"\n{precision}: products of matrices reach {best / 1e12:.2f} TFLOP/s here.\n")
     peers = {"PyTorch": Torch(sizes, precision, compiled=False)}
-    ways = {"ours": (sizes.device, {})}
+    ways = {"ours": (found, sizes.device, {})}
     if sizes.device == "cuda":
         peers["PyTorch, compiled"] = Torch(sizes, precision, compiled=True)
-        ways["ours, without CUDA graphs"] = ("cuda", {"cuda_graphs": False})
-        if package := lacking("tensorrt"):
-            targets.missing(f"{precision}, TensorRT", f"the package {package} is not installed")
+        ways["ours, without CUDA graphs"] = (found, "cuda", {"cuda_graphs": False})
+        if plain is None:
+            targets.missing(f"{precision}, TensorRT", "there is no package tensorrt, or no artifact for it")
         else:
-            ways["ours, TensorRT"] = (choose_device("tensorrt"), {})
+            ways["ours, TensorRT"] = (plain, choose_device("tensorrt"), {})
     print("| batch | runtime | ms | images/s | of the peak | of PyTorch's time |\n|---|---|---|---|---|---|")
     rates = {}
     for batch in sizes.batches:
         log(f"{precision}: batch {batch}")
         pixels = np.random.default_rng(0).integers(0, 256, (batch, *sizes.config.image, 3), np.uint8)
         try:
-            runs = peers | {name: ours(found, device, batch, **more) for name, (device, more) in ways.items()}
+            runs = peers | {name: ours(one, device, batch, **more) for name, (one, device, more) in ways.items()}
             medians = alternate(runs, pixels, sizes.rounds)
         except (SessionError, RuntimeError) as error:
             print(f"\nBatch {batch} was not measured: {str(error).splitlines()[0][:200]}\n")
@@ -345,7 +373,7 @@ def photograph(side):
     return file.getvalue()
 
 
-def over_http(sizes, folder, found, precision):
+def over_http(sizes, found, precision):
     """Print what a request costs, and how many a second there are."""
     jpeg, path = photograph(2 * sizes.config.image[0]), f"/v1/models/{NAME}/classify"
     headers, rule = {"Content-Type": "image/jpeg"}, found.manifest.image
@@ -355,7 +383,7 @@ def over_http(sizes, folder, found, precision):
     def inside(_):
         run(decode_image(jpeg, rule, 1 << 30).pixels[None])
 
-    with served(folder / precision, device=sizes.device) as client:
+    with served(found.folder.parents[1], device=sizes.device) as client:
         address = str(client.base_url)
         runs = {
             name: lambda _, options=options: client.post(path, content=jpeg, headers=headers, params=options)
@@ -396,14 +424,10 @@ async def load(address, path, jpeg, headers, at_once, requests):
         return len(times) / (time.perf_counter() - start), times
 
 
-def generation(sizes, folder, targets):
+def generation(sizes, folder, made, targets):
     """Print tokens a second of a Marian in fp16, greedy and with beams, beside CTranslate2's."""
-    if package := lacking("sentencepiece"):
-        targets.missing("generation", f"the package {package} is not installed")
-        return
     from benchmarks.generation import Ours  # needs sentencepiece
 
-    made = translator(sizes, folder, sizes.generated)
     theirs = None
     if sizes.quick or (package := lacking("ctranslate2")):
         reason = "only a small model was exported" if sizes.quick else f"the package {package} is not installed"
@@ -411,14 +435,14 @@ def generation(sizes, folder, targets):
     else:
         import ctranslate2  # a peer, which is no dependency
 
-        checkpoint = folder / made.parent.name
+        checkpoint = folder / made.manifest.name
         names = json.loads((checkpoint / "names.json").read_text())
         with contextlib.redirect_stdout(sys.stderr):
             converter = ctranslate2.converters.TransformersConverter(str(checkpoint))
             converter.convert(folder / "ct2", quantization="float16", force=True)
         theirs = ctranslate2.Translator(str(folder / "ct2"), device=sizes.device, compute_type="float16")
-    mine = Ours(read_artifact(made), sizes.device)
-    print(f"\n{made.parent.name}, {sizes.generated}, {sizes.new} tokens, tokens a second:\n")
+    mine = Ours(made, sizes.device)
+    print(f"\n{made.manifest.name}, {sizes.generated}, {sizes.new} tokens, tokens a second:\n")
     print("| rows | beams | ours | ms a step | CTranslate2 | ratio |\n|---|---|---|---|---|---|")
     for beams in sizes.beams:
         for batch in sizes.decoded:
@@ -467,27 +491,39 @@ def main():
     precisions = arguments.precisions or (["fp16", "bf16"] if arguments.device == "cuda" else ["fp32", "fp16"])
     with contextlib.nullcontext(arguments.folder) if arguments.folder else tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
-        found = prepare(sizes, folder, precisions, arguments.parts)
+        folder.mkdir(parents=True, exist_ok=True)
+        found = prepare(sizes, folder, precisions, arguments.parts, targets)
         start = time.perf_counter()
-        for precision in precisions if found else ():
-            parts = {
-                "profile": lambda one=precision: profile_batch(found[one], one, sizes),
-                "predictions": lambda one=precision: predictions(sizes, found[one], one, targets),
-                "attention": lambda one=precision: unused_attention(sizes, found[one], one, targets),
-                "http": lambda one=precision: over_http(sizes, folder, found[one], one),
-            }
-            for name in (name for name in parts if name in arguments.parts):
-                log(f"{precision}: {name}, after {time.perf_counter() - start:.0f} s")
+
+        def measure(part, name, run):
+            if part in arguments.parts:
+                log(f"{name}, after {time.perf_counter() - start:.0f} s")
                 try:
-                    parts[name]()
-                except (ProviderError, SessionError) as error:
-                    targets.missing(f"{precision}, {name}", str(error).splitlines()[0][:200])
-        if "losses" in arguments.parts:
-            losses(sizes, found)
-        if "profile" in arguments.parts and not lacking("sentencepiece"):
-            profile_step(translator(sizes, folder, sizes.generated), sizes)
-        if "generation" in arguments.parts:
-            generation(sizes, folder, targets)
+                    run()
+                except Exception as error:  # whatever it is, the rest is measured
+                    targets.missing(name, first_line(error))
+
+        for one in (one for one in precisions if one in found):
+            measure("profile", f"{one}, profile", functools.partial(profile_batch, found[one], one, sizes))
+            plain = found.get(f"{one}, plain")
+            measure(
+                "predictions",
+                f"{one}, predictions",
+                functools.partial(predictions, sizes, found[one], plain, one, targets),
+            )
+            measure(
+                "attention",
+                f"{one}, unused attention",
+                functools.partial(unused_attention, sizes, found[one], one, targets),
+            )
+        if "generation" in found:
+            measure("profile", "profile of a step", lambda: profile_step(found["generation"], sizes))
+            measure("generation", "generation", lambda: generation(sizes, folder, found["generation"], targets))
+        if "fp32" in found:
+            made = {one: found[one] for one in ("fp32", *precisions) if one in found}
+            measure("losses", "losses", lambda: losses(sizes, made))
+        for one in (one for one in precisions if one in found):
+            measure("http", f"{one}, over HTTP", functools.partial(over_http, sizes, found[one], one))
     targets.show()
 
 

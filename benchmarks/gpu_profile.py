@@ -12,7 +12,6 @@ import numpy as np
 import onnxruntime as ort
 import torch
 
-from contract.artifact import read_artifact
 from service.runtime.session import Session
 from service.settings import Settings
 
@@ -46,9 +45,11 @@ def show(found, whole):
 
 
 def plain(name):
-    """Return the name of a kernel without its namespaces, types and arguments."""
+    """Return the name of a kernel, and what operation it is for, without namespaces, types and arguments."""
     name = re.sub(r"\(anonymous namespace\)::", "", name).removeprefix("void ")
-    return re.split(r"[<(]", name)[0].split("::")[-1] or name[:60]
+    operation = re.search(r"OP_\w+", name)
+    plainly = re.split(r"[<(]", name)[0].split("::")[-1] or name[:60]
+    return f"{plainly} {operation[0]}" if operation else plainly
 
 
 def median(run, rounds=15):
@@ -97,11 +98,11 @@ def profile_batch(found, precision, sizes):
     print(f"With CUDA graphs {whole:.2f} ms: {said}.", flush=True)
 
 
-def profile_step(folder, sizes):
+def profile_step(found, sizes):
     """Print the kernels of a few texts, by step, greedy and with beams."""
     from benchmarks.generation import Ours  # needs sentencepiece
 
-    mine = Ours(read_artifact(folder), sizes.device)
+    mine = Ours(found, sizes.device)
     for rows, beams in ((1, 1), (ROWS, 1), (ROWS, BEAMS)):
         sources = np.random.default_rng(0).integers(4, 60, (rows, SOURCE)).tolist()
 
@@ -110,7 +111,7 @@ def profile_step(folder, sizes):
 
         whole = median(texts, 5) / NEW
         print(
-            f"\n{folder.parent.name}, {rows} rows, {beams} beams, a step of {NEW}, its source's share included: ",
+            f"\n{found.manifest.name}, {rows} rows, {beams} beams, a step of {NEW}, its source's share included: ",
             end="",
         )
         if sizes.device == "cpu":

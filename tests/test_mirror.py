@@ -14,6 +14,7 @@ TESTED_ELSEWHERE = {
     "client/regard/options.py": "tests/client/regard/test_service.py",
     "contract/generation.py": "tests/contract/test_manifest.py",
     "contract/part.py": "tests/contract/test_manifest.py",
+    "export/graphs/tensors.py": "tests/export/graphs/test_gpu_rewrites.py",
     "export/__init__.py": "tests/end_to_end/test_nothing_leaves_the_machine.py",
     "export/__main__.py": "tests/export/test_install_missing.py",
     "export/checkpoints/families/__init__.py": "tests/export/checkpoints/test_families.py",

@@ -35,7 +35,7 @@ def _insert_casts(graph: onnx.GraphProto, types: Mapping[str, int], has_kernel: 
         for attribute in node.attribute:
             if attribute.HasField("g"):
                 _insert_casts(attribute.g, _tensor_types(attribute.g, types), has_kernel)
-        bfloat16 = [name for name in (*node.input, *node.output) if types.get(name) == BFLOAT16]
+        bfloat16 = [name for name in (*node.input, *node.output) if name and types.get(name) == BFLOAT16]
         if not bfloat16 or node.op_type in has_kernel:
             graph.node.append(node)
             continue

@@ -13,8 +13,8 @@ from export.graphs.fusion import HEADS_FIRST, Attention, AttentionPattern
 from export.plan import Plan
 
 RUNTIME = "com.microsoft"
-"""The domain of onnxruntime's own operators. `GroupQueryAttention` has kernels for single floats on a CPU and for half
-floats on both; `DecoderMaskedMultiHeadAttention`, as it is used here, for single floats on a CPU only."""
+"""The domain of onnxruntime's own operators. `GroupQueryAttention` has kernels for single floats on a CPU, and for half
+floats there and on a GPU; `DecoderMaskedMultiHeadAttention`, as it is used here, for single floats on a CPU only."""
 HEAD_STEP = 8
 """`GroupQueryAttention` takes heads of a multiple of this width."""
 
@@ -61,7 +61,6 @@ class _Step:
         self._half = half
         self._pattern = AttentionPattern(graph)
         self._b = Builder(graph, "step.")
-        self._tensors = {tensor.name: tensor for tensor in graph.graph.initializer}
         self._inputs = {value.name for value in graph.graph.input}
         self._cast: dict[str, str] = {}
         self.shared: list[onnx.NodeProto] = []
@@ -123,12 +122,12 @@ class _Step:
         return (put.input[0], linear) if put and linear and put.input[0] in self._inputs else None
 
     def _linear(self, name: str) -> _Linear | None:
-        total = self._pattern.producer("Add", name)
-        product = self._pattern.producer("MatMul", total.input[0]) if total else None
-        if total is None or product is None or not {total.input[1], product.input[1]} <= self._tensors.keys():
+        found = self._pattern.linear(name)
+        if found is None:
             return None
-        weight, bias = (numpy_helper.to_array(self._tensors[one.input[1]]) for one in (product, total))
-        return _Linear(product.input[0], weight, bias)
+        product, bias = found
+        weights = self._pattern.weights
+        return _Linear(product.input[0], *(numpy_helper.to_array(weights[one]) for one in (product.input[1], bias)))
 
     def _as_int32(self, name: str, *, length: bool = False) -> str:
         """Return an input as int32, or the length of its axis 2. It is computed once for all attentions."""

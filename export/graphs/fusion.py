@@ -1,13 +1,13 @@
 """Fuse attention to one `Attention` node, for which a GPU has flash kernels, in graphs that return no maps."""
 
-from collections import defaultdict
 from dataclasses import dataclass
 
 import onnx
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
 from export.graphs.builder import INT64, Builder
 from export.graphs.cleanup import prune
+from export.graphs.tensors import Tensors, permutation
 from export.plan import Plan
 
 FUSION_OPSET = 24
@@ -59,19 +59,13 @@ class Attention:
     """The mask, True where a key is hidden from a query; None if there is none."""
 
 
-class AttentionPattern:
+class AttentionPattern(Tensors):
     """Finds attentions in a graph by what produces and what uses each tensor, and writes them as one node."""
 
     def __init__(self, graph: onnx.ModelProto) -> None:
+        super().__init__(graph)
         self._b = Builder(graph, "fused.")
-        self._producers = {name: node for node in graph.graph.node for name in node.output}
-        self._users: dict[str, list[onnx.NodeProto]] = defaultdict(list)
-        for node in graph.graph.node:
-            for name in node.input:
-                self._users[name].append(node)
-        self._tensors = {tensor.name: tensor for tensor in graph.graph.initializer}
         self._inputs = {value.name: value.type.tensor_type.elem_type for value in graph.graph.input}
-        self._outputs = {value.name for value in graph.graph.output}
         # masks whose lengths vary are of padding; any cell of an image may be hidden
         self._of_padding = {
             value.name
@@ -87,7 +81,7 @@ class AttentionPattern:
         `heads_split` is not set.
         """
         softmax = self.producer("Softmax", mix.input[0]) if mix.op_type == "MatMul" else None
-        if softmax is None or len(self._users[mix.input[0]]) > 1 or mix.input[0] in self._outputs:
+        if softmax is None or len(self.users[mix.input[0]]) > 1 or mix.input[0] in self.outputs:
             return None
         hidden = self.producer("Where", softmax.input[0])
         scaled = self.producer("Div", hidden.input[2] if hidden else softmax.input[0])
@@ -96,14 +90,14 @@ class AttentionPattern:
         known = self._visibility(hidden.input[0]) if hidden else (None, False)
         if scaled is None or scores is None or key is None or known is None:
             return None
-        scale = 1 / float(numpy_helper.to_array(self._tensors[scaled.input[1]]))
+        scale = 1 / float(numpy_helper.to_array(self.weights[scaled.input[1]]))
         visible, causal = known
         mask = (visible, causal, hidden.input[0] if hidden else None)
         unsplit = None if heads_split else self._unsplit(scores.input[0], key, mix)
         if unsplit:
             query, source, value, output, heads = unsplit
             return Attention(query, source, value, output, scale, heads, False, *mask)
-        turned = _perm(key) == KEY_TRANSPOSED
+        turned = permutation(key) == KEY_TRANSPOSED
         return Attention(scores.input[0], key.input[0], mix.input[1], mix.output[0], scale, None, turned, *mask)
 
     def write(self, found: Attention) -> None:
@@ -144,22 +138,22 @@ class AttentionPattern:
 
     def joined(self, mixed: str) -> str | None:
         """Return what the heads of an attention's output are joined to; None if something else reads them too."""
-        turned = self._only_user("Transpose", mixed)
-        joined = self._only_user("Reshape", turned.output[0]) if turned else None
-        return joined.output[0] if turned and joined and _perm(turned) == HEADS_FIRST else None
+        turned = self.only_user("Transpose", mixed)
+        joined = self.only_user("Reshape", turned.output[0]) if turned else None
+        return joined.output[0] if turned and joined and permutation(turned) == HEADS_FIRST else None
 
     def split(self, name: str, perm: list[int]) -> tuple[str, int] | None:
         """Return the tensor before its heads were split, and their number; None if they were not."""
         moved = self.producer("Transpose", name)
-        shaped = self.producer("Reshape", moved.input[0]) if moved and _perm(moved) == perm else None
+        shaped = self.producer("Reshape", moved.input[0]) if moved and permutation(moved) == perm else None
         if shaped is None:
             return None
         joined = self.producer("Concat", shaped.input[1])
         sizes: list[int] = []
         for part in reversed(joined.input if joined else shaped.input[1:]):
-            if part not in self._tensors:
+            if part not in self.weights:
                 break
-            sizes = [*numpy_helper.to_array(self._tensors[part]).reshape(-1).tolist(), *sizes]
+            sizes = [*numpy_helper.to_array(self.weights[part]).reshape(-1).tolist(), *sizes]
         return (shaped.input[0], sizes[-2]) if len(sizes) > 1 and sizes[-2] > 0 else None
 
     def _visibility(self, hidden: str) -> tuple[str | None, bool] | None:
@@ -181,16 +175,3 @@ class AttentionPattern:
         while node := self.producer("Unsqueeze", name):
             name = node.input[0]
         return name
-
-    def producer(self, kind: str, name: str) -> onnx.NodeProto | None:
-        """Return the node of a kind that makes a tensor; None if another makes it."""
-        node = self._producers.get(name)
-        return node if node is not None and node.op_type == kind else None
-
-    def _only_user(self, kind: str, name: str) -> onnx.NodeProto | None:
-        users = self._users[name]
-        return users[0] if len(users) == 1 and users[0].op_type == kind and name not in self._outputs else None
-
-
-def _perm(node: onnx.NodeProto) -> list[int]:
-    return next((list(helper.get_attribute_value(one)) for one in node.attribute if one.name == "perm"), [])

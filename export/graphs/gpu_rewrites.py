@@ -1,12 +1,12 @@
 """Rewrites of graphs in half floats to what a GPU runs in fewer and faster kernels, with the same results.
 
-Of the time of a ViT's batch on a GPU, half is not spent on products of matrices: each bias, sum and norm reads and
+Of what a batch of a ViT takes on a GPU, a third goes to biases, sums, norms and activations, each of which reads and
 writes all tokens. And for patches, cuDNN chooses a convolution that does not use the matrix units.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,17 +15,18 @@ from onnx import helper, numpy_helper, shape_inference
 
 from export.graphs.builder import Builder
 from export.graphs.cleanup import prune
-from export.graphs.decode_step import fuse_step
+from export.graphs.decode_step import RUNTIME, fuse_step
 from export.graphs.fusion import HEADS_FIRST, fuse_attention
+from export.graphs.tensors import Tensors, permutation
 from export.plan import Plan
 
-CONTRIB = "com.microsoft"
-"""The domain of onnxruntime's own operators."""
+Shape: TypeAlias = tuple[int | str, ...]
+"""The lengths of the axes of a tensor, or their names; 0 where neither is known."""
+SMALL_BYTES = 1024
+"""Weights from this on are not read to infer shapes. (They may have been moved out of the graph.)"""
 CHANNELS_FIRST, PATCHES_FIRST = [0, 3, 1, 2], [0, 2, 1]
 """The permutations (batch, row, column, channel) -> (batch, channel, row, column), and (batch, width, patch) -> (batch,
 patch, width)."""
-SMALL_BYTES = 1024
-"""Tensors below this may be shapes, whose values inference needs."""
 
 
 def rewrite_for_gpus(graph: onnx.ModelProto, plan: Plan, folder: Path = Path()) -> onnx.ModelProto:
@@ -41,33 +42,34 @@ def rewrite_for_gpus(graph: onnx.ModelProto, plan: Plan, folder: Path = Path()) 
     return prune(graph, plan)
 
 
-def _shapes(graph: onnx.ModelProto) -> dict[str, list[int]]:
-    """Return the lengths of the axes of tensors, by name; 0 where one is not known. Large weights are not copied."""
+def _shapes(graph: onnx.ModelProto) -> dict[str, Shape]:
+    """Return the shapes of tensors by name. Large weights are not copied."""
     bare = onnx.ModelProto(ir_version=graph.ir_version, opset_import=graph.opset_import)
     bare.graph.CopyFrom(onnx.GraphProto(name="bare", node=graph.graph.node, input=graph.graph.input))
     bare.graph.output.extend(graph.graph.output)
     for tensor in graph.graph.initializer:
-        if tensor.raw_data and len(tensor.raw_data) < SMALL_BYTES:
+        if tensor.raw_data and len(tensor.raw_data) < SMALL_BYTES:  # it may be a shape
             bare.graph.initializer.append(tensor)
         else:
             bare.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
     inferred = shape_inference.infer_shapes(bare).graph.value_info
-    return {value.name: [axis.dim_value for axis in value.type.tensor_type.shape.dim] for value in inferred}
+    named = {axis.dim_param for port in graph.graph.input for axis in port.type.tensor_type.shape.dim}
+    return {  # inference makes up names of its own
+        value.name: tuple(
+            axis.dim_value or (axis.dim_param if axis.dim_param in named else 0)
+            for axis in value.type.tensor_type.shape.dim
+        )
+        for value in inferred
+    }
 
 
-class _Rewrite:
-    """A pass over the nodes of a graph, which knows what makes and what reads each tensor."""
+class _Rewrite(Tensors):
+    """A pass over the nodes of a graph."""
 
-    def __init__(self, graph: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], folder: Path) -> None:
+    def __init__(self, graph: onnx.ModelProto, shapes: Mapping[str, Shape], folder: Path) -> None:
+        super().__init__(graph)
         self.graph, self.shapes, self._folder = graph, shapes, folder
         self.b = Builder(graph, f"{type(self).__name__.lower()}.")
-        self.producers = {name: node for node in graph.graph.node for name in node.output}
-        self.users: dict[str, list[onnx.NodeProto]] = defaultdict(list)
-        for node in graph.graph.node:
-            for name in node.input:
-                self.users[name].append(node)
-        self.weights = {tensor.name: tensor for tensor in graph.graph.initializer}
-        self.outputs = {value.name for value in graph.graph.output}
 
     def apply(self) -> None:
         """Rewrite the graph in place. What is then unused stays."""
@@ -81,24 +83,6 @@ class _Rewrite:
         """Append what replaces a node; False if it stays."""
         raise NotImplementedError
 
-    def producer(self, kind: str, name: str) -> onnx.NodeProto | None:
-        """Return the node of a kind that makes a tensor; None if another makes it."""
-        node = self.producers.get(name)
-        return node if node is not None and node.op_type == kind else None
-
-    def only_user(self, kind: str, name: str) -> onnx.NodeProto | None:
-        """Return the node of a kind that alone reads a tensor; None if there is no such node."""
-        users = self.users[name]
-        return users[0] if len(users) == 1 and users[0].op_type == kind and name not in self.outputs else None
-
-    def biased(self, name: str) -> tuple[str, str] | None:
-        """Return the product that a tensor is made of, and the bias that is added to it; None if it is not so made."""
-        added = self.producer("Add", name)
-        for product, bias in (added.input, reversed(added.input)) if added else ():
-            if bias in self.weights and len(self.weights[bias].dims) == 1 and self.producer("MatMul", product):
-                return product, bias
-        return None
-
     def value(self, name: str) -> npt.NDArray[np.float64]:
         """Return a weight."""
         return numpy_helper.to_array(self.weights[name], str(self._folder)).astype(np.float64)
@@ -111,7 +95,7 @@ class _Rewrite:
 class _Norms(_Rewrite):
     """x + (y + bias), and the norm of it, become one SkipLayerNormalization, which returns both."""
 
-    def __init__(self, graph: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], folder: Path) -> None:
+    def __init__(self, graph: onnx.ModelProto, shapes: Mapping[str, Shape], folder: Path) -> None:
         super().__init__(graph, shapes, folder)
         self._done: set[str] = set()
 
@@ -123,27 +107,28 @@ class _Norms(_Rewrite):
         if node.op_type != "Add" or norm is None or not self._of_one_shape(node.input[0], node.input[1], norm):
             return False
         x, y = node.input
-        linear = self.biased(y) if self.only_user("Add", y) else None
-        if linear is None and self.only_user("Add", x) and (linear := self.biased(x)):
+        linear = self.linear(y) if self.only_user("Add", y) else None
+        if linear is None and self.only_user("Add", x) and (linear := self.linear(x)):
             x, y = y, x
-        given, bias = linear or (y, "")
+        given, bias = (linear[0].output[0], linear[1]) if linear else (y, "")
         epsilon = next((one.f for one in norm.attribute if one.name == "epsilon"), 1e-5)
         inputs = [given, x, *norm.input[1:], *([bias] if bias else [])]
-        self.b.op("SkipLayerNormalization", *inputs, domain=CONTRIB, epsilon=epsilon)
+        self.b.op("SkipLayerNormalization", *inputs, domain=RUNTIME, epsilon=epsilon)
         self.graph.graph.node[-1].output[:] = [norm.output[0], "", "", node.output[0]]
         self._done.add(norm.output[0])
         return True
 
     def _can_be_fused(self, norm: onnx.NodeProto) -> bool:
         axis = next((one.i for one in norm.attribute if one.name == "axis"), -1)
-        weights = len(norm.input) == 3 and all(name in self.weights for name in norm.input[1:])
+        lengths = [list(self.weights[name].dims) for name in norm.input[1:] if name in self.weights]
+        weights = len(lengths) == 2 and lengths[0] == lengths[1] and len(lengths[0]) == 1
         return norm.op_type == "LayerNormalization" and weights and len(norm.output) == 1 and axis in (-1, 2)
 
     def _of_one_shape(self, one: str, other: str, norm: onnx.NodeProto) -> bool:
-        """Return whether two tensors have three axes, the last that of the norm, and neither is broadcast."""
+        """Return whether two tensors have three axes, the last that of the norm, of which none is known to differ."""
         first, second = self.shapes.get(one, ()), self.shapes.get(other, ())
+        alike = all(a == b or (0 in (a, b) and 1 not in (a, b)) for a, b in zip(first, second, strict=False))
         width = self.weights[norm.input[1]].dims[0]
-        alike = all((a == 1) == (b == 1) for a, b in zip(first, second, strict=False))
         return len(first) == len(second) == 3 and first[2] == second[2] == width and alike
 
 
@@ -159,17 +144,18 @@ class _Biases(_Rewrite):
         if node.op_type != "Attention":
             return False
         _, key, value = node.input[:3]
-        if (linear := self.biased(key)) and self.only_user("Attention", key):
-            node.input[1] = linear[0]
+        if (layer := self.linear(key)) and self.only_user("Attention", key):
+            node.input[1] = layer[0].output[0]
         project = self.only_user("MatMul", node.output[0])
         added = self.only_user("Add", project.output[0]) if project else None
-        behind = self.biased(added.output[0]) if added else None
-        if (linear := self.biased(value)) and self.only_user("Attention", value) and project and added and behind:
-            matrix, bias = project.input[1], behind[1]
-            if matrix in self.weights:
-                node.input[2] = linear[0]
-                moved = self.constant(self.value(bias) + self.value(linear[1]) @ self.value(matrix), bias)
-                added.input[list(added.input).index(bias)] = moved
+        behind = self.linear(added.output[0]) if added else None
+        layer = self.linear(value) if self.only_user("Attention", value) else None
+        if layer and project and added and behind:
+            bias, matrix = self.value(layer[1]), self.value(project.input[1])
+            if len(bias) == len(matrix):  # else several queries share a value
+                node.input[2] = layer[0].output[0]
+                moved = self.constant(self.value(behind[1]) + bias @ matrix, behind[1])
+                added.input[list(added.input).index(behind[1])] = moved
         return False
 
 
@@ -178,10 +164,10 @@ class _Patches(_Rewrite):
 
     def rewrite(self, node: onnx.NodeProto) -> bool:
         """Replace the last node of the pattern: the one that puts patches before their features."""
-        flat = self.producer("Reshape", node.input[0]) if _perm(node) == PATCHES_FIRST else None
+        flat = self.producer("Reshape", node.input[0]) if permutation(node) == PATCHES_FIRST else None
         conv = self.producer("Conv", flat.input[0]) if flat else None
         turned = self.producer("Transpose", conv.input[0]) if conv else None
-        if conv is None or turned is None or _perm(turned) != CHANNELS_FIRST or conv.input[1] not in self.weights:
+        if conv is None or turned is None or permutation(turned) != CHANNELS_FIRST or conv.input[1] not in self.weights:
             return False
         kernel = self.value(conv.input[1])
         width, channels, rows, columns = kernel.shape
@@ -233,8 +219,5 @@ class _Turns(_Rewrite):
 
     def _renames(self, node: onnx.NodeProto) -> bool:
         sizes = self.shapes.get(node.output[0], ())[1:]
-        return node.op_type == "Transpose" and _perm(node) == HEADS_FIRST and all(sizes) and 1 in sizes[:2]
-
-
-def _perm(node: onnx.NodeProto) -> list[int]:
-    return next((list(one.ints) for one in node.attribute if one.name == "perm"), [])
+        known = all(isinstance(size, int) and size for size in sizes)
+        return node.op_type == "Transpose" and permutation(node) == HEADS_FIRST and known and 1 in sizes[:2]

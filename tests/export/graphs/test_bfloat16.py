@@ -54,6 +54,21 @@ def of_bfloat16(nodes, opset, **shapes):
     return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=10)
 
 
+def test_an_input_that_is_left_out_stays_so():
+    """Outputs that are left out have no name either, and no type."""
+    nodes = [
+        onnx.helper.make_node(
+            "SkipLayerNormalization", ["x", "x", "g", "g"], ["n", "", "", "s"], domain="com.microsoft", epsilon=1e-5
+        ),
+        onnx.helper.make_node("Clip", ["n", "", "h"], ["y"]),
+    ]
+    model = of_bfloat16(nodes, 20, x=["batch", 2, 4], g=[4], h=[])
+    model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    made = with_casts_for_missing_kernels(model)
+    clip = next(node for node in made.graph.node if node.op_type == "Clip")
+    assert not clip.input[1]
+
+
 @pytest.mark.parametrize(("opset", "wanted"), [(20, ["Cast", "Cast", "Conv", "Cast"]), (22, ["Conv"])])
 def test_a_convolution_computes_in_single_floats_below_the_opset_that_lets_it_be_of_bfloat16(opset, wanted):
     node = onnx.helper.make_node("Conv", ["x", "w"], ["y"])
