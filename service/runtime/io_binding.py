@@ -257,11 +257,11 @@ class DeviceRows:
     def write(self, first: int, sources: Sequence[int], fresh: Array | None) -> None:
         """Give rows from `first` on the values `fresh[source]`, at the front of each axis, and zeros elsewhere."""
         self.settle()
-        sent = [0] if fresh is None else list(dict.fromkeys(sources))  # each crosses the bus once
+        sources = [0] * len(sources) if fresh is None else sources
+        sent = list(dict.fromkeys(sources))  # each crosses the bus once
         values = np.empty((len(sent), *self.shape[1:]), self._dtype)
         _fill(values, sent, fresh)
-        rows = [0] * len(sources) if fresh is None else [sent.index(source) for source in sources]
-        self._copy(first, self._uploaded(values), rows)
+        self._copy(first, self._uploaded(values), [sent.index(source) for source in sources])
 
     def copy(self, into: Sequence[int], out_of: Sequence[int], slots: slice | None = None) -> None:
         """Have rows copied over others, as if all at once, before the next run."""
