@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import onnx
 import torch
 
+from export.graphs.decompositions import decomposed_in_place
 from export.graphs.gru import ONNX_TRANSLATIONS, with_traceable_gru
 from export.plan import Plan, Sizes
 
@@ -30,7 +31,7 @@ def trace(plan: Plan, sizes: Sizes, opset: int = DEFAULT_OPSET) -> onnx.ModelPro
         for port in plan.inputs
     ]
     named = plan.module.forward.__code__.co_argcount - 1  # without self
-    with _warnings_as_errors():
+    with _warnings_as_errors(), decomposed_in_place():
         program = torch.onnx.export(
             with_traceable_gru(plan.module.eval()),
             tuple(arguments),
