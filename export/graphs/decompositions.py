@@ -15,6 +15,7 @@ from unittest import mock
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Graph, Node
+from torch.fx.node import map_arg
 
 Table: TypeAlias = Mapping[Any, Callable[..., Any]]
 """Decompositions by operator: all operators without a translation, but for composite ones that may return views."""
@@ -65,8 +66,13 @@ def _has_translation(node: Node, table: Table) -> bool:
 
 
 def _is_replaceable(node: Node) -> bool:
-    by_its_batch = node.target is ATEN.batch_norm.default and node.args[5]  # it has no mean and variance of its own
-    return node.target in REPLACEMENTS and not by_its_batch
+    if node.target is ATEN.batch_norm.default:
+        return not node.args[5]  # else it has no mean and variance of its own
+    if node.target is ATEN.one_hot.default:
+        return node.args[1:] not in ((), (-1,))  # else the largest class says how many there are
+    if node.target is ATEN.gru_cell.default:
+        return len(node.args) == 6
+    return node.target in REPLACEMENTS
 
 
 class _Sizes:
@@ -90,15 +96,15 @@ class _Sizes:
         if isinstance(size, int):
             return size
         if str(size) not in self._nodes:
-            self.add(_call(ATEN.sym_size.int, (tensor, axis), size, before))
+            self.add(_call(before, ATEN.sym_size.int, tensor, axis))
         return self._nodes[str(size)]
 
 
-def _call(called: torch._ops.OpOverload, arguments: tuple[Any, ...], value: object, before: Node) -> Node:
-    """Insert a node that calls an operator and returns what `value` stands for, as a part of the node behind it."""
+def _call(before: Node, called: Callable[..., Any], *arguments: Any, **options: Any) -> Node:  # noqa: ANN401 # those of an operator
+    """Insert a node that calls an operator, as a part of the node behind it."""
     with before.graph.inserting_before(before):
-        node = before.graph.call_function(called, arguments)
-    node.meta = {**before.meta, "val": value}
+        node = before.graph.call_function(called, arguments, options)
+    node.meta = {**before.meta, "val": called(*map_arg(arguments, lambda one: one.meta["val"]), **options)}
     return node
 
 
@@ -123,10 +129,33 @@ def _permute(node: Node, given: list[Any], sizes: _Sizes) -> None:
 
 def _normalize(node: Node, given: list[Any], sizes: _Sizes) -> None:
     """Replace a batch norm by a given mean and variance."""
-    tensors, momentum, epsilon = given[:5], given[6], given[7]
-    norm = ATEN._native_batch_norm_legit_no_training.default
-    value = norm(*(one and one.meta["val"] for one in tensors), momentum, epsilon)
-    node.target, node.args = operator.getitem, (_call(norm, (*tensors, momentum, epsilon), value, node), 0)
+    normed = _call(node, ATEN._native_batch_norm_legit_no_training.default, *given[:5], *given[6:8])
+    node.target, node.args = operator.getitem, (normed, 0)
+
+
+def _one_hot(node: Node, given: list[Any], sizes: _Sizes) -> None:
+    """Replace `one_hot`, without its checks that classes are in range."""
+    classes, count = given
+    among = _call(node, ATEN.arange.default, count, dtype=torch.int64, device=torch.device("cpu"), pin_memory=False)
+    chosen = _call(node, ATEN.eq.Tensor, _call(node, ATEN.unsqueeze.default, classes, -1), among)
+    node.target, node.args, node.kwargs = ATEN._to_copy.default, (chosen,), {"dtype": torch.int64}
+
+
+def _gru_cell(node: Node, given: list[Any], sizes: _Sizes) -> None:
+    """Replace a cell of a GRU: the gates reset, update and new of its input, and of its state."""
+    x, state, of_x, of_state, *biases = given
+    call = functools.partial(_call, node)
+
+    def gates(tensor: Node, weight: Node, bias: Node | None) -> list[Node]:
+        together = call(ATEN.linear.default, tensor, weight, bias)
+        parts = call(ATEN.unsafe_split.Tensor, together, together.meta["val"].shape[1] // 3, 1)
+        return [call(operator.getitem, parts, part) for part in range(3)]
+
+    own, states = gates(x, of_x, biases[0]), gates(state, of_state, biases[1])
+    reset, update = (call(ATEN.sigmoid.default, call(ATEN.add.Tensor, states[gate], own[gate])) for gate in range(2))
+    new = call(ATEN.tanh.default, call(ATEN.add.Tensor, own[2], call(ATEN.mul.Tensor, states[2], reset)))
+    kept = call(ATEN.mul.Tensor, call(ATEN.sub.Tensor, state, new), update)
+    node.target, node.args = ATEN.add.Tensor, (kept, new)
 
 
 REPLACEMENTS: dict[object, Callable[[Node, list[Any], _Sizes], None]] = {
@@ -134,4 +163,6 @@ REPLACEMENTS: dict[object, Callable[[Node, list[Any], _Sizes], None]] = {
     ATEN.flatten.using_ints: _reshape,
     ATEN.numpy_T.default: _permute,
     ATEN.batch_norm.default: _normalize,
+    ATEN.one_hot.default: _one_hot,
+    ATEN.gru_cell.default: _gru_cell,
 }

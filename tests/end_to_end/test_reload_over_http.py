@@ -102,7 +102,7 @@ def test_a_start_serves_the_newest_version_that_can_be_served(copied):
 def test_a_version_whose_manifest_does_not_fit_its_graphs_is_refused_and_the_old_one_goes_on(living):
     before = classify(living).json()["results"]
     dates = {"inputs": "3/23/21", "attention": {"kind": "cross"}}
-    cases = [*itertools.zip_longest(DIGITS.values(), DATES.values())][::5]  # all are refused by a start, which is quicker
+    cases = [*itertools.zip_longest(DIGITS.values(), DATES.values())][::5]  # a start refuses all, and is quicker
     for version, (digit, date) in enumerate(cases, 2):
         changed = {model: wrong for model, wrong in (("digits", digit), ("dates", date)) if wrong}
         for model, (change, _) in changed.items():

@@ -54,6 +54,7 @@ def batch_norm(**options):
 
 
 AFFINE, NORM = batch_norm(), batch_norm(affine=False)
+CELL = nn.GRUCell(5, 4)
 BY_ITS_BATCH = nn.BatchNorm1d(3, track_running_stats=False).eval()
 
 
@@ -94,6 +95,8 @@ def test_single_nodes_are_replaced(left_to_pytorch):
         lambda x: torch.cat((x, x), dim=2).flatten(0, 1),  # keeps a size that is none of an input's
         lambda x: x[0, 0].T @ x[0, 0],
         lambda x: AFFINE(x[..., 0]) + NORM(x[..., 1]),
+        lambda x: nn.functional.one_hot(x.argmax(-1), 5),
+        lambda x: CELL(x[:, 0, 0], x[:, 1, 0, :4]),
     )
     assert not left_to_pytorch
 
@@ -101,7 +104,7 @@ def test_single_nodes_are_replaced(left_to_pytorch):
 @pytest.mark.parametrize(
     "function",
     [
-        lambda x: nn.functional.one_hot(x.argmax(-1), 5),
+        lambda x: nn.functional.cosine_similarity(x, x[:1]),
         lambda x: x.flatten(2) + x.relu_().flatten(2),
         lambda x: BY_ITS_BATCH(x[..., 0]),
         written_in_place,
