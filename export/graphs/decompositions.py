@@ -117,7 +117,7 @@ def _reshape(node: Node, given: list[Any], sizes: _Sizes) -> None:
     """Replace `flatten`. It has a translation, which computes every size of the tensor again."""
     tensor, *ends = given
     whole = sizes.of(tensor, node)
-    first, last = (end % len(whole) for end in (*ends, *(0, -1)[len(ends) :]))
+    first, last = (end % max(len(whole), 1) for end in (*ends, *(0, -1)[len(ends) :]))
     node.target, node.args = ATEN.reshape.default, (tensor, [*whole[:first], -1, *whole[last + 1 :]])
 
 

@@ -87,6 +87,7 @@ def test_single_nodes_are_replaced(left_to_pytorch):
         lambda x: x.to(torch.float64),
         lambda x: (x > 0).to(torch.int64),
         lambda x: x.flatten(),
+        lambda x: x[0, 0, 0, 0].flatten(),  # of a tensor without axes
         lambda x: x.flatten(2),
         lambda x: x.flatten(1, -2),
         lambda x: x.flatten(0, 1),
