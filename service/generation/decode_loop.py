@@ -116,6 +116,9 @@ class DecodeLoop:
         self._device, self._settings, self._budget = device, settings, budget
         self._metrics, self._tracer = metrics, tracer
         self._name = decode.name
+        self._run_seconds = metrics.run_seconds.labels(self._name)
+        self._batch_size = metrics.batch_size.labels(self._name)
+        self._generated = metrics.generated.labels(self._name)
         # of the bound on tokens that run: others may run beside it
         self._share = min(decode.cores / device.cores, 1.0)
         self._waiting: deque[Job] = deque()
@@ -286,8 +289,8 @@ class DecodeLoop:
         while True:
             start = time.monotonic()
             taken += self._step()
-            self._metrics.run_seconds.labels(self._name).observe(time.monotonic() - start)
-            self._metrics.batch_size.labels(self._name).observe(len(self._running))
+            self._run_seconds.observe(time.monotonic() - start)
+            self._batch_size.observe(len(self._running))
             must_report = any(job.ended or job.grew for job in self._running)
             if must_report or self._waiting or self._cache.full or self._stopping:
                 return taken
@@ -308,17 +311,16 @@ class DecodeLoop:
             tokens, positions, most, everything=ALL_CANDIDATES in wants
         )
         exact = log_probabilities.astype(np.float64)
+        broken = np.isnan(exact).any()
         for job, want in zip(self._running, wants, strict=True):
             before = [one.tokens for one in job.search.live]
-            # a slice is a view, where a list of rows is copied
-            own = slice(job.rows[0], job.rows[0] + 1) if len(job.rows) == 1 else job.rows
-            likely, likely_tokens = exact[own], candidates[own]
+            likely, likely_tokens = _rows_of(exact, job.rows), _rows_of(candidates, job.rows)
             alternatives = _alternatives(likely, likely_tokens, job.search.alternatives)
             try:
                 if want == ALL_CANDIDATES and logits is not None:
-                    parents = job.search.advance(finite(log_softmax(logits[own])), None, alternatives)
+                    parents = job.search.advance(finite(log_softmax(_rows_of(logits, job.rows))), None, alternatives)
                 else:
-                    parents = job.search.advance(finite(likely), likely_tokens, alternatives)
+                    parents = job.search.advance(finite(likely) if broken else likely, likely_tokens, alternatives)
             except Exception as error:  # fails this job only; the others go on
                 job.failure = error
             else:
@@ -326,7 +328,7 @@ class DecodeLoop:
                     held = dict(zip(job.rows, before, strict=True))
                     sources = [job.rows[parent] for parent in parents]
                     job.rows = self._cache.continue_from(held, sources, job.first_position + 1)
-        self._metrics.generated.labels(self._name).inc(len(self._running))
+        self._generated.inc(len(self._running))
         return count
 
     def _drop(self, jobs: Sequence[Job]) -> None:
@@ -368,6 +370,11 @@ class DecodeLoop:
 def _padded_size(jobs: Sequence[Job]) -> int:
     """Return the tokens of the sources of jobs that are encoded together."""
     return max(job.size for job in jobs) * len(jobs)
+
+
+def _rows_of(array: Array, rows: Sequence[int]) -> Array:
+    """Return some rows of an array: a view of a single one, a copy of several."""
+    return array[rows[0] : rows[0] + 1] if len(rows) == 1 else array.take(rows, 0)
 
 
 def finite(logs: LogProbabilities) -> LogProbabilities:

@@ -39,7 +39,8 @@ class KVCache:
         self._caches = {cache.past: cache.present for cache in generation.caches}
         given_by_step = {"token", "position", COUNT}
         self._ports = {port.name: port for port in decode.graph.inputs if port.name not in given_by_step}
-        self._slots, self._kept_bytes = (GPU_SLOTS, 0) if in_gpu_memory(decode.provider) else (SLOTS, KEPT_BYTES)
+        self._on_gpu = in_gpu_memory(decode.provider)
+        self._slots, self._kept_bytes = (GPU_SLOTS, 0) if self._on_gpu else (SLOTS, KEPT_BYTES)
         self._token_bytes = [
             math.prod(axis for axis in port.axes if isinstance(axis, int)) * storage(port.dtype).itemsize
             for port in self._ports.values()
@@ -48,6 +49,8 @@ class KVCache:
         self._buffers: dict[str, Rows] = {}
         self._capacity = self._most = self._filled = 0
         self._binding: Binding | None = None
+        self._given: dict[str, Array] = {}
+        """What a step reads beside the rows."""
         self._found: dict[str, Array] = {}
         """What a step writes its results to."""
         self._bound_for = (0, 0, False)
@@ -108,7 +111,7 @@ class KVCache:
             last = self.count - 1
             if row != last:
                 for buffer in self._buffers.values():
-                    buffer.copy([row], [last])
+                    buffer.copy({row: last})
                 places[row] = places[last]
                 moved[places[row]] = row
             self.count -= 1
@@ -130,7 +133,7 @@ class KVCache:
             common = min(_common_prefix(held[row], held[source]) for row, source in copies.items())
             slots = slice(first + common, first + len(held[rows[0]]))
             for name in self._caches:
-                self._buffers[name].copy(list(copies), list(copies.values()), slots)
+                self._buffers[name].copy(copies, slots)
         return rows
 
     def step(
@@ -150,16 +153,17 @@ class KVCache:
             self._binding, self._bound_for = self._bind(wanted, everything=everything), needed
         for buffer in self._buffers.values():
             buffer.settle()
-        feed = {
-            "token": np.array(tokens, np.int64),
-            "position": np.array(positions, np.int64),
-            COUNT: np.array([wanted], np.int64),
-        }
-        self._binding.run(feed)
+        self._given["token"][:] = tokens
+        self._given["position"][:] = positions
+        self._binding.run(self._given if self._on_gpu else {})
         return self._found[LIKELIEST], self._found[TOKENS], self._found.get(self._logits)
 
     def _bind(self, wanted: int, *, everything: bool) -> Binding:
         held = {name: buffer.front(self.count) for name, buffer in self._buffers.items()}
+        self._given = {name: np.zeros(self.count, np.int64) for name in ("token", "position")}
+        self._given[COUNT] = np.array([wanted], np.int64)
+        if not self._on_gpu:  # bound once, they are read where they lie; to a GPU they are copied when they are bound
+            held |= {name: on_host(array) for name, array in self._given.items()}
         names = {LIKELIEST, TOKENS, *([self._logits] if everything else [])}
         lengths = {"batch": self.count, COUNT: wanted}
         self._found = {}

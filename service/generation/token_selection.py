@@ -1,8 +1,7 @@
 """Token selection: greedy search, sampling and beam search. Each target has a search of its own."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +21,11 @@ ALL_CANDIDATES = 0
 """The value of `wants` that means all tokens of the vocabulary."""
 MOST_CANDIDATES = 256
 """A sampler that needs more candidates than this asks for all."""
+FEW = 256
+"""So many numbers are sorted as quickly as the largest of them are found."""
 
 
-@dataclass(frozen=True)
-class Hypothesis:
+class Hypothesis(NamedTuple):
     """A target: its tokens, with the end token if it ended, the log-probability of each, and their sum."""
 
     tokens: tuple[int, ...] = ()
@@ -162,6 +162,8 @@ def _forced(token: int, logs: LogProbabilities) -> LogProbabilities:
 def likeliest(totals: LogProbabilities, count: int) -> npt.NDArray[np.intp]:
     """Return the flat indices of the largest values, largest first, equal ones in order, without sorting all values."""
     flat = totals.ravel()
+    if flat.size <= FEW:
+        return np.argsort(-flat, kind="stable")[:count]
     count = min(count, flat.size)
     among = np.flatnonzero(flat >= np.partition(flat, -count)[-count])
     return among[np.argsort(-flat[among], kind="stable")][:count]
@@ -278,18 +280,24 @@ class Beams:
         logs = self._constrain(logs, self.live) if tokens is None else logs
         totals = self._totals[:, None] + logs  # (beams, vocabulary)
         order = likeliest(totals, 2 * self._beams)
+        width = totals.shape[1]
+        chosen = order % width if tokens is None else tokens.take(order)
+        length = len(self.live[0].tokens) + 1
         parents: list[int] = []
         live: list[Hypothesis] = []
-        for rank, flat in enumerate(order):
-            row, place = divmod(int(flat), totals.shape[1])
-            if not np.isfinite(totals[row, place]):
+        # lists, since to read the numbers of an array one by one takes longer
+        found = [of.tolist() for of in (order // width, chosen, logs.take(order), totals.take(order))]
+        for rank, (row, token, log, total) in enumerate(zip(*found, strict=True)):
+            if total == -np.inf:
+                break  # so are all behind it
+            ended = length >= self._limit or token == self._end
+            wanted = rank < self._beams if ended else len(live) < self._beams
+            if not wanted:
                 continue
-            token = place if tokens is None else int(tokens[row, place])
-            longer = self.live[row].plus(token, float(logs[row, place]), alternatives[row : row + 1])
-            if token == self._end or len(longer.tokens) >= self._limit:
-                if rank < self._beams:
-                    self._finished.append(longer)
-            elif len(live) < self._beams:
+            longer = self.live[row].plus(token, log, alternatives[row : row + 1])
+            if ended:
+                self._finished.append(longer)
+            else:
                 live.append(longer)
                 parents.append(row)
         self._finished = sorted(self._finished, key=self._score, reverse=True)[: self._beams]

@@ -215,14 +215,16 @@ class HostRows:
         """Give rows from `first` on the values `fresh[source]`, at the front of each axis, and zeros elsewhere."""
         _fill(self.values[first : first + len(sources)], sources, fresh)
 
-    def copy(self, into: Sequence[int], out_of: Sequence[int], slots: slice | None = None) -> None:
-        """Copy rows over others, as if all at once; of rows (heads, slots, width), only some slots if given."""
-        # (numpy copies a list of rows twice)
-        here, there = (into[0], out_of[0]) if len(into) == 1 else (list(into), list(out_of))
-        if slots is None:
-            self.values[here] = self.values[there]
-        else:
-            self.values[here, :, slots] = self.values[there, :, slots]
+    def copy(self, sources: Mapping[int, int], slots: slice | None = None) -> None:
+        """Copy rows over others, the source over each row; of rows (heads, slots, width), only some slots if given.
+
+        No row is both. (They are copied one by one: numpy copies a list of rows twice.)
+        """
+        for row, source in sources.items():
+            if slots is None:
+                self.values[row] = self.values[source]
+            else:
+                self.values[row, :, slots] = self.values[source, :, slots]
 
     def settle(self) -> None:
         """Do what was put off until the next run: nothing, in this class."""
@@ -263,9 +265,9 @@ class DeviceRows:
         _fill(values, sent, fresh)
         self._copy(first, self._uploaded(values), [sent.index(source) for source in sources])
 
-    def copy(self, into: Sequence[int], out_of: Sequence[int], slots: slice | None = None) -> None:
-        """Have rows copied over others, as if all at once, before the next run."""
-        self._sources |= {row: self._sources.get(source, source) for row, source in zip(into, out_of, strict=True)}
+    def copy(self, sources: Mapping[int, int], slots: slice | None = None) -> None:
+        """Have rows copied over others, the source over each row, before the next run. No row is both."""
+        self._sources |= {row: self._sources.get(source, source) for row, source in sources.items()}
 
     def settle(self) -> None:
         """Do what was put off until the next run."""

@@ -90,7 +90,7 @@ def test_each_row_keeps_its_own_cache_when_rows_join_leave_continue_and_grow(dat
             twin = Alone.__new__(Alone)
             twin.__dict__ = {**source.__dict__, "tokens": list(source.tokens)}
             for name in ("source_visible", *dates.generation.memory):
-                rows._buffers[name].copy([into], [out_of])
+                rows._buffers[name].copy({into: out_of})
             tokens = {into: [-1] * len(source.tokens), out_of: source.tokens}
             assert rows.continue_from(tokens, [out_of, out_of], 0) == [out_of, into]
             held[into] = twin
@@ -141,7 +141,7 @@ def test_only_the_rows_that_no_hypothesis_continues_are_overwritten(loaded, monk
     assert rows.continue_from(held, [1, 0, 3, 2], 5) == [1, 0, 3, 2]
     assert copied == []
     assert rows.continue_from(held, [1, 1, 0, 1], 5) == [1, 2, 0, 3]
-    assert copied == [([2, 3], [1, 1], slice(6, 8))] * len(loaded.generation.caches)
+    assert copied == [({2: 1, 3: 1}, slice(6, 8))] * len(loaded.generation.caches)
 
 
 def test_a_step_writes_its_caches_in_place(loaded):

@@ -167,7 +167,7 @@ def test_rows_that_change_places_are_all_read_first():
     there = DeviceRows(values, "cpu")
     for _ in range(20):
         order = rng.permutation(64)
-        there.copy(range(64), order.tolist())
+        there.copy(dict(enumerate(order.tolist())))
         values = values[order]
         np.testing.assert_array_equal(there.read(), values)
 
@@ -186,10 +186,11 @@ def test_rows_on_a_device_are_as_on_the_host(dtype, device):
         host, there = HostRows(values.copy()), DeviceRows(values, "cpu" if device == "cpu" else "cuda")
         address = there.front(1).address
         for _ in range(60):
-            into, out_of = rng.permutation(6)[:3].tolist(), rng.integers(0, 6, 3).tolist()
+            order = rng.permutation(6).tolist()
+            sources_of = {row: order[rng.integers(3, 6)] for row in order[:3]}
             fresh = drawn(2, 3, rng.integers(1, 9), 2)
             for each in (host, there):
-                each.copy(into, out_of)
+                each.copy(sources_of)
                 if rng.integers(0, 3) == 0 and each is there:
                     each.settle()
             if rng.integers(0, 2):
