@@ -8,7 +8,7 @@ import numpy as np
 from contract.generation import COUNT, LIKELIEST, TOKENS, Generation
 from contract.manifest import Port
 from service.arrays import Array
-from service.runtime.io_binding import Binding, Rows, on_host, rows_for, storage
+from service.runtime.io_binding import Binding, Rows, on_host, rows_for, settle, storage
 from service.runtime.providers import in_gpu_memory
 from service.runtime.session import Session
 
@@ -151,8 +151,7 @@ class KVCache:
         needed = (self.count, wanted, everything)  # the runtime writes to the same memory, whatever the shape
         if self._binding is None or self._bound_for != needed:
             self._binding, self._bound_for = self._bind(wanted, everything=everything), needed
-        for buffer in self._buffers.values():
-            buffer.settle()
+        settle(self._buffers.values())
         self._given["token"][:] = tokens
         self._given["position"][:] = positions
         self._binding.run(self._given if self._on_gpu else {})

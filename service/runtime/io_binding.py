@@ -12,7 +12,7 @@ import ctypes
 import functools
 import itertools
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,13 +25,22 @@ from service.runtime.providers import PROVIDERS, in_gpu_memory
 ONNX_BFLOAT16 = 16
 """The number that ONNX gives to the type bfloat16."""
 COPY_ROWS = (
-    "CAg6ewobCgRmcm9tCgRyb3dzEgVtb3ZlZCIGR2F0aGVyChcKBW1vdmVkEgRrZXB0IghJZGVudGl0eRIJY29weV9yb3dzWhIKBGZyb20S"
-    "CgoICAISBAoACgBaEAoEcm93cxIICgYIBxICCgBiEgoEa2VwdBIKCggIAhIECgAKAEIECgAQEA=="
+    "CAg6kwEKJAoHZnJvbTAwMAoHcm93czAwMBIIbW92ZWQwMDAiBkdhdGhlcgodCghtb3ZlZDAwMBIHa2VwdDAwMCIISWRlbnRpdHkSCWNvcHlfcm93"
+    "c1oVCgdmcm9tMDAwEgoKCAgCEgQKAAoAWhMKB3Jvd3MwMDASCAoGCAcSAgoAYhUKB2tlcHQwMDASCgoICAISBAoACgBCBAoAEBA="
 )
-"""The graph kept = Identity(Gather(from, rows)) on bytes, in base64: row i of `kept` becomes row rows[i] of `from`. All
-rows are read before one is written, so that `kept` may lie in `from`. (A ScatterND would write to the rows that move
-alone, but CUDA copies each row of it in a single thread.) The service has no library that writes graphs; a test
-compares this one with its definition."""
+"""The graph kept000 = Identity(Gather(from000, rows000)) on bytes, in base64: row i of `kept` becomes row rows[i] of
+`from`. All rows are read before one is written, so that `kept` may lie in `from`. (A ScatterND would write to the rows
+that move alone, but CUDA copies each row of it in a single thread.) The service has no library that writes graphs; a
+test compares this one with its definition."""
+
+
+def graph_that_copies(count: int) -> bytes:
+    """Return the graph that copies rows of so many arrays: COPY_ROWS with the numbers 000, 001, ...
+
+    Messages of protobuf that follow one another are read as one, which has the nodes of all.
+    """
+    graph = base64.b64decode(COPY_ROWS)
+    return b"".join(graph.replace(b"000", b"%03d" % number) for number in range(count))
 
 
 def storage(dtype: Dtype) -> "np.dtype[Any]":
@@ -226,9 +235,6 @@ class HostRows:
             else:
                 self.values[row, :, slots] = self.values[source, :, slots]
 
-    def settle(self) -> None:
-        """Do what was put off until the next run: nothing, in this class."""
-
     def front(self, count: int) -> Place:
         """Return the place of the first rows."""
         return on_host(self.values[:count])
@@ -252,29 +258,30 @@ class DeviceRows:
 
     def read(self) -> Array:
         """Return a copy of the rows."""
-        self.settle()
+        settle([self])
         found: Array = self._value.numpy()
         return found.view(self._dtype).reshape(self.shape)
 
     def write(self, first: int, sources: Sequence[int], fresh: Array | None) -> None:
         """Give rows from `first` on the values `fresh[source]`, at the front of each axis, and zeros elsewhere."""
-        self.settle()
+        settle([self])
         sources = [0] * len(sources) if fresh is None else sources
         sent = list(dict.fromkeys(sources))  # each crosses the bus once
         values = np.empty((len(sent), *self.shape[1:]), self._dtype)
         _fill(values, sent, fresh)
-        self._copy(first, self._uploaded(values), [sent.index(source) for source in sources])
+        _copy([self._copied(first, self._uploaded(values), [sent.index(source) for source in sources])])
 
     def copy(self, sources: Mapping[int, int], slots: slice | None = None) -> None:
         """Have rows copied over others, the source over each row, before the next run. No row is both."""
         self._sources |= {row: self._sources.get(source, source) for row, source in sources.items()}
 
-    def settle(self) -> None:
-        """Do what was put off until the next run."""
-        if self._sources:
-            first, last = min(self._sources), max(self._sources)
-            self._copy(first, self._value, [self._sources.get(row, row) for row in range(first, last + 1)])
-            self._sources = {}
+    def take_put_off(self) -> list["Copied"]:
+        """Return what was put off until the next run, and forget it."""
+        sources, self._sources = self._sources, {}
+        if not sources:
+            return []
+        first, last = min(sources), max(sources)
+        return [self._copied(first, self._value, [sources.get(row, row) for row in range(first, last + 1)])]
 
     def front(self, count: int) -> Place:
         """Return the place of the first rows."""
@@ -285,15 +292,19 @@ class DeviceRows:
         flat = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
         return ort.OrtValue.ortvalue_from_numpy(flat, self._device, 0)
 
-    def _copy(self, first: int, source: ort.OrtValue, rows: Sequence[int]) -> None:
-        """Give rows from `first` on the values of these rows of `source`, which may be this array."""
-        session, row_bytes = _copier(self._device), self.nbytes // self.shape[0]
-        binding = session.io_binding()
-        binding.bind_ortvalue_input("from", source)
-        binding.bind_cpu_input("rows", np.array(rows, np.int64))
+    def _copied(self, first: int, source: ort.OrtValue, rows: Sequence[int]) -> "Copied":
+        """Return that rows from `first` on shall have the values of these rows of `source`, which may be this array."""
+        row_bytes = self.nbytes // self.shape[0]
         address = self._value.data_ptr() + first * row_bytes
-        binding.bind_output("kept", self._device, 0, np.uint8, (len(rows), row_bytes), address)
-        session.run_with_iobinding(binding)
+        return Copied(Place(self._device, np.uint8, (len(rows), row_bytes), address, self._value), source, rows)
+
+
+class Copied(NamedTuple):
+    """What shall be copied: row i of `kept` becomes row rows[i] of `source`, both rows of bytes."""
+
+    kept: Place
+    source: ort.OrtValue
+    rows: Sequence[int]
 
 
 Rows = HostRows | DeviceRows
@@ -304,15 +315,32 @@ def rows_for(provider: str, values: Array) -> Rows:
     return DeviceRows(values, "cuda") if in_gpu_memory(provider) else HostRows(values)
 
 
+def settle(buffers: Iterable[Rows]) -> None:
+    """Do what rows on one device have put off until the next run, in one run for all of them."""
+    put_off = [one for buffer in buffers if isinstance(buffer, DeviceRows) for one in buffer.take_put_off()]
+    if put_off:
+        _copy(put_off)
+
+
+def _copy(wanted: Sequence[Copied]) -> None:
+    session = _copier(wanted[0].kept.device, len(wanted))
+    binding = session.io_binding()
+    for number, (kept, source, rows) in enumerate(wanted):
+        binding.bind_ortvalue_input(f"from{number:03}", source)
+        binding.bind_cpu_input(f"rows{number:03}", np.array(rows, np.int64))
+        binding.bind_output(f"kept{number:03}", kept.device, 0, *kept[1:4])
+    session.run_with_iobinding(binding)
+
+
 @functools.cache
-def _copier(device: str) -> ort.InferenceSession:
-    """Return the session that copies rows on a device. It lives as long as the process."""
+def _copier(device: str, count: int) -> ort.InferenceSession:
+    """Return the session that copies rows of so many arrays on a device. It lives as long as the process."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     # without Identity, Gather would write over rows that it has yet to read
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4  # errors are raised
-    return ort.InferenceSession(base64.b64decode(COPY_ROWS), options, [PROVIDERS[device]])
+    return ort.InferenceSession(graph_that_copies(count), options, [PROVIDERS[device]])
 
 
 def _fill(rows: Array, sources: Sequence[int], fresh: Array | None) -> None:

@@ -1,6 +1,5 @@
 """Memory that is held: what a GPU does, by the same code on a CPU."""
 
-import base64
 import contextlib
 import gc
 from types import SimpleNamespace
@@ -13,7 +12,7 @@ from onnx import TensorProto, helper
 
 from contract.manifest import Graph, Port
 from service.runtime import io_binding
-from service.runtime.io_binding import Binding, Captured, DeviceRows, HostRows, on_host, run_bits
+from service.runtime.io_binding import Binding, Captured, DeviceRows, HostRows, on_host, run_bits, settle
 from service.runtime.session import Session
 from service.settings import Settings
 from tests.samples.fake_gpu import fake_gpu
@@ -149,15 +148,42 @@ def test_the_imitated_gpu_copies_from_the_host_when_an_input_is_bound():
     assert sums == {"host": [[1, 2]], "device": [[3, 6]]}
 
 
-def test_the_graph_that_copies_rows_is_the_one_described():
-    ports = {"from": TensorProto.UINT8, "rows": TensorProto.INT64}
-    graph = onnx.load_from_string(base64.b64decode(io_binding.COPY_ROWS))
+@pytest.mark.parametrize("count", [1, 12, 101])
+def test_the_graph_that_copies_rows_is_the_one_described(count):
+    graph = onnx.load_from_string(io_binding.graph_that_copies(count))
     onnx.checker.check_model(graph, full_check=True)
-    gather, identity = graph.graph.node
-    assert (gather.op_type, *gather.input, *gather.output) == ("Gather", "from", "rows", "moved")
-    assert (identity.op_type, *identity.input, *identity.output) == ("Identity", "moved", "kept")
-    assert not gather.attribute
-    assert {port.name: port.type.tensor_type.elem_type for port in graph.graph.input} == ports
+    nodes = [(node.op_type, *node.input, *node.output) for node in graph.graph.node]
+    assert nodes == [
+        node
+        for number in (f"{number:03}" for number in range(count))
+        for node in (
+            ("Gather", f"from{number}", f"rows{number}", f"moved{number}"),
+            ("Identity", f"moved{number}", f"kept{number}"),
+        )
+    ]
+    assert not any(node.attribute for node in graph.graph.node)
+    ports = {port.name: port.type.tensor_type.elem_type for port in (*graph.graph.input, *graph.graph.output)}
+    kinds = {"from": TensorProto.UINT8, "rows": TensorProto.INT64, "kept": TensorProto.UINT8}
+    assert ports == {f"{name}{number:03}": kind for number in range(count) for name, kind in kinds.items()}
+
+
+def test_rows_of_several_arrays_are_copied_in_one_run():
+    """Each by rows of its own, and a second time nothing is copied."""
+    rng = np.random.default_rng(0)
+    with fake_gpu():
+        all_values = [rng.integers(0, 1000, (6, 3, size)) for size in (2, 5, 7)]
+        there = [DeviceRows(values, "cuda") for values in all_values]
+        wanted = [{0: 4, 1: 4}, {}, {5: 2}]
+        for rows, sources in zip(there, wanted, strict=True):
+            rows.copy(sources)
+        settle(there)
+        settle(there)
+        copier = io_binding._copier("cuda", 2)
+        assert io_binding._copier.cache_info().currsize == 1
+        assert copier.ran == 1
+        for rows, values, sources in zip(there, all_values, wanted, strict=True):
+            order = [sources.get(row, row) for row in range(6)]
+            np.testing.assert_array_equal(rows.read(), values[order])
 
 
 def test_rows_that_change_places_are_all_read_first():
@@ -192,7 +218,7 @@ def test_rows_on_a_device_are_as_on_the_host(dtype, device):
             for each in (host, there):
                 each.copy(sources_of)
                 if rng.integers(0, 3) == 0 and each is there:
-                    each.settle()
+                    settle([each])
             if rng.integers(0, 2):
                 first, sources = int(rng.integers(0, 5)), rng.integers(0, 2, 2).tolist()
                 for each in (host, there):
