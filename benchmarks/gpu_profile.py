@@ -80,16 +80,13 @@ def profile_batch(found, precision, sizes):
     whole = median(lambda: recorded.run({"pixels": pixels}))
     inner = recorded._captured._batches[batch]
 
-    def fill():
-        inner._host["pixels"][:] = pixels
-
     def replay():
         options = ort.RunOptions()
         options.add_run_config_entry("gpu_graph_id", inner._number)
         inner._session.run_with_iobinding(inner._binding, options)
 
     parts = {
-        "locked memory filled": fill,
+        "locked memory filled": lambda: inner.fill({"pixels": pixels}),
         "sent": lambda: inner._given["pixels"].update_inplace(inner._host["pixels"]),
         "replayed": replay,
         "fetched": lambda: [value.numpy() for value in inner._found.values()],

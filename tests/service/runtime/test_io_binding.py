@@ -64,8 +64,10 @@ def test_batches_are_captured_by_powers_of_two_and_the_largest(digits, most, siz
     assert Captured(session._session, session.graph, "cpu", most).sizes == sizes
 
 
-def test_captured_batches_give_the_same_results_whatever_ran_before(digits):
+@pytest.mark.parametrize("large", [1 << 30, 1])
+def test_captured_batches_give_the_same_results_whatever_ran_before(digits, monkeypatch, large):
     """Rows behind a batch are of an earlier one, and what is longer than the largest runs in pieces."""
+    monkeypatch.setattr(io_binding, "LARGE_BYTES", large)
     session = Session(digits, "predict", "cpu", Settings())
     captured = Captured(session._session, session.graph, "cpu", 4)
     rng = np.random.default_rng(0)
