@@ -50,7 +50,7 @@ class KVCache:
         self._capacity = self._most = self._filled = 0
         self._binding: Binding | None = None
         self._given: dict[str, Array] = {}
-        """What a step reads beside the rows."""
+        """What a step reads beside the rows: a token of each and its position."""
         self._found: dict[str, Array] = {}
         """What a step writes its results to."""
         self._bound_for = (0, 0, False)
@@ -160,9 +160,9 @@ class KVCache:
     def _bind(self, wanted: int, *, everything: bool) -> Binding:
         held = {name: buffer.front(self.count) for name, buffer in self._buffers.items()}
         self._given = {name: np.zeros(self.count, np.int64) for name in ("token", "position")}
-        self._given[COUNT] = np.array([wanted], np.int64)
-        if not self._on_gpu:  # bound once, they are read where they lie; to a GPU they are copied when they are bound
-            held |= {name: on_host(array) for name, array in self._given.items()}
+        # what is bound on the host is read there in each run; to a GPU it is copied when it is bound, and never again
+        stays = {COUNT: np.array([wanted], np.int64), **({} if self._on_gpu else self._given)}
+        held |= {name: on_host(array) for name, array in stays.items()}
         names = {LIKELIEST, TOKENS, *([self._logits] if everything else [])}
         lengths = {"batch": self.count, COUNT: wanted}
         self._found = {}
