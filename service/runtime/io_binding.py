@@ -258,6 +258,14 @@ class HostRows:
         return on_host(self.values[:count])
 
 
+class RowCopy(NamedTuple):
+    """A copy that is to be made: row i of `kept` becomes row rows[i] of `source`. Both have rows of bytes."""
+
+    kept: Place
+    source: ort.OrtValue
+    rows: Sequence[int]
+
+
 class DeviceRows:
     """An array with one row for each row of a batch, in the memory of a GPU, at an address that stays.
 
@@ -271,7 +279,7 @@ class DeviceRows:
         self.shape, self.nbytes = values.shape, values.nbytes
         self._dtype, self._device = values.dtype, device
         self._value = self._uploaded(values)
-        self._sources: dict[int, int] = {}
+        self.sources: dict[int, int] = {}
         """The rows to be copied: the row that takes values -> the row that it takes them from."""
 
     def read(self) -> Array:
@@ -287,19 +295,16 @@ class DeviceRows:
         sent = list(dict.fromkeys(sources))  # each crosses the bus once
         values = np.empty((len(sent), *self.shape[1:]), self._dtype)
         _fill(values, sent, fresh)
-        _copy([self._copied(first, self._uploaded(values), [sent.index(source) for source in sources])])
+        _copy([self._row_copy(first, self._uploaded(values), [sent.index(source) for source in sources])])
 
     def copy(self, sources: Mapping[int, int], slots: slice | None = None) -> None:
         """Have rows copied over others, the source over each row, before the next run. No row is both."""
-        self._sources |= {row: self._sources.get(source, source) for row, source in sources.items()}
+        self.sources |= {row: self.sources.get(source, source) for row, source in sources.items()}
 
-    def take_put_off(self) -> list["Copied"]:
-        """Return what was put off until the next run, and forget it."""
-        sources, self._sources = self._sources, {}
-        if not sources:
-            return []
-        first, last = min(sources), max(sources)
-        return [self._copied(first, self._value, [sources.get(row, row) for row in range(first, last + 1)])]
+    def put_off(self) -> RowCopy:
+        """Return what is to be copied before the next run: of all rows between those that change."""
+        first, last = min(self.sources), max(self.sources)
+        return self._row_copy(first, self._value, [self.sources.get(row, row) for row in range(first, last + 1)])
 
     def front(self, count: int) -> Place:
         """Return the place of the first rows."""
@@ -310,19 +315,11 @@ class DeviceRows:
         flat = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
         return ort.OrtValue.ortvalue_from_numpy(flat, self._device, 0)
 
-    def _copied(self, first: int, source: ort.OrtValue, rows: Sequence[int]) -> "Copied":
-        """Return that rows from `first` on shall have the values of these rows of `source`, which may be this array."""
+    def _row_copy(self, first: int, source: ort.OrtValue, rows: Sequence[int]) -> RowCopy:
+        """Return the copy of these rows of `source`, which may be this array, to the rows from `first` on."""
         row_bytes = self.nbytes // self.shape[0]
         address = self._value.data_ptr() + first * row_bytes
-        return Copied(Place(self._device, np.uint8, (len(rows), row_bytes), address, self._value), source, rows)
-
-
-class Copied(NamedTuple):
-    """What shall be copied: row i of `kept` becomes row rows[i] of `source`, both rows of bytes."""
-
-    kept: Place
-    source: ort.OrtValue
-    rows: Sequence[int]
+        return RowCopy(Place(self._device, np.uint8, (len(rows), row_bytes), address, self._value), source, rows)
 
 
 Rows = HostRows | DeviceRows
@@ -335,15 +332,17 @@ def rows_for(provider: str, values: Array) -> Rows:
 
 def settle(buffers: Iterable[Rows]) -> None:
     """Do what rows on one device have put off until the next run, in one run for all of them."""
-    put_off = [one for buffer in buffers if isinstance(buffer, DeviceRows) for one in buffer.take_put_off()]
-    if put_off:
-        _copy(put_off)
+    waiting = [one for one in buffers if isinstance(one, DeviceRows) and one.sources]
+    if waiting:
+        _copy([one.put_off() for one in waiting])
+        for one in waiting:
+            one.sources.clear()  # not before: they are still to be copied if that failed
 
 
-def _copy(wanted: Sequence[Copied]) -> None:
-    session = _copier(wanted[0].kept.device, len(wanted))
+def _copy(copies: Sequence[RowCopy]) -> None:
+    session = _copier(copies[0].kept.device, len(copies))
     binding = session.io_binding()
-    for number, (kept, source, rows) in enumerate(wanted):
+    for number, (kept, source, rows) in enumerate(copies):
         binding.bind_ortvalue_input(f"from{number:03}", source)
         binding.bind_cpu_input(f"rows{number:03}", np.array(rows, np.int64))
         binding.bind_output(f"kept{number:03}", kept.device, 0, *kept[1:4])

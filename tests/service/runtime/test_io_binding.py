@@ -3,6 +3,7 @@
 import contextlib
 import gc
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import onnx
@@ -169,8 +170,8 @@ def test_the_graph_that_copies_rows_is_the_one_described(count):
     assert ports == {f"{name}{number:03}": kind for number in range(count) for name, kind in kinds.items()}
 
 
-def test_rows_of_several_arrays_are_copied_in_one_run():
-    """Each by rows of its own, and a second time nothing is copied."""
+def test_rows_of_several_arrays_are_copied_in_one_run(monkeypatch):
+    """Each by rows of its own, once, or again after a run that failed."""
     rng = np.random.default_rng(0)
     with fake_gpu():
         all_values = [rng.integers(0, 1000, (6, 3, size)) for size in (2, 5, 7)]
@@ -178,9 +179,13 @@ def test_rows_of_several_arrays_are_copied_in_one_run():
         wanted = [{0: 4, 1: 4}, {}, {5: 2}]
         for rows, sources in zip(there, wanted, strict=True):
             rows.copy(sources)
-        settle(there)
-        settle(there)
         copier = io_binding._copier("cuda", 2)
+        with monkeypatch.context() as broken:
+            broken.setattr(copier, "run_with_iobinding", Mock(side_effect=MemoryError))
+            with pytest.raises(MemoryError):
+                settle(there)
+        settle(there)
+        settle(there)
         assert io_binding._copier.cache_info().currsize == 1
         assert copier.ran == 1
         for rows, values, sources in zip(there, all_values, wanted, strict=True):
