@@ -36,7 +36,7 @@ def load_and_serve(settings: Settings, worker: Worker | None) -> tuple[int, bool
             allocate_all(worker.folder)
         store = open_store(settings, worker.folder if worker else None)
         Keys(settings)
-    except (SettingsError, ValueError, ImportError) as error:
+    except (SettingsError, ValueError) as error:
         return _report_settings(error), False
     if worker:
         structlog.contextvars.bind_contextvars(worker=worker.number)
@@ -60,8 +60,11 @@ def load_and_serve(settings: Settings, worker: Worker | None) -> tuple[int, bool
                 fork_server.start()
         models = load(settings, trial)
         end_if_asked()
-    except ImportError as error:
+    except SettingsError as error:
         return _report_settings(error), False
+    except ImportError as error:
+        log.error("a package is missing or broken; install the service anew", reason=str(error))
+        return 2, False
     except ExceptionGroup as group:
         return _report_faults(group.exceptions), False
     except OSError as error:

@@ -8,6 +8,7 @@ import time
 import structlog
 
 from service.errors import NotReady
+from service.settings import SettingsError
 from service.store.circuit_breaker import CircuitBreaker
 from service.store.stored_request import ID_PATTERN, StoredRequest, entry_name, pack, unpack
 
@@ -87,7 +88,7 @@ class RedisStore:
     An operation takes at most `timeout` seconds. A caller of `put` waits at most `patience` seconds of these, and the
     operation goes on in the background, so that answers do not wait for a server that hangs. After FAILURES_TO_OPEN
     failures in a row nothing is stored or read, without waiting, until an operation succeeds; one is tried every
-    OPEN_SECONDS. Raises ImportError without the extra, and ValueError for a URL that cannot be used.
+    OPEN_SECONDS. Raises SettingsError without the extra, and ValueError for a URL that cannot be used.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class RedisStore:
             from redis.asyncio.retry import Retry
             from redis.backoff import NoBackoff
         except ImportError as error:
-            raise ImportError(
+            raise SettingsError(
                 "REGARD_REDIS_URL: keeping requests in Redis needs its client: pip install --editable '.[redis]'"
             ) from error
 

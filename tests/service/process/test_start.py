@@ -131,6 +131,15 @@ def test_what_a_step_of_the_start_does_not_need_is_not_imported_before_it():
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
+def test_a_package_that_cannot_be_imported_is_named(artifacts, tmp_path, monkeypatch):
+    (tmp_path / "fastapi.py").write_text("import absent")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    status, said = failure(artifacts)
+    assert status == 2
+    assert last_line(said)["event"] == "a package is missing or broken; install the service anew"
+    assert last_line(said)["reason"] == "No module named 'absent'"
+
+
 def test_settings_are_logged_at_start(artifacts):
     with served(artifacts, max_inputs=7) as client:
         pass
