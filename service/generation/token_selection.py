@@ -160,7 +160,7 @@ def _forced(token: int, logs: LogProbabilities) -> LogProbabilities:
 
 
 def likeliest(totals: LogProbabilities, count: int) -> npt.NDArray[np.intp]:
-    """Return the flat indices of the largest values, largest first, equal ones in order, without sorting all values."""
+    """Return the flat indices of the largest values, largest first, equal ones in order."""
     flat = totals.ravel()
     if flat.size <= FEW:
         return np.argsort(-flat, kind="stable")[:count]
