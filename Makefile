@@ -101,8 +101,7 @@ page-test: .venv/.dev-$(EXTRA) ## the page in a browser (needs chromium; without
 slow: .venv/.dev-$(EXTRA) ## the tests that take minutes, which the others leave out
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow and not gpu" -n 2 --dist loadfile $(ARGS)
 
-CLIENT_MODELS := digits dates dates-clm dates-mlm minilm scenes-detr
-conformance: .venv/.dev-$(EXTRA) $(foreach name,$(CLIENT_MODELS),$(call MANIFEST,$(name))) ## every call of every real client, each in an environment of its own (ARGS="CLIENT ..." for some of them)
+conformance: .venv/.dev-$(EXTRA) ## every call of every real client, each in an environment of its own (ARGS="CLIENT ..." for some of them)
 	@$(BIN)/python -m tests.clients.conformance $(ARGS)
 
 gpu-test: .venv/.dev-$(EXTRA) ## the tests that need a GPU

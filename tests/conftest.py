@@ -76,17 +76,28 @@ def once(name, make):
     return folder
 
 
-def export(*names):
-    """Return what makes artifacts by the command that users type."""
+EXPORTED = {
+    "dino": ["digits-dino"],
+    "minilm": ["minilm"],
+    "languages": ["dates-clm", "dates-mlm"],
+    "captions-soft": ["captions-soft"],
+    "scenes-detr": ["scenes-detr"],
+}
+"""Bundled models that the repository holds no artifacts of, by the folder of their artifacts."""
+
+
+def exported(name):
+    """Return a folder of artifacts of EXPORTED, made by the command that users type."""
 
     def make(folder):
+        names = EXPORTED[name]
         done = subprocess.run(
             [sys.executable, "-m", "export", *names, "--to", folder], cwd=ROOT, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr
         assert "[W:onnxruntime" not in done.stderr
 
-    return make
+    return once(name, make)
 
 
 @pytest.fixture(scope="session")
@@ -150,13 +161,13 @@ def small_disk(tmp_path):
 @pytest.fixture(scope="session")
 def dino():
     """A folder with the artifact of the embeddings of digits."""
-    return once("dino", export("digits-dino"))
+    return exported("dino")
 
 
 @pytest.fixture(scope="session")
 def minilm():
     """A folder with the artifact of minilm."""
-    return once("minilm", export("minilm"))
+    return exported("minilm")
 
 
 @pytest.fixture(scope="session")
@@ -174,19 +185,19 @@ def classifier():
 @pytest.fixture(scope="session")
 def language_models():
     """A folder with the artifacts of the language models of dates, masked and causal."""
-    return once("languages", export("dates-clm", "dates-mlm"))
+    return exported("languages")
 
 
 @pytest.fixture(scope="session")
 def captions():
     """A folder with the artifact of the captions with soft attention."""
-    return once("captions-soft", export("captions-soft"))
+    return exported("captions-soft")
 
 
 @pytest.fixture(scope="session")
 def scenes():
     """A folder with the artifact of the detector of digits."""
-    return once("scenes-detr", export("scenes-detr"))
+    return exported("scenes-detr")
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.peers import Unusable
 from tests.clients.environments import CLIENTS, node_packages, prepared
 from tests.clients.examples import examples
-from tests.conftest import ROOT
+from tests.conftest import ROOT, exported
 from tests.rigs.replica import Replica
 from tests.samples.api_keys import EVERY_SCOPE, line
 
@@ -41,16 +41,26 @@ class Outcome:
     fault: str | None
 
 
+def link_models(folder: Path) -> None:
+    """Fill a folder with links to the artifacts of MODELS, those that the tests keep among them."""
+    found = [ROOT / "model/artifacts"]
+    for name in ("languages", "minilm", "scenes-detr"):
+        print(f"exporting {name}, unless the tests have before", file=sys.stderr, flush=True)
+        found.append(exported(name))
+    for model in (model for artifacts in found for model in artifacts.iterdir()):
+        (folder / model.name).symlink_to(model)
+
+
 @contextlib.contextmanager
-def running_service(artifacts: Path) -> Iterator[dict[str, Any]]:
-    """Run the service with the bundled models of a folder, and one that needs keys; gives what calls get of them."""
+def running_service() -> Iterator[dict[str, Any]]:
+    """Run the service with MODELS, and one that needs keys; gives what calls get of them."""
     with tempfile.TemporaryDirectory() as folder:
         every, one, keys = (Path(folder) / name for name in ("every", "one", "keys.txt"))
         keys.write_text(line(KEYS["predict"], name="client") + line(KEYS["admin"], EVERY_SCOPE, name="admin"))
-        for models, names in ((every, MODELS.values()), (one, [MODELS["images"]])):
-            models.mkdir()
-            for name in names:
-                (models / name).symlink_to(artifacts.absolute() / name)
+        every.mkdir()
+        one.mkdir()
+        link_models(every)
+        (one / MODELS["images"]).symlink_to(every / MODELS["images"])
         with Replica(every) as replica, Replica(one, api_keys=keys) as keyed:
             yield {
                 "url": f"http://127.0.0.1:{replica.port}",
@@ -58,7 +68,7 @@ def running_service(artifacts: Path) -> Iterator[dict[str, Any]]:
                 "classifier": None,
                 "picture": str(ROOT / "tests/data/digits/seven.png"),
                 "scene": str(ROOT / "tests/data/scenes/five.png"),
-                "artifacts": str(artifacts.absolute()),
+                "artifacts": str(every),
                 "manifests": str(ROOT / "k8s/kserve"),
                 "keyed": {"url": f"http://127.0.0.1:{keyed.port}", **KEYS},
             }
@@ -96,15 +106,12 @@ def main() -> int:
     """Print the table; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.clients.conformance", description=__doc__)
     parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"of {', '.join(CLIENTS)} (default: all)")
-    parser.add_argument(
-        "--artifacts", type=Path, default=ROOT / "artifacts", help=f"holds {', '.join(MODELS.values())}"
-    )
     given = parser.parse_args()
     if unknown := set(given.clients) - set(CLIENTS):
         parser.error(f"clients: must be of {', '.join(CLIENTS)}, given {', '.join(sorted(unknown))}")
     faults, missing = [], []
     print("| client | version | calls | answered |\n|---|---|---:|---:|")
-    with running_service(given.artifacts) as service:
+    with running_service() as service:
         for name in given.clients or CLIENTS:
             try:
                 interpreter, version = prepared(name)

@@ -11,11 +11,8 @@ pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")
-def service(artifacts, minilm, language_models, scenes, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("every")
-    for one in (one for models in (artifacts, minilm, language_models, scenes) for one in models.iterdir()):
-        (folder / one.name).symlink_to(one)
-    with running_service(folder) as service:
+def service():
+    with running_service() as service:
         yield service
 
 
