@@ -1,10 +1,14 @@
 """The execution providers of onnxruntime: their names, the artifacts that each can run, and their options."""
 
+import functools
 import hashlib
 import json
+import platform
 from collections.abc import Mapping
+from pathlib import Path
 
 from contract.manifest import Manifest, Role
+from service.runtime.runtime_errors import ProviderError
 from service.settings import Settings
 
 PROVIDERS: Mapping[str, str] = {
@@ -22,11 +26,40 @@ PRECISIONS: Mapping[str, tuple[str, ...]] = {
 }
 """The precisions that each device runs, by `precision_of`. A GPU has no kernels for our int8 graphs, and a CPU has none
 for bfloat16: a graph would be split into many small parts. OpenVINO has kernels for scales that are fixed."""
+CPU_FACTS = Path("/proc/cpuinfo")
 
 
 def precision_of(manifest: Manifest) -> str:
     """Return the precision of an artifact, as PRECISIONS names it."""
     return f"calibrated {manifest.precision}" if manifest.scales == "fixed" else manifest.precision
+
+
+@functools.cache
+def cuts_products() -> bool:
+    """Return whether the processor sums products of 8-bit numbers in 16 bits, which cuts large sums: x86 without VNNI.
+
+    Also True on x86 where Linux does not tell.
+    """
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return False
+    try:
+        flags = CPU_FACTS.read_text()
+    except OSError:
+        return True
+    return "avx512_vnni" not in flags and "avx_vnni" not in flags
+
+
+def check_precision(name: str, device: str, manifest: Manifest) -> None:
+    """Raise ProviderError for an artifact whose precision a device does not run, or not exactly on this processor."""
+    if (precision := precision_of(manifest)) not in PRECISIONS[device]:
+        *others, last = PRECISIONS[device]
+        runs = f"{', '.join(others)} or {last}" if others else last
+        raise ProviderError(f"{name}: {device} runs artifacts in {runs}, given {precision}")
+    if device == "openvino" and manifest.precision == "int8" and cuts_products():
+        raise ProviderError(
+            f"{name}: openvino cuts sums of products of 8 bits on this processor, which has no VNNI; set "
+            "REGARD_DEVICE=cpu, which is exact and no slower here"
+        )
 
 
 def device_of(wanted: str, role: Role, manifest: Manifest) -> str:

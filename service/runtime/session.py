@@ -22,12 +22,12 @@ from service.runtime.device import this_turn
 from service.runtime.io_binding import Binding, Captured, Place, run_bits, storage
 from service.runtime.providers import (
     INSTALL_EXTRAS,
-    PRECISIONS,
     PROVIDERS,
+    check_precision,
+    cuts_products,
     device_of,
     largest_batch,
     options,
-    precision_of,
     uses_cuda_graphs,
 )
 from service.runtime.runtime_errors import DeviceLost, ProviderError, SessionError
@@ -36,7 +36,6 @@ from service.settings import Settings
 
 log = structlog.get_logger()
 
-CPU_FACTS = Path("/proc/cpuinfo")
 ONNX_TYPES = {"float32": "float"}
 """The names of types in ONNX that differ from those of a manifest."""
 NEXT_POWER_OF_TWO = 0
@@ -78,16 +77,6 @@ def device_memory() -> dict[str, int]:
         return {str(one): nvml.nvmlDeviceGetMemoryInfo(nvml.nvmlDeviceGetHandleByIndex(one)).used for one in devices}
     except Exception:  # no module, no driver, no device; its exceptions share no base
         return {}
-
-
-@functools.cache
-def has_vnni() -> bool:
-    """Return whether the processor sums products of 8-bit numbers in 32 bits; False where Linux does not tell."""
-    try:
-        flags = CPU_FACTS.read_text()
-    except OSError:
-        return False
-    return "avx512_vnni" in flags or "avx_vnni" in flags
 
 
 @functools.cache
@@ -141,10 +130,7 @@ class Session:
         self._fixed: dict[str, Array] = {}
         self._captured: Captured | None = None
         manifest, device = artifact.manifest, device_of(device, role, artifact.manifest)
-        if (precision := precision_of(manifest)) not in PRECISIONS[device]:
-            *others, last = PRECISIONS[device]
-            runs = f"{', '.join(others)} or {last}" if others else last
-            raise ProviderError(f"{self.name}: {device} runs artifacts in {runs}, given {precision}")
+        check_precision(self.name, device, manifest)
         given = ort.SessionOptions()
         # the matrices of a light model are so small that waking a second thread takes longer than the product
         self.cores = settings.threads or (1 if is_light(artifact) else default_threads(settings))
@@ -158,8 +144,7 @@ class Session:
         given.add_session_config_entry("session.force_spinning_stop", "1")
         given.add_session_config_entry("session.disable_prepacking", "0" if packed else "1")
         if device == "cpu":
-            if not has_vnni():
-                # sums of products of 8-bit numbers overflow, unless weights become unsigned, which halves the speed
+            if cuts_products():  # but not where weights are unsigned, which halves the speed
                 given.add_session_config_entry("session.x64quantprecision", "1")
             share_arena()
             given.add_session_config_entry("session.use_env_allocators", "1")

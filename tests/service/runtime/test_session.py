@@ -16,8 +16,8 @@ from onnx import TensorProto, helper
 
 from contract.manifest import GradientMethod
 from service.errors import DeviceFull
+from service.runtime import providers, threads
 from service.runtime import session as session_module
-from service.runtime import threads
 from service.runtime.device import Device
 from service.runtime.runtime_errors import DeviceLost, ProviderError, SessionError
 from service.runtime.session import Session, choose_device, open_sessions
@@ -85,10 +85,17 @@ def test_a_light_model_runs_on_one_thread_unless_the_settings_say_otherwise(digi
 
 
 @pytest.mark.parametrize(
-    ("flags", "asked"), [("fma avx2", "1"), ("avx2 avx512_vnni", ""), ("avx2 avx_vnni", ""), (None, "1")]
+    ("machine", "flags", "asked"),
+    [
+        ("x86_64", "fma avx2", "1"),
+        ("x86_64", "avx2 avx512_vnni", ""),
+        ("x86_64", "avx2 avx_vnni", ""),
+        ("x86_64", None, "1"),
+        ("aarch64", None, ""),
+    ],
 )
 def test_weights_become_unsigned_only_where_sums_of_products_would_overflow(
-    digits, monkeypatch, tmp_path, flags, asked
+    digits, monkeypatch, tmp_path, machine, flags, asked
 ):
     chosen = []
     session = ort.InferenceSession
@@ -101,12 +108,13 @@ def test_weights_become_unsigned_only_where_sums_of_products_would_overflow(
         return session(path, options, providers)
 
     monkeypatch.setattr(ort, "InferenceSession", noting)
-    monkeypatch.setattr(session_module, "CPU_FACTS", tmp_path / "cpuinfo")
+    monkeypatch.setattr(providers, "CPU_FACTS", tmp_path / "cpuinfo")
+    monkeypatch.setattr(providers.platform, "machine", lambda: machine)
     if flags:
         (tmp_path / "cpuinfo").write_text(f"flags\t\t: fpu {flags}\n")
-    session_module.has_vnni.cache_clear()
+    providers.cuts_products.cache_clear()
     Session(digits, "predict", "cpu", Settings())
-    session_module.has_vnni.cache_clear()
+    providers.cuts_products.cache_clear()
     assert chosen == [asked]
 
 
