@@ -3,9 +3,11 @@
 Requests alternate, so that drift of the machine falls on all of them alike; compare ratios, not milliseconds.
 """
 
+import contextlib
 import io
 import os
 import platform
+import re
 import statistics
 import tempfile
 import time
@@ -87,9 +89,19 @@ def resident(pid):
     return kilobytes["Rss"] / 1024, (kilobytes["Private_Clean"] + kilobytes["Private_Dirty"]) / 1024
 
 
+def processor():
+    """Return the name of the processor and what it computes with, as Linux tells it of x86. Others do not compare."""
+    with contextlib.suppress(OSError, KeyError):
+        facts = dict(re.findall(r"^(.+?)\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE))
+        name = f"{facts['model name']}, family {facts['cpu family']}, model {facts['model']}"
+        flags = {"avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx512_bf16", "amx_int8"} & set(facts["flags"].split())
+        return f"{name} ({', '.join(sorted(flags))})"
+    return platform.processor() or platform.machine()
+
+
 def heading(command):
     """Return the beginning of a section for RESULTS.md."""
-    machine = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
+    machine = f"{processor()}, {os.cpu_count()} cores"
     versions = f"Python {platform.python_version()}, onnxruntime {ort.__version__}"
     return f"### {date.today()}, {machine}, {versions}\n\n`{command}`\n"
 
