@@ -90,7 +90,7 @@ def resident(pid):
 
 
 def processor():
-    """Return the name of the processor and what it computes with, as Linux tells it of x86. Others do not compare."""
+    """Return the name of the processor and its vector instructions (Linux, x86; elsewhere what Python knows of it)."""
     with contextlib.suppress(OSError, KeyError):
         facts = dict(re.findall(r"^(.+?)\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE))
         name = f"{facts['model name']}, family {facts['cpu family']}, model {facts['model']}"
