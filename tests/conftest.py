@@ -76,6 +76,19 @@ def once(name, make):
     return folder
 
 
+def export(*names):
+    """Return what makes artifacts by the command that users type."""
+
+    def make(folder):
+        done = subprocess.run(
+            [sys.executable, "-m", "export", *names, "--to", folder], cwd=ROOT, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        assert "[W:onnxruntime" not in done.stderr
+
+    return make
+
+
 EXPORTED = {
     "dino": ["digits-dino"],
     "minilm": ["minilm"],
@@ -87,17 +100,8 @@ EXPORTED = {
 
 
 def exported(name):
-    """Return a folder of artifacts of EXPORTED, made by the command that users type."""
-
-    def make(folder):
-        names = EXPORTED[name]
-        done = subprocess.run(
-            [sys.executable, "-m", "export", *names, "--to", folder], cwd=ROOT, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        assert "[W:onnxruntime" not in done.stderr
-
-    return once(name, make)
+    """Return a folder of EXPORTED, with artifacts that are made once."""
+    return once(name, export(*EXPORTED[name]))
 
 
 @pytest.fixture(scope="session")
