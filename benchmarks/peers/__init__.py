@@ -29,7 +29,8 @@ def prepare(folder, requires):
         log(f"{folder.name}: installing {', '.join(requires)}")
         if not interpreter.exists():
             venv.create(folder, with_pip=True)
-        command = [interpreter, "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check", *requires]
+        flags = ("--quiet", "--no-compile", "--disable-pip-version-check")  # Python compiles what it imports
+        command = [interpreter, "-m", "pip", "install", *flags, *requires]
         ended = subprocess.run(command, capture_output=True, text=True)
         if ended.returncode:
             raise Unusable(f"cannot be installed: {(ended.stderr.strip().splitlines() or ['no reason'])[-1][:200]}")
