@@ -35,10 +35,10 @@ def precision_of(manifest: Manifest) -> str:
 
 
 @functools.cache
-def cuts_products() -> bool:
-    """Return whether the processor sums products of 8-bit numbers in 16 bits, which cuts large sums: x86 without VNNI.
+def products_saturate() -> bool:
+    """Return whether the processor adds products of 8-bit numbers in 16 bits, where they saturate: x86 without VNNI.
 
-    Also True on x86 where Linux does not tell.
+    Also True on x86 if Linux does not tell.
     """
     if platform.machine() not in ("x86_64", "AMD64"):
         return False
@@ -55,9 +55,9 @@ def check_precision(name: str, device: str, manifest: Manifest) -> None:
         *others, last = PRECISIONS[device]
         runs = f"{', '.join(others)} or {last}" if others else last
         raise ProviderError(f"{name}: {device} runs artifacts in {runs}, given {precision}")
-    if device == "openvino" and manifest.precision == "int8" and cuts_products():
+    if device == "openvino" and manifest.precision == "int8" and products_saturate():
         raise ProviderError(
-            f"{name}: openvino cuts sums of products of 8 bits on this processor, which has no VNNI; set "
+            f"{name}: sums of 8-bit products saturate in openvino on this processor, which has no VNNI; set "
             "REGARD_DEVICE=cpu, which is exact and no slower here"
         )
 

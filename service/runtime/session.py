@@ -24,10 +24,10 @@ from service.runtime.providers import (
     INSTALL_EXTRAS,
     PROVIDERS,
     check_precision,
-    cuts_products,
     device_of,
     largest_batch,
     options,
+    products_saturate,
     uses_cuda_graphs,
 )
 from service.runtime.runtime_errors import DeviceLost, ProviderError, SessionError
@@ -144,7 +144,7 @@ class Session:
         given.add_session_config_entry("session.force_spinning_stop", "1")
         given.add_session_config_entry("session.disable_prepacking", "0" if packed else "1")
         if device == "cpu":
-            if cuts_products():  # but not where weights are unsigned, which halves the speed
+            if products_saturate():  # unsigned weights avoid that, at half the speed
                 given.add_session_config_entry("session.x64quantprecision", "1")
             share_arena()
             given.add_session_config_entry("session.use_env_allocators", "1")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers import Unusable
+from benchmarks.peers import Unusable, log
 from tests.clients.environments import CLIENTS, node_packages, prepared
 from tests.clients.examples import examples
 from tests.conftest import ROOT, exported
@@ -42,10 +42,10 @@ class Outcome:
 
 
 def link_models(folder: Path) -> None:
-    """Fill a folder with links to the artifacts of MODELS, those that the tests keep among them."""
+    """Fill a folder with links to the artifacts of MODELS, which are exported now if the tests keep none."""
     found = [ROOT / "model/artifacts"]
     for name in ("languages", "minilm", "scenes-detr"):
-        print(f"exporting {name}, unless the tests have before", file=sys.stderr, flush=True)
+        log(f"{name}: the tests' export, or a new one")
         found.append(exported(name))
     for model in (model for artifacts in found for model in artifacts.iterdir()):
         (folder / model.name).symlink_to(model)

@@ -31,16 +31,17 @@ def test_openvino_takes_full_precision_and_scales_that_are_fixed_only(digits, sc
     }
 
 
-def test_openvino_runs_no_8_bits_where_it_would_cut_sums(digits, monkeypatch):
-    """64 products of 255 and 127 sum to 1,048,544 in place of 2,072,640 by OpenVINO on a processor without VNNI."""
+def test_openvino_runs_no_int8_where_sums_of_products_saturate(digits, monkeypatch):
+    """64 products of 255 and 127 sum to 1,048,544 in place of 2,072,640 in OpenVINO on a processor without VNNI."""
     fixed = digits.manifest.model_copy(update={"precision": "int8", "scales": "fixed"})
     artifact = types.SimpleNamespace(manifest=fixed, path=digits.path)
-    monkeypatch.setattr(providers, "cuts_products", lambda: True)
-    with pytest.raises(ProviderError, match=r"^digits/predict: openvino cuts sums .*; set REGARD_DEVICE=cpu, which is"):
+    monkeypatch.setattr(providers, "products_saturate", lambda: True)
+    words = r"^digits/predict: sums of 8-bit products saturate in openvino .*; set REGARD_DEVICE=cpu,"
+    with pytest.raises(ProviderError, match=words):
         Session(artifact, "predict", "openvino", Settings())
     exact = types.SimpleNamespace(manifest=digits.manifest, path=digits.path)
-    for goes_on, cuts in ((exact, True), (artifact, False)):
-        monkeypatch.setattr(providers, "cuts_products", lambda cuts=cuts: cuts)
+    for goes_on, saturate in ((exact, True), (artifact, False)):
+        monkeypatch.setattr(providers, "products_saturate", lambda saturate=saturate: saturate)
         with pytest.raises(SessionError, match="cannot be loaded"):  # a graph, of which there is none here
             Session(goes_on, "predict", "openvino", Settings())
 

@@ -112,9 +112,9 @@ def test_weights_become_unsigned_only_where_sums_of_products_would_overflow(
     monkeypatch.setattr(providers.platform, "machine", lambda: machine)
     if flags:
         (tmp_path / "cpuinfo").write_text(f"flags\t\t: fpu {flags}\n")
-    providers.cuts_products.cache_clear()
+    providers.products_saturate.cache_clear()
     Session(digits, "predict", "cpu", Settings())
-    providers.cuts_products.cache_clear()
+    providers.products_saturate.cache_clear()
     assert chosen == [asked]
 
 
