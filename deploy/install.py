@@ -35,6 +35,7 @@ UV_OPTIONS = {
     "extra-index-url": "--index",
     "find-links": "--find-links",
     "trusted-host": "--allow-insecure-host",
+    "constraint": "--constraint",
 }
 """uv's names of pip's settings."""
 OLDEST_UV = (0, 13)
@@ -92,13 +93,13 @@ def is_installed_by_its_former_name() -> bool:
     return any(origin.get("dir_info", {}).get("editable") for origin in origins)
 
 
-def find_uv() -> list[str] | None:
-    """Return the command of uv that installs into this environment, or None if uv can neither be found nor had."""
+def find_uv(interpreter: str = sys.executable) -> list[str] | None:
+    """Return uv's command that installs for an interpreter, or None if uv can neither be found nor installed."""
     places = (None, UV_FOLDER / "bin")
     found = next((uv for path in places if (uv := shutil.which("uv", path=path)) and is_new(uv)), None)
     if not found and run([*PIP, "install", *quiet(), *INSTALLING_UV], quiet=True) == 0:
         found = shutil.which("uv", path=UV_FOLDER / "bin")
-    return [found, "pip", "install", "--python", sys.executable, *index_options()] if found else None
+    return [found, "pip", "install", "--python", interpreter, *index_options()] if found else None
 
 
 def is_new(uv: str) -> bool:
@@ -109,7 +110,7 @@ def is_new(uv: str) -> bool:
 
 
 def index_options() -> list[str]:
-    """Return the options of uv that name what pip is configured to look into."""
+    """Return the options of uv that say what pip is configured with: where to look, and what versions to keep to."""
     options = ["--index-strategy", "unsafe-best-match"]  # as pip does: the newest version of all indexes
     for name, option in UV_OPTIONS.items():
         options += [part for value in (pip_setting(name) or "").split() for part in (option, value)]

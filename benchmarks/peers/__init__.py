@@ -7,6 +7,8 @@ import sys
 import venv
 from pathlib import Path
 
+from deploy import install
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -22,17 +24,20 @@ class Unusable(Exception):
 def prepare(folder, requires):
     """Make a virtual environment with these packages where it is missing or other; return its interpreter.
 
-    Raises Unusable.
+    uv installs them, or pip where uv fails. Raises Unusable.
     """
     done, interpreter = folder / "installed.txt", folder / "bin/python"
     if not done.exists() or done.read_text() != "\n".join(requires):
         log(f"{folder.name}: installing {', '.join(requires)}")
         if not interpreter.exists():
-            venv.create(folder, with_pip=True)
-        flags = ("--quiet", "--no-compile", "--disable-pip-version-check")  # Python compiles what it imports
-        command = [interpreter, "-m", "pip", "install", *flags, *requires]
-        ended = subprocess.run(command, capture_output=True, text=True)
-        if ended.returncode:
+            venv.create(folder)
+        uv = install.find_uv(str(interpreter))
+        pip = [*install.PIP, "--python", interpreter, "install", "--disable-pip-version-check"]
+        for command in (uv, pip) if uv else (pip,):
+            ended = subprocess.run([*command, "--quiet", *requires], capture_output=True, text=True)
+            if not ended.returncode:
+                break
+        else:
             raise Unusable(f"cannot be installed: {(ended.stderr.strip().splitlines() or ['no reason'])[-1][:200]}")
         done.write_text("\n".join(requires))
     return interpreter
@@ -45,13 +50,8 @@ def version(interpreter, package):
 
 
 def python(name, *packages):
-    """Return the interpreter of a virtual environment of that name, which is made if it is not there."""
-    folder = ROOT / ".venv-peers" / name
-    if not (folder / "bin/python").exists():
-        log(f"installing {', '.join(packages)} to {folder.relative_to(ROOT)}")
-        venv.create(folder, with_pip=True)
-        subprocess.run([folder / "bin/python", "-m", "pip", "install", "--quiet", *packages], check=True)
-    return folder / "bin/python"
+    """Return the interpreter of a peer's virtual environment, which has these packages. Raises Unusable."""
+    return prepare(ROOT / ".venv-peers" / name, packages)
 
 
 class Peer:

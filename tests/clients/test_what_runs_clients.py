@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.peers import Unusable
+from benchmarks.peers import Unusable, prepare
+from deploy import install
 from tests.clients import environments, run_calls
 from tests.clients.examples import Example
 
@@ -79,3 +80,24 @@ def test_packages_that_cannot_be_installed_are_said(monkeypatch, tmp_path):
     monkeypatch.setattr(environments, "CLIENTS_FOLDER", tmp_path)
     with pytest.raises(Unusable, match="npm: cannot install: no such package"):
         environments.prepared("openapi-fetch")
+
+
+@pytest.mark.parametrize(("uv", "installs"), [("true", False), ("false", True), (None, True)])
+def test_pip_installs_where_uv_fails(uv, installs, monkeypatch, tmp_path):
+    monkeypatch.setattr(install, "find_uv", lambda interpreter: [uv] if uv else None)
+    monkeypatch.setattr(install, "PIP", ["sh", "-c", f'echo "$@" > {tmp_path}/pip.txt', "pip"])
+    interpreter = prepare(tmp_path / "client", ["one==1", "two"])
+    subprocess.run([interpreter, "-c", "pass"], check=True)
+    assert (tmp_path / "pip.txt").exists() == installs
+    if installs:
+        words = f"--python {interpreter} install --disable-pip-version-check --quiet one==1 two\n"
+        assert (tmp_path / "pip.txt").read_text() == words
+    monkeypatch.setattr(install, "find_uv", None)
+    assert prepare(tmp_path / "client", ["one==1", "two"]) == interpreter, "is made once"
+
+
+def test_what_the_last_that_installs_says_is_said(monkeypatch, tmp_path):
+    monkeypatch.setattr(install, "find_uv", lambda interpreter: ["false"])
+    monkeypatch.setattr(install, "PIP", ["sh", "-c", "echo first >&2; echo no such package >&2; exit 1", "pip"])
+    with pytest.raises(Unusable, match="cannot be installed: no such package"):
+        prepare(tmp_path / "client", ["one==1"])

@@ -88,6 +88,10 @@ def test_on_a_terminal_the_progress_of_pip_is_seen(commands, terminal, monkeypat
     assert commands.silenced == commands.run[:1], "that uv cannot be had is no error"
 
 
+def test_uv_installs_for_another_interpreter(commands):
+    assert install.find_uv("/other/bin/python")[:5] == ["/found/uv", "pip", "install", "--python", "/other/bin/python"]
+
+
 def test_without_a_terminal_a_line_says_what_is_installed(commands, capsys):
     assert install.install(["cpu"]) == 0
     assert capsys.readouterr().out == "installing what cpu needs\n"
@@ -203,13 +207,13 @@ def pip_file(monkeypatch, tmp_path):
 def test_uv_looks_where_pip_is_configured_to_look(pip_file, monkeypatch):
     pip_file.write_text(
         "[global]\nindex-url = https://one.example/simple\ntimeout = 9\n"
-        "find-links = /wheels\ntrusted-host = two.example\n"
+        "find-links = /wheels\ntrusted-host = two.example\nconstraint = /known.txt\n"
         "extra-index-url =\n    https://two.example/simple\n    https://three.example/simple\n"
         "[install]\nindex-url = https://other.example/simple\n"
     )
     options = ["--index", "https://two.example/simple", "--index", "https://three.example/simple"]
     options = ["--index-strategy", "unsafe-best-match", "--default-index", "{}", *options, "--find-links", "/wheels"]
-    options += ["--allow-insecure-host", "two.example"]
+    options += ["--allow-insecure-host", "two.example", "--constraint", "/known.txt"]
     assert install.index_options() == [word.format("https://other.example/simple") for word in options]
     monkeypatch.setenv("PIP_INDEX_URL", "https://own.example/simple")
     assert install.index_options() == [word.format("https://own.example/simple") for word in options]
