@@ -82,10 +82,12 @@ class State:
             raise NotReady("device: does not come back from a run", seconds=1)
 
     def check_ready(self) -> None:
-        """Raise NotReady until every session has run once, while the device hangs, and once it was told to stop."""
+        """Raise NotReady until every session has run, while one fails or the device hangs, and once told to stop."""
         if self.draining:
             raise NotReady("service: is stopping", seconds=1)
         self.check_live()
+        if any(served.state == "failed" for served in self.models.values()):
+            raise NotReady("service: the runs of a model fail, its log says why", seconds=1)
         if not self.ready:
             raise NotReady("service: is warming up", seconds=1)
 

@@ -122,7 +122,7 @@ class Busy(Refused):
 
 
 class NotReady(Refused):
-    """The model is warming up, or the service is stopping (503), and that lasted longer than all retries."""
+    """The model is warming up or fails, or the service is stopping (503), and that lasted longer than all retries."""
 
     advice = "Ask again later; GET /health/ready says when it is ready."
 

@@ -20,6 +20,11 @@ from service.repository.predictor import Predictor
 from service.repository.served_model import ServedModel
 from service.state import State
 
+NOT_READY = {
+    "warming up": "is warming up",
+    "failed": "its runs fail, the service's log says why; it is tried again every few seconds",
+}
+"""What is said of a model in a state in which it cannot run."""
 S = TypeVar("S", bound=ServedModel)
 S_co = TypeVar("S_co", bound=ServedModel, covariant=True)
 R = TypeVar("R")
@@ -120,9 +125,9 @@ def find_ready(state: State, name: str, endpoint: str, kind: type[S]) -> S:
 
 
 def check_ready(served: ServedModel) -> None:
-    """Raise NotReady if a model cannot run yet."""
+    """Raise NotReady if a model cannot run yet, or no more."""
     if not served.ready:
-        raise NotReady("model: is warming up", seconds=1)
+        raise NotReady(f"model: {NOT_READY[served.state]}", seconds=1)
 
 
 def narrowed(served: ServedModel, kind: type[S]) -> S:

@@ -146,7 +146,7 @@ def describe(served: ServedModel) -> dict[str, object]:
         "about": manifest.about,
         "order": manifest.order,
         "examples": [_example(manifest, index) for index in range(len(manifest.examples))],
-        "state": "ready" if served.ready else "warming up",
+        "state": served.state,
         "ready": served.ready,
         **entry(served),
         "provider": session.provider,

@@ -25,6 +25,12 @@ from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import SILENT, Tracer
 
 GIVE_BACK_SECONDS = 1.0
+INDEX_STATES = {
+    "ready": ("READY", ""),
+    "warming up": ("LOADING", "is warming up"),
+    "failed": ("UNAVAILABLE", "its runs fail"),
+}
+"""The state of a served version in the index of the Open Inference Protocol, and the reason."""
 log = structlog.get_logger()
 
 
@@ -84,7 +90,7 @@ class Registry(Mapping[str, ServedModel]):
             try:
                 await served.warm_up(self._device)
             except SessionError as error:
-                served.ready = False
+                served.state = "failed"
                 log.error("model fails", model=served.manifest.name, reason=str(error))
 
     async def give_back_memory(self) -> None:
@@ -167,7 +173,7 @@ class Registry(Mapping[str, ServedModel]):
         name, version = folder.parent.name, folder.name
         served, state, reason = self.get(name), "UNAVAILABLE", self._refused.get(folder, "not loaded")
         if served and served.manifest.version == version:
-            state, reason = ("READY", "") if served.ready else ("LOADING", "is not ready")
+            state, reason = INDEX_STATES[served.state]
         elif folder == self._loading:
             state, reason = "LOADING", "is being loaded"
         return {"name": name, "version": version, "state": state, "reason": reason}

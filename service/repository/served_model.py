@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,8 @@ from service.telemetry.tracing import Tracer
 Prediction: TypeAlias = npt.NDArray[np.float32]
 """What a head returns for one input: logits (classes), an embedding (width), logits (masks, vocabulary), or what
 `Detector` makes of a detector's two answers."""
+ModelState: TypeAlias = Literal["warming up", "ready", "failed"]
+"""A failed one could not run when it was tried last; it is tried again every few seconds."""
 RawMaps: TypeAlias = tuple[Prediction, dict[str, Array]]
 """The prediction of one input, and what a graph computed of its attention."""
 
@@ -108,7 +110,7 @@ class ServedModel:
         """The examples' pictures by file; they are kept in memory, since the checked copy is removed."""
         self.refused: Mapping[Path, str] = {}
         """The newer versions that could not be served at the start, with the reasons that clients are told."""
-        self.ready = False
+        self.state: ModelState = "warming up"
         self.unused = asyncio.Event()
         """Set while no request is being answered."""
         self.unused.set()
@@ -138,6 +140,11 @@ class ServedModel:
         """The bounds of its queues by name."""
         name = self.manifest.name
         return {f"{name}/predictions": self.prediction_budget, f"{name}/attention": self.attention_budget}
+
+    @property
+    def ready(self) -> bool:
+        """True if it can run, as far as is known."""
+        return self.state == "ready"
 
     @property
     def failing(self) -> bool:
@@ -192,7 +199,7 @@ class ServedModel:
                         raise SessionError(f"{session.name}: cannot run: {type(error).__name__}") from error
         for lane in self.lanes:
             lane.failures = 0
-        self.ready = True
+        self.state = "ready"
 
     def _shapes(self) -> list[dict[str, int]]:
         """Return lengths of the axes that vary: every bucket; on a CPU, which treats all alike, the least and most.

@@ -703,6 +703,17 @@ def test_back_leads_to_each_drawing_before(go):
     assert (canvas_of(page, "#pad") == drawn[1]).all()
 
 
+@pytest.mark.parametrize(("state", "said"), [("warming up", "is warming up"), ("failed", "runs fail")])
+def test_a_model_that_cannot_run_is_named_as_such(go, state, said):
+    page = go(model="digits")
+    models = page.evaluate("async () => (await fetch('v1/models')).json()")
+    next(model for model in models["models"] if model["name"] == "digits")["state"] = state
+    page.route("**/v1/models", lambda route: route.fulfill(json=models))
+    page.reload()
+    page.click("#clear")
+    expect(page.locator("#answer")).to_contain_text(said)
+
+
 def test_what_is_typed_stays_while_another_model_warms_up(go):
     page = go(model="dates")
     warming = page.evaluate("async () => (await fetch('v1/models')).json()")

@@ -20,6 +20,13 @@ const TITLES = {
   'image-to-text': 'What are the words for the image?',
 }
 
+/** What is said where nothing was asked yet, by the model's state. */
+const NOTHING = {
+  ready: 'Ask something.',
+  'warming up': 'The model is warming up.',
+  failed: 'The model’s runs fail: the service’s log says why. It is tried again every few seconds.',
+}
+
 /** What the second text of a task is. */
 const SECOND = {
   'text-classification': 'Second text, for a model of pairs',
@@ -68,7 +75,7 @@ const ORDERS = {
   special: 'share on special tokens',
 }
 
-return { TOUCH, TITLES, SECOND, METHODS, EXPLAINS, SORTS, wordsOf, ORDERS }
+return { TOUCH, TITLES, NOTHING, SECOND, METHODS, EXPLAINS, SORTS, wordsOf, ORDERS }
 })()
 const $values_js = (() => {
 /** Return a number in three digits. */

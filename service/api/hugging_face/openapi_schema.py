@@ -36,7 +36,7 @@ _REFUSALS = described_refusals(
         415: "a content type that is not read, or no image",
         422: "not to be answered",
         429: "the queue is full; see Retry-After",
-        503: "warming up or stopping; see Retry-After",
+        503: "warming up, failing or stopping; see Retry-After",
         504: "the deadline passed",
     },
 )

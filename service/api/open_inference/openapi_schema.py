@@ -156,7 +156,7 @@ _ERRORS = refusals(
         413: "larger than a limit",
         415: "a compressed body, or no image",
         429: "the queue is full; see Retry-After",
-        503: "warming up or stopping; see Retry-After",
+        503: "warming up, failing or stopping; see Retry-After",
         504: "the deadline passed",
     },
 )

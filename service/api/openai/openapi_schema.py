@@ -102,7 +102,7 @@ _REFUSALS = refusals(
         413: "larger than a limit",
         415: "a content type that is not read",
         429: "the queue is full; see Retry-After",
-        503: "warming up or stopping; see Retry-After",
+        503: "warming up, failing or stopping; see Retry-After",
         504: "the deadline passed",
     },
 )

@@ -8,6 +8,7 @@ from contract.generation import Sampling
 from contract.manifest import Scales, Task
 from service.api.openapi.attention import Best, Grid, Kind, Method, Sort
 from service.api.openapi.components import Part
+from service.repository.served_model import ModelState
 
 
 class Live(Part):
@@ -149,7 +150,7 @@ class Model(ModelEntry):
     about: str | None = Field(description="a sentence for newcomers")
     order: int = Field(description="by which models are listed")
     examples: list[Example]
-    state: Literal["ready", "warming up"]
+    state: ModelState = Field(description="failed: its runs fail; it is tried again every few seconds")
     ready: bool
     provider: str = Field(description="what onnxruntime runs it on")
     precision: str

@@ -49,7 +49,7 @@ _REFUSALS = refusals(
         415: "a content type that is not read, or no image",
         422: "not to be answered; errors lists why",
         429: "the queue is full; see Retry-After",
-        503: "warming up or stopping; see Retry-After",
+        503: "warming up, failing or stopping; see Retry-After",
         504: "the deadline passed",
     },
     PROBLEM,

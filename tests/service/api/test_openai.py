@@ -417,14 +417,21 @@ def test_a_full_queue_says_when_to_come_again(inside):
     assert (error["type"], error["param"], error["code"]) == ("rate_limit_error", None, "rate_limit_exceeded")
 
 
-def test_a_model_that_warms_up_is_named_as_the_servers_fault(inside, monkeypatch):
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("warming up", "model: is warming up"),
+        ("failed", "model: its runs fail, the service's log says why; it is tried again every few seconds"),
+    ],
+)
+def test_a_model_that_cannot_run_is_named_as_the_servers_fault(inside, monkeypatch, state, said):
     client, dates = inside
-    monkeypatch.setattr(dates, "ready", False)
+    monkeypatch.setattr(dates, "state", state)
     answer = client.post(COMPLETIONS, json=COMPLETE)
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-    error = {"message": "model: is warming up", "type": "server_error", "param": None, "code": None}
+    error = {"message": said, "type": "server_error", "param": None, "code": None}
     assert answer.json() == {"error": error}
-    assert client.get("/v1/models/dates").json()["ready"] is False
+    assert client.get("/v1/models/dates").json().items() >= {"state": state, "ready": False}.items()
 
 
 @pytest.mark.parametrize("failure", [Broken("model: failed"), RuntimeError("a secret")], ids=["refusal", "bug"])

@@ -201,6 +201,9 @@ async def test_a_model_that_failed_is_warmed_up_until_it_runs_though_a_run_succe
     assert (served.ready, served.failing) == (False, False)
     await models.check()
     assert not served.ready
+    index = {one["name"]: (one["state"], one["reason"]) for one in await models.index()}
+    assert (served.state, index["digits"]) == ("failed", ("UNAVAILABLE", "its runs fail"))
+    assert index["dates"] == ("READY", "")
     monkeypatch.setattr(Session, "warm_up", warm_up)
     await models.check()
     assert served.ready

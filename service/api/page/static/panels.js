@@ -14,7 +14,7 @@ import {
 } from './selection.js'
 import { Streaming } from './streaming.js'
 import { TextView } from './text_view.js'
-import { EXPLAINS, TITLES } from './words.js'
+import { EXPLAINS, NOTHING, TITLES } from './words.js'
 
 /** What is asked: the model's task, its examples, one's own text or picture, and options of generation. */
 export function Input({ model, selection, change, about, input, take }) {
@@ -54,7 +54,7 @@ export function Answers({
   }
   const results = answer?.results ?? (answer && drawn?.found?.length ? [{ objects: drawn.found }] : null)
   const nothing = main.busy || main.refusal ? '' : answer ? 'The answer itself is not kept, its attention is.'
-    : model.state === 'ready' ? 'Ask something.' : 'The model is warming up.'
+    : NOTHING[model.state]
   const replay = !rows ? null : () => play(answer.results[0].tokens.length)
   return html`<section id="answer" aria-label="Answer" tabindex="-1">
     <div class="row"><h2>Answer</h2><small role="status">${main.busy ? 'asking…' : ''}</small></div>

@@ -13,6 +13,13 @@ export const TITLES = {
   'image-to-text': 'What are the words for the image?',
 }
 
+/** What is said where nothing was asked yet, by the model's state. */
+export const NOTHING = {
+  ready: 'Ask something.',
+  'warming up': 'The model is warming up.',
+  failed: 'The model’s runs fail: the service’s log says why. It is tried again every few seconds.',
+}
+
 /** What the second text of a task is. */
 export const SECOND = {
   'text-classification': 'Second text, for a model of pairs',
