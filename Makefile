@@ -39,7 +39,7 @@ serve: export REGARD_LOG_FORMAT ?= console
 serve: .venv/.service-$(EXTRA) $(ARTIFACTS) ## serve all of artifacts/ on port 8000, with digits and dates, which come with the repository
 	@exec $(BIN)/python -m service
 
-models: $(foreach name,$(BUNDLED) minilm,$(call MANIFEST,$(name))) ## export every bundled model and minilm to artifacts/ (minutes)
+models: $(foreach name,$(BUNDLED) minilm,$(call MANIFEST,$(name))) ## export every bundled model and minilm to artifacts/ (a quarter of an hour or more)
 
 # Made already. Of a copy git knows every file: it is replaced by what has changed since. One of the user's own stays,
 # or is moved aside if the service would refuse its version.

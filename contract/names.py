@@ -32,3 +32,9 @@ def nearest(given: str, names: Collection[str]) -> str | None:
     if len(given) > MAX_CHARACTERS:
         return None
     return next(iter(difflib.get_close_matches(given, names, n=1, cutoff=LEAST_LIKENESS)), None)
+
+
+def suggestion(given: str, names: Collection[str]) -> str:
+    """Return what is said behind a name that is none, if one of the names may have been meant; else nothing."""
+    near = nearest(given, names)
+    return f"; did you mean {near}?" if near else ""

@@ -65,6 +65,7 @@ ROWS = [
     ("Open Inference Protocol: many outputs, a long id", "400, 413", "16 outputs, ids of 256 bytes"),
     ("Open Inference Protocol: a large body to the repository, parameters that would change a model", "413, 400", "64 KiB; models come from the folder of artifacts alone"),
     ("Hugging Face: many candidates of masks, each with its whole text", "413 before anything runs", "max_answer_bytes"),
+    ("Hugging Face: texts of many tokens to tokenize", "413", "max_answer_bytes"),
     ("**Hosts, keys and paths**",),
     ("a host that is malformed or not listed", "400; for a host that is not listed, `/health/*`, `/v2/health/*` and the admin port are answered", "allowed_hosts"),
     ("no API key, an unknown key, or two keys", "401, except for `/health/live`, `/health/ready`, the same below `/v2`, the page, `/docs` and `/openapi.json`", "api_keys"),

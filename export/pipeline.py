@@ -149,10 +149,10 @@ def _make(
         if precision == "int8":
             worst |= _check_int8_losses(source, folder, samples, force=force)
         write_manifest(source, version, precision, worst, left_out, folder)
-        if target.exists():
+        if replaced := target.exists():
             target.rename(temporary / "old")
         folder.rename(target)
-    say(f"  pack      {target}")
+    say(f"  pack      {target}" + (", which was replaced: a running service keeps the old one" if replaced else ""))
     say(f"  done      at most {peak_bytes() / 1e6:.0f} MB of memory, libraries included", start)
     return target
 

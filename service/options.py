@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from contract.generation import Generation, LanguageCode, Sampling
 from contract.manifest import KindName, Method
+from contract.names import suggestion
 from service.errors import TooLarge, Unacceptable
 
 Indices: TypeAlias = tuple[int, ...] | slice | Literal["all"]
@@ -23,12 +24,10 @@ CANDIDATE_BYTES = 80  # of an answer, for each candidate or alternative with its
 MOST_INDICES = 4096
 """A longer list of indices is refused before it is read."""
 MOST_TARGETS = 256
-MOST_STEPS = 256
-"""Of integrated gradients."""
+MOST_STEPS = 256  # of integrated gradients
 DEFAULT_STEPS = 16
 SHORT_NUMBER = re.compile(r"[-+]?\d{1,16}(\.\d{1,16})?")
-MOST_OPTIONS = 64
-"""Of one request. No endpoint has as many."""
+MOST_OPTIONS = 64  # of one request; no endpoint has as many
 MOST_OPTION_CHARACTERS = 1 << 16
 """Of one option, or of the items of one that is a list."""
 
@@ -389,8 +388,9 @@ def faults(kind: type[BaseModel], error: ValidationError, beside: Iterable[str] 
     listed = []
     for fault in error.errors(include_url=False)[:20]:
         if fault["type"] == "extra_forbidden":
-            known = ", ".join(sorted({*kind.model_fields, *beside}))
-            unknown = {"loc": "options", "msg": f"unknown option; known are {known}"}
+            known = sorted({*kind.model_fields, *beside})
+            meant = suggestion(str(fault["loc"][0]), known)
+            unknown = {"loc": "options", "msg": f"unknown option{meant}; known are {', '.join(known)}"}
             listed += [unknown] if unknown not in listed else []  # it is said once of all
             continue
         given = fault["input"]

@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from contract.names import suggestion
+
 PREFIX = "REGARD_"
 OF_CLIENTS = {"REGARD_KEY", "REGARD_URL"}
 """What clients read, and the service passes over: both may run in one shell."""
@@ -227,7 +229,7 @@ def read_settings() -> Settings:
     """Read the environment. Raises SettingsError listing every unknown name and every value out of bounds."""
     known = OF_CLIENTS | {f"{PREFIX}{name}".upper() for name in Settings.model_fields}
     faults = [
-        f"{name}: is no setting"
+        f"{name}: is no setting{suggestion(name.upper(), known)}"
         for name in sorted(os.environ)
         if name.upper().startswith(PREFIX) and name.upper() not in known
     ]

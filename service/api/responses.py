@@ -112,7 +112,7 @@ def sequence(served: Generator, hypothesis: Hypothesis, penalty: float) -> dict[
             for place, (token, log) in enumerate(zip(tokens, hypothesis.logs, strict=False))
         ],
         "score": hypothesis.score(penalty),
-        "finish_reason": "stop" if hypothesis.tokens[-1] == end else "length",
+        "finish_reason": "length" if hypothesis.cut else "stop",
     }
 
 

@@ -147,11 +147,11 @@ async def kept_attention(id: str, request: Request, state: StateDep) -> Response
         raise NotFound("model: must be that of the request, given another")
     if stored is None or served is None or not could_answer(served, stored):
         seconds = f"{state.settings.keep_seconds:g}"
-        raise NotFound(f"id: must be of a request that was answered, at most {seconds} seconds ago, given another")
+        raise NotFound(
+            f"id: must be of a request that was answered, at most {seconds} seconds ago; send its input again"
+        )
     check_ready(served)
-    found = await answer(request, state, served, _attend_to_stored(request, state, served, stored, id))
-    found.headers["Cache-Control"] = "no-store"  # a cache between us and the clients does not know whose it is
-    return found
+    return await answer(request, state, served, _attend_to_stored(request, state, served, stored, id))
 
 
 async def _classify(request: Request, state: State, served: Predictor) -> Response:

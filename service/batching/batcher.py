@@ -125,15 +125,19 @@ class Lane(Generic[T, R]):
         if waiting.batch is None and waiting in self._queue:
             self._queue.remove(waiting)
             self._metrics.cancelled.labels("queued").inc()
-            if self._claimed and not self._queue:
-                self._device.withdraw(self._claimed)
-                self._claimed = None
+            self._claim()
         elif waiting.batch and not waiting.batch.over and waiting.future.cancelled() and waiting.batch.unwanted:
             waiting.batch.turn.stop()
 
     def _claim(self) -> None:
+        """Wait for a turn if there are items, and no longer if there are none."""
         if self._queue and not self._claimed:
             self._claimed = self._device.claim(self._cores, self._begin)
+        elif self._queue:
+            self._device.look_again()  # another item may be first, for which there is room
+        elif self._claimed:
+            self._device.withdraw(self._claimed)
+            self._claimed = None
 
     def _begin(self, turn: Turn) -> float | None:
         """Begin to run a batch; return its share of the limit. None if it must wait until others leave room."""

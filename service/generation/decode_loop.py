@@ -1,7 +1,6 @@
 """The decode loop with continuous batching: sequences join and leave the running batch between any two steps."""
 
 import asyncio
-import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -14,18 +13,11 @@ from contract.generation import Generation
 from service.arrays import Array, log_softmax, padded
 from service.batching.admission import Budget, Priority, due
 from service.concurrency import while_wanted
-from service.errors import NOT_FINITE, Broken, Refusal
+from service.errors import DeviceFull, Refusal
 from service.generation.kv_cache import KVCache
-from service.generation.token_selection import (
-    ALL_CANDIDATES,
-    Alternatives,
-    Hypothesis,
-    LogProbabilities,
-    Search,
-    Tokens,
-)
+from service.generation.token_selection import ALL_CANDIDATES, Hypothesis, Search, alternatives_of, finite
 from service.runtime.device import Device, Turn, kind_of
-from service.runtime.runtime_errors import DeviceLost
+from service.runtime.runtime_errors import DeviceLost, no_memory
 from service.runtime.session import Session
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
@@ -151,7 +143,13 @@ class DecodeLoop:
         self._waiting.append(job)
         self._arrived.set()
         with self._tracer.span("generate", {"lane": self._name}):
-            return await job.future
+            try:
+                return await job.future
+            except asyncio.CancelledError:
+                if job in self._waiting:  # what waits holds its source, which no budget counts any more
+                    self._waiting.remove(job)
+                    self._metrics.cancelled.labels("queued").inc()
+                raise
 
     async def work(self) -> None:
         """Take steps until cancelled. Between two turns the device serves others."""
@@ -195,7 +193,9 @@ class DecodeLoop:
         try:
             with while_wanted([job.future for job in jobs], turn.stop):
                 cost = await work
-        except Exception as error:
+        except Exception as raised:
+            # the caches take memory outside of runs, whose own errors say so already
+            error = DeviceFull(f"{self._name}: no memory is left for the caches", 1) if no_memory(raised) else raised
             self._drop([job for job in jobs if job in self._running])
             wanted = [job for job in jobs if not job.future.done()]
             for job in wanted:
@@ -205,7 +205,7 @@ class DecodeLoop:
                 else:
                     self._fail(job, error)
             if wanted and len(jobs) > 1:
-                log.warning("a batch failed, its targets begin anew", model=self._name, size=len(jobs), exc_info=error)
+                log.warning("a batch failed, its targets begin anew", model=self._name, size=len(jobs), exc_info=raised)
         else:
             self._budget.spent(cost, (time.monotonic() - start) * turn.part)  # others run beside it
 
@@ -315,7 +315,7 @@ class DecodeLoop:
         for job, want in zip(self._running, wants, strict=True):
             before = [one.tokens for one in job.search.live]
             likely, likely_tokens = _rows_of(exact, job.rows), _rows_of(candidates, job.rows)
-            alternatives = _alternatives(likely, likely_tokens, job.search.alternatives)
+            alternatives = alternatives_of(likely, likely_tokens, job.search.alternatives)
             try:
                 if want == ALL_CANDIDATES and logits is not None:
                     parents = job.search.advance(finite(log_softmax(_rows_of(logits, job.rows))), None, alternatives)
@@ -337,6 +337,7 @@ class DecodeLoop:
             return
         moved = self._cache.leave([row for job in jobs for row in job.rows])
         self._running = [job for job in self._running if job not in jobs]
+        self._cache.most = max((job.most for job in self._running), default=0)
         self._metrics.cancelled.labels("running").inc(sum(job.future.cancelled() for job in jobs))
         for job in self._running:
             job.rows = [moved.get(row, row) for row in job.rows]
@@ -375,23 +376,3 @@ def _padded_size(jobs: Sequence[Job]) -> int:
 def _rows_of(array: Array, rows: Sequence[int]) -> Array:
     """Return some rows of an array: a view of a single one, a copy of several."""
     return array[rows[0] : rows[0] + 1] if len(rows) == 1 else array.take(rows, 0)
-
-
-def finite(logs: LogProbabilities) -> LogProbabilities:
-    """Return the given values. Raises Broken if one is NaN, from which no token can be selected."""
-    if np.isnan(logs).any():
-        raise Broken(NOT_FINITE)
-    return logs
-
-
-def _alternatives(logs: LogProbabilities, tokens: Tokens, count: int) -> list[Alternatives]:
-    """Return so many of the likeliest tokens of each row; none for 0. Tokens that are always suppressed are left out.
-
-    `tokens` are the likeliest, best first, and `logs` are their log-probabilities, -inf of suppressed ones.
-    """
-    if not count:
-        return []
-    return [
-        tuple((token, log) for token, log in zip(*row, strict=True) if log > -math.inf)
-        for row in zip(tokens[:, :count].tolist(), logs[:, :count].tolist(), strict=True)
-    ]

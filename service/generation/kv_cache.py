@@ -47,7 +47,9 @@ class KVCache:
         ]
         """What a token of a row takes of each input; an input without an axis of tokens counts as one token."""
         self._buffers: dict[str, Rows] = {}
-        self._capacity = self._most = self._filled = 0
+        self._capacity = self._filled = 0
+        self.most = 0
+        """The slots that the rows may come to need, which `join` sets: caches grow no further."""
         self._binding: Binding | None = None
         self._given: dict[str, Array] = {}
         """What a step reads beside the rows: a token of each and its position."""
@@ -95,7 +97,7 @@ class KVCache:
         `lengths` are the lengths of axes that all rows need now; caches grow as they fill, up to `most` slots. Inputs
         that are not given are zeros, and shorter ones are padded with zeros at the end.
         """
-        self._most = most
+        self.most = most
         self._filled = 0
         self._make_room(self.count + len(sources), lengths)
         for name, buffer in self._buffers.items():
@@ -174,7 +176,7 @@ class KVCache:
         return self._decode.bind(held, self._caches, into)
 
     def _grow(self, needed: int) -> None:
-        self._make_room(self.count, {"capacity": self.next_capacity(needed, self._most)})
+        self._make_room(self.count, {"capacity": self.next_capacity(needed, self.most)})
 
     def _make_room(self, rows: int, lengths: Mapping[str, int]) -> None:
         """Grow the buffers to these rows and lengths. A length shrinks if less than half of it is needed.

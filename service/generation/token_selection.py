@@ -1,5 +1,6 @@
 """Token selection: greedy search, sampling and beam search. Each target has a search of its own."""
 
+import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
@@ -7,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contract.generation import Generation
+from service.errors import NOT_FINITE, Broken
 
 LogProbabilities: TypeAlias = npt.NDArray[np.float64]
 """(rows, candidates): of the next token of each row of one search. Candidates are the vocabulary, or a part of it."""
@@ -33,6 +35,8 @@ class Hypothesis(NamedTuple):
     total: float = 0.0
     alternatives: tuple[Alternatives, ...] = ()
     """Of each token, if they are asked for."""
+    cut: bool = False
+    """True if it was ended by the limit of tokens, not by the model. Known once it is returned."""
 
     def plus(self, token: int, log: float, alternatives: Sequence[Alternatives] = ()) -> "Hypothesis":
         """Return this hypothesis with one more token, and the alternatives to it, or none."""
@@ -276,7 +280,7 @@ class Beams:
     def advance(
         self, logs: LogProbabilities, tokens: Tokens | None = None, alternatives: Sequence[Alternatives] = ()
     ) -> list[int]:
-        """Select the next token of each live hypothesis."""
+        """Select the next token of each live hypothesis. Raises Broken if no token is possible."""
         logs = self._constrain(logs, self.live) if tokens is None else logs
         totals = self._totals[:, None] + logs  # (beams, vocabulary)
         order = likeliest(totals, 2 * self._beams)
@@ -300,6 +304,8 @@ class Beams:
             else:
                 live.append(longer)
                 parents.append(row)
+        if not live and not self._finished:
+            raise Broken(NOT_FINITE)
         self._finished = sorted(self._finished, key=self._score, reverse=True)[: self._beams]
         self.done = not live or (len(self._finished) == self._beams and not self._improvable(live[0]))
         missing = self._beams - len(live)  # if the vocabulary is smaller than the beams
@@ -321,3 +327,23 @@ class Beams:
 
     def _score(self, hypothesis: Hypothesis) -> float:
         return hypothesis.score(self._penalty)
+
+
+def finite(logs: LogProbabilities) -> LogProbabilities:
+    """Return the given values. Raises Broken if one is NaN, from which no token can be selected."""
+    if np.isnan(logs).any():
+        raise Broken(NOT_FINITE)
+    return logs
+
+
+def alternatives_of(logs: LogProbabilities, tokens: Tokens, count: int) -> list[Alternatives]:
+    """Return so many of the likeliest tokens of each row; none for 0. Tokens that are always suppressed are left out.
+
+    `tokens` are the likeliest, best first, and `logs` are their log-probabilities, -inf of suppressed ones.
+    """
+    if not count:
+        return []
+    return [
+        tuple((token, log) for token, log in zip(*row, strict=True) if log > -math.inf)
+        for row in zip(tokens[:, :count].tolist(), logs[:, :count].tolist(), strict=True)
+    ]

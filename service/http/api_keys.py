@@ -89,9 +89,8 @@ class Keys:
             if scheme.lower() == "bearer":
                 given.append(credentials.strip())
         if len(given) != 1:
-            raise Unauthorized(
-                f"key: must be given once, as Authorization: Bearer or X-API-Key, given {len(given)} times"
-            )
+            times = f"{len(given)} times" if given else "none"
+            raise Unauthorized(f"key: must be given once, as Authorization: Bearer or X-API-Key, given {times}")
         key = self._find(given[0])
         if key is None:
             raise Unauthorized("key: must be one that is known, given another")

@@ -1,31 +1,62 @@
 """Bytes of a connection that have arrived and are not parsed yet."""
 
+import asyncio
+
+from uvicorn.protocols.http.flow_control import FlowControl
+
 MOST_PIPELINED = 16
 """While so many requests of a connection wait behind the one that is answered, no more of it is parsed or read."""
 PIECE_BYTES = 4096
 """Of what may hold more heads than that, so much is parsed at a time."""
+HEAD_END = b"\r\n\r\n"
 
 
 class ArrivedBytes:
     """What has arrived: it is parsed in pieces that hold few heads, so that few requests wait for their turn."""
 
     def __init__(self) -> None:
-        self._left = b""
+        self._arrived, self._taken = b"", 0
 
     def __len__(self) -> int:
-        return len(self._left)
+        return len(self._arrived) - self._taken
 
     def add(self, data: bytes) -> None:
         """Add what arrives."""
-        self._left += data
+        self._arrived, self._taken = self._arrived[self._taken :] + data, 0
 
     def take(self) -> bytes:
         """Remove and return the next piece: all, unless that may hold many heads."""
-        few = self._left.count(b"\r\n\r\n") <= MOST_PIPELINED
-        piece = self._left if few else self._left[:PIECE_BYTES]
-        self._left = self._left[len(piece) :]
+        start = end = self._taken
+        for _ in range(MOST_PIPELINED + 1):
+            found = self._arrived.find(HEAD_END, end)
+            if found < 0:
+                end = len(self._arrived)
+                break
+            end = found + len(HEAD_END)
+        else:
+            end = start + PIECE_BYTES
+        piece, self._taken = self._arrived[start:end], end
+        if self._taken >= len(self._arrived):
+            self.clear()
         return piece
 
     def clear(self) -> None:
         """Forget the rest."""
-        self._left = b""
+        self._arrived, self._taken = b"", 0
+
+
+class ParsedFlow(FlowControl):
+    """Whether a connection is read. It is not while some of what has arrived waits to be parsed.
+
+    uvicorn reads on when a request is answered or its body is awaited. For each of them as much would arrive as one
+    read brings, many times what a request takes.
+    """
+
+    def __init__(self, transport: asyncio.Transport, unparsed: ArrivedBytes) -> None:
+        super().__init__(transport)
+        self._unparsed = unparsed
+
+    def resume_reading(self) -> None:
+        """Read on, unless something waits to be parsed."""
+        if not self._unparsed:
+            super().resume_reading()

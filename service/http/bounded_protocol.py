@@ -20,7 +20,7 @@ from uvicorn.server import ServerState
 
 from service.errors import Full, HeadersTooLarge, Malformed, Refusal, Timeout, TooLarge, TooLong
 from service.http.answer_framing import AnswerTransport, bytes_of, close_if_not_continued, frame_for_http_1_0
-from service.http.arrived_bytes import MOST_PIPELINED, ArrivedBytes
+from service.http.arrived_bytes import MOST_PIPELINED, ArrivedBytes, ParsedFlow
 from service.http.exchange import exchange_of
 from service.http.open_connections import OpenConnections
 from service.http.problems import problem, reason
@@ -68,6 +68,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's own signature
         """Wait for a head, or refuse the connection if there are too many and none gives way."""
         super().connection_made(transport)
+        self.flow = ParsedFlow(transport, self._unparsed)
         self._reading = ReadingWatch(transport, self.settings)
         self._answer_transport = AnswerTransport(transport, self.loop, self._close_after_answer)
         if not self.open.admit(self):
@@ -254,8 +255,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._answer_transport.flush()
         super().on_response_complete()
         self._parse()
-        if self.pipeline:  # uvicorn reads on, which would let in more requests for each that is answered
-            self.flow.pause_reading()
+        self.flow.resume_reading()
         self._reading.stop()
         if self.transport.get_write_buffer_size():
             self._reading.watch()

@@ -89,6 +89,8 @@ class RequestLog:
             headers["Connection"] = "close"  # a client that keeps connections opens its next one elsewhere
         headers["X-Request-Id"] = exchange.id
         headers["X-Content-Type-Options"] = "nosniff"
+        if exchange.key_name is not None:
+            headers.setdefault("Cache-Control", "no-store")  # a cache between us and the clients knows no keys
 
     def _record(self, scope: Scope, exchange: Exchange, seconds: float) -> None:
         """Count the request and write its line in the log."""

@@ -96,10 +96,14 @@ class TextTokenizer:
         unknown = getattr(self._tokenizer.model, "unk_token", None)  # a Unigram model does not name its own
         return ids[0] if len(ids) == 1 and self.piece(ids[0]) not in (unknown, "<unk>") else entry
 
-    def estimated_tokens(self, text: Text) -> int:
-        """Return how many tokens a text probably has, without special ones, judging by the texts so far."""
+    def estimated_tokens(self, text: Text, *, any_length: bool = False) -> int:
+        """Return how many tokens a text probably has, without special ones, judging by the texts so far.
+
+        Unless `any_length`, it has no more than the model takes.
+        """
         characters = len(text.text) + len(text.text_pair) if isinstance(text, Pair) else len(text)
-        return min(int(characters * self._tokens / self._characters), self._limit) if self._characters else 0
+        likely = int(characters * self._tokens / self._characters) if self._characters else 0
+        return likely if any_length else min(likely, self._limit)
 
     def text_of(self, index: int, piece: str = "") -> str:
         """Return the text of one token, special ones included; for a token without a text, a piece of it."""

@@ -42,6 +42,9 @@ def load_and_serve(settings: Settings, worker: Worker | None) -> tuple[int, bool
         structlog.contextvars.bind_contextvars(worker=worker.number)
     else:
         log.info("settings", **settings.model_dump(mode="json", exclude_defaults=True))
+    with contextlib.ExitStack() as stack:  # before anything is loaded, which may take a minute
+        if isinstance(wrong := _bind_ports(settings, worker, stack), int):
+            return wrong, False
     return_large_blocks()
     trial = None
     fork_server = None if settings.decode == "threads" else ForkServer(settings)
@@ -88,14 +91,9 @@ def _listen_and_serve(
     from service.process.server import serve  # imported already, while the trial ran
 
     with contextlib.ExitStack() as stack:
-        listening: dict[str, socket.socket] = {}
-        for name in PORTS:
-            if (port := getattr(settings, name)) is None:
-                continue
-            try:
-                listening[name] = stack.enter_context(bind(settings.host, port, shared=worker is not None))
-            except OSError as error:
-                return cannot_bind(settings.host, port, name, error), False
+        listening = _bind_ports(settings, worker, stack)
+        if isinstance(listening, int):
+            return listening, False
         url = "http://{}:{}".format(*listening["port"].getsockname()[:2])
         other_ports = {name: listening[name].getsockname()[1] if name in listening else None for name in PORTS[1:]}
         log.info("listening", url=url, **other_ports)
@@ -113,6 +111,21 @@ def _listen_and_serve(
         log.error("model cannot run", reason=stopped.failure)
         return 6, False
     return 0, stopped.at_once
+
+
+def _bind_ports(
+    settings: Settings, worker: Worker | None, stack: contextlib.ExitStack
+) -> dict[str, socket.socket] | int:
+    """Return the sockets of the settings that are ports, which the stack closes; an exit status if one is taken."""
+    bound: dict[str, socket.socket] = {}
+    for name in PORTS:
+        if (port := getattr(settings, name)) is None:
+            continue
+        try:
+            bound[name] = stack.enter_context(bind(settings.host, port, shared=worker is not None))
+        except OSError as error:
+            return cannot_bind(settings.host, port, name, error)
+    return bound
 
 
 def _report_settings(error: Exception) -> int:

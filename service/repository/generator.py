@@ -139,15 +139,18 @@ class Generator(ServedModel):
     ) -> Hypothesis:
         """Return the target of a source; `grew` is called after every step with what there is of it."""
         behind = source.arrays["source"].tolist() if self.continues else []
-        return await self.decode_loop.generate(
+        limit = self.limit(options, len(behind))
+        found = await self.decode_loop.generate(
             source.arrays,
             cost_of(source.lengths),
             lambda: self.search(options, behind),
-            self.limit(options, len(behind)),
+            limit,
             grew,
             options.priority,
             self.start_token(source),
         )
+        forced = self.generation.forced_last is not None and len(found.tokens) == limit
+        return found._replace(cut=forced or found.tokens[-1] != self.generation.end)
 
     def start_token(self, source: ModelInput) -> int | None:
         """Return the first token of the target of a source; None if targets continue their source."""

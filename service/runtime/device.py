@@ -161,14 +161,20 @@ class Device:
         another turn is released.
         """
         self._claims.append(claim := Claim(min(cores, self.cores), begin))
-        self._grant_soon()
+        self.look_again()
         return claim
 
     def withdraw(self, claim: Claim) -> None:
         """Wait no longer, so that those behind it need not wait for its cores."""
         if claim in self._claims:
             self._claims.remove(claim)
-            self._grant_soon()
+            self.look_again()
+
+    def look_again(self) -> None:
+        """Look in the next round of the event loop whether the first claim can begin, which may need less room now."""
+        if self._claims and not self._granting and self._claims[0].cores <= self.free:
+            self._granting = True
+            asyncio.get_running_loop().call_soon(self._grant)
 
     @contextlib.asynccontextmanager
     async def turn(self, cores: int | None = None, share: float = 1.0) -> AsyncIterator[Turn]:
@@ -228,11 +234,6 @@ class Device:
         self._idle.append(turn.thread)
         self.free += turn.cores
 
-    def _grant_soon(self) -> None:
-        if self._claims and not self._granting:
-            self._granting = True
-            asyncio.get_running_loop().call_soon(self._grant)
-
     def _grant(self) -> None:
         """Begin the turns that have waited for longest, as far as there are cores and room."""
         self._granting = False
@@ -250,7 +251,7 @@ class Device:
             if share is None:
                 self._claims.appendleft(claim)
                 self._take_back(turn)
-                return  # until another turn ends
+                return  # until another turn ends, or its caller says that it needs less
             turn.share = share
 
 
@@ -279,26 +280,28 @@ class _Thread:
         self._wake.put(None)
 
     def _work(self) -> None:
-        """Run one function after the other.
+        while not self._closed:
+            self._run_next()
+
+    def _run_next(self) -> None:
+        """Wait for a function and run it. What it was given and what it returned is not kept afterwards.
 
         An exception does not end the thread, and always reaches the caller, who would otherwise wait for ever.
         """
-        while not self._closed:
-            task = None
-            try:
-                self._wake.get()
-                if task := self._task:
-                    self._task = None
-                    turn, function, done = task
-                    _OF_THREAD.turn = turn
-                    turn.returned(done, (function(), None))
-            except BaseException as error:  # a panic in a library is a BaseException, not an Exception
-                if task is None:
-                    task, self._task = self._task, None
-                if task:
-                    turn, _, done = task
-                    failure = error if isinstance(error, Exception) else Died(type(error).__name__)
-                    turn.returned(done, (None, failure))
+        task = None
+        try:
+            self._wake.get()
+            if task := self._task:
+                self._task = None
+                turn, function, done = task
+                _OF_THREAD.turn = turn
+                turn.returned(done, (function(), None))
+        except BaseException as error:  # a panic in a library is a BaseException, not an Exception
+            if task is None:
+                task, self._task = self._task, None
+            if task:
+                turn, _, done = task
+                turn.returned(done, (None, error if isinstance(error, Exception) else Died(type(error).__name__)))
 
 
 _OF_THREAD = threading.local()

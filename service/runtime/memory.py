@@ -49,12 +49,17 @@ class Growth:
 
     @property
     def is_large(self) -> bool:
-        """True if GROWTH_BYTES more are held than last time, and that was PAUSE_SECONDS ago."""
+        """True if GROWTH_BYTES more are held than after the last time, and the last try was PAUSE_SECONDS ago."""
         return time.monotonic() - self._since >= PAUSE_SECONDS and resident_bytes() - self._before >= GROWTH_BYTES
 
     def reset(self) -> None:
         """Compare with what is held now from now on: memory was given back, and the rest is in use."""
-        self._before, self._since = resident_bytes(), time.monotonic()
+        self._before = resident_bytes()
+        self.pause()
+
+    def pause(self) -> None:
+        """Do not call growth large for PAUSE_SECONDS."""
+        self._since = time.monotonic()
 
 
 def _libc() -> ctypes.CDLL | None:

@@ -4,7 +4,6 @@ import contextlib
 import copy
 import functools
 import importlib
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -30,7 +29,7 @@ from service.runtime.providers import (
     products_saturate,
     uses_cuda_graphs,
 )
-from service.runtime.runtime_errors import DeviceLost, ProviderError, SessionError
+from service.runtime.runtime_errors import DeviceLost, ProviderError, SessionError, device_lost, no_memory
 from service.runtime.threads import default_threads
 from service.settings import Settings
 
@@ -40,14 +39,6 @@ ONNX_TYPES = {"float32": "float"}
 """The names of types in ONNX that differ from those of a manifest."""
 NEXT_POWER_OF_TWO = 0
 """How the arena grows: by what is requested alone, it would fall into more and smaller pieces."""
-DEVICE_LOST_MESSAGE = re.compile(
-    r"CU(DA|DNN)\w* (failure|error) (46|214|70\d|71\d|72\d|999)\b|device.*(lost|unavailable)", re.I
-)
-"""Matches errors of onnxruntime after which every call fails: an illegal address, a failed launch, broken memory."""
-OUT_OF_MEMORY_MESSAGE = re.compile(
-    r"failed to allocate memory|available memory of|out of memory|CUBLAS_STATUS_ALLOC_FAILED|bad_?alloc", re.I
-)
-"""Matches errors of onnxruntime and CUDA for a lack of memory, which have no exception class of their own."""
 
 
 def choose_device(wanted: str) -> str:
@@ -234,9 +225,9 @@ class Session:
             with turn.running(options) if turn else contextlib.nullcontext():
                 yield options
         except Exception as error:  # onnxruntime's exceptions have no common base of their own
-            if OUT_OF_MEMORY_MESSAGE.search(str(error)):
+            if no_memory(error):
                 raise DeviceFull(f"{self.name}: the memory of the device has no room for this batch", 1) from error
-            kind = DeviceLost if DEVICE_LOST_MESSAGE.search(str(error)) else SessionError
+            kind = DeviceLost if device_lost(error) else SessionError
             raise kind(f"{self.name}: cannot be run: {error}") from error
 
     def bind(self, held: Mapping[str, Place], same: Mapping[str, str], into: Mapping[str, Place]) -> Binding:

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from contract.names import BUNDLED, MAX_CHARACTERS, MOST_LISTED, listed, nearest
+from contract.names import BUNDLED, MAX_CHARACTERS, MOST_LISTED, listed, nearest, suggestion
 from export.bundled import SOURCES
 from tests.conftest import ROOT
 
@@ -46,3 +46,8 @@ def test_a_long_list_of_names_is_cut_and_the_rest_counted():
 )
 def test_the_nearest_name_is_found_and_nothing_where_none_is_near(given, near):
     assert nearest(given, BUNDLED) == near
+
+
+def test_what_may_have_been_meant_is_suggested():
+    assert suggestion("topk", {"top_k", "method"}) == "; did you mean top_k?"
+    assert suggestion("colour", {"top_k", "method"}) == ""

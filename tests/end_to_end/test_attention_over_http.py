@@ -267,6 +267,8 @@ def test_attention_by_id_belongs_to_the_name_of_the_key_that_sent_the_input(arti
             assert theirs.status_code == unknown.status_code == 404
             assert theirs.content == unknown.content
             assert theirs.headers.keys() == unknown.headers.keys()
+            models = client.get("/v1/models", headers=bearer("b"))
+            assert {one.headers["Cache-Control"] for one in (theirs, unknown, models)} == {"no-store"}
 
 
 def test_a_refused_request_is_not_stored(client):

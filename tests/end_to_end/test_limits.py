@@ -50,6 +50,7 @@ ELSEWHERE = {
     "Open Inference Protocol: a large body to the repository, parameters that would change a model":
         "end_to_end/test_open_inference.py",
     "Hugging Face: many candidates of masks, each with its whole text": "service/api/hugging_face/test_pipelines.py",
+    "Hugging Face: texts of many tokens to tokenize": "service/api/hugging_face/test_tei.py",
 }  # fmt: skip
 """Lines whose attempt needs more than a client: a slow network, a hostile decoder, a clock; or another protocol."""
 CHECKS = {}

@@ -192,6 +192,13 @@ CASES = {
     "path: unknown": (f"/v2/{MARK}", {}, b"{}", 404, "path: no such endpoint"),
     "index: no JSON": ("/v2/repository/index", {}, b"{", 400, "body: "),
     "index: ready by a word": ("/v2/repository/index", {}, b'{"ready": "yes"}', 400, "ready: must be true or false"),
+    "index: gzip": (
+        "/v2/repository/index",
+        {"Content-Encoding": "gzip"},
+        b"\x1f\x8b",
+        415,
+        "Content-Encoding: must be",
+    ),
     "index: a member": ("/v2/repository/index", {}, b'{"kestrel7c1f": 1}', 400, "body: unknown member"),
 }
 """By name: the path, the headers, the body, the status, and how the sentence begins."""

@@ -41,6 +41,11 @@ def living(copied):
 
 def test_a_newer_version_takes_the_place_of_the_old_one_and_a_bad_one_changes_nothing(living):
     assert {one["outcome"] for one in reloaded(living).values()} == {"unchanged"}
+    assert "overwritten" not in "".join(living.lines())
+    os.utime(living.artifacts / "dates/1/manifest.json", (0, 0))
+    assert reloaded(living)["dates"]["outcome"] == "unchanged"
+    (said,) = [line for line in map(json.loads, living.lines()) if line["event"].startswith("overwritten version")]
+    assert (said["model"], said["version"]) == ("dates", "1")
     newer(living.artifacts, "digits", 2)
     assert reloaded(living)["digits"] == {"model": "digits", "version": "2", "outcome": "replaced"}
     assert classify(living).json()["version"] == "2"

@@ -46,11 +46,16 @@ async def broken_pieces():
 
 
 async def application(scope, receive, send):
-    """Answer with the body's length; `/big`, `/pieces` and `/some` with many bytes, `/slow` after a second."""
+    """Answer with the body's length; `/big`, `/pieces` and `/some` with many bytes.
+
+    `/slow` takes a second, and `/later` a moment.
+    """
     if scope["path"] == "/slow":
         await asyncio.sleep(1)
     try:
         length = len(await Request(scope, receive).body()) if scope["path"] != "/unread" else 0
+        if scope["path"] == "/later":
+            await asyncio.sleep(0.001)
         answer = Response({"/big": bytes(BIG), "/some": bytes(SOME)}.get(scope["path"], str(length)))
         if scope["path"] == "/pieces":
             answer = StreamingResponse(pieces())

@@ -36,7 +36,7 @@ def test_what_clients_read_is_passed_over_and_other_names_are_refused(monkeypatc
     monkeypatch.setenv("REGARD_URL", "http://127.0.0.1:8000")
     assert read_settings() == Settings()
     monkeypatch.setenv("REGARD_KEYS", "keys.txt")
-    with pytest.raises(SettingsError, match="REGARD_KEYS: is no setting"):
+    with pytest.raises(SettingsError, match=r"REGARD_KEYS: is no setting; did you mean REGARD_KEY\?"):
         read_settings()
 
 

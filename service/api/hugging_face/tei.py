@@ -29,7 +29,7 @@ from service.api.hugging_face.parameters import (
 from service.api.hugging_face.pipelines import labels, vectors
 from service.api.hugging_face.texts import error_type
 from service.api.request_parsing import check_count, parse_texts, read_document
-from service.errors import NotFound, Unacceptable
+from service.errors import NotFound, TooLarge, Unacceptable
 from service.http.exchange import exchange_of
 from service.inputs.model_input import Pair, Text, Token
 from service.inputs.text_inputs import TextInputs
@@ -48,6 +48,7 @@ NOT_SERVED = {
 }
 """What such a server has beside what is served here, and what may be asked instead."""
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
+TOKEN_BYTES = 64  # of a token that tokenize answers
 S = TypeVar("S", bound=ServedModel)
 
 
@@ -176,10 +177,13 @@ async def _tokenize(request: Request, state: State, served: ServedModel) -> Resp
     if not all(isinstance(text, str) for text in texts):
         raise Unacceptable("inputs: must be a string or a list of strings")
     reader = _text_inputs(served)
-    likely = sum(map(reader.tokenizer.estimated_tokens, texts))
+    encode = functools.partial(reader.tokenizer.encode, any_length=True)  # clients measure texts, to split them
+    likely = sum(reader.tokenizer.estimated_tokens(text, any_length=True) for text in texts)
     with served.prediction_budget.permit(likely, "interactive"):
-        encode = functools.partial(reader.tokenizer.encode, any_length=True)  # clients measure texts, to split them
         read = await state.decode_texts(served.manifest.name, encode, texts)
+        size, limit = TOKEN_BYTES * sum(map(len, read)), state.settings.max_answer_bytes
+        if size > limit:
+            raise TooLarge(f"tokens: at most {limit} bytes an answer, this one would have {size}; send fewer texts")
 
         def write() -> Response:
             return responses.respond(

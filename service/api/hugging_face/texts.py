@@ -73,9 +73,8 @@ class WrittenText:
         return _event({"error": detail, "error_type": error_type(status, "generation")})
 
     def _details(self, hypothesis: Hypothesis) -> Json:
-        ended = hypothesis.tokens[-1] == self.served.generation.end
         return {
-            "finish_reason": "eos_token" if ended else "length",
+            "finish_reason": "length" if hypothesis.cut else "eos_token",
             "generated_tokens": len(hypothesis.tokens),
             "seed": self.parameters.seed,
         }

@@ -25,7 +25,7 @@ from service.api.open_inference.outputs import (
     tensors_of,
     wanted_of,
 )
-from service.api.request_parsing import RAW, read_body
+from service.api.request_parsing import RAW, check_encoding, read_body
 from service.errors import NotFound, TooSlow, Unacceptable
 from service.http.exchange import exchange_of
 from service.options import FillMaskOptions, GenerateOptions
@@ -184,7 +184,8 @@ def check_version(state: State, model: str, version: str) -> None:
 
 
 async def _read_management(request: Request, known: set[str]) -> dict[str, object]:
-    """Return the document of a request to the repository, {} for an empty body. Raises Unacceptable."""
+    """Return the document of a request to the repository, {} for an empty body. Raises a Refusal."""
+    check_encoding(request)
     body = JsonBody(MOST_MANAGEMENT_BYTES)
     size = 0
 

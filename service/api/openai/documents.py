@@ -38,13 +38,13 @@ class Completion:
 def completion(served: Generator, hypothesis: Hypothesis) -> Completion:
     """Return the text of a target. Its end token is none of its tokens; others without a text have an empty one."""
     end = served.generation.end
-    ended = hypothesis.tokens[-1] == end
-    indices = hypothesis.tokens[:-1] if ended else hypothesis.tokens
+    indices = hypothesis.tokens[:-1] if hypothesis.tokens[-1] == end else hypothesis.tokens
     tokens = [one.text if one.span else "" for one in served.target_tokenizer.generated(indices, end)]
     logs = list(hypothesis.logs[: len(indices)])
     found = zip(indices, tokens, logs, hypothesis.alternatives, strict=False)
     top = [top_logprobs(served, *one) for one in found]
-    return Completion(served.target_tokenizer.decode(indices), tokens, logs, "stop" if ended else "length", top)
+    reason = "length" if hypothesis.cut else "stop"
+    return Completion(served.target_tokenizer.decode(indices), tokens, logs, reason, top)
 
 
 def top_logprobs(served: Generator, token: int, text: str, log: float, found: Alternatives) -> dict[str, float]:

@@ -453,3 +453,36 @@ async def test_an_item_whose_caller_leaves_while_it_runs_is_counted_once():
             pass  # its run has ended
         counted = {stage: lane._metrics.cancelled.labels(stage)._value.get() for stage in ("queued", "running")}
     assert counted == {"queued": 0, "running": 1}
+
+
+@contextlib.asynccontextmanager
+async def room_for_one(lane, go_on):
+    """Run an item that leaves room for a size of 1, with a larger one that waits for room, which is yielded."""
+    first = asyncio.create_task(lane.submit("first", 9))
+    await asyncio.sleep(0.05)
+    large = asyncio.create_task(lane.submit("large", 5, priority="batch"))
+    await asyncio.sleep(0.05)
+    try:
+        yield large
+        assert not first.done()
+    finally:
+        go_on.set()
+        await first
+
+
+@pytest.mark.parametrize("leaves", [True, False], ids=["the one before it leaves", "it is more urgent"])
+async def test_an_item_that_there_is_room_for_waits_no_longer_for_one_that_it_need_not_wait_for(leaves):
+    go_on = threading.Event()
+
+    def run(items):
+        if items == ["first"]:
+            go_on.wait(5)
+        return items
+
+    async with working_lane(10, run, cores=4) as (lane, _), room_for_one(lane, go_on) as large:
+        small = asyncio.create_task(lane.submit("small", 1, priority="batch" if leaves else "interactive"))
+        await asyncio.sleep(0.05)
+        assert small.done() is not leaves
+        if leaves:
+            large.cancel()
+        assert await asyncio.wait_for(small, 2) == "small"

@@ -73,6 +73,7 @@ from tests.samples.attention_queries import LAYERS, TOKENS, embedder, finder, gr
         ({"opacity": 1.5}, "opacity: Input should be less than or equal to 1"),
         ({"colormap": "jet"}, "colormap: Input should be 'viridis'"),
         ({"colour": "red"}, "options: unknown option; known are against, align, baseline, colormap"),
+        ({"layer": 1}, "options: unknown option; did you mean layers\\?; known are against, align"),
     ],
 )
 def test_what_the_model_cannot_show_is_refused_with_the_reason(options, words):

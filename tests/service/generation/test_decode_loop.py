@@ -15,7 +15,7 @@ from model.vocabularies import START, encode
 from service.arrays import log_softmax
 from service.batching.admission import Backlog
 from service.concurrency import while_wanted
-from service.errors import Broken
+from service.errors import Broken, DeviceFull
 from service.generation.decode_loop import DecodeLoop, Job
 from service.generation.kv_cache import KVCache
 from service.options import GenerateOptions
@@ -108,7 +108,7 @@ async def test_sequences_begin_again_where_caches_have_no_room_to_grow_and_find_
     def noting(cache, tokens, positions, *rest, **options):
         (loop,) = dates.lanes[-1:]
         widths = [job.width for job in loop._running]
-        capacity = cache.next_capacity(max(positions) + 1, cache._most)
+        capacity = cache.next_capacity(max(positions) + 1, cache.most)
         row = cache.row_bytes(capacity, max(job.size for job in loop._running))
         held.append((len(widths), (sum(widths) - max(widths)) * row))
         return step(cache, tokens, positions, *rest, **options)
@@ -310,7 +310,7 @@ async def test_a_step_that_fails_is_answered_and_the_next_request_runs(dates, mo
     def failing(rows, tokens, positions, wanted, **options):
         calls.append(tokens)
         if len(calls) == 3:
-            raise MemoryError("secret words")
+            raise ValueError("secret words")
         return step(rows, tokens, positions, wanted, **options)
 
     monkeypatch.setattr(KVCache, "step", failing)
@@ -416,3 +416,65 @@ async def test_sequences_that_are_all_cancelled_are_counted_once_and_begin_no_mo
         }
     assert counted == {"running": count, "queued": 0}
     assert logs == []
+
+
+async def test_requests_that_are_cancelled_while_another_model_runs_leave_the_queue_at_once(dates):
+    """Nothing counts their sources any more, and more requests are admitted in their place."""
+    async with decode_loop(dates) as device, device.turn():
+        tasks = [asyncio.create_task(one(dates, text)) for text in TEXTS]
+        await asyncio.sleep(0.05)
+        loop = next(lane for lane in dates.lanes if isinstance(lane, DecodeLoop))
+        assert len(loop._waiting) == len(TEXTS)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        assert not loop._waiting
+        assert loop._metrics.cancelled.labels("queued")._value.get() == len(TEXTS)
+
+
+async def test_caches_without_memory_are_no_fault_of_the_request(dates, alone, monkeypatch):
+    async with decode_loop(dates):
+        for error in (MemoryError(), RuntimeError("Failed to allocate memory for requested buffer of size 1")):
+            with monkeypatch.context() as patch:
+                patch.setattr(KVCache, "_grown", _raiser(error))
+                with pytest.raises(DeviceFull, match="no memory is left for the caches"):
+                    await one(dates, TEXTS[0])
+        assert await one(dates, TEXTS[0]) == alone[0]
+
+
+def _raiser(error):
+    def fail(*_):
+        raise error
+
+    return fail
+
+
+async def test_caches_grow_no_further_than_those_need_that_still_run(dates, monkeypatch):
+    monkeypatch.setattr("service.generation.kv_cache.SLOTS", 2)
+    capacities, make_room = [], KVCache._make_room
+
+    def noted(cache, rows, lengths):
+        make_room(cache, rows, lengths)
+        capacities.append(cache._capacity)
+
+    monkeypatch.setattr(KVCache, "_make_room", noted)
+    async with decode_loop(dates):
+        item, options = dates.inputs.text_input(TEXTS[1]), GenerateOptions(max_new_tokens=16)
+        leaving = asyncio.create_task(dates.generate(item, options, grew=lambda _: leaving.cancel()))
+        stays = asyncio.create_task(one(dates, TEXTS[0], max_new_tokens=11))
+        await asyncio.wait([leaving, stays])
+        assert leaving.cancelled()
+        assert len(stays.result().tokens) == 11
+    assert max(capacities) == 12
+
+
+async def test_a_target_is_cut_where_its_limit_ended_it_though_it_be_by_a_forced_end(dates, monkeypatch):
+    async with decode_loop(dates):
+        assert not (await one(dates, TEXTS[0])).cut
+        assert (await one(dates, TEXTS[0], max_new_tokens=5)).cut
+        end = dates.generation.end
+        monkeypatch.setattr(dates, "generation", dates.generation.model_copy(update={"forced_last": end}))
+        assert not (await one(dates, TEXTS[0])).cut
+        for limit in (1, 5):
+            forced = await one(dates, TEXTS[0], max_new_tokens=limit)
+            assert (forced.cut, len(forced.tokens), forced.tokens[-1]) == (True, limit, end)

@@ -217,7 +217,7 @@ def test_caches_grow_by_half_and_no_further_than_is_accounted_for(loaded):
         make_room(count, lengths)
         grown.append(rows._capacity)
 
-    rows._make_room, rows._most = noting, 100
+    rows._make_room, rows.most = noting, 100
     for position in range(100):
         if position >= rows._capacity:
             rows._grow(position + 1)

@@ -9,6 +9,7 @@ import transformers
 
 from contract.generation import Generation
 from service.arrays import log_softmax
+from service.errors import Broken
 from service.generation.token_selection import Beams, Constraints, Greedy, Hypothesis, Sampler, Walk
 
 END = 0
@@ -389,3 +390,11 @@ def test_samples_obey_the_constraints(seed):
     assert target[0] == 2
     assert 1 not in target
     assert len(target) >= 5
+
+
+def test_beams_without_a_possible_token_are_no_answer():
+    """As where a graph gives numbers to suppressed tokens alone. It must fail this search, not the loop of all."""
+    beams = Beams(2, 0, 5, 1.0)
+    beams.advance(np.array([[-np.inf, -1.0, -2.0, -3.0]] * 2))
+    with pytest.raises(Broken, match="not finite"):
+        beams.advance(np.full((2, 4), -np.inf))

@@ -515,6 +515,28 @@ def test_of_many_requests_that_come_at_once_few_wait(server, monkeypatch):
     assert max(left for _, left in waiting) <= 1 << 18, "no more is read meanwhile"
 
 
+def test_no_more_is_read_while_requests_wait_though_each_asks_for_its_body(server, monkeypatch):
+    """uvicorn reads on for each of them, 256 KiB at a time."""
+    waiting, whole = [], server.protocol.on_response_complete
+
+    def noted(protocol):
+        whole(protocol)
+        waiting.append(len(protocol._unparsed))
+
+    monkeypatch.setattr(server.protocol, "on_response_complete", noted)
+    with server.connect() as client:
+        client.setblocking(False)
+        request = POST.replace(b"/x", b"/later") + b"Content-Length: 0\r\n\r\n"
+        left = memoryview(request * ((4 << 20) // len(request)))
+        while len(waiting) < 300:
+            with contextlib.suppress(BlockingIOError):
+                left = left[client.send(left) :]
+            with contextlib.suppress(BlockingIOError):
+                client.recv(1 << 16)
+            time.sleep(0.001)
+    assert 0 < max(waiting) <= 1 << 18
+
+
 def test_a_body_that_looks_like_many_heads_is_one_body(server):
     body = b"\r\n\r\n" * 50_000
     head = LAST.replace(b"GET", b"POST").replace(b"\r\n\r\n", b"\r\nContent-Length: %d\r\n\r\n" % len(body))

@@ -16,11 +16,11 @@ def last_line(said):
     return json.loads(said.strip().splitlines()[-1])
 
 
-def test_a_port_that_is_taken_is_reported(artifacts):
+def test_a_port_that_is_taken_is_reported_before_artifacts_are_read(artifacts):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        process = start(artifacts, port=taken.getsockname()[1])
+        process = start(artifacts / "missing", port=taken.getsockname()[1])
         said, _ = process.communicate(timeout=30)
     assert process.returncode == 5
     assert last_line(said)["event"] == "port cannot be had"

@@ -19,6 +19,7 @@ from service.repository.gradients import explain_scores
 from service.repository.loading import load
 from service.repository.registry import Registry
 from service.repository.served_model import GRADIENT_SHARE, PART_STATE_BYTES, STATE_BYTES
+from service.runtime import memory
 from service.runtime.device import Device
 from service.runtime.memory import Growth
 from service.runtime.session import Session
@@ -110,6 +111,25 @@ async def test_memory_is_given_back_once_it_has_grown_while_nobody_waits(artifac
     await asyncio.sleep(0.01)
     await models.give_back_memory()
     assert done == ["shrunk", "trimmed"]
+    await models.close()
+    device.close()
+
+
+async def test_memory_that_could_not_be_given_back_is_tried_again(artifacts, monkeypatch):
+    settings, device = Settings(artifacts=artifacts), Device()
+    models = Registry(load(settings), settings, device, Metrics())
+    held, done = memory.resident_bytes() + memory.GROWTH_BYTES * 2, []
+    monkeypatch.setattr(memory, "resident_bytes", lambda: held)
+    monkeypatch.setattr(memory, "PAUSE_SECONDS", 0)
+    monkeypatch.setattr(registry, "GIVE_BACK_SECONDS", 0.05)
+    monkeypatch.setattr(registry, "trim_heap", lambda: done.append("trimmed"))
+    async with device.turn():
+        await models.give_back_memory()
+    assert not done
+    await models.give_back_memory()
+    assert done == ["trimmed"]
+    await models.give_back_memory()
+    assert done == ["trimmed"], "what is left is in use"
     await models.close()
     device.close()
 

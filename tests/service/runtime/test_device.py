@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import ctypes
+import gc
 import threading
+import weakref
 
 import pytest
 import structlog
@@ -169,4 +171,35 @@ async def test_a_caller_that_leaves_as_its_turn_comes_leaves_no_line_in_the_log(
             await gone
     assert logs == []
     assert device.free == 1
+    device.close()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_an_idle_thread_keeps_nothing_of_its_last_run(fails):
+    """Some threads may be idle for hours: a batch and its answers would stay, and a session after a reload."""
+
+    class Batch:
+        """Something that can be referred to weakly."""
+
+    device, kept = Device(2), []
+
+    def answer(batch):
+        if fails:
+            raise ValueError
+        found = Batch()
+        kept.append(weakref.ref(found))
+        return found
+
+    async def ask():
+        batch = Batch()
+        kept.append(weakref.ref(batch))
+        async with device.turn() as run:
+            with contextlib.suppress(ValueError):
+                await run(answer, batch)
+
+    await ask()
+    async with asyncio.timeout(5):
+        while any(one() for one in kept):
+            gc.collect()
+            await asyncio.sleep(0.01)
     device.close()

@@ -76,3 +76,7 @@ def test_growth_is_large_once_it_passes_a_bound_and_never_twice_within_a_pause(m
     assert not growth.is_large, "the pause is not over"
     now += PAUSE_SECONDS
     assert growth.is_large
+    growth.pause()
+    assert not growth.is_large
+    now += PAUSE_SECONDS
+    assert growth.is_large, "nothing was given back"
