@@ -49,7 +49,10 @@ def made_of():
     """Return a hash of all that decides what an export is."""
     found = hashlib.sha256(sys.version.encode())
     folders = (ROOT / name for name in ("contract", "export", "model", "tests/samples"))
-    files = (file for folder in folders for file in folder.rglob("*") if file.is_file() and file.suffix != ".pyc")
+    # where Python keeps its bytecode, files come and go
+    files = (
+        file for folder in folders for file in folder.rglob("*") if file.is_file() and "__pycache__" not in file.parts
+    )
     for file in sorted([*files, Path(__file__)]):
         found.update(f"{file.relative_to(ROOT)} {file.stat().st_size} ".encode() + file.read_bytes())
     for package in sorted(f"{one.name} {one.version} " for one in importlib.metadata.distributions()):

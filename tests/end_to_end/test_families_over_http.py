@@ -368,7 +368,7 @@ def test_attention_of_a_translation_is_that_of_its_languages(client, families):
         start = target_token if name == "mbart" else 2
         assert name == "mbart" or made[0] == target_token
         source = torch.tensor([encoded(families, name, "the cat", source_token)])
-        fed = [start, *made] if result["finish_reason"] == "stop" else [start, *made[:-1]]
+        fed = [start, *made] if len(made) < 5 else [start, *made[:-1]]  # an end token is not among them
         with torch.no_grad():
             out = model(source, decoder_input_ids=torch.tensor([fed]), output_attentions=True)
         for one in result["attention"]["maps"]:
@@ -469,7 +469,9 @@ def test_attention_of_a_generated_text_is_that_of_one_forward_pass_over_it(clien
     (result,) = post(client, name, "generate", inputs=text, max_new_tokens=6, num_beams=1, attention=look)
     source = torch.tensor([encoded(families, name, text)])
     made = [token["token"] for token in result["tokens"]]
-    fed = made if result["finish_reason"] == "stop" else made[:-1]
+    fed = made if len(made) < 6 else made[:-1]  # an end token is not among them
+    forced = model.generation_config.forced_eos_token_id is not None
+    assert (result["finish_reason"] == "length") == (len(made) == 6 or (forced and len(made) == 5))
     with torch.no_grad():
         if continues:
             out = model(torch.cat((source, torch.tensor([fed], dtype=torch.long)), 1), output_attentions=True)
