@@ -3,9 +3,9 @@
 It installs into the environment that runs it, editable: what runs is the checkout.
 
 uv installs in seconds what takes pip half a minute. If there is none, pip installs it into a folder beside the
-environment. uv reads no configuration of pip, so it is given pip's indexes; if it fails all the same, pip installs.
-PyTorch comes first and by itself: its CPU build where there is no GPU and an index has one, since the build that an
-index has by default for Linux brings several gigabytes of CUDA.
+environment. uv reads no configuration of pip, so it is given pip's indexes and constraints; if it fails all the same,
+pip installs. PyTorch comes first and by itself: its CPU build where there is no GPU and an index has one, since the
+build that an index has by default for Linux brings several gigabytes of CUDA.
 
 On a terminal the progress of pip and uv is seen; elsewhere a line says what each step installs.
 

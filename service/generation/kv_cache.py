@@ -49,7 +49,7 @@ class KVCache:
         self._buffers: dict[str, Rows] = {}
         self._capacity = self._filled = 0
         self.most = 0
-        """The slots that the rows may come to need, which `join` sets: caches grow no further."""
+        """The slots that the rows may come to need: caches grow no further. Set when rows join or leave."""
         self._binding: Binding | None = None
         self._given: dict[str, Array] = {}
         """What a step reads beside the rows: a token of each and its position."""

@@ -14,7 +14,7 @@ from contract.names import listed
 from service.batching.admission import Backlog
 from service.errors import Conflict, DeviceFull, Unacceptable
 from service.repository.loading import LOAD_ERRORS, load_one, log_refused, public_reason
-from service.repository.served_model import ServedModel, written
+from service.repository.served_model import ServedModel, written_at
 from service.repository.trial_load import Trial, drop_shared_copies
 from service.runtime.device import Device
 from service.runtime.memory import Growth, trim_heap
@@ -211,7 +211,7 @@ class Registry(Mapping[str, ServedModel]):
         old = self.get(name)
         outcome = {"model": name, "version": version}
         if old and old.manifest.version == version:
-            if written(old.artifact) != old.created:
+            if written_at(old.artifact) != old.created:
                 log.warning("overwritten version is not read; write a new version", **outcome)
             return {**outcome, "outcome": "unchanged"}
         self._loading = folder

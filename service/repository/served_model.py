@@ -78,7 +78,7 @@ class AttentionResult:
     diagnostics: list[dict[str, object]] | None = None
 
 
-def written(artifact: Artifact) -> int:
+def written_at(artifact: Artifact) -> int:
     """Return when an artifact's manifest was written, in seconds since 1970; of its copy if the folder is gone."""
     with contextlib.suppress(OSError):
         return int(artifact.path(MANIFEST).stat().st_mtime)
@@ -98,7 +98,7 @@ class ServedModel:
 
     def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
         self.artifact = artifact
-        self.created = written(artifact)
+        self.created = written_at(artifact)
         self.settings = settings
         _check_graphs(artifact, self.roles)
         self.gradient_methods = [method for method in GRADIENT_METHODS if method in artifact.manifest.graphs]
