@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from contextlib import contextmanager
@@ -55,7 +56,9 @@ def made_of():
     )
     for file in sorted([*files, Path(__file__)]):
         found.update(f"{file.relative_to(ROOT)} {file.stat().st_size} ".encode() + file.read_bytes())
-    for package in sorted(f"{one.name} {one.version} " for one in importlib.metadata.distributions()):
+    # setuptools, once imported, adds packages of its own to sys.path
+    installed = importlib.metadata.distributions(path=[sysconfig.get_path("purelib")])
+    for package in sorted(f"{one.name} {one.version} " for one in installed):
         found.update(package.encode())
     return found.hexdigest()
 

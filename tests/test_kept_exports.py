@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conftest import once
+from tests.conftest import made_of, once
 
 
 @pytest.fixture
@@ -36,3 +36,12 @@ def test_an_export_that_was_interrupted_is_made_anew(made):
     with pytest.raises(KeyboardInterrupt):
         once("small", make)
     assert [file.name for file in once("small", make).iterdir()] == ["2"]
+
+
+def test_what_a_process_adds_to_the_path_of_its_imports_changes_no_key(tmp_path, monkeypatch):
+    before = made_of.__wrapped__()
+    added = tmp_path / "carried_along-1.0.dist-info"
+    added.mkdir()
+    (added / "METADATA").write_text("Metadata-Version: 2.1\nName: carried-along\nVersion: 1.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert made_of.__wrapped__() == before
