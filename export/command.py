@@ -12,7 +12,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
+import importlib.util
 import re
+import shlex
 import signal
 import sys
 import time
@@ -84,7 +86,17 @@ def _export(arguments: argparse.Namespace) -> int:
     except (ExportError, WeightsError) as error:
         print(f"{name}: not exported: {error}", file=sys.stderr)
         return error.exit_status if isinstance(error, ExportError) else ExportError.exit_status
+    if importlib.util.find_spec("service"):  # an image that exports does not hold it
+        say(f"to serve: {_command_to_serve(arguments.to)}")
     return 0
+
+
+def _command_to_serve(root: Path) -> str:
+    """Return the command that serves a folder of artifacts, to be typed where this one was typed."""
+    python = Path(sys.executable)
+    if python.is_relative_to(Path.cwd()):
+        python = python.relative_to(Path.cwd())
+    return f"REGARD_ARTIFACTS={shlex.quote(str(root))} {shlex.quote(str(python))} -m service"
 
 
 def _stop(number: int, _: object) -> None:
@@ -103,6 +115,10 @@ def read_arguments() -> argparse.Namespace:
         parser.error("--samples, --calibrate, --force and --explain: are for --precision int8")
     if arguments.methods is not None and arguments.without:
         parser.error("--methods and --without: give one of them, since each says which methods an artifact has")
+    for name in arguments.names:
+        if "/" not in name and not Path(name).exists() and name not in BUNDLED and (near := nearest(name, BUNDLED)):
+            words = "is no bundled model and no folder; did you mean"
+            parser.exit(CheckpointError.exit_status, f"{name}: not exported: NAME: {words} {near}?\n")
     for option in ("name", "about", "example", "order"):
         if getattr(arguments, option) not in (None, []) and len(arguments.names) > 1:
             parser.error(f"--{option}: is for one NAME at a time")
@@ -269,8 +285,6 @@ def _source(name: str, arguments: argparse.Namespace) -> Source:
             raise CheckpointError("--task, --image-size, --revision and --ignore are for checkpoints")
         source = SOURCES[name]()
         return dataclasses.replace(source, name=arguments.name or source.name)
-    if "/" not in name and not Path(name).exists() and (near := nearest(name, SOURCES)):
-        raise CheckpointError(f"NAME: is no bundled model and no folder; did you mean {near}?")
     start = time.perf_counter()
     check = functools.partial(_check_model, task=arguments.task, ignored=arguments.ignore)
     checkpoint = open_checkpoint(name, arguments.revision, check)

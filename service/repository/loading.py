@@ -3,6 +3,7 @@
 import contextlib
 import os
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from service.settings import Settings
 
 LOAD_ERRORS = (ArtifactError, ProviderError, SessionError)
 """The errors of an artifact, of the device, and of a graph."""
+PROGRESS_SECONDS = 5.0
+"""How long a start loads artifacts before it logs how far it is."""
 log = structlog.get_logger()
 
 
@@ -30,9 +33,14 @@ def load(settings: Settings, trial: Trial | None = None) -> dict[str, ServedMode
     """
     loaded: dict[str, ServedModel] = {}
     faults: list[Exception] = []
+    logged = time.monotonic()
     try:
         device = choose_device(settings.device)
-        for versions in find_versions(settings.artifacts):
+        found = find_versions(settings.artifacts)
+        for versions in found:
+            if time.monotonic() - logged >= PROGRESS_SECONDS:
+                log.info("loading models", loaded=len(loaded), of=len(found))
+                logged = time.monotonic()
             try:
                 served = _load_newest(versions, device, settings, trial)
                 loaded[served.manifest.name] = served

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -16,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from contract.artifact import read_artifact
 from export.bundled import SOURCES
 from export.checkpoints.families import FAMILIES
-from export.command import METHODS_TO_LEAVE_OUT, OPSETS, PRECISIONS, TASKS, _parser, main
+from export.command import METHODS_TO_LEAVE_OUT, OPSETS, PRECISIONS, TASKS, _parser, main, read_arguments
 from export.errors import ExportError
 from export.graphs.torch_export import DEFAULT_OPSET, SUPPORTED_OPSETS
 from export.plan import OPTIONAL_METHODS, Precision
@@ -41,6 +42,16 @@ def test_the_command_names_the_bundled_model_that_was_meant_and_asks_no_hub(tmp_
     done = command("digts", "--to", str(tmp_path / "artifacts"))
     assert done.returncode == 2
     assert done.stderr == "digts: not exported: NAME: is no bundled model and no folder; did you mean digits?\n"
+
+
+def test_a_mistyped_name_is_refused_where_the_arguments_are_read_before_anything_is_installed(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["export", "digits", "dtes"])
+    with pytest.raises(SystemExit) as ended:
+        read_arguments()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        "dtes: not exported: NAME: is no bundled model and no folder; did you mean dates?\n"
+    )
 
 
 @pytest.mark.parametrize("version", ["../../escaped", "a/b", "", " ", "-1"])
@@ -521,6 +532,16 @@ def test_a_bundled_model_takes_other_examples(exported):
     assert texts(dates) == ["3 may 2021"]
     assert (digits.order, dates.order) == (0, 0)
     assert all(source.about for source in exported)
+
+
+def test_the_last_line_is_the_command_that_serves_what_was_exported(exported, capsys, tmp_path, monkeypatch):
+    to = tmp_path / "two words"
+    assert export_command("digits", "--to", to) == 0
+    python = Path(sys.executable).relative_to(ROOT) if Path(sys.executable).is_relative_to(ROOT) else sys.executable
+    assert capsys.readouterr().out.splitlines()[-1] == f"to serve: REGARD_ARTIFACTS='{to}' {python} -m service"
+    monkeypatch.chdir(tmp_path)
+    assert export_command("digits", "--to", "out") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"to serve: REGARD_ARTIFACTS=out {sys.executable} -m service"
 
 
 def test_a_checkpoint_of_images_is_said_to_have_no_examples(checkpoint, exported, capsys):

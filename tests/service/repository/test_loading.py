@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+from structlog.testing import capture_logs
 
 from contract.artifact import ArtifactError, NoRoomError
 from service.repository import loading
@@ -51,3 +52,14 @@ def test_without_any_the_newest_says_why(digits):
     (error,) = failed.value.exceptions
     assert isinstance(error, ArtifactError)
     assert error.file == digits / "digits/3/predict.onnx"
+
+
+def test_a_long_start_logs_how_far_it_is(artifacts, monkeypatch):
+    def said():
+        with capture_logs() as logs:
+            load(Settings(artifacts=artifacts))
+        return [(line["loaded"], line["of"]) for line in logs if line["event"] == "loading models"]
+
+    assert said() == []
+    monkeypatch.setattr(loading, "PROGRESS_SECONDS", 0)
+    assert said() == [(0, 2), (1, 2)]
