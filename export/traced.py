@@ -34,12 +34,15 @@ class Normalize(nn.Module):
 
     def __init__(self, mean: Iterable[float], std: Iterable[float]) -> None:
         super().__init__()
-        self.register_buffer("mean", torch.tensor(list(mean)))
-        self.register_buffer("std", torch.tensor(list(std)))
+        self.register_buffer("mean", torch.tensor(list(mean))[:, None, None])
+        self.register_buffer("std", torch.tensor(list(std))[:, None, None])
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Take pixels (batch, height, width, channels), uint8; return (batch, channels, height, width)."""
-        return ((pixels.to(self.mean.dtype) / 255 - self.mean) / self.std).permute(0, 3, 1, 2)
+        """Take pixels (batch, height, width, channels), uint8; return (batch, channels, height, width).
+
+        The channels are moved first: a runtime computes along the last axis, which would have three numbers otherwise.
+        """
+        return (pixels.to(self.mean.dtype).permute(0, 3, 1, 2) / 255 - self.mean) / self.std
 
 
 class Observed(NamedTuple):
