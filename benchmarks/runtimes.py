@@ -37,6 +37,8 @@ from export.checkpoints.families import FAMILIES
 from export.checkpoints.family import ExportOptions
 from export.pack import GraphWriter, write_manifest
 from export.pipeline import scales_at_run_time, write_graphs, write_tokenizers
+from service.repository.served_model import BESIDE
+from service.runtime.device import run_beside
 from service.runtime.session import Session, choose_device
 from service.settings import Settings
 
@@ -194,10 +196,10 @@ class Ours:
         return {"logits": np.concatenate([self._run(at, at + 8) for at in range(0, INPUTS, 8)])}
 
     def _run(self, start, end):
-        """Return the logits of some inputs, which run one after the other where the service runs them so."""
-        step = 1 if self._alone else end - start
+        """Return the logits of some inputs, which run one by one where the service runs them so."""
+        step, beside = (1, BESIDE) if self._alone else (end - start, 1)
         parts = [{key: array[at : at + step] for key, array in self._feed.items()} for at in range(start, end, step)]
-        return np.concatenate([self._session.run(part)["logits"] for part in parts])
+        return np.concatenate([out["logits"] for out in run_beside(self._session.run, parts, beside)])
 
     def close(self):
         """Nothing is to be ended."""

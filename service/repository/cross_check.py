@@ -1,6 +1,6 @@
 """The manifest of a loaded artifact against its graphs. Nobody hashes the manifest, so it may have been edited."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
 from contract.generation import LIKELIEST, TOKENS, Generation
@@ -24,6 +24,19 @@ from service.runtime.session import Session
 
 SINGLE_TOKENS = ("start", "end", "forced_first", "forced_last", "padding")
 """The fields of `Generation` that are one token."""
+
+
+def check_graphs(artifact: Artifact, roles: Sequence[Role]) -> None:
+    """Raise ArtifactError for an artifact without the graphs and outputs that a task needs."""
+    manifest = artifact.manifest
+    missing = [role for role in roles if role not in manifest.graphs]
+    if missing or not manifest.attention:
+        needed = f"graphs for {', '.join(missing)}" if missing else "kinds of attention"
+        raise _refused(artifact, f"this task needs {needed}, given none")
+    returned = {port.name for port in manifest.graphs["attention"].outputs}
+    for kind in manifest.attention:
+        if not {kind.name, f"{kind.name}.diagnostics"} <= returned:
+            raise _refused(artifact, f"the attention graph must return maps of {kind.name}")
 
 
 def check_manifest(artifact: Artifact, sessions: Mapping[Role, Session]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from contract.artifact import MANIFEST, Artifact, ArtifactError
+from contract.artifact import MANIFEST, Artifact
 from contract.manifest import GRADIENT_METHODS, IMAGE_VISIBLE, GradientMethod, Manifest, Role
 from service.arrays import Array, crop, padded
 from service.batching.admission import Backlog, Budget, Priority
@@ -25,10 +25,10 @@ from service.generation.decode_loop import DecodeLoop
 from service.inputs.artifact_inputs import open_inputs
 from service.inputs.model_input import ModelInput, Pair, Text
 from service.options import AttentionOptions
-from service.repository.cross_check import check_manifest
+from service.repository.cross_check import check_graphs, check_manifest
 from service.repository.gradient_jobs import Found, GradientJob, split, stacked
 from service.repository.graph_controls import GraphControls, controls_of, read_diagnostics, read_maps
-from service.runtime.device import Device
+from service.runtime.device import Device, run_beside
 from service.runtime.runtime_errors import SessionError
 from service.runtime.session import open_sessions
 from service.settings import Settings
@@ -53,6 +53,9 @@ PART_STATE_BYTES = 768 << 10
 """Items of a batch run together on a CPU as long as their states (tokens x width) take at most so many bytes for each
 thread; at least one does. In larger parts, what a layer writes for the next has left the processor's caches; in smaller
 ones, the weights are read too often. Measured on Zen 4, which has 1 MiB of cache a core: benchmarks/RESULTS.md."""
+BESIDE = 2
+"""Inputs that run one by one, since each has a scale of its own in 8 bits, do so beside one another, so many at a time:
+what has no second thread in one run has it in the other. Measured on two cores: benchmarks/RESULTS.md."""
 RUN_BYTES = {False: (1.5, 32), True: (1.5, 128)}
 """The bytes that a run for one input takes at most: so many times those of all maps, and so many for each token, layer
 and number of its state. Of a gradient method (True) and of other attention. benchmarks/RESULTS.md has the measures."""
@@ -100,7 +103,7 @@ class ServedModel:
         self.artifact = artifact
         self.created = written_at(artifact)
         self.settings = settings
-        _check_graphs(artifact, self.roles)
+        check_graphs(artifact, self.roles)
         self.gradient_methods = [method for method in GRADIENT_METHODS if method in artifact.manifest.graphs]
         self.sessions = open_sessions(artifact, (*self.roles, *self.gradient_methods), device, settings)
         check_manifest(artifact, self.sessions)
@@ -335,8 +338,8 @@ class ServedModel:
     ) -> dict[str, list[Array]]:
         """Run a graph on inputs padded to one length, and on those of the controls that it takes.
 
-        Returns an array for each input by output, none for an output without rows. A batch may run in parts, one after
-        the other (`_items_at_once`); inputs without an axis for the batch go to each part.
+        Returns an array for each input by output, none for an output without rows. A batch may run in parts
+        (`_items_at_once`), to each of which go inputs without an axis for the batch.
         """
         controls, graph = controls or {}, self.manifest.graphs[role]
         feed = {
@@ -347,20 +350,30 @@ class ServedModel:
         }
         divided = {port.name for port in graph.inputs if port.axes[:1] == ("batch",)}
         at_once = self._items_at_once(role, items)
+
+        def run_part(part: slice) -> dict[str, Array]:
+            given = {name: array[part] if name in divided else array for name, array in feed.items()}
+            return self.sessions[role].run(given)
+
+        parts = [slice(first, first + at_once) for first in range(0, len(items), at_once)]
         found: dict[str, list[Array]] = {port.name: [] for port in graph.outputs}
-        for first in range(0, len(items), at_once):
-            part = slice(first, first + at_once)
-            out = self.sessions[role].run({name: one[part] if name in divided else one for name, one in feed.items()})
+        for out in run_beside(run_part, parts, self._parts_beside(role)):
             for name, rows in out.items():
                 found[name].extend(rows)
         return found
 
-    def _items_at_once(self, role: Role, items: Sequence[ModelInput]) -> int:
-        """Return how many items of a batch run together: all, or on a CPU as many as its caches serve well.
+    def _runs_alone(self, role: Role) -> bool:
+        """Return whether scales of 8 bits are of a whole input: another would change them. Gradients are of floats."""
+        return self.manifest.scales == "input" and role not in GRADIENT_METHODS
 
-        It is one where a scale of 8 bits is of a whole input: another input would change it. Gradients are of floats.
-        """
-        if self.manifest.scales == "input" and role not in GRADIENT_METHODS:
+    def _parts_beside(self, role: Role) -> int:
+        """Return how many parts of a batch run beside one another, on all threads of a session on a CPU together."""
+        several = self._device == "cpu" and self._runs_alone(role) and self.sessions[role].cores > 1
+        return BESIDE if several else 1
+
+    def _items_at_once(self, role: Role, items: Sequence[ModelInput]) -> int:
+        """Return how many items of a batch run together: all, or on a CPU as many as its caches serve well."""
+        if self._runs_alone(role):
             return 1
         if self._device != "cpu" or self.manifest.width is None:
             return len(items)
@@ -372,19 +385,6 @@ class ServedModel:
         if self._device != "cpu" or self.manifest.width is None:
             return self.settings.batch_tokens
         return max(1, PART_STATE_BYTES * self.sessions[role].cores // (FLOAT_BYTES * self.manifest.width))
-
-
-def _check_graphs(artifact: Artifact, roles: Sequence[Role]) -> None:
-    """Raise ArtifactError for an artifact without the graphs and outputs that a task needs."""
-    manifest, path = artifact.manifest, artifact.path(MANIFEST)
-    missing = [role for role in roles if role not in manifest.graphs]
-    if missing or not manifest.attention:
-        needed = f"graphs for {', '.join(missing)}" if missing else "kinds of attention"
-        raise ArtifactError(path, f"this task needs {needed}, given none")
-    returned = {port.name for port in manifest.graphs["attention"].outputs}
-    for kind in manifest.attention:
-        if not {kind.name, f"{kind.name}.diagnostics"} <= returned:
-            raise ArtifactError(path, f"the attention graph must return maps of {kind.name}")
 
 
 def _finite(maps: RawMaps) -> RawMaps | Refusal:

@@ -7,7 +7,8 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -18,6 +19,7 @@ from service.errors import Broken
 from service.runtime.runtime_errors import DeviceLost
 
 R = TypeVar("R")
+T = TypeVar("T")
 Outcome: TypeAlias = "tuple[Any, None] | tuple[None, Exception]"
 """What a function returned, or the exception that it raised."""
 Done: TypeAlias = Callable[[Outcome], None]
@@ -42,7 +44,8 @@ class Turn:
         self._device = device
         self._loop = asyncio.get_running_loop()
         self._done: Done | None = None
-        self._options: Stoppable | None = None
+        self._running: set[Stoppable] = set()
+        """The options of the runs of its function that have not ended."""
         self._stopped = self._released = False
 
     @property
@@ -77,9 +80,9 @@ class Turn:
         return future
 
     def stop(self) -> None:
-        """End the current run before its next node, or as soon as it begins. May be called from any thread."""
+        """End the current runs before their next node, or as soon as they begin. May be called from any thread."""
         self._stopped = True
-        if options := self._options:
+        for options in self._running.copy():
             options.terminate = True
 
     def release(self) -> None:
@@ -91,14 +94,14 @@ class Turn:
 
     @contextlib.contextmanager
     def running(self, options: Stoppable) -> Iterator[None]:
-        """Let `stop` end the run of a block, on the thread of this turn."""
-        self._options = options
+        """Let `stop` end the run of a block, on a thread of this turn."""
+        self._running.add(options)
         if self._stopped:
             options.terminate = True
         try:
             yield
         finally:
-            self._options = None
+            self._running.discard(options)
 
     def returned(self, done: Done, outcome: Outcome) -> None:
         """Tell the event loop, from the thread, the outcome of the function that was started with `done`."""
@@ -311,6 +314,24 @@ def this_turn() -> Turn | None:
     """Return the turn whose function runs on this thread; None outside of the device."""
     turn: Turn | None = getattr(_OF_THREAD, "turn", None)
     return turn
+
+
+def run_beside(function: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
+    """Run a function on each item, so many beside one another, and return what it returns in the order of the items.
+
+    All of them run in the turn of the caller's thread, which waits for them. Raises what the first that fails raises,
+    once those that run have ended; the others do not begin.
+    """
+    if threads == 1 or len(items) == 1:
+        return [function(item) for item in items]
+    turn = this_turn()
+
+    def run_in_turn(item: T) -> R:
+        _OF_THREAD.turn = turn
+        return function(item)
+
+    with ThreadPoolExecutor(min(threads, len(items)), thread_name_prefix="beside") as pool:
+        return list(pool.map(run_in_turn, items))
 
 
 class Died(RuntimeError):

@@ -1,8 +1,10 @@
 """What a served model runs: batches in parts, and the memory that a run may take. Answers are tested over HTTP."""
 
+import dataclasses
 import json
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -147,6 +149,40 @@ def test_batches_on_a_gpu_are_not_cut(served, runs, monkeypatch):
     monkeypatch.setattr(served_model, "PART_STATE_BYTES", 1)
     served.run("predict", images(served))
     assert runs == [COUNT]
+
+
+@pytest.fixture
+def scaled(artifacts):
+    """The model as one whose scales of 8 bits are of whole inputs, on two threads."""
+    artifact = read_artifact(artifacts / "digits" / "1")
+    manifest = artifact.manifest.model_copy(update={"scales": "input"})
+    return Predictor(dataclasses.replace(artifact, manifest=manifest), "cpu", Settings(threads=2))
+
+
+@pytest.mark.parametrize(("device", "cores", "together"), [("cpu", 2, 2), ("cpu", 1, 1), ("cuda", 2, 1)])
+def test_inputs_with_scales_of_their_own_run_one_by_one_two_beside_one_another(
+    scaled, monkeypatch, device, cores, together
+):
+    items, session = images(scaled, 6), scaled.sessions["predict"]
+    alone = [scaled.run("predict", [item])["logits"][0] for item in items]
+    both = threading.Barrier(together, timeout=30)
+    running = []
+
+    def run(feed, real=session.run):
+        running.append(1)
+        both.wait()
+        assert len(running) <= together
+        both.wait()
+        out = real(feed)
+        running.pop()
+        assert len(feed["pixels"]) == 1
+        return out
+
+    monkeypatch.setattr(session, "run", run)
+    monkeypatch.setattr(session, "cores", cores)
+    monkeypatch.setattr(scaled, "_device", device)
+    np.testing.assert_array_equal(scaled.run("predict", items)["logits"], alone)
+    assert not np.allclose(alone[0], alone[1])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's peak of a process is read")

@@ -5,12 +5,13 @@ import contextlib
 import ctypes
 import gc
 import threading
+import time
 import weakref
 
 import pytest
 import structlog
 
-from service.runtime.device import Device, this_turn
+from service.runtime.device import Device, run_beside, this_turn
 from service.runtime.runtime_errors import DeviceLost
 
 pytestmark = pytest.mark.anyio
@@ -121,6 +122,42 @@ async def test_a_run_that_is_stopped_before_it_begins_is_stopped():
         assert await blocked is True
         assert await run(work) is False
     device.close()
+
+
+async def test_functions_beside_one_another_are_of_one_turn_which_stops_them_all():
+    device = Device()
+    begun, stopped = threading.Barrier(3, timeout=5), threading.Event()
+
+    def work(item):
+        options = type("Options", (), {"terminate": False})()
+        with this_turn().running(options):
+            if item < 2:
+                begun.wait()
+                stopped.wait(5)
+            return item, options.terminate
+
+    async with device.turn() as run:
+        several = run(run_beside, work, range(5), 2)
+        await asyncio.to_thread(begun.wait)
+        run.stop()
+        stopped.set()
+        assert await several == [(item, True) for item in range(5)]
+        assert await run(run_beside, work, range(2, 6), 2) == [(item, False) for item in range(2, 6)]
+    device.close()
+
+
+def test_what_fails_beside_others_ends_them_all():
+    begun = []
+
+    def work(item):
+        begun.append(item)
+        if item == 0:
+            raise ValueError(item)
+        time.sleep(0.2)
+
+    with pytest.raises(ValueError, match="0"):
+        run_beside(work, range(100), 2)
+    assert len(begun) < 100
 
 
 async def test_a_caller_that_leaves_while_it_waits_gives_its_turn_back():
