@@ -8,7 +8,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -319,19 +318,39 @@ def this_turn() -> Turn | None:
 def run_beside(function: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
     """Run a function on each item, so many beside one another, and return what it returns in the order of the items.
 
-    All of them run in the turn of the caller's thread, which waits for them. Raises what the first that fails raises,
-    once those that run have ended; the others do not begin.
+    All of them run in the turn of the caller's thread, which is one of the threads. Raises what the first that fails
+    raises, once those that run have ended; the others do not begin.
     """
-    if threads == 1 or len(items) == 1:
-        return [function(item) for item in items]
-    turn = this_turn()
+    turn, left = this_turn(), deque(enumerate(items))
+    found: dict[int, R] = {}
+    faults: list[BaseException] = []
 
-    def run_in_turn(item: T) -> R:
+    def work() -> None:
         _OF_THREAD.turn = turn
-        return function(item)
+        while True:
+            try:
+                number, item = left.popleft()
+            except IndexError:
+                return
+            try:
+                found[number] = function(item)
+            except BaseException as error:  # of any kind: the caller gets it
+                faults.append(error)
+                left.clear()
 
-    with ThreadPoolExecutor(min(threads, len(items)), thread_name_prefix="beside") as pool:
-        return list(pool.map(run_in_turn, items))
+    # a run that hangs must not keep the process from its end, as the threads of a pool would
+    helpers = [threading.Thread(target=work, name="beside", daemon=True) for _ in items[1:threads]]
+    for helper in helpers:
+        helper.start()
+    try:
+        work()
+    finally:
+        left.clear()
+        for helper in helpers:
+            helper.join()
+    if faults:
+        raise faults[0]
+    return [found[number] for number in range(len(items))]
 
 
 class Died(RuntimeError):

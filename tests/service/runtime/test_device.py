@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import ctypes
 import gc
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -13,6 +15,7 @@ import structlog
 
 from service.runtime.device import Device, run_beside, this_turn
 from service.runtime.runtime_errors import DeviceLost
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.anyio
 
@@ -158,6 +161,19 @@ def test_what_fails_beside_others_ends_them_all():
     with pytest.raises(ValueError, match="0"):
         run_beside(work, range(100), 2)
     assert len(begun) < 100
+
+
+def test_a_run_that_hangs_beside_another_keeps_no_process_from_its_end():
+    program = """
+import threading, time
+from service.runtime.device import run_beside
+hang = lambda item: begun[item].set() or time.sleep(1000)
+begun = [threading.Event(), threading.Event()]
+threading.Thread(target=run_beside, args=(hang, range(2), 2), daemon=True).start()
+print(all(one.wait(10) for one in begun))
+"""
+    command = [sys.executable, "-c", program]
+    assert subprocess.run(command, cwd=ROOT, timeout=60, check=True, capture_output=True).stdout == b"True\n"
 
 
 async def test_a_caller_that_leaves_while_it_waits_gives_its_turn_back():
