@@ -27,6 +27,8 @@ SMALL_BYTES = 1024
 CHANNELS_FIRST, PATCHES_FIRST = [0, 3, 1, 2], [0, 2, 1]
 """The permutations (batch, row, column, channel) -> (batch, channel, row, column), and (batch, width, patch) -> (batch,
 patch, width)."""
+EACH_CHANNEL = ("Div", "Sub", "Mul", "Add")
+"""What is computed of each number of an image, with one number for its channel."""
 
 
 def rewrite_for_gpus(graph: onnx.ModelProto, plan: Plan, folder: Path = Path()) -> onnx.ModelProto:
@@ -160,40 +162,70 @@ class _Biases(_Rewrite):
 
 
 class _Patches(_Rewrite):
-    """A convolution of patches that do not overlap, of an image with its channels last, becomes a product."""
+    """A convolution of patches that do not overlap, of an image with its channels last, becomes a product.
+
+    The image is cut in patches where its channels would be moved to the front. What is computed of each channel between
+    the two, such as its normalization, is then computed of patches.
+    """
+
+    def __init__(self, graph: onnx.ModelProto, shapes: Mapping[str, Shape], folder: Path) -> None:
+        super().__init__(graph, shapes, folder)
+        self._cut: dict[str, tuple[onnx.NodeProto, int]] = {}
+        """The convolutions whose image is cut, with its number of patches, by the last tensor of the pattern."""
 
     def rewrite(self, node: onnx.NodeProto) -> bool:
-        """Replace the last node of the pattern: the one that puts patches before their features."""
-        flat = self.producer("Reshape", node.input[0]) if permutation(node) == PATCHES_FIRST else None
-        conv = self.producer("Conv", flat.input[0]) if flat else None
-        turned = self.producer("Transpose", conv.input[0]) if conv else None
-        if conv is None or turned is None or permutation(turned) != CHANNELS_FIRST or conv.input[1] not in self.weights:
+        """Replace the first node of the pattern by the cut, and the last one by the product."""
+        if permutation(node) == CHANNELS_FIRST:
+            return self._replace_by_cut(node)
+        if not node.output or node.output[0] not in self._cut:
             return False
-        kernel = self.value(conv.input[1])
-        width, channels, rows, columns = kernel.shape
-        given = {one.name: helper.get_attribute_value(one) for one in conv.attribute}
-        image = self._image(turned.input[0])
-        plain = (
-            not any(given.get("pads", ())) and given.get("group", 1) == 1 and set(given.get("dilations", [1])) == {1}
-        )
-        if image is None or not plain or list(given.get("strides", ())) != [rows, columns]:
-            return False
-        height, breadth = image
-        if height % rows or breadth % columns:
-            return False
-        b, down, across = self.b, height // rows, breadth // columns
-        cut = b.op("Reshape", turned.input[0], b.constant([0, down, rows, across, columns, channels]))
-        moved = b.op("Transpose", cut, perm=[0, 1, 3, 2, 4, 5])
-        patches = b.op("Reshape", moved, b.constant([0, down * across, rows * columns * channels]))
-        matrix = self.constant(kernel.transpose(2, 3, 1, 0).reshape(-1, width), conv.input[1])
-        made = b.op("MatMul", patches, matrix)
+        conv, count = self._cut[node.output[0]]
+        b, kernel = self.b, self.value(conv.input[1])
+        patches = b.op("Reshape", conv.input[0], b.constant([0, count, kernel[0].size]))
+        made = b.op("MatMul", patches, self.constant(kernel.reshape(len(kernel), -1).T, conv.input[1]))
         b.op("Add", made, conv.input[2]) if len(conv.input) > 2 else b.op("Identity", made)
         self.graph.graph.node[-1].output[0] = node.output[0]
         return True
 
+    def _replace_by_cut(self, node: onnx.NodeProto) -> bool:
+        conv = self._convolution(node.output[0])
+        flat = self.only_user("Reshape", conv.output[0]) if conv else None
+        last = self.only_user("Transpose", flat.output[0]) if flat else None
+        image = self._image(node.input[0])
+        if conv is None or last is None or permutation(last) != PATCHES_FIRST or image is None:
+            return False
+        _, channels, rows, columns = self.weights[conv.input[1]].dims
+        given = {one.name: helper.get_attribute_value(one) for one in conv.attribute}
+        plain = (
+            not any(given.get("pads", ())) and given.get("group", 1) == 1 and set(given.get("dilations", [1])) == {1}
+        )
+        height, breadth = image
+        if not plain or list(given.get("strides", ())) != [rows, columns] or height % rows or breadth % columns:
+            return False
+        b, down, across = self.b, height // rows, breadth // columns
+        cut = b.op("Reshape", node.input[0], b.constant([0, down, rows, across, columns, channels]))
+        b.op("Transpose", cut, perm=[0, 1, 3, 5, 2, 4])
+        self.graph.graph.node[-1].output[0] = node.output[0]
+        self._cut[last.output[0]] = conv, down * across
+        return True
+
+    def _convolution(self, name: str) -> onnx.NodeProto | None:
+        """Return the convolution by weights that alone reads an image, be it after each channel was computed with."""
+        while (conv := self.only_user("Conv", name)) is None:
+            user = next((one for kind in EACH_CHANNEL if (one := self.only_user(kind, name))), None)
+            if user is None or not self._of_each_channel(user):
+                return None
+            name = user.output[0]
+        return conv if conv.input[0] == name and conv.input[1] in self.weights else None
+
+    def _of_each_channel(self, node: onnx.NodeProto) -> bool:
+        """Return whether the second operand of a node is one number, or one for each channel (channels, 1, 1)."""
+        operand = self.weights.get(node.input[1])
+        return operand is not None and len(operand.dims) <= 3 and all(size == 1 for size in operand.dims[-2:])
+
     def _image(self, name: str) -> Sequence[int] | None:
         """Return the height and width of images, by the input of the graph that a tensor is made of, value by value."""
-        while (node := self.producers.get(name)) and node.op_type in ("Cast", "Div", "Sub", "Mul", "Add"):
+        while (node := self.producers.get(name)) and node.op_type in ("Cast", *EACH_CHANNEL):
             name = node.input[0]
         pixels = next((value for value in self.graph.graph.input if value.name == name), None)
         sizes = [axis.dim_value for axis in pixels.type.tensor_type.shape.dim] if pixels else []

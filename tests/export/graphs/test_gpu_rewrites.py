@@ -220,31 +220,38 @@ def test_biases_go_where_nothing_else_reads_what_they_are_added_to(given, sums):
     same(graph, one, batch=2, t=5)
 
 
-def patched(strides=(2, 2), size=(4, 6), **more):
-    """The projection of patches of an image with its channels last."""
+def patched(strides=(2, 2), size=(4, 6), mean=(3, 1, 1), read=(), **more):
+    """The projection of patches of an image with its channels last, which is normalized once they are first."""
     rng = np.random.default_rng(1)
     weights = {"k": rng.normal(size=(5, 3, 2, 2)), "b": rng.normal(size=5), "SHAPE": [0, 5, -1]}
+    weights |= {"most": 255.0, "mean": rng.normal(size=mean), "std": rng.uniform(1, 2, size=(3, 1, 1))}
     nodes = [
         ("Transpose", ["x"], ["first"], {"perm": [0, 3, 1, 2]}),
-        ("Conv", ["first", "k", "b"], ["c"], {"strides": strides, **more}),
+        ("Div", ["first", "most"], ["part"], {}),
+        ("Sub", ["part", "mean"], ["middle"], {}),
+        ("Div", ["middle", "std"], ["normal"], {}),
+        ("Conv", ["normal", "k", "b"], ["c"], {"strides": strides, **more}),
         ("Reshape", ["c", "SHAPE"], ["flat"], {}),
         ("Transpose", ["flat"], ["o"], {"perm": [0, 2, 1]}),
     ]
-    return small(nodes, weights, ends=("o",), x=["batch", *size, 3])
+    return small(nodes, weights, ends=("o", *read), x=["batch", *size, 3])
 
 
 def test_patches_that_do_not_overlap_are_a_product():
     graph = patched()
     one = rewritten(graph, gpu_rewrites._Patches)
-    assert kinds(one) == ["Reshape", "Transpose", "Reshape", "MatMul", "Add"]
+    assert kinds(one) == ["Reshape", "Transpose", "Div", "Sub", "Div", "Reshape", "MatMul", "Add"]
     same(graph, one, batch=2)
 
 
 @pytest.mark.parametrize(
     "given",
-    [{"strides": (1, 1)}, {"size": (5, 6)}, {"pads": [0, 0, 2, 2]}, {"dilations": [2, 2]}],
-    ids=["overlapping", "remainder", "padded", "dilated"],
-)
+    [
+        {"strides": (1, 1)}, {"size": (5, 6)}, {"pads": [0, 0, 2, 2]}, {"dilations": [2, 2]}, {"mean": (3, 4, 6)},
+        {"mean": (1, 3, 4, 1)}, {"read": ("middle",)},
+    ],
+    ids=["overlapping", "remainder", "padded", "dilated", "a mean of each pixel", "of each row", "read elsewhere"],
+)  # fmt: skip
 def test_another_convolution_stays(given):
     graph = patched(**given)
     one = rewritten(graph, gpu_rewrites._Patches)
