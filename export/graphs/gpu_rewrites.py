@@ -28,7 +28,7 @@ CHANNELS_FIRST, PATCHES_FIRST = [0, 3, 1, 2], [0, 2, 1]
 """The permutations (batch, row, column, channel) -> (batch, channel, row, column), and (batch, width, patch) -> (batch,
 patch, width)."""
 EACH_CHANNEL = ("Div", "Sub", "Mul", "Add")
-"""What is computed of each number of an image, with one number for its channel."""
+"""Operators that normalize an image, with one number for each channel."""
 
 
 def rewrite_for_gpus(graph: onnx.ModelProto, plan: Plan, folder: Path = Path()) -> onnx.ModelProto:
@@ -164,8 +164,8 @@ class _Biases(_Rewrite):
 class _Patches(_Rewrite):
     """A convolution of patches that do not overlap, of an image with its channels last, becomes a product.
 
-    The image is cut in patches where its channels would be moved to the front. What is computed of each channel between
-    the two, such as its normalization, is then computed of patches.
+    The image is cut in patches where its channels would be moved to the front. So the patches are normalized, in place
+    of the image.
     """
 
     def __init__(self, graph: onnx.ModelProto, shapes: Mapping[str, Shape], folder: Path) -> None:
@@ -210,7 +210,7 @@ class _Patches(_Rewrite):
         return True
 
     def _convolution(self, name: str) -> onnx.NodeProto | None:
-        """Return the convolution by weights that alone reads an image, be it after each channel was computed with."""
+        """Return the convolution that alone reads an image, as it is or normalized; None if there is none."""
         while (conv := self.only_user("Conv", name)) is None:
             user = next((one for kind in EACH_CHANNEL if (one := self.only_user(kind, name))), None)
             if user is None or not self._of_each_channel(user):

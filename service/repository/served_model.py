@@ -54,8 +54,8 @@ PART_STATE_BYTES = 768 << 10
 thread; at least one does. In larger parts, what a layer writes for the next has left the processor's caches; in smaller
 ones, the weights are read too often. Measured on Zen 4, which has 1 MiB of cache a core: benchmarks/RESULTS.md."""
 BESIDE = 2
-"""Inputs that run one by one, since each has a scale of its own in 8 bits, do so beside one another, so many at a time:
-what has no second thread in one run has it in the other. Measured on two cores: benchmarks/RESULTS.md."""
+"""So many inputs run beside one another where each must run alone, since its 8-bit scales are of the whole input: while
+one run computes on a single thread, the other uses the second core. Measured on two cores: benchmarks/RESULTS.md."""
 RUN_BYTES = {False: (1.5, 32), True: (1.5, 128)}
 """The bytes that a run for one input takes at most: so many times those of all maps, and so many for each token, layer
 and number of its state. Of a gradient method (True) and of other attention. benchmarks/RESULTS.md has the measures."""
