@@ -22,7 +22,7 @@ from model.vit import VIT_SIZES, vit
 from service.explanations.query import resolve
 from service.options import AttentionOptions, parse
 from service.repository.graph_controls import controls_of
-from service.repository.served_model import GRADIENT_SHARE
+from service.repository.served_model import GRADIENT_DIVISOR
 from service.runtime.session import Session, choose_device, open_sessions
 from service.settings import Settings
 
@@ -84,7 +84,7 @@ def explaining(manifest, pixels, settings):
         f"{BASELINE}pixels": np.zeros((batch * len(points), *pixels.shape[1:]), np.uint8),
     }
     map_bytes = 4 * len(kind.maps) * kind.heads * kind.length**2
-    at_once = max(settings.batch_map_bytes // GRADIENT_SHARE // map_bytes, 1)
+    at_once = max(settings.batch_map_bytes // GRADIENT_DIVISOR // map_bytes, 1)
     starts = range(0, batch * len(points), at_once)
     return {
         "relevance": [given | rows],

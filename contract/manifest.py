@@ -63,9 +63,11 @@ COMPARING: tuple[Task, ...] = ("text-classification", "feature-extraction")
 ExampleText = Annotated[str, Field(min_length=1, max_length=MAX_EXAMPLE_CHARACTERS)]
 
 
+WEIGHTS = "weights.bin"
+"""The file that holds the weights of all graphs of an artifact."""
 LIGHT_BYTES = 16 << 20
-"""A model whose files take fewer bytes is light: one run takes about a millisecond on a CPU, and the service packs its
-weights for each graph."""
+"""A model whose weights take fewer bytes is light: one run takes about a millisecond on a CPU, and the service packs
+its weights for each graph."""
 
 
 class File(Part):

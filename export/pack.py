@@ -11,10 +11,9 @@ from typing import get_args
 import onnx
 
 from contract.artifact import MANIFEST, describe
-from contract.manifest import LEFT_OUT, GradientMethod, Graph, Manifest, Method, Role
+from contract.manifest import LEFT_OUT, WEIGHTS, GradientMethod, Graph, Manifest, Method, Role
 from export.plan import Precision, Source, format_sizes, ports_in_precision
 
-WEIGHTS = "weights.bin"
 ALIGNMENT_BYTES = 4096  # a page, so that the runtime can map each tensor into memory
 INLINE_BYTES = 1024  # bytes; smaller tensors stay in the graph, where shape inference can see them
 
@@ -126,3 +125,19 @@ def write_manifest(
     )
     (folder / MANIFEST).write_text(json.dumps(manifest.model_dump(mode="json"), indent=1) + "\n")
     return manifest
+
+
+def replace_folder(target: Path, folder: Path, old: Path) -> bool:
+    """Move a folder to `target`, and what is there to `old`; return whether something was there.
+
+    If that is interrupted, what was at `target` stays there.
+    """
+    try:
+        if target.exists():
+            target.rename(old)
+        folder.rename(target)
+    except BaseException:
+        if old.exists() and not target.exists():
+            old.rename(target)
+        raise
+    return old.exists()

@@ -14,7 +14,7 @@ import onnxruntime as ort
 import torch
 from torch import Tensor, nn
 
-from contract.manifest import LIGHT_BYTES, GradientMethod, Method, Role, Scales
+from contract.manifest import LIGHT_BYTES, WEIGHTS, GradientMethod, Method, Role, Scales
 from export.checks.int8_loss import MAX_LOSSES, check_losses, draw_samples, measure_losses, read_samples
 from export.checks.verify import FACTOR, verify
 from export.errors import CheckpointError, ExportError, MethodError
@@ -34,7 +34,7 @@ from export.graphs.masks import add_masks
 from export.graphs.relevance import relevance_graph
 from export.graphs.top_k import with_top_k, without_top_k
 from export.graphs.torch_export import DEFAULT_OPSET, trace
-from export.pack import WEIGHTS, GraphWriter, write_manifest
+from export.pack import GraphWriter, replace_folder, write_manifest
 from export.plan import HALF_DTYPES, Plan, Precision, Source
 from export.progress import (
     collecting_only_new_objects,
@@ -149,9 +149,7 @@ def _make(
         if precision == "int8":
             worst |= _check_int8_losses(source, folder, samples, force=force)
         write_manifest(source, version, precision, worst, left_out, folder)
-        if replaced := target.exists():
-            target.rename(temporary / "old")
-        folder.rename(target)
+        replaced = replace_folder(target, folder, temporary / "old")
     say(f"  pack      {target}" + (", which was replaced: a running service keeps the old one" if replaced else ""))
     say(f"  done      at most {peak_bytes() / 1e6:.0f} MB of memory, libraries included", start)
     return target

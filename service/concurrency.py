@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 RESTS = 4
-"""Of shared work: so many times what a run took, nothing runs after it."""
+"""After a run, shared work rests for this multiple of the run's processor time."""
 
 
 async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

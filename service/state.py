@@ -129,7 +129,7 @@ class State:
         """Run a function that makes an answer of many numbers on threads of their own.
 
         Its processor time counts as a part of the work that the budget admits: it may take longer than the run. (None
-        if no run belongs to it.)
+        if no run belongs to it.) If the caller is cancelled, a function that has begun runs on to its end.
         """
 
         def timed() -> tuple[T, float]:

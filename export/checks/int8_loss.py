@@ -1,6 +1,8 @@
 """Measure the losses of 8 bits: answers and maps of an artifact against those of full precision, on sample inputs."""
 
-from collections.abc import Mapping, Sequence
+import io
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -42,13 +44,14 @@ def read_samples(source: Source, path: Path, option: str = "--samples") -> list[
     """
     if not path.exists():
         raise CheckpointError(f"{option}: cannot be read: no such file or folder")
-    given = _images(source.image, path) if source.image else _texts(source, path, option)
+    found = _images(source.image, path) if source.image else _texts(source, path, option)
+    given = list(itertools.islice(found, MAX_SAMPLES))
     if not given:
         raise CheckpointError(f"{option}: must be {'a folder of images' if source.image else 'a file of texts'}, "
                               "given one that holds none")  # fmt: skip
     names = [port.name for port in source.base.inputs]
     inputs = []
-    for index, known in enumerate(given[:MAX_SAMPLES]):
+    for index, known in enumerate(given):
         sizes: Sizes = {**source.verified_at[-1], "batch": 1}
         sizes |= {str(axis): length for port in source.base.inputs if port.name in known
                   for axis, length in zip(port.axes, known[port.name].shape, strict=True)}  # fmt: skip
@@ -56,15 +59,13 @@ def read_samples(source: Source, path: Path, option: str = "--samples") -> list[
     return inputs
 
 
-def _images(rule: ImageRule, path: Path) -> list[dict[str, Tensor]]:
-    found = []
+def _images(rule: ImageRule, path: Path) -> Iterator[dict[str, Tensor]]:
     for file in sorted(path.iterdir()) if path.is_dir() else []:
         try:
             pixels = served_pixels(Image.open(file), rule)
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):  # no image, or one too large
             continue
-        found.append({"pixels": torch.from_numpy(pixels[None])})
-    return found
+        yield {"pixels": torch.from_numpy(pixels[None])}
 
 
 def served_pixels(image: Image.Image, rule: ImageRule) -> Array:
@@ -98,23 +99,29 @@ def served_pixels(image: Image.Image, rule: ImageRule) -> Array:
     return np.array(whole).reshape(rule.height, rule.width, rule.channels)
 
 
-def _texts(source: Source, path: Path, option: str) -> list[dict[str, Tensor]]:
+def _texts(source: Source, path: Path, option: str) -> Iterator[dict[str, Tensor]]:
     assert source.tokenizer  # noqa: S101 # every text model has one
     assert source.text  # noqa: S101 # as above
-    tokenizer, found = Tokenizer.from_str(source.tokenizer), []
+    tokenizer = Tokenizer.from_str(source.tokenizer)
     tokenizer.enable_truncation(min(source.text.max_tokens, MAX_SAMPLE_TOKENS))  # which keeps special tokens
+    from_start = source.generation and source.generation.start is not None
+    for line in _lines(path, option):
+        tokens = torch.tensor([tokenizer.encode(line).ids])
+        yield {
+            "source": tokens,
+            "source_visible": torch.ones_like(tokens, dtype=torch.bool),
+            "source_types": torch.zeros_like(tokens),
+            **({} if from_start else {"target": tokens}),
+        }
+
+
+def _lines(path: Path, option: str) -> Iterator[str]:
+    """Yield the lines of a file that are not blank; none if it is no file."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+        with path.open(encoding="utf-8") if path.is_file() else io.StringIO() as lines:
+            yield from filter(None, map(str.strip, lines))
     except (OSError, UnicodeError) as error:
         raise CheckpointError(f"{option}: must be a file of texts in UTF-8 that can be read") from error
-    for line in lines:
-        if line.strip():
-            tokens = torch.tensor([tokenizer.encode(line.strip()).ids])
-            found.append({"source": tokens, "source_visible": torch.ones_like(tokens, dtype=torch.bool),
-                          "source_types": torch.zeros_like(tokens), "target": tokens})  # fmt: skip
-    if source.generation and source.generation.start is not None:
-        found = [{name: tensor for name, tensor in one.items() if name != "target"} for one in found]
-    return found
 
 
 def measure_losses(source: Source, open_session: OpenSession, inputs: Sequence[Sequence[Tensor]]) -> dict[str, float]:

@@ -103,7 +103,7 @@ class Case:
 
 
 MOST_ROWS = 100
-"""Of a kind whose tokens look around in windows, so many rows at most are verified: there may be thousands."""
+"""The most rows that are verified of a kind whose tokens look around in windows: there may be thousands."""
 
 
 def with_fixed_axes(source: Source, sizes: Sizes) -> Sizes:

@@ -180,6 +180,8 @@ def _costs(state: State, served: Generator, prompts: Sequence[Prompt], query: At
     served.check_run(query, lengths)
     evaluation = sum(evaluation_cost(served, query))  # its scores are read off the attention graph too
     runs = [count * query.runs + query.diagnosed_apart + evaluation for count in targets]
+    if query.streams_steps:  # beside what explains the whole target, a run for each token as it is generated
+        runs = [count + prompt.most for count, prompt in zip(runs, prompts, strict=True)]
     check_runs(sum(runs))
     size = served.gradient_bytes if query.by_gradient else served.map_bytes
     return tokens, sum(size(one) * count for one, count in zip(lengths, runs, strict=True))

@@ -52,9 +52,9 @@ class Backlog:
 class Budget:
     """A bound on all work that was admitted and is not finished: on its cost, and on the time that it will take.
 
-    The cost is in units of the caller's choice. Of it, `at_once` is done together, so that nothing waits for it. The
-    time is the rest of the cost, at the rate at which work was done of late (`spent`). Where the cost is the most that
-    something may take, as for generated tokens, the share of it that was used of late is taken of it (`used`).
+    The cost is in units of the caller's choice. `at_once` of it runs together and does not wait. The time is the rest
+    of the cost, divided by the recent rate of work (`spent`). Where the cost is the most that something may take, as
+    for generated tokens, it is first multiplied by the share that was used recently (`used`).
     """
 
     def __init__(self, name: str, limit: int, backlog: Backlog | None = None, at_once: int = 0) -> None:

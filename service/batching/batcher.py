@@ -109,7 +109,10 @@ class Lane(Generic[T, R]):
         self._retries: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: T, size: int, bucket: Hashable = 0, priority: Priority = "interactive") -> R:
-        """Wait for an item's result. Cancelling drops the item if it has not begun to run."""
+        """Wait for an item's result.
+
+        Cancelling drops the item if it has not begun to run, and stops its batch if nobody waits for the others in it.
+        """
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         waiting: Waiting[T, R] = Waiting(item, size, bucket, future, due(priority), self._tracer.here())
         self._queue.append(waiting)

@@ -40,7 +40,7 @@ REASONS: dict[Method, str] = {
 }
 """Why a model may not serve a method."""
 MOST_RUNS = 4096
-"""Of graphs, to explain all that one request asks for."""
+"""The most runs of graphs that explain what one request asks for."""
 NOT_IN_INT8 = "needs the graph in floats, which 8-bit weights have where the export was told --explain float"
 WITHOUT_EFFECT: dict[Form, set[str]] = {
     "json": {"dtype", "colormap", "opacity", "width"},

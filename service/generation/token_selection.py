@@ -24,7 +24,7 @@ ALL_CANDIDATES = 0
 MOST_CANDIDATES = 256
 """A sampler that needs more candidates than this asks for all."""
 FEW = 256
-"""So many numbers are sorted as quickly as the largest of them are found."""
+"""Up to this many numbers are sorted as quickly as the largest of them are found."""
 
 
 class Hypothesis(NamedTuple):

@@ -8,7 +8,7 @@ from service.errors import Malformed, TooLarge, about_input
 from service.settings import Settings
 
 PIECE_CHARACTERS = 1 << 20
-"""Of base64 that is decoded in one turn of the event loop, which takes three milliseconds; a multiple of four."""
+"""How much base64 is decoded in one turn of the event loop, which takes three milliseconds; a multiple of four."""
 NOT_BASE64 = "must be base64 without spaces or a data: prefix"
 
 

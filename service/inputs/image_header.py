@@ -9,7 +9,7 @@ from service.errors import TooLarge
 
 PNG_SIGNATURE, JPEG_SIGNATURE = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
 MOST_SEGMENTS = 512
-"""Of a JPEG before its frame. A colour profile may take 255, and each costs a step here."""
+"""The most segments of a JPEG before its frame. A colour profile may take 255, and each costs a step here."""
 START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # those three are tables and a reserved marker
 OTHER_SEGMENTS = frozenset((0xC4, 0xCC, *range(0xDB, 0xFF)))  # markers that a length follows
 

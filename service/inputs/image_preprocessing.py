@@ -8,7 +8,7 @@ from PIL import ExifTags, Image, ImageOps
 
 from contract.manifest import ImageRule
 from service.errors import Unacceptable, Unsupported
-from service.inputs.image_header import check_pixels
+from service.inputs.image_header import JPEG_SIGNATURE, check_pixels
 from service.inputs.ink import INK_SEARCH_SIDE, locate_ink
 from service.inputs.model_input import Box, Picture, Pixels
 
@@ -73,7 +73,7 @@ def open_image(
     check_pixels(width, height, max_pixels)
     if announced_pixels is not None and width * height > announced_pixels:  # of two headers Pillow believes the last
         raise Unacceptable("image: must have the size that its header announces, given a larger one")
-    if data.count(START_OF_SCAN) > MOST_SCANS:
+    if data.startswith(JPEG_SIGNATURE) and data.count(START_OF_SCAN) > MOST_SCANS:
         raise Unacceptable(f"image: at most {MOST_SCANS} scans, given more")
     try:
         if side and width * height >= DRAFT_PIXELS:

@@ -14,7 +14,7 @@ from service.child_processes import COPIES_PREFIX
 from service.repository.served_model import ServedModel
 from service.repository.tasks import TASKS
 from service.repository.trial_load import Trial, shared_copies
-from service.runtime.runtime_errors import ProviderError, SessionError
+from service.runtime.runtime_errors import PrecisionError, ProviderError, SessionError
 from service.runtime.session import choose_device
 from service.settings import Settings
 
@@ -47,7 +47,7 @@ def load(settings: Settings, trial: Trial | None = None) -> dict[str, ServedMode
             except ProviderError as error:
                 if settings.device != "auto" or device == "cpu":
                     raise
-                log.warning("no GPU after all, serving on the CPU", reason=str(error))
+                log.warning("the GPU cannot run all models, so all run on the CPU", reason=str(error))
                 return load(settings.model_copy(update={"device": "cpu"}))
             except (ArtifactError, SessionError) as error:
                 faults.append(error)
@@ -63,11 +63,11 @@ def _load_newest(versions: Sequence[Path], device: str, settings: Settings, tria
 
     Raises ProviderError, and the error of the newest version if none can be served.
     """
-    refused: dict[Path, ArtifactError | SessionError] = {}
+    refused: dict[Path, Exception] = {}
     for folder in reversed(versions):
         try:
             served = _load_tried(folder, device, settings, trial)
-        except (ArtifactError, SessionError) as error:
+        except (ArtifactError, PrecisionError, SessionError) as error:
             refused[folder] = error
             continue
         for newer, reason in refused.items():

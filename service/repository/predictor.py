@@ -24,7 +24,7 @@ from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import Tracer
 
 MOST_MASKS = 64
-"""Masks of one text."""
+"""The most masks of one text."""
 
 
 class Predictor(ServedModel):

@@ -18,6 +18,7 @@ from service.repository.served_model import ServedModel, written_at
 from service.repository.trial_load import Trial, drop_shared_copies
 from service.runtime.device import Device
 from service.runtime.memory import Growth, trim_heap
+from service.runtime.providers import PROVIDERS
 from service.runtime.runtime_errors import SessionError
 from service.runtime.session import choose_device
 from service.settings import Settings
@@ -56,10 +57,12 @@ class Registry(Mapping[str, ServedModel]):
         self._loading_alone = asyncio.Lock()
         self._loading: Path | None = None
         self._trial: Trial | None = None
-        """What tries the artifact at hand, on a thread, which ends once this is stopped."""
+        """The trial that runs on a thread, if any. Stopping it ends the thread."""
         self._refused: dict[Path, str] = {}
         """Why versions that are in the folder of artifacts are not served."""
         self._growth = Growth()
+        self._runs_on = next((served.device for served in loaded.values()), None) or choose_device(settings.device)
+        """The device that models are loaded for. `auto` may have fallen back from a GPU to the CPU at the start."""
         for served in loaded.values():
             self._start(served)
             self._serve(served)
@@ -84,11 +87,14 @@ class Registry(Mapping[str, ServedModel]):
 
     async def check(self) -> None:
         """Warm up again every model that failed several times in a row, until it runs. Meanwhile it is not ready."""
-        for served in list(self.values()):  # a copy, since a reload may change the registry meanwhile
+        for name, served in list(self.items()):  # a copy, since a reload may change the registry meanwhile
             if served.ready and not served.failing:  # a run that succeeds ends `failing`, but makes no model ready
                 continue
+            if self.get(name) is not served:
+                continue
             try:
-                await served.warm_up(self._device)
+                with served.used():  # if it is unloaded meanwhile, its sessions stay open until it is warmed up
+                    await served.warm_up(self._device)
             except SessionError as error:
                 served.state = "failed"
                 log.error("model fails", model=served.manifest.name, reason=str(error))
@@ -102,8 +108,9 @@ class Registry(Mapping[str, ServedModel]):
             return
         with contextlib.suppress(TimeoutError, SessionError, DeviceFull):
             async with asyncio.timeout(GIVE_BACK_SECONDS), self._device.turn() as run:
-                if served := next(iter(self.values()), None):
-                    await run(next(iter(served.sessions.values())).shrink_arena)
+                sessions = (session for served in self.values() for session in served.sessions.values())
+                if session := next((one for one in sessions if one.provider == PROVIDERS["cpu"]), None):
+                    await run(session.shrink_arena)
                 await run(trim_heap)
             self._growth.reset()
             return
@@ -211,8 +218,9 @@ class Registry(Mapping[str, ServedModel]):
         old = self.get(name)
         outcome = {"model": name, "version": version}
         if old and old.manifest.version == version:
-            if written_at(old.artifact) != old.created:
-                log.warning("overwritten version is not read; write a new version", **outcome)
+            with contextlib.suppress(OSError):  # the manifest is just being replaced or removed
+                if written_at(old.artifact) != old.created:
+                    log.warning("overwritten version is not read; write a new version", **outcome)
             return {**outcome, "outcome": "unchanged"}
         self._loading = folder
         self._refused.pop(folder, None)
@@ -243,7 +251,7 @@ class Registry(Mapping[str, ServedModel]):
             raise ArtifactError(folder, f"cannot be tried: {error.strerror}") from error
         self._trial = trial
         try:
-            return load_one(folder, choose_device(self._settings.device), self._settings, trial)
+            return load_one(folder, self._runs_on, self._settings, trial)
         finally:
             self._trial = None
             trial.close()

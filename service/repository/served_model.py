@@ -43,9 +43,9 @@ ModelState: TypeAlias = Literal["warming up", "ready", "failed"]
 RawMaps: TypeAlias = tuple[Prediction, dict[str, Array]]
 """The prediction of one input, and what a graph computed of its attention."""
 
-GRADIENT_SHARE = 8
-"""A batch of a gradient method may compute this share of the maps of another: it holds the activations of all layers,
-and their gradients, which take 10 to 17 times the bytes of the maps in the bundled models."""
+GRADIENT_DIVISOR = 8
+"""A batch of a gradient method computes an eighth of the maps of another at most: it holds the activations of all
+layers, and their gradients, which take 10 to 17 times the bytes of the maps in the bundled models."""
 STATE_BYTES = 5
 """For each token, layer and number of its state, a run of a gradient method counts as so many bytes of maps, if it has
 fewer: of short texts the states are larger than the maps. They take about 60 bytes each (`minilm`, 8 to 128 tokens)."""
@@ -82,7 +82,7 @@ class AttentionResult:
 
 
 def written_at(artifact: Artifact) -> int:
-    """Return when an artifact's manifest was written, in seconds since 1970; of its copy if the folder is gone."""
+    """Return when a manifest was written, or its copy if the folder is gone. Raises OSError if the copy is gone too."""
     with contextlib.suppress(OSError):
         return int(artifact.path(MANIFEST).stat().st_mtime)
     return int(artifact.to_load(MANIFEST).stat().st_mtime)
@@ -121,7 +121,8 @@ class ServedModel:
         self.attention_budget = Budget("queue of attention", settings.queue_map_bytes, at_once=settings.batch_map_bytes)
         self.lanes: list[Lane[Any, Any] | DecodeLoop] = []
         self._users = 0
-        self._device = device
+        self.device = device
+        """What the sessions were opened for: `cpu`, `cuda`, `openvino` or `tensorrt`."""
 
     @property
     def manifest(self) -> Manifest:
@@ -136,7 +137,7 @@ class ServedModel:
     @property
     def on_cpu(self) -> bool:
         """True if every session runs on cores of the CPU."""
-        return self._device in ("cpu", "openvino")
+        return self.device in ("cpu", "openvino")
 
     @property
     def budgets(self) -> dict[str, Budget]:
@@ -171,7 +172,7 @@ class ServedModel:
         for budget in self.budgets.values():
             budget.backlog = backlog
         limit, name = self.settings.batch_map_bytes, self.manifest.name
-        gradient_limit = max(limit // GRADIENT_SHARE, 1)
+        gradient_limit = max(limit // GRADIENT_DIVISOR, 1)
         self.attention_lane = Lane(
             f"{name}/attention", device, self._run_attention, limit, self.attention_budget, metrics,
             self.sessions["attention"].cores, tracer,
@@ -211,7 +212,7 @@ class ServedModel:
         """
         most = self.longest()
         top = bucket_of(max(most.values(), default=1))
-        buckets = [1 << power for power in range(top.bit_length())] if self._device != "cpu" else [1, top]
+        buckets = [1 << power for power in range(top.bit_length())] if self.device != "cpu" else [1, top]
         shapes = [{axis: min(bucket, limit) for axis, limit in most.items()} for bucket in buckets]
         return [one for one in shapes if max(one.values(), default=1) == 1 or self._fits(one)]
 
@@ -317,7 +318,8 @@ class ServedModel:
             if not len(out[name]):  # no map is asked for, and the graph only predicts
                 continue
             rows = queries if one.rows is None else None
-            stacks[str(name)] = out[name][row][:, :, :rows, :keys]
+            own = out[name][row][:, :, :rows, :keys]
+            stacks[str(name)] = own.copy() if len(out[name]) > 1 else own  # a view would keep the whole batch in memory
             if controls.diagnose:
                 stacks[f"{name}.diagnostics"] = out[f"{name}.diagnostics"][row][:, :, :queries]
         return self.prediction_of(out, row, item), stacks
@@ -368,21 +370,21 @@ class ServedModel:
 
     def _parts_beside(self, role: Role) -> int:
         """Return how many parts of a batch run beside one another, on all threads of a session on a CPU together."""
-        several = self._device == "cpu" and self._runs_alone(role) and self.sessions[role].cores > 1
+        several = self.device == "cpu" and self._runs_alone(role) and self.sessions[role].cores > 1
         return BESIDE if several else 1
 
     def _items_at_once(self, role: Role, items: Sequence[ModelInput]) -> int:
         """Return how many items of a batch run together: all, or on a CPU as many as its caches serve well."""
         if self._runs_alone(role):
             return 1
-        if self._device != "cpu" or self.manifest.width is None:
+        if self.device != "cpu" or self.manifest.width is None:
             return len(items)
         tokens = max(sum(item.lengths.get(axis, 0) for axis in ("image", "source", "target")) for item in items)
         return max(1, self.tokens_at_once(role) // tokens)
 
     def tokens_at_once(self, role: Role) -> int:
         """Return how many tokens of a batch run together: on a CPU, as many as its caches serve well."""
-        if self._device != "cpu" or self.manifest.width is None:
+        if self.device != "cpu" or self.manifest.width is None:
             return self.settings.batch_tokens
         return max(1, PART_STATE_BYTES * self.sessions[role].cores // (FLOAT_BYTES * self.manifest.width))
 

@@ -1,1 +1,1 @@
-"""The use of onnxruntime: sessions, execution providers, and the device with its thread."""
+"""The use of onnxruntime: sessions, execution providers, and the device with a thread for each core."""

@@ -64,7 +64,7 @@ class Turn:
 
     @property
     def awaited(self) -> bool:
-        """True if somebody waits for cores, be it for those of several turns. May be read from any thread."""
+        """True if a caller waits for cores, even if it needs more than this turn has. May be read from any thread."""
         return self._device.wanted > 0
 
     def start(self, function: Callable[[], R], done: Done) -> None:
@@ -339,10 +339,12 @@ def run_beside(function: Callable[[T], R], items: Sequence[T], threads: int) -> 
                 left.clear()
 
     # a run that hangs must not keep the process from its end, as the threads of a pool would
-    helpers = [threading.Thread(target=work, name="beside", daemon=True) for _ in items[1:threads]]
-    for helper in helpers:
-        helper.start()
+    helpers: list[threading.Thread] = []
     try:
+        for _ in items[1:threads]:
+            helper = threading.Thread(target=work, name="beside", daemon=True)
+            helper.start()
+            helpers.append(helper)
         work()
     finally:
         left.clear()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from contract.manifest import Manifest, Role
-from service.runtime.runtime_errors import ProviderError
+from service.runtime.runtime_errors import PrecisionError
 from service.settings import Settings
 
 PROVIDERS: Mapping[str, str] = {
@@ -50,13 +50,13 @@ def products_saturate() -> bool:
 
 
 def check_precision(name: str, device: str, manifest: Manifest) -> None:
-    """Raise ProviderError for an artifact whose precision a device does not run, or not exactly on this processor."""
+    """Raise PrecisionError for an artifact whose precision a device does not run, or not exactly on this processor."""
     if (precision := precision_of(manifest)) not in PRECISIONS[device]:
         *others, last = PRECISIONS[device]
         runs = f"{', '.join(others)} or {last}" if others else last
-        raise ProviderError(f"{name}: {device} runs artifacts in {runs}, given {precision}")
+        raise PrecisionError(f"{name}: {device} runs artifacts in {runs}, given {precision}")
     if device == "openvino" and manifest.precision == "int8" and products_saturate():
-        raise ProviderError(
+        raise PrecisionError(
             f"{name}: sums of 8-bit products saturate in openvino on this processor, which has no VNNI; set "
             "REGARD_DEVICE=cpu, which is exact and no slower here"
         )

@@ -16,6 +16,10 @@ class ProviderError(Exception):
     """The requested device is not available, or cannot run the artifact."""
 
 
+class PrecisionError(ProviderError):
+    """The device does not run the precision of an artifact."""
+
+
 class SessionError(Exception):
     """A graph cannot be loaded or run. The message says which graph, and why."""
 

@@ -14,7 +14,7 @@ import onnxruntime as ort
 import structlog
 
 from contract.artifact import Artifact
-from contract.manifest import LIGHT_BYTES, Graph, Port, Role
+from contract.manifest import LIGHT_BYTES, WEIGHTS, Graph, Port, Role
 from service.arrays import Array
 from service.errors import DeviceFull
 from service.runtime.device import this_turn
@@ -105,7 +105,7 @@ def open_sessions(artifact: Artifact, roles: Sequence[Role], device: str, settin
 
 def is_light(artifact: Artifact) -> bool:
     """Return whether a model has so few weights that one run takes about a millisecond."""
-    return sum(file.bytes for file in artifact.manifest.files) < LIGHT_BYTES
+    return sum(file.bytes for file in artifact.manifest.files if file.file == WEIGHTS) < LIGHT_BYTES
 
 
 class Session:
@@ -235,9 +235,8 @@ class Session:
         return Binding(self._session, self._stoppable, held, same, [], into)
 
     def shrink_arena(self) -> None:
-        """Give back the memory of earlier runs on a CPU, of all sessions. It takes as long as the smallest run."""
-        if self.provider == PROVIDERS["cpu"]:
-            self.run(self._zeros({"batch": 1}), shrink=True)
+        """Give back the memory of earlier runs of all sessions on the CPU, by the smallest run of this one there."""
+        self.run(self._zeros({"batch": 1}), shrink=True)
 
     def warm_up(self, lengths: Mapping[str, int] | None = None) -> None:
         """Run once on zeros that are all visible, or once for each batch size that CUDA graphs are recorded for.

@@ -403,7 +403,7 @@ def _(client):
     assert document(client, GENERATE, inputs="a" * 200).status_code == 422
 
 
-@line("an image with many pixels, or with many scans")
+@line("an image with many pixels, or a JPEG with many scans")
 def _(client):
     assert client.post(CLASSIFY, content=bomb(), headers=PNG).status_code == 413
     scans = encoded(bar(), "JPEG")[:-2] + b"\xff\xda" * 300 + b"\xff\xd9"

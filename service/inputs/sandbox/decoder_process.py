@@ -82,6 +82,7 @@ class DecoderProcess:
             return await self._picture
         finally:
             alarm.cancel()
+            self._picture = None  # an idle decoder keeps no image
 
     def close(self) -> None:
         """Close the connection."""
@@ -111,6 +112,7 @@ class DecoderProcess:
         except ConnectionError:  # the decoder has ended, as `_receive` will find out
             self._unsent = memoryview(b"")
         if not self._unsent:
+            self._unsent = memoryview(b"")  # an empty part of an image would keep it in memory
             self._loop.remove_writer(self._connection)
 
     def _receive(self) -> None:

@@ -43,6 +43,9 @@ class DecoderThread:
             raise
         except Exception as error:
             raise EOFError from error
+        finally:
+            if self._work.done():
+                self._work = None  # an idle decoder keeps no image
 
     def close(self) -> None:
         """Free the thread for another decoder, once it has decoded its image: a thread cannot be ended."""

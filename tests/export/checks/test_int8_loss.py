@@ -10,7 +10,7 @@ from PIL import ExifTags, Image
 from contract.manifest import ImageRule
 from export.bundled import SOURCES
 from export.checks import int8_loss
-from export.checks.int8_loss import check_losses, read_samples, served_pixels
+from export.checks.int8_loss import MAX_SAMPLES, check_losses, read_samples, served_pixels
 from export.errors import CheckpointError, ExportError
 from service.inputs.image_preprocessing import decode_image
 
@@ -53,6 +53,18 @@ def test_samples_are_read_as_inputs(tmp_path):
     assert source.shape == visible.shape == (1, 7)
     assert visible.all()
     assert target.shape[0] == 1
+
+
+def test_no_more_samples_are_read_than_are_used(tmp_path, monkeypatch):
+    (digits, dates), opened, read = (SOURCES[name]() for name in ("digits", "dates")), [], Image.open
+    monkeypatch.setattr(Image, "open", lambda file: opened.append(file) or read(file))
+    (tmp_path / "images").mkdir()
+    for index in range(MAX_SAMPLES + 5):
+        Image.new("L", (28, 28)).save(tmp_path / f"images/{index}.png")
+    assert len(read_samples(digits, tmp_path / "images")) == len(opened) == MAX_SAMPLES
+    texts = tmp_path / "texts"
+    texts.write_bytes(b"3/23/21\n\n" * MAX_SAMPLES + b"\xff" * (1 << 20))  # which is no UTF-8, and is not reached
+    assert len(read_samples(dates, texts)) == MAX_SAMPLES
 
 
 @pytest.mark.parametrize("channels", [1, 3])

@@ -58,6 +58,33 @@ def test_alternatives_are_counted_before_anything_runs(artifacts):
         assert len(json.dumps([token["alternatives"] for token in one])) < 20_000
 
 
+def test_a_stream_with_steps_is_admitted_for_a_run_of_each_token(artifacts, monkeypatch):
+    settings, admitted = Settings(artifacts=artifacts), []
+    models = load(settings)
+    dates = models["dates"]
+    permit = dates.attention_budget.permit
+    monkeypatch.setattr(
+        dates.attention_budget, "permit", lambda cost, priority: admitted.append(cost) or permit(cost, priority)
+    )
+    body = {
+        "inputs": "3 May 2021",
+        "stream": True,
+        "max_new_tokens": 8,
+        "attention": {"method": "raw", "kind": "cross"},
+    }
+    with TestClient(create_app(settings, models, open_store(settings))) as client:
+        while client.get("/health/ready").status_code != 200:
+            pass
+        for steps in (False, True):
+            answer = client.post(
+                "/v1/models/dates/generate", json=body | {"attention": {**body["attention"], "steps": steps}}
+            )
+            assert answer.status_code == 200
+            assert answer.text.count('"attention"') == 1 + answer.text.count("event: token") * steps
+    once, with_steps = admitted
+    assert with_steps == (1 + 8) * once
+
+
 @pytest.mark.anyio
 async def test_a_client_that_does_not_read_its_stream_holds_no_queue(artifacts):
     """A slow reader once held the queue's tokens and maps until its last event was sent, while the device idled."""

@@ -14,7 +14,7 @@ from PIL import ExifTags, Image, ImageFile
 from contract.manifest import ImageRule
 from service.errors import TooLarge, Unacceptable, Unsupported
 from service.inputs import image_preprocessing
-from service.inputs.image_preprocessing import decode_image, open_image
+from service.inputs.image_preprocessing import MOST_SCANS, decode_image, open_image
 from tests.samples.images import INK, bar, encoded, middle
 
 LIMIT, LARGE = 10**6, 10**7
@@ -327,6 +327,16 @@ def test_a_compressed_text_chunk_is_not_inflated():
             assert tracemalloc.get_traced_memory()[1] < 8 << 20
         finally:
             tracemalloc.stop()
+
+
+def test_scans_are_counted_in_a_jpeg_alone():
+    """The two bytes that begin a scan of a JPEG occur by chance in other formats."""
+    many = b"\xff\xda" * MOST_SCANS
+    for kind in ("PNG", "WEBP"):
+        whole = encoded(bar(), kind)
+        np.testing.assert_array_equal(open_image(whole + many + many, LIMIT), open_image(whole, LIMIT))
+    with pytest.raises(Unacceptable, match=r"^image: at most 200 scans, given more$"):
+        open_image(encoded(bar(), "JPEG") + many, LIMIT)
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])

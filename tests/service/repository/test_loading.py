@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 from contract.artifact import ArtifactError, NoRoomError
 from service.repository import loading
 from service.repository.loading import load
+from service.runtime.runtime_errors import PrecisionError
 from service.settings import Settings
 from tests.samples.changed_artifacts import newer
 
@@ -42,6 +43,22 @@ def test_an_older_version_may_have_room_where_a_newer_one_has_none(digits, monke
     assert all(
         reason.startswith("TMPDIR: must have room for 1000000000000 bytes") for reason in served.refused.values()
     )
+
+
+def test_an_older_version_runs_on_a_gpu_that_does_not_run_the_precision_of_a_newer_one(digits, monkeypatch):
+    open_one = loading.load_one
+
+    def in_eight_bits(folder, device, *given):
+        if folder.name != "1":
+            raise PrecisionError("digits/predict: cuda runs artifacts in fp32, given int8")
+        assert device == "cuda"
+        return open_one(folder, "cpu", *given)
+
+    monkeypatch.setattr(loading, "load_one", in_eight_bits)
+    monkeypatch.setattr(loading, "choose_device", lambda wanted: "cuda")
+    (served,) = load(Settings(artifacts=digits)).values()
+    assert served.manifest.version == "1"
+    assert [folder.name for folder in served.refused] == ["3", "2"]
 
 
 def test_without_any_the_newest_says_why(digits):

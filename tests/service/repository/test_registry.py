@@ -14,14 +14,15 @@ from service.explanations.query import resolve
 from service.explanations.selection import Target
 from service.inputs.model_input import Picture
 from service.options import AttentionOptions, parse
-from service.repository import registry
+from service.repository import loading, registry
 from service.repository.gradients import explain_scores
 from service.repository.loading import load
 from service.repository.registry import Registry
-from service.repository.served_model import GRADIENT_SHARE, PART_STATE_BYTES, STATE_BYTES
+from service.repository.served_model import GRADIENT_DIVISOR, PART_STATE_BYTES, STATE_BYTES
 from service.runtime import memory
 from service.runtime.device import Device
 from service.runtime.memory import Growth
+from service.runtime.providers import PROVIDERS
 from service.runtime.session import Session
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
@@ -76,6 +77,29 @@ async def test_the_index_lists_what_is_served_though_its_folder_is_gone(copied):
         ("digits", "1", "READY", ""),
         ("digits", "2", "UNAVAILABLE", "not loaded"),
     ]
+    await models.close()
+    device.close()
+
+
+async def test_a_reload_survives_a_manifest_that_is_just_being_replaced(copied):
+    settings, device = Settings(artifacts=copied), Device()
+    models = Registry(load(settings), settings, device, Metrics())
+    (copied / "digits/1/manifest.json").unlink()
+    assert [one["outcome"] for one in await models.reload()] == ["unchanged", "unchanged"]
+    await models.close()
+    device.close()
+
+
+@pytest.mark.filterwarnings("ignore:Specified provider")
+async def test_after_a_start_on_the_cpu_for_want_of_a_gpu_models_are_loaded_for_the_cpu(copied, monkeypatch):
+    """`auto` finds the driver of a GPU that onnxruntime cannot use."""
+    for module in (loading, registry):
+        monkeypatch.setattr(module, "choose_device", lambda wanted: "cuda" if wanted == "auto" else wanted)
+    settings, device = Settings(artifacts=copied, device="auto"), Device()
+    models = Registry(load(settings), settings, device, Metrics())
+    newer(copied, "digits", 2)
+    assert [one["outcome"] for one in await models.reload()] == ["unchanged", "replaced"]
+    assert models["digits"].provider == "CPUExecutionProvider"
     await models.close()
     device.close()
 
@@ -138,6 +162,22 @@ def full(folder, *, exact):
     raise NoRoomError(Path(tempfile.gettempdir()), 10)
 
 
+async def test_memory_is_given_back_by_a_session_on_the_cpu(artifacts, monkeypatch):
+    """OpenVINO runs predictions, and attention is on the CPU."""
+    settings, device = Settings(artifacts=artifacts), Device()
+    models = Registry(load(settings), settings, device, Metrics())
+    shrunk = []
+    monkeypatch.setattr(Session, "shrink_arena", lambda session: shrunk.append(session.name))
+    for role, session in models["digits"].sessions.items():
+        monkeypatch.setattr(session, "provider", PROVIDERS["openvino" if role == "predict" else "cpu"])
+    monkeypatch.setattr(Growth, "is_large", True)
+    await models.unload("dates")
+    await models.give_back_memory()
+    assert shrunk == ["digits/attention"]
+    await models.close()
+    device.close()
+
+
 @pytest.mark.parametrize("bound", [{}, {"batch_map_bytes": 1}])
 async def test_a_batch_of_relevance_is_smaller_than_one_of_other_maps(artifacts, bound):
     """It holds the activations of all layers, many times the bytes of the maps. Of the least bound it is one."""
@@ -146,7 +186,7 @@ async def test_a_batch_of_relevance_is_smaller_than_one_of_other_maps(artifacts,
     served = models["digits"]
     item = served.inputs.image_input(Picture(np.zeros((28, 28, 1), np.uint8), (0, 0, 28, 28), 28, 28))
     query = resolve(parse(AttentionOptions, {"method": "relevance"}, strings=False), served.manifest)
-    most = max(settings.batch_map_bytes // GRADIENT_SHARE // served.map_bytes(item.lengths), 1)
+    most = max(settings.batch_map_bytes // GRADIENT_DIVISOR // served.map_bytes(item.lengths), 1)
     sizes, run = [], served.sessions["relevance"].run
 
     def noted(feed):
@@ -227,6 +267,23 @@ async def test_a_model_that_failed_is_warmed_up_until_it_runs_though_a_run_succe
     monkeypatch.setattr(Session, "warm_up", warm_up)
     await models.check()
     assert served.ready
+    await models.close()
+    device.close()
+
+
+async def test_a_failed_model_that_is_unloaded_while_it_is_warmed_up_keeps_its_sessions_until_then(copied, monkeypatch):
+    settings, device = Settings(artifacts=copied), Device()
+    models = Registry(load(settings), settings, device, Metrics())
+    await models.warm_up()
+    digits, dates = models["digits"], models["dates"]
+    digits.state = dates.state = "failed"
+    check = asyncio.create_task(models.check())
+    await asyncio.sleep(0)
+    assert not dates.unused.is_set()
+    await models.unload("dates")
+    await models.unload("digits")
+    await check
+    assert (dates.state, digits.state) == ("ready", "failed"), "one was being warmed up, the other was gone by then"
     await models.close()
     device.close()
 

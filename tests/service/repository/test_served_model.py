@@ -20,6 +20,7 @@ from service.repository.gradient_jobs import stacked
 from service.repository.gradients import jobs_of
 from service.repository.graph_controls import controls_of
 from service.repository.predictor import Predictor
+from service.repository.served_model import AttentionJob
 from service.settings import Settings
 from tests.conftest import ROOT
 
@@ -132,6 +133,15 @@ def test_an_output_that_nobody_asked_for_has_no_rows_in_parts_either(served, mon
     }  # fmt: skip
 
 
+def test_the_maps_of_one_answer_do_not_keep_those_of_its_batch_in_memory(served, monkeypatch):
+    limit(monkeypatch, served, COUNT)
+    items, query = images(served), served.query(AttentionOptions(method="raw", queries="all"))
+    controls = controls_of(query, items[0].lengths)
+    for _, stacks in served._run_attention([AttentionJob(item, controls) for item in items]):
+        (maps,) = stacks.values()
+        assert maps.base is None
+
+
 def test_at_least_one_input_runs_and_each_thread_has_a_share(served, runs, monkeypatch):
     items = images(served)
     monkeypatch.setattr(served_model, "PART_STATE_BYTES", 1)
@@ -145,7 +155,7 @@ def test_at_least_one_input_runs_and_each_thread_has_a_share(served, runs, monke
 
 
 def test_batches_on_a_gpu_are_not_cut(served, runs, monkeypatch):
-    monkeypatch.setattr(served, "_device", "cuda")
+    monkeypatch.setattr(served, "device", "cuda")
     monkeypatch.setattr(served_model, "PART_STATE_BYTES", 1)
     served.run("predict", images(served))
     assert runs == [COUNT]
@@ -180,7 +190,7 @@ def test_inputs_with_scales_of_their_own_run_one_by_one_two_beside_one_another(
 
     monkeypatch.setattr(session, "run", run)
     monkeypatch.setattr(session, "cores", cores)
-    monkeypatch.setattr(scaled, "_device", device)
+    monkeypatch.setattr(scaled, "device", device)
     np.testing.assert_array_equal(scaled.run("predict", items)["logits"], alone)
     assert not np.allclose(alone[0], alone[1])
 

@@ -163,6 +163,28 @@ def test_what_fails_beside_others_ends_them_all():
     assert len(begun) < 100
 
 
+def test_no_run_goes_on_if_a_thread_cannot_be_started(monkeypatch):
+    begun, start = [], threading.Thread.start
+
+    def start_one(thread):
+        if begun:
+            raise RuntimeError("can't start new thread")
+        begun.append(thread)
+        start(thread)
+
+    def work(item):
+        ran.append(item)
+        time.sleep(0.01)
+
+    ran = []
+    monkeypatch.setattr(threading.Thread, "start", start_one)
+    with pytest.raises(RuntimeError, match="can't start"):
+        run_beside(work, range(100), 3)
+    (helper,) = begun
+    assert not helper.is_alive()
+    assert len(ran) < 100
+
+
 def test_a_run_that_hangs_beside_another_keeps_no_process_from_its_end():
     program = """
 import threading, time

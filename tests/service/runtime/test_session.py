@@ -1,5 +1,6 @@
 """Sessions: which share weights, and what their failures mean."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -14,13 +15,13 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper
 
-from contract.manifest import GradientMethod
+from contract.manifest import LIGHT_BYTES, GradientMethod
 from service.errors import DeviceFull
 from service.runtime import providers, threads
 from service.runtime import session as session_module
 from service.runtime.device import Device
 from service.runtime.runtime_errors import DeviceLost, ProviderError, SessionError
-from service.runtime.session import Session, choose_device, open_sessions
+from service.runtime.session import Session, choose_device, is_light, open_sessions
 from service.settings import Settings
 from tests.conftest import ROOT
 
@@ -44,6 +45,16 @@ def test_predictions_and_attention_share_a_session_unless_the_model_is_light(dig
     assert list(one) == list(other) == [port.name for port in digits.manifest.graphs["predict"].outputs]
     np.testing.assert_array_equal(*one.values(), *other.values())
     merged["predict"].warm_up()
+
+
+def test_a_model_is_light_by_its_weights_alone(dates):
+    def with_bytes(weights, rest):
+        sizes = {file: weights if file.file == "weights.bin" else rest for file in dates.manifest.files}
+        files = tuple(file.model_copy(update={"bytes": size}) for file, size in sizes.items())
+        return dataclasses.replace(dates, manifest=dates.manifest.model_copy(update={"files": files}))
+
+    assert is_light(with_bytes(LIGHT_BYTES - 1, 1 << 40)), "the other files are a tokenizer and examples' pictures"
+    assert not is_light(with_bytes(LIGHT_BYTES, 0))
 
 
 @pytest.mark.parametrize("light", [True, False])

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
+import weakref
 
 import numpy as np
 import pytest
@@ -45,6 +47,22 @@ async def test_an_answer_that_ends_early_is_refused():
             await pool.decode(b"short", INK)
         await pool.decode(SEVEN, INK)
         assert replaced(metrics) == {"crash": 1}
+
+
+@pytest.mark.parametrize("decode", ["confined", "threads"])
+async def test_an_idle_decoder_keeps_no_image(decode):
+    async with decoding(decode=decode, decode_processes=1) as (pool, _):
+        data = encoded(Image.fromarray(np.random.default_rng(0).integers(0, 256, (900, 900, 3), np.uint8)))
+        assert len(data) > 1 << 20, "the connection does not take it at once"
+        async with pool.upright(data) as pixels:
+            held = weakref.ref(pixels if pixels.base is None else pixels.base)
+        del pixels
+        (decoder,) = pool._queue._idle
+        await asyncio.sleep(0)  # the loop holds the future until this task waits again
+        gc.collect()
+        assert held() is None
+        if decode == "confined":
+            assert decoder._unsent.obj == b""
 
 
 @pytest.mark.usefixtures("hostile")
