@@ -37,9 +37,8 @@ from export.checkpoints.families import FAMILIES
 from export.checkpoints.family import ExportOptions
 from export.pack import GraphWriter, write_manifest
 from export.pipeline import scales_at_run_time, write_graphs, write_tokenizers
-from service.repository.served_model import BESIDE
-from service.runtime.device import run_beside
-from service.runtime.session import Session, choose_device
+from service.inputs.model_input import ModelInput
+from service.repository.predictor import Predictor
 from service.settings import Settings
 
 BATCHES = (1, 8, 32)
@@ -179,14 +178,15 @@ def dynamic(folder, name):
 
 
 class Ours:
-    """Our graph of predictions, in a session as the service has it."""
+    """Our artifact, loaded and run as the service does it: batches in the parts into which it cuts them."""
 
     def __init__(self, folder, name, precision):
-        artifact = read_artifact(folder / precision / name / "1")
-        self._session = Session(artifact, "predict", choose_device("cpu"), Settings())
+        self._model = Predictor(read_artifact(folder / precision / name / "1"), "cpu", Settings())
         given = np.load(folder / "inputs.npz")
-        self._feed = {port.name: given[port.name] for port in self._session.graph.inputs}
-        self._alone = artifact.manifest.scales == "input"
+        ports = [port.name for port in self._model.manifest.graphs["predict"].inputs]
+        lengths = {"source": TOKENS} if name in TEXTS else {"image": self._model.manifest.attention[0].length}
+        rows = zip(*(given[port] for port in ports), strict=True)
+        self._items = [ModelInput(dict(zip(ports, row, strict=True)), lengths, {}) for row in rows]
         self.about = {}
 
     def ask(self, batch=None, runs=0):
@@ -196,17 +196,14 @@ class Ours:
         return {"logits": np.concatenate([self._run(at, at + 8) for at in range(0, INPUTS, 8)])}
 
     def _run(self, start, end):
-        """Return the logits of some inputs, which run one by one where the service runs them so."""
-        step, beside = (1, BESIDE) if self._alone else (end - start, 1)
-        parts = [{key: array[at : at + step] for key, array in self._feed.items()} for at in range(start, end, step)]
-        return np.concatenate([out["logits"] for out in run_beside(self._session.run, parts, beside)])
+        return np.stack(self._model.run("predict", self._items[start:end])["logits"])
 
     def close(self):
         """Nothing is to be ended."""
 
 
 class Dynamic(Ours):
-    """What onnxruntime's own quantization makes of our graph of predictions."""
+    """What onnxruntime's own quantization makes of our graph of predictions, in one run a batch."""
 
     def __init__(self, folder, name):
         options = onnxruntime.SessionOptions()
