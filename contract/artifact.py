@@ -9,7 +9,9 @@ import errno
 import hashlib
 import importlib.util
 import os
+import shlex
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,7 +90,11 @@ def read_artifact(folder: Path, copy: Path | None = None, shared: Path | None = 
     content = _read_bytes(folder / MANIFEST)
     manifest = _parse_manifest(folder / MANIFEST, content)
     if (folder.parent.name, folder.name) != (manifest.name, manifest.version):
-        raise ArtifactError(folder / MANIFEST, f"says {manifest.name}/{manifest.version}, but lies in another folder")
+        raise ArtifactError(
+            folder / MANIFEST,
+            f"says {manifest.name}/{manifest.version}, but lies in another folder; if it was copied there on purpose, "
+            "write the folder's name and version into it",
+        )
     listed = {file.file: file for file in manifest.all_files()}
     for path in _list(folder):
         if path.name != MANIFEST and path.name not in listed:
@@ -127,7 +133,9 @@ def find_versions(root: Path) -> list[list[Path]]:
     """
     root = root.absolute()
     if not root.is_dir():
-        raise ArtifactError(root, f"is no folder of artifacts; {_how_to_make()}")
+        raise ArtifactError(root, f"is no folder of artifacts; {_how_to_make(root)}")
+    if (root / MANIFEST).exists():
+        raise ArtifactError(root, f"is one version of an artifact; name the folder of all: {root.parent.parent}")
     found = [
         sorted(versions, key=lambda folder: _order(folder.name))
         for name in _folders(root)
@@ -136,28 +144,43 @@ def find_versions(root: Path) -> list[list[Path]]:
     if not found:
         if list(root.glob(f"*/{MANIFEST}")):
             raise ArtifactError(root, f"holds the versions of one artifact; name the folder above it: {root.parent}")
-        raise ArtifactError(root, f"holds no artifact; {_how_to_make()}")
+        if (root / "config.json").exists():
+            made = root.parent / "artifacts"
+            raise ArtifactError(
+                root, f"holds a checkpoint; export it, then name the folder {made}: {export(root, made)}"
+            )
+        raise ArtifactError(root, f"holds no artifact; {_how_to_make(root)}")
     return found
 
 
 def again(file: Path) -> str:
     """Return the command that makes an artifact anew."""
     name, root = file.parent.parent.name, file.parent.parent.parent
-    return f"make the artifact anew: python -m export {name} --to {root}{_where_to_export()}"
+    return f"make the artifact anew: {export(name, root)}"
 
 
-def _how_to_make() -> str:
-    return f"make them with: python -m export digits dates{_where_to_export()}"
+def this_python() -> str:
+    """Return the interpreter that runs this, as it is typed in the current folder."""
+    python = Path(sys.executable)
+    return shlex.quote(str(python.relative_to(Path.cwd()) if python.is_relative_to(Path.cwd()) else python))
 
 
-def _where_to_export() -> str:
-    """Say where a command of the exporter runs, if it does not run here: images of the service do not hold it."""
+def export(names: Path | str, root: Path) -> str:
+    """Return the command that exports to a folder of artifacts, and where it runs, if it does not run here.
+
+    Images of the service do not hold the exporter.
+    """
+    given = shlex.quote(str(names)) if isinstance(names, Path) else names
     if importlib.util.find_spec("export"):
-        return ""
-    return (
+        return f"{this_python()} -m export {given} --to {shlex.quote(str(root))}"
+    return f"python -m export {given}" + (
         " (not in this image: use the one that the target export of the Dockerfile makes, or build the target "
         "with-models, which holds yours)"
     )
+
+
+def _how_to_make(root: Path) -> str:
+    return f"make them with: {export('digits dates', root)}"
 
 
 def _unreadable(what: str, error: OSError) -> str:

@@ -34,7 +34,10 @@ def nearest(given: str, names: Collection[str]) -> str | None:
     return next(iter(difflib.get_close_matches(given, names, n=1, cutoff=LEAST_LIKENESS)), None)
 
 
-def suggestion(given: str, names: Collection[str]) -> str:
-    """Return what is said behind a name that is none, if one of the names may have been meant; else nothing."""
-    near = nearest(given, names)
-    return f"; did you mean {near}?" if near else ""
+def suggestion(given: str, names: Collection[str], prefix: str = "") -> str:
+    """Return what is said behind a name that is none, if one of the names may have been meant; else nothing.
+
+    A prefix that all of them have is not compared: it would make all of them alike.
+    """
+    near = nearest(given.removeprefix(prefix), [name.removeprefix(prefix) for name in names])
+    return f"; did you mean {prefix}{near}?" if near else ""

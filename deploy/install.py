@@ -44,6 +44,10 @@ INSTALLING_UV = ["--target", str(UV_FOLDER), "uv>=0.13"]
 
 def install(extras: list[str]) -> int:
     """Install the project, editable, with the extras; return the exit status."""
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    if unknown := [extra for extra in extras if extra not in known]:
+        print(f"EXTRA: must be one of {', '.join(RUNTIMES)}, given {' '.join(unknown)}", file=sys.stderr)  # noqa: T201 # for a person
+        return 2
     pip_arguments = shlex.split(os.environ.get("PIP_ARGS", ""))
     uv = None if pip_arguments else find_uv()
     remove_other_runtimes(extras)

@@ -22,6 +22,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
+from contract.artifact import this_python
 from contract.manifest import MAX_ABOUT_CHARACTERS, MAX_ORDER, GradientMethod, Manifest, Method, Task
 from contract.names import BUNDLED, nearest
 from contract.part import NAME
@@ -93,10 +94,7 @@ def _export(arguments: argparse.Namespace) -> int:
 
 def _command_to_serve(root: Path) -> str:
     """Return the command that serves a folder of artifacts, to be typed where this one was typed."""
-    python = Path(sys.executable)
-    if python.is_relative_to(Path.cwd()):
-        python = python.relative_to(Path.cwd())
-    return f"REGARD_ARTIFACTS={shlex.quote(str(root))} {shlex.quote(str(python))} -m service"
+    return f"REGARD_ARTIFACTS={shlex.quote(str(root))} {this_python()} -m service"
 
 
 def _stop(number: int, _: object) -> None:
@@ -116,6 +114,8 @@ def read_arguments() -> argparse.Namespace:
     if arguments.methods is not None and arguments.without:
         parser.error("--methods and --without: give one of them, since each says which methods an artifact has")
     for name in arguments.names:
+        if name.startswith(("/", "./", "../", "~")) and not Path(name).exists():
+            parser.exit(CheckpointError.exit_status, f"{name}: not exported: NAME: there is no such folder\n")
         if "/" not in name and not Path(name).exists() and name not in BUNDLED and (near := nearest(name, BUNDLED)):
             words = "is no bundled model and no folder; did you mean"
             parser.exit(CheckpointError.exit_status, f"{name}: not exported: NAME: {words} {near}?\n")

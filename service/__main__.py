@@ -20,14 +20,21 @@ USAGE = """usage: python -m service
 Serves until it is stopped. It takes no arguments: settings are environment variables, such as REGARD_PORT=8001, and
 docs/settings.md lists them. `regard serve --port 8001` takes the usual ones as options."""
 
+NOT_INSTALLED = """{} is not installed for {}. Where `make serve` has run, start the service with
+.venv/bin/python -m service, or by `make serve`, which installs what it needs."""
+
 
 def main() -> int:
     """Serve until stopped; return the exit status."""
     early_stop.expect()  # before the imports, since the kernel drops a signal that process 1 has no handler for
-    with early_stop.after_imports():
-        from service.process.workers import current_worker, supervise
-        from service.settings import SettingsError, read_settings
-        from service.telemetry.logs import OUTPUT, configure
+    try:
+        with early_stop.after_imports():
+            from service.process.workers import current_worker, supervise
+            from service.settings import SettingsError, read_settings
+            from service.telemetry.logs import OUTPUT, configure
+    except ModuleNotFoundError as error:
+        print(NOT_INSTALLED.format(error.name, sys.executable), file=sys.stderr)  # noqa: T201 # there is no log yet
+        return 2
 
     worker = current_worker()
     if worker is None and (words := sys.argv[1:]):

@@ -373,8 +373,7 @@ def parse(kind: type[O], given: Mapping[str, object], *, strings: bool, beside: 
         raise Unacceptable(f"options: at most {MOST_OPTIONS}, given {len(given)}")
     for value in given.values():
         items = value if isinstance(value, list) else [value]
-        length = sum(len(item) for item in items if isinstance(item, str))
-        if length > MOST_OPTION_CHARACTERS:
+        if (length := sum(len(item) for item in items if isinstance(item, str))) > MOST_OPTION_CHARACTERS:
             raise Unacceptable(f"options: at most {MOST_OPTION_CHARACTERS} characters each, given {length}")
     try:
         return kind.model_validate_strings(given) if strings else kind.model_validate(given)
@@ -395,6 +394,7 @@ def faults(kind: type[BaseModel], error: ValidationError, beside: Iterable[str] 
             continue
         given = fault["input"]
         is_number = type(given) in (int, float) or (isinstance(given, str) and SHORT_NUMBER.fullmatch(given))
-        said = f", given {given}" if is_number else ""
+        quote = '"' if isinstance(given, str) and fault["type"].endswith("_type") else ""  # a string in JSON
+        said = f", given {quote}{given}{quote}" if is_number else ""
         listed.append({"loc": str(fault["loc"][0]), "msg": fault["msg"] + said})
     return listed

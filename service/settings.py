@@ -229,7 +229,7 @@ def read_settings() -> Settings:
     """Read the environment. Raises SettingsError listing every unknown name and every value out of bounds."""
     known = OF_CLIENTS | {f"{PREFIX}{name}".upper() for name in Settings.model_fields}
     faults = [
-        f"{name}: is no setting{suggestion(name.upper(), known)}"
+        f"{name}: is no setting{suggestion(name.upper(), known, PREFIX) or '; docs/settings.md lists them'}"
         for name in sorted(os.environ)
         if name.upper().startswith(PREFIX) and name.upper() not in known
     ]

@@ -4,6 +4,7 @@ A run of one thread leaves the other cores to the runs of others: as many go bes
 answers more in all, and one request alone waits longer.
 """
 
+import argparse
 import asyncio
 import statistics
 import sys
@@ -26,6 +27,12 @@ LENGTHS = (32, 128, 512)
 
 def main() -> int:
     """Measure every model that the settings name; return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m service.tune",
+        description="Measures how many threads a run of each model should have here: some seconds for each graph, on "
+        "all cores. Settings are environment variables, as of the service: REGARD_ARTIFACTS names the models.",
+    )
+    parser.parse_args()
     try:
         settings = read_settings()
         cores = share_of_cores(settings)

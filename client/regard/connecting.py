@@ -10,7 +10,7 @@ import httpx
 
 from regard.errors import BadInput
 
-BAD_URL = "url: must be such as http://127.0.0.1:8000, given another"
+BAD_URL = "url: must begin with http:// or https://, such as http://127.0.0.1:8000, given another"
 
 
 class Connecting(TypedDict, total=False):

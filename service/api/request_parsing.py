@@ -77,7 +77,7 @@ async def read_images(request: Request, settings: Settings) -> ParsedRequest:
     kind, parameters = content_type(request)
     if kind == JSON:
         document = await read_json(request, parameters, settings.max_body_bytes, settings)
-        return ParsedRequest(await _decode_images(document.pop("images", None), settings), document)
+        return ParsedRequest(await _decode_images(_required(document, "images"), settings), document)
     if kind == FORM:
         return await _read_form(request, parameters, settings)
     if kind == RAW or kind.startswith("image/"):
@@ -98,7 +98,15 @@ async def read_image(request: Request, settings: Settings) -> bytes:
 async def read_texts(request: Request, settings: Settings) -> ParsedRequest:
     """Return the texts or pairs of texts of a JSON document."""
     document = await read_document(request, settings.max_text_bytes, settings)
-    return ParsedRequest(parse_texts(document.pop("inputs", None), settings), document)
+    return ParsedRequest(parse_texts(_required(document, "inputs"), settings), document)
+
+
+def _required(document: dict[str, object], name: str) -> object:
+    """Take what a document must have out of it. Raises Unacceptable if it is missing."""
+    if name not in document:
+        takes = "images, a list of base64 strings" if name == "images" else "texts, a string or a list of strings"
+        raise Unacceptable(f"{name}: must be in the document; this model takes {takes}")
+    return document.pop(name)
 
 
 def parse_texts(inputs: object, settings: Settings) -> list[Text]:

@@ -110,6 +110,7 @@ def _listen_and_serve(
     if stopped.failure:
         log.error("model cannot run", reason=stopped.failure)
         return 6, False
+    log.info("stopped")
     return 0, stopped.at_once
 
 

@@ -15,6 +15,7 @@ from contract.artifact import (
     read_artifact,
     read_copy,
     sha256,
+    this_python,
 )
 from contract.manifest import File, Manifest
 from tests.samples.manifest_documents import GRAPH_BYTES, IMAGE, MISSING, OTHER_BYTES, changed
@@ -153,7 +154,7 @@ def test_a_manifest_that_is_no_object_is_found(folder, content):
         (
             "schema_version",
             4,
-            "schema_version: Input should be 5; make the artifact anew: python -m export digits --to ",
+            f"schema_version: Input should be 5; make the artifact anew: {this_python()} -m export digits --to ",
         ),
         ("surprise", True, "surprise: Extra inputs are not permitted"),
         ("family", MISSING, "family: Field required"),
@@ -172,7 +173,7 @@ def test_a_renamed_folder_is_found(folder, tmp_path, place):
     moved = tmp_path / "moved" / place
     moved.parent.mkdir(parents=True)
     folder.rename(moved)
-    refused(moved, MANIFEST, "says digits/1, but lies in another folder")
+    refused(moved, MANIFEST, "says digits/1, but lies in another folder; if it was copied there on purpose, write ")
 
 
 def versions(root, name, *numbers):
@@ -232,7 +233,22 @@ def test_an_empty_folder_is_refused_with_the_command_that_fills_it(tmp_path, mak
     make(root)
     with pytest.raises(ArtifactError) as refusal:
         find_artifacts(root)
-    assert str(refusal.value) == f"{root}: holds no artifact; make them with: python -m export digits dates"
+    assert str(refusal.value) == f"{root}: holds no artifact; {make_them(root)}"
+
+
+def make_them(root):
+    return f"make them with: {this_python()} -m export digits dates --to {root}"
+
+
+def test_a_folder_inside_or_of_a_checkpoint_is_told_from_an_empty_one(artifacts, tmp_path):
+    with pytest.raises(ArtifactError, match="is one version of an artifact; name the folder of all: ") as refusal:
+        find_artifacts(artifacts / "digits/1")
+    assert str(refusal.value).endswith(str(artifacts.absolute()))
+    (checkpoint := tmp_path / "my pets").mkdir()
+    (checkpoint / "config.json").write_text("{}")
+    with pytest.raises(ArtifactError, match="holds a checkpoint; export it, then name the folder ") as refusal:
+        find_artifacts(checkpoint)
+    assert str(refusal.value).endswith(f"-m export '{checkpoint}' --to {tmp_path}/artifacts")
 
 
 @pytest.mark.parametrize("make", [lambda root: None, lambda root: root.write_text("")], ids=["nothing", "a file"])
@@ -241,7 +257,7 @@ def test_what_is_no_folder_is_refused_with_the_command_that_makes_it(tmp_path, m
     make(root)
     with pytest.raises(ArtifactError) as refusal:
         find_artifacts(root)
-    assert str(refusal.value) == f"{root}: is no folder of artifacts; make them with: python -m export digits dates"
+    assert str(refusal.value) == f"{root}: is no folder of artifacts; {make_them(root)}"
 
 
 def test_where_there_is_no_exporter_the_command_comes_with_the_image_that_has_one(tmp_path, monkeypatch):

@@ -31,6 +31,11 @@ class Commands:
         return subprocess.CompletedProcess(command, int(any(part in line for part in self.failing)))
 
 
+def test_an_extra_that_is_none_is_named_before_anything_is_installed(capsys):
+    assert install.install(["cup"]) == 2
+    assert capsys.readouterr().err == "EXTRA: must be one of cpu, gpu, openvino, given cup\n"
+
+
 @pytest.fixture
 def commands(monkeypatch):
     commands = Commands()

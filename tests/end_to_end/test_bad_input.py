@@ -197,7 +197,8 @@ CASES = {
     "a pair among three texts": (GENERATE, {"json": {"inputs": ["x", "y", {"text": "a", "text_pair": "b"}]}}, 422, "text_pair: is for text-classification, this model's task is text2text-generation (input 3 of 3)"),
     "33 texts": (GENERATE, {"json": {"inputs": ["x"] * 33}}, 422, "inputs: must be 1 to 32, given 33"),
     "a number as text": (GENERATE, {"json": {"inputs": 5}}, 422, "inputs: must be a string or a list of strings"),
-    "nothing": (GENERATE, {"json": {}}, 422, "inputs: must be a string or a list of strings"),
+    "nothing": (GENERATE, {"json": {}}, 422, "inputs: must be in the document; this model takes texts, a string or a list"),
+    "a misspelled input": (GENERATE, {"json": {"input": "x"}}, 422, "inputs: must be in the document"),
     "10^9 tokens": (GENERATE, {"json": {"inputs": "x", "max_new_tokens": 10**9}}, 422, "max_new_tokens: at most 16, given 1000000000"),
     "10^6 beams": (GENERATE, {"json": {"inputs": "x", "num_beams": 10**6}}, 422, "num_beams: at most 8, given 1000000"),
     "no tokens": (GENERATE, {"json": {"inputs": "x", "max_new_tokens": 0}}, 422, "max_new_tokens: Input should be greater"),
@@ -239,7 +240,7 @@ OBJECT_CASES = {
     "text as image": (DETECT, {"content": b"secret words", "headers": PNG}, 415, "image: must be one of JPEG, PNG, WEBP"),
     "20000 x 20000": (DETECT, {"content": bomb(), "headers": PNG}, 413, "image: at most 16000000 pixels, given 20000 x 20000"),
     "no image": (DETECT, {"json": {"images": []}}, 422, "images: must be 1 to 32, given 0"),
-    "a text": (DETECT, {"json": {"inputs": "secret"}}, 422, "images: must be a list of base64"),
+    "a text": (DETECT, {"json": {"inputs": "secret"}}, 422, "images: must be in the document; this model takes images"),
     **{
         f"threshold {given}": (f"{DETECT}?threshold={given}", sent(bar()), 422, f"threshold: Input should be {words}")
         for given, words in (

@@ -435,7 +435,8 @@ def test_options_without_meaning_are_refused_with_the_reason(client, options, wo
 
 def test_texts_and_what_is_no_image_are_refused(client):
     text = client.post(f"{TINY}/generate", json={"inputs": "a seven"})
-    assert (text.status_code, text.json()["detail"]) == (422, "images: must be a list of base64 strings")
+    words = "images: must be in the document; this model takes images, a list of base64 strings"
+    assert (text.status_code, text.json()["detail"]) == (422, words)
     plain = client.post(f"{TINY}/generate", content="a seven", headers={"Content-Type": "text/plain"})
     assert plain.status_code == 415
     for options in ({}, {"stream": True}, {"attention": "raw"}):

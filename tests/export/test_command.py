@@ -54,6 +54,14 @@ def test_a_mistyped_name_is_refused_where_the_arguments_are_read_before_anything
     )
 
 
+@pytest.mark.parametrize("name", ["./nowhere", "../no/where", "/nowhere"])
+def test_a_path_without_a_folder_is_refused_where_the_arguments_are_read(monkeypatch, capsys, name):
+    monkeypatch.setattr("sys.argv", ["export", name])
+    with pytest.raises(SystemExit) as ended:
+        read_arguments()
+    assert (ended.value.code, capsys.readouterr().err) == (2, f"{name}: not exported: NAME: there is no such folder\n")
+
+
 @pytest.mark.parametrize("version", ["../../escaped", "a/b", "", " ", "-1"])
 def test_the_command_refuses_versions_that_are_no_names(tmp_path, monkeypatch, capsys, version):
     monkeypatch.setattr("sys.argv", ["export", "digits", f"--version={version}", "--to", str(tmp_path / "artifacts")])

@@ -3,9 +3,18 @@
 import pytest
 
 from contract.generation import Sampling
-from service.options import GenerateOptions
+from service.errors import Unacceptable
+from service.options import GenerateOptions, parse
 
 DRAWS = Sampling(temperature=0.7, top_k=5, top_p=0.9)
+
+
+@pytest.mark.parametrize(("given", "shown"), [(-1, "-1"), ("4", '"4"'), ("secret words", None), (4.5, "4.5")])
+def test_a_number_that_is_refused_is_shown_and_a_string_of_digits_as_a_string(given, shown):
+    with pytest.raises(Unacceptable) as refused:
+        parse(GenerateOptions, {"num_beams": given}, strings=False)
+    assert str(refused.value).startswith("num_beams: ")
+    assert str(refused.value).partition(", given ")[2] == (shown or "")
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,17 @@ def test_what_clients_read_is_passed_over_and_other_names_are_refused(monkeypatc
         read_settings()
 
 
+def test_the_prefix_makes_no_two_names_alike(monkeypatch):
+    monkeypatch.setenv("REGARD_FOO", "1")
+    monkeypatch.setenv("REGARD_PRT", "1")
+    with pytest.raises(SettingsError) as refused:
+        read_settings()
+    assert str(refused.value).splitlines() == [
+        "REGARD_FOO: is no setting; docs/settings.md lists them",
+        "REGARD_PRT: is no setting; did you mean REGARD_PORT?",
+    ]
+
+
 def test_the_names_of_clients_are_those_of_ours():
     assert {KEY_VARIABLE, URL_VARIABLE} == OF_CLIENTS
 

@@ -1,8 +1,27 @@
 """The command that measures how many threads a run should have."""
 
+import sys
+
 import pytest
 
 from service import tune
+
+
+@pytest.fixture(autouse=True)
+def arguments(monkeypatch):
+    """The arguments of the command, none unless a test adds some."""
+    given = ["tune"]
+    monkeypatch.setattr(sys, "argv", given)
+    return given
+
+
+def test_help_measures_nothing(arguments, capsys, monkeypatch):
+    monkeypatch.setattr(tune, "load", None)
+    arguments.append("--help")
+    with pytest.raises(SystemExit) as ended:
+        tune.main()
+    assert ended.value.code == 0
+    assert "REGARD_ARTIFACTS" in capsys.readouterr().out
 
 
 def test_every_graph_is_measured_with_one_thread_and_with_all(artifacts, monkeypatch, capsys):

@@ -1,6 +1,7 @@
 """Starting: what is wrong is said in one line, with an exit status of its own, and no port opens."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -129,6 +130,17 @@ def test_what_a_step_of_the_start_does_not_need_is_not_imported_before_it():
         f"import service.{module}; assert {later!r} not in sys.modules, {module!r}" for module, later in steps
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_an_interpreter_without_the_packages_says_which_one_has_them(tmp_path):
+    (tmp_path / "structlog.py").write_text("raise ModuleNotFoundError(name='structlog')")
+    done = subprocess.run(
+        [sys.executable, "-m", "service"], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(tmp_path)}, text=True,
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"structlog is not installed for {sys.executable}. ")
+    assert "make serve" in done.stderr
 
 
 def test_a_package_that_cannot_be_imported_is_named(artifacts, tmp_path, monkeypatch):
