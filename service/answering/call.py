@@ -13,7 +13,7 @@ from service.errors import NotFound, NotReady
 from service.explanations.answer import AttentionAnswer
 from service.explanations.query import AttentionQuery
 from service.http.answer_deadline import answer_in_time
-from service.http.exchange import Exchange
+from service.http.exchange import Exchange, exchange_of
 from service.inputs.model_input import Text, cost_of
 from service.options import DetectOptions, RequestOptions
 from service.repository.predictor import Predictor
@@ -139,5 +139,6 @@ def narrowed(served: ServedModel, kind: type[S]) -> S:
 
 async def answer(request: Request, state: State, served: ServedModel, work: Coroutine[Any, Any, Response]) -> Response:
     """Answer within the deadline; the model is in use until then. Raises TooSlow."""
+    exchange_of(request.scope).model = served.manifest.name
     with served.used():
         return await answer_in_time(request, work, state.settings.request_seconds)

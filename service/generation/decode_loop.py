@@ -110,7 +110,9 @@ class DecodeLoop:
         self._name = decode.name
         self._run_seconds = metrics.run_seconds.labels(self._name)
         self._batch_size = metrics.batch_size.labels(self._name)
-        self._generated = metrics.generated.labels(self._name)
+        model = self._name.partition("/")[0]
+        self._generated = metrics.generated.labels(model)
+        self._first_token_seconds = metrics.first_token_seconds.labels(model)
         # of the bound on tokens that run: others may run beside it
         self._share = min(decode.cores / device.cores, 1.0)
         self._waiting: deque[Job] = deque()
@@ -324,6 +326,8 @@ class DecodeLoop:
             except Exception as error:  # fails this job only; the others go on
                 job.failure = error
             else:
+                if not before[0]:
+                    self._first_token_seconds.observe(time.monotonic() - job.since)
                 if not job.search.done and len(job.rows) > 1:
                     held = dict(zip(job.rows, before, strict=True))
                     sources = [job.rows[parent] for parent in parents]

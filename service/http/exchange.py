@@ -25,6 +25,8 @@ class Exchange:
     answer_id: str | None = None
     """The id in the answer, once there is one: attention can be asked for by it."""
     method: str = ""
+    model: str | None = None
+    """The name of the model that the request is for, once it is known that it is served."""
     key_name: str | None = None
     """The name of the API key that the request carries."""
     body_pieces: int = 0

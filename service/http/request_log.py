@@ -44,6 +44,8 @@ class RequestLog:
         self.draining = draining
         # there are few of them, and to find one by its labels takes longer than to count
         self._requests, self._seconds = cache(metrics.requests.labels), cache(metrics.request_seconds.labels)
+        self._model_requests = cache(metrics.model_requests.labels)
+        self._model_seconds = cache(metrics.model_request_seconds.labels)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -97,6 +99,9 @@ class RequestLog:
         route = getattr(scope.get("route"), "path", "other")
         self._requests(route, exchange.method, str(exchange.status)).inc()
         self._seconds(route).observe(seconds)
+        if exchange.model:
+            self._model_requests(exchange.model, str(exchange.status)).inc()
+            self._model_seconds(exchange.model).observe(seconds)
         if exchange.refused:
             self.metrics.refusals.labels(exchange.refused).inc()
         level = "debug" if route in HEALTH_PATHS or route == "/metrics" else "info"
@@ -104,7 +109,7 @@ class RequestLog:
             "request",
             method=exchange.method,
             route=route,
-            model=scope.get("path_params", {}).get("model") if exchange.status != 404 else None,
+            model=exchange.model or (scope.get("path_params", {}).get("model") if exchange.status != 404 else None),
             client=exchange.key_name,
             answer=exchange.answer_id,
             status=exchange.status,

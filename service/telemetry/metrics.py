@@ -39,6 +39,12 @@ class Metrics:
 
         self.requests = counter("requests", "Requests answered, or connections refused.", "route", "method", "status")
         self.request_seconds = histogram("request_seconds", "From first byte read to last byte sent.", "route")
+        self.model_requests = counter(
+            "model_requests", "Requests to a model that is served, by any protocol.", "model", "status"
+        )
+        self.model_request_seconds = histogram(
+            "model_request_seconds", "As request_seconds, of requests to a model that is served.", "model"
+        )
         self.decode_seconds = histogram(
             "decode_seconds", "Waiting for a decoder or a thread, and image to pixels or text to tokens on it.", "model"
         )
@@ -54,6 +60,9 @@ class Metrics:
         self.ready = gauge("ready", "1 once every session has run (of several workers, of one).", of="max")
         self.draining = gauge("draining", "1 from the signal to stop until the end.", of="max")
         self.generated = counter("generated_tokens", "Tokens generated.", "model")
+        self.first_token_seconds = histogram(
+            "first_token_seconds", "Of a generation, from the queue to its first token.", "model"
+        )
         self.queue_cost = gauge("queue_cost", "Tokens of predictions, or bytes of maps, that are held.", "queue")
         self.queue_limit = gauge(
             "queue_cost_limit", "What a queue may hold: its setting, or less if that would take too long.", "queue"

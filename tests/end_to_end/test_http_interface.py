@@ -97,6 +97,25 @@ def test_metrics_are_histograms_of_every_stage(client):
     assert "regard_ready 1.0" in text
 
 
+def test_metrics_tell_models_apart_by_whatever_protocol_they_are_asked(artifacts):
+    with served(artifacts) as client:
+        classify(client)
+        text = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["3 May 2021"]}
+        assert client.post("/v2/models/dates/infer", json={"inputs": [text]}).status_code == 200
+        completion = client.post("/v1/completions", json={"model": "dates", "prompt": "3 May 2021"})
+        assert completion.status_code == 200
+        assert client.post("/v1/models/dates/generate", json={"inputs": "3 May 2021", "top_k": 0}).status_code == 422
+        assert client.post("/v1/models/secret/classify", content=SEVEN).status_code == 404
+        assert client.get("/v1/models/digits").status_code == 200
+        text = client.get("/metrics").text
+    counted = re.findall(r'^regard_model_requests_total{model="(.*)",status="(.*)"} (.*)$', text, re.MULTILINE)
+    assert sorted(counted) == [("dates", "200", "2.0"), ("dates", "422", "1.0"), ("digits", "200", "1.0")]
+    assert 'regard_model_request_seconds_count{model="dates"} 3.0' in text
+    assert 'regard_first_token_seconds_count{model="dates"} 2.0' in text
+    assert re.search(r'^regard_generated_tokens_total{model="dates"} [1-9]', text, re.MULTILINE)
+    assert "secret" not in text
+
+
 def test_the_page_and_the_documents_are_served(client):
     assert client.get("/").headers["content-type"] == "text/html; charset=utf-8"
     assert client.get("/docs").status_code == 200

@@ -17,6 +17,7 @@ from service.api.openai.errors import Errors
 from service.api.openai.fields import Asked, CompletionsOptions, EmbeddingsOptions, read
 from service.errors import NotFound
 from service.http.answer_deadline import answer_in_time
+from service.http.exchange import exchange_of
 from service.inputs.image_inputs import ImageInputs
 from service.repository.generator import Generator
 from service.repository.predictor import Predictor
@@ -58,7 +59,7 @@ async def chat(request: Request, state: StateDep) -> Response:
 def _find(request: Request, state: State, asked: Asked, endpoint: str, kind: type[S]) -> S:
     """Return the model that is asked for, which takes texts. Raises NotFound and NotReady."""
     served = find_ready(state, asked.model, endpoint, kind)
-    request.scope["path_params"]["model"] = served.manifest.name  # for the log, as if the path had named it
+    exchange_of(request.scope).model = served.manifest.name
     if isinstance(served.inputs, ImageInputs):
         raise NotFound(f"{endpoint}: takes images, at POST /v1/models/{served.manifest.name}/{endpoint}")
     return served
