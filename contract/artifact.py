@@ -147,7 +147,7 @@ def find_versions(root: Path) -> list[list[Path]]:
         if (root / "config.json").exists():
             made = root.parent / "artifacts"
             raise ArtifactError(
-                root, f"holds a checkpoint; export it, then name the folder {made}: {export(root, made)}"
+                root, f"holds a checkpoint; export it, then name the folder {made}: {command_to_export(root, made)}"
             )
         raise ArtifactError(root, f"holds no artifact; {_how_to_make(root)}")
     return found
@@ -156,16 +156,18 @@ def find_versions(root: Path) -> list[list[Path]]:
 def again(file: Path) -> str:
     """Return the command that makes an artifact anew."""
     name, root = file.parent.parent.name, file.parent.parent.parent
-    return f"make the artifact anew: {export(name, root)}"
+    return f"make the artifact anew: {command_to_export(name, root)}"
 
 
 def this_python() -> str:
     """Return the interpreter that runs this, as it is typed in the current folder."""
     python = Path(sys.executable)
-    return shlex.quote(str(python.relative_to(Path.cwd()) if python.is_relative_to(Path.cwd()) else python))
+    with contextlib.suppress(ValueError, OSError):  # it lies elsewhere, or the current folder is gone
+        python = python.relative_to(Path.cwd())
+    return shlex.quote(str(python))
 
 
-def export(names: Path | str, root: Path) -> str:
+def command_to_export(names: Path | str, root: Path) -> str:
     """Return the command that exports to a folder of artifacts, and where it runs, if it does not run here.
 
     Images of the service do not hold the exporter.
@@ -180,7 +182,7 @@ def export(names: Path | str, root: Path) -> str:
 
 
 def _how_to_make(root: Path) -> str:
-    return f"make them with: {export('digits dates', root)}"
+    return f"make them with: {command_to_export('digits dates', root)}"
 
 
 def _unreadable(what: str, error: OSError) -> str:
