@@ -13,7 +13,7 @@ ROWS = [
     ("an idle connection", "closed", "keep_alive_seconds"),
     ("a long URL", "414, closed", "max_url_bytes"),
     ("many or long headers, or trailer fields after a body", "431, closed while they arrive; trailer fields are dropped", "max_headers", "max_header_bytes"),
-    ("no Host header, or two", "400, closed", "exactly one"),
+    ("no Host header, or two", "400, closed", "exactly one; HTTP/1.0 may have none, which is no host that is listed"),
     ("Content-Length and Transfer-Encoding together, two lengths, a transfer coding other than `chunked`, any in HTTP/1.0, bare LF, folded headers, NUL", "400, closed", "the parser, and `chunked` alone"),
     ("another version than HTTP/1.0 or HTTP/1.1", "400, closed", "fixed"),
     ("a protocol upgrade", "ignored: the request is answered, and its body is read as its body", "none is offered"),

@@ -149,6 +149,8 @@ def create_admin(app: FastAPI, settings: Settings, tracer: Tracer = SILENT) -> F
     routers = (liveness, health, monitoring, *ADMIN_PORT_ROUTERS)
     beside = _create_beside(app, settings, tracer, routers, title="regard admin")
     describe(beside, read_operations)
+    if app.state.keys.needed:
+        describe_keys(beside)
     return beside
 
 
@@ -201,7 +203,7 @@ def _middleware(
     cors = Middleware(
         CORSMiddleware,
         allow_origins=origins,
-        allow_methods=["GET", "POST"],
+        allow_methods=["GET", "HEAD", "POST"],
         allow_headers=["*"],  # a page that may call at all may say what it likes: clients send headers of their own
         expose_headers=["X-Request-Id", "Retry-After", JSON_LENGTH],
     )
@@ -236,7 +238,10 @@ async def _watch(state: State, warm: "asyncio.Task[None]") -> None:
     try:
         while not state.failure:
             await asyncio.sleep(WATCH_SECONDS)
-            checks = _watch_once(state, checks)
+            try:
+                checks = _watch_once(state, checks)
+            except Exception:  # of any kind, such as a thread that cannot be started: the next look may succeed
+                log.exception("the device and the models cannot be checked")
     finally:
         if checks:
             checks.cancel()

@@ -225,6 +225,11 @@ class Settings(BaseSettings):
     trace_ratio: float = Field(0.1, ge=0, le=1, description="share of requests that are traced")
 
 
+def _given(name: object, value: object) -> str:
+    """Return what an error says of a value; nothing of an address, which may hold a password."""
+    return "" if name in ("otlp_endpoint", "redis_url") else f", given {str(value)[:64]!r}"
+
+
 def read_settings() -> Settings:
     """Read the environment. Raises SettingsError listing every unknown name and every value out of bounds."""
     known = OF_CLIENTS | {f"{PREFIX}{name}".upper() for name in Settings.model_fields}
@@ -237,7 +242,7 @@ def read_settings() -> Settings:
         settings = Settings()
     except ValidationError as error:
         faults += [
-            f"{PREFIX}{str(fault['loc'][0]).upper()}: {fault['msg']}, given {str(fault['input'])[:64]!r}"
+            f"{PREFIX}{str(fault['loc'][0]).upper()}: {fault['msg']}{_given(fault['loc'][0], fault['input'])}"
             for fault in error.errors(include_url=False)
         ]
     else:

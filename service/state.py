@@ -88,6 +88,8 @@ class State:
         self.check_live()
         if any(served.state == "failed" for served in self.models.values()):
             raise NotReady("service: the runs of a model fail, its log says why", seconds=1)
+        if not self.models:
+            raise NotReady("service: no model is loaded", seconds=1)
         if not self.ready:
             raise NotReady("service: is warming up", seconds=1)
 

@@ -168,7 +168,7 @@ class Attention:
     def heat(
         self,
         *,
-        map: int = 0,  # noqa: A002 # the word of the interface
+        map: int | None = None,  # noqa: A002 # the word of the interface
         head: int | None = None,
         row: int | None = None,
         object: int | None = None,  # noqa: A002 # as above
@@ -182,11 +182,12 @@ class Attention:
         which covers it, `smooth` between the middles of patches. Pixels that the model did not see are `outside`. With
         `upright=False` the array is turned as the file stores its pixels, as Pillow shows them if nothing turns them.
 
-        `map` chooses among `maps`, such as one for each target. Without `head`, it is the mean of the heads. Without
-        `row`, it is the only row, or the mean over patches that look; of a map with a row for each word, `row` must be
-        given. Rows of relevance are without the identity that they start from. `object` is the number of a detector's
-        object: it chooses the row that is the object's, and `map` among the maps that have one. Raises BadInput if the
-        input was no image or there is no such map, head, row or object.
+        `map` chooses among `maps`, such as one for each target; without it, it is the first, of stages that of the last
+        stage. Without `head`, it is the mean of the heads. Without `row`, it is the only row, or the mean over patches
+        that look; of a map with a row for each word, `row` must be given. Relevance is without the identity that its
+        rows start from where the map has a row for each token (`queries="all"`), and with it otherwise. `object` is the
+        number of a detector's object: it chooses the row that is the object's, and `map` among the maps that have one.
+        Raises BadInput if the input was no image or there is no such map, head, row or object.
         """
         if self.grid is None or self.size is None or self.box is None:
             raise BadInput("heat: must be of an image, given the attention of a text; maps[0].values has its numbers")
@@ -212,8 +213,11 @@ class Attention:
             smooth=smooth, outside=outside, orientation=1 if upright else self.orientation,
         )  # fmt: skip
 
-    def _chosen(self, map: int, row: int | None, object: int | None) -> tuple[Map, int | None]:  # noqa: A002 # as above
+    def _chosen(self, map: int | None, row: int | None, object: int | None) -> tuple[Map, int | None]:  # noqa: A002 # as above
         """Return the map of an index and the row that was asked for; with an object, among those that have its row."""
+        if map is None:
+            last = self.maps[-1].kind if self.maps and self.maps[0].grid and object is None else None
+            map = next((at for at, one in enumerate(self.maps) if one.kind == last), 0)  # noqa: A001 # as above
         if object is None:
             return self.maps[_checked("map", map, len(self.maps))], row
         if row is not None:

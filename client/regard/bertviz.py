@@ -15,6 +15,8 @@ def keywords(attention: Attention) -> dict[str, Any]:
     encoder and a decoder, both with their names before them, and `cross_attention`. A decoder's tokens are those that
     it was fed.
     """
+    if attention.objects or any(one.grid for one in attention.maps):
+        raise BadInput("bertviz: has no form for a detector's objects, nor for stages whose tokens are merged")
     kinds: list[KindName] = list(dict.fromkeys(one.kind for one in attention.maps))
     if len(kinds) == 1 and kinds[0] != "cross":
         return {"attention": _layers(attention, kinds[0]), "tokens": _tokens(attention, kinds[0])}

@@ -185,7 +185,8 @@ def picture_again(result: Result, options: Json) -> Call[bytes]:
 
 def _drawn(model: Description, options: Json) -> Json:
     """Return options of a picture, which shows one kind: of several that have the method the last, such as `cross`."""
-    kinds = [name for name, kind in model.kinds.items() if options.get("method") in kind["methods"]]
+    method = model.best if options.get("method") == "best" else options.get("method")
+    kinds = [name for name, kind in model.kinds.items() if method in kind["methods"]]
     usual = {"kind": kinds[-1]} if len(kinds) > 1 else {}
     return {**usual, **options, "format": "png"}
 

@@ -85,11 +85,12 @@ class Started(Service):
         return self
 
 
-def start(artifacts: str | os.PathLike[str] = "artifacts", **settings: object) -> Started:
+def start(artifacts: str | os.PathLike[str] = "artifacts", *, key: str | None = None, **settings: object) -> Started:
     """Start a service of the models in a folder on a free port, and return it once it is ready.
 
-    `settings` are the service's, such as `device="cuda"` for REGARD_DEVICE; a list is joined by commas. Raises
-    NotInstalled without the service's packages, and CommandFailed with its last words if it does not become ready.
+    `settings` are the service's, such as `device="cuda"` for REGARD_DEVICE; a list is joined by commas. Where
+    `api_keys` names a file of keys, `key` is one of them. Raises NotInstalled without the service's packages,
+    and CommandFailed with its last words if it does not become ready.
     """
     folder = Path(artifacts)
     if not folder.is_dir():
@@ -113,7 +114,7 @@ def start(artifacts: str | os.PathLike[str] = "artifacts", **settings: object) -
             start_new_session=True,
         )
         try:
-            service = Started(process, f"http://127.0.0.1:{port}", None, {})
+            service = Started(process, f"http://127.0.0.1:{port}", key, {})
             _wait(service, lambda: _last_lines(log))
         except BaseException:
             _stop(process)

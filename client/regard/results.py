@@ -99,7 +99,7 @@ class Result:
         self,
         method: Method | None = None,
         *,
-        map: int = 0,  # noqa: A002 # the word of the interface
+        map: int | None = None,  # noqa: A002 # the word of the interface
         head: int | None = None,
         row: int | None = None,
         smooth: bool = True,
@@ -192,7 +192,7 @@ class Detection(Result):
         method: Method | None = None,
         *,
         object: int | None = None,  # noqa: A002 # the word of the interface
-        map: int = 0,  # noqa: A002 # as above
+        map: int | None = None,  # noqa: A002 # as above
         head: int | None = None,
         row: int | None = None,
         smooth: bool = True,

@@ -278,6 +278,8 @@ def _check_evaluation(query: AttentionQuery) -> None:
     own = [one for one in query.kinds if is_of(query.shown(one.kind), kind)]
     if not own:
         raise Unacceptable(f"evaluate: is of {kind.name}, whose columns are the input, and which is not asked for")
+    if len(own) > 1:
+        raise Unacceptable(f"evaluate: is of one kind, given {len(own)}; ask for one of them as kind")
     if query.count_maps(own[0], 1) * own[0].maps_of_heads != 1 or not has_one_row(query, own[0]):
         raise Unacceptable(ONE_ROW)
 

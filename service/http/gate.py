@@ -38,7 +38,7 @@ class Gate:
             return
         try:
             headers = Headers(scope=scope)
-            self._check_host(scope["path"], headers.get("host", ""))
+            self._check_host(scope["path"], headers.get("host"))
             if not self.for_pages and "origin" in headers:
                 raise Forbidden("Origin: must not be given, since no web page may call this port")
             client = exchange_of(scope).key_name = self.keys.admit(scope["path"], headers)
@@ -51,12 +51,16 @@ class Gate:
         with permit:
             await self.app(scope, receive, send)
 
-    def _check_host(self, path: str, host: str) -> None:
-        """Refuse a malformed host, or one that is not allowed. Probes may use any host: they call by IP address."""
-        match = HOST_AND_PORT.fullmatch(host)
-        if match is None:
+    def _check_host(self, path: str, host: str | None) -> None:
+        """Refuse a malformed host, or one that is not allowed. Probes may use any: they call by IP address.
+
+        A request by HTTP/1.0 may have none.
+        """
+        match = HOST_AND_PORT.fullmatch(host or "")
+        if match is None and host is not None:
             raise Malformed("Host: must be a host name or address, given another")
-        if self.hosts and match[1].lower() not in self.hosts and path not in HEALTH_PATHS:
+        named = match[1].lower() if match else None
+        if self.hosts and named not in self.hosts and path not in HEALTH_PATHS:
             raise Malformed("Host: must be one that this service answers to, given another")
 
 

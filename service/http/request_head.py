@@ -41,7 +41,7 @@ def check_head(version: str, method: bytes, headers: Sequence[tuple[bytes, bytes
     if method == b"CONNECT":
         raise Malformed("method: CONNECT is for proxies, which this service is not")
     hosts = sum(name == b"host" for name, _ in headers)
-    if hosts != 1:
+    if hosts > 1 or (hosts == 0 and version == "1.1"):  # RFC 9112, section 3.2
         raise Malformed(f"Host: must be given once, given {hosts} times")
     codings = [value.lower() for name, value in headers if name == b"transfer-encoding"]
     if codings not in ([], [b"chunked"]):  # the parser accepts `gzip, chunked`

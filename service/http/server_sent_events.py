@@ -36,7 +36,9 @@ class EventStream(StreamingResponse):
         exchange: Exchange,
         unread: UnreadAnswers,
     ) -> None:
-        super().__init__(self._read(), media_type="text/event-stream")
+        # a proxy such as nginx would collect the events otherwise
+        headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+        super().__init__(self._read(), media_type="text/event-stream", headers=headers)
         self._exchange = exchange
         self._unread = unread
         self._failed = failed

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 
@@ -75,7 +76,8 @@ def _kind_controls(
     heads = () if isinstance(one.heads, str) else one.heads
     rows, shift = query.rows(one, lengths), query.shift(kind)
     every = rows == list(range(lengths[kind.query] - shift))
-    discard = int(query.options.discard * lengths[kind.query] ** 2)
+    # of the share as it is written: 0.29 of 100 is 29, and as floats less
+    discard = int(Decimal(str(query.options.discard)) * lengths[kind.query] ** 2)
     return KindControls(kind, one.layers, heads, None if every else tuple(row + shift for row in rows), discard)
 
 

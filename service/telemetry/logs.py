@@ -1,5 +1,6 @@
 """Logs on standard output: one JSON object per line, or lines for people on a terminal."""
 
+import json
 import logging
 import os
 from typing import Any
@@ -73,4 +74,7 @@ def _remove_logging_metadata(
 
 
 def _to_json(event: object, **_: object) -> str:
-    return orjson.dumps(event, default=str).decode()
+    try:
+        return orjson.dumps(event, default=str).decode()
+    except TypeError:  # a name of a file that is no UTF-8, which orjson does not escape
+        return json.dumps(event, default=str)

@@ -26,19 +26,9 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-
-        def counter(name: str, what: str, *labels: str) -> Counter:
-            return Counter(f"regard_{name}", what, labels, registry=self.registry)
-
-        def gauge(name: str, what: str, *labels: str, of: Literal["sum", "min", "max"] = "sum") -> Gauge:
-            mode: Any = f"live{of}"  # counts only workers that still run
-            return Gauge(f"regard_{name}", what, labels, registry=self.registry, multiprocess_mode=mode)
-
-        def histogram(name: str, what: str, *labels: str, buckets: tuple[float, ...] = DURATION_BUCKETS) -> Histogram:
-            return Histogram(f"regard_{name}", what, labels, registry=self.registry, buckets=buckets)
-
+        counter, gauge, histogram = self._counter, self._gauge, self._histogram
         self.requests = counter("requests", "Requests answered, or connections refused.", "route", "method", "status")
-        self.request_seconds = histogram("request_seconds", "From first byte read to last byte sent.", "route")
+        self.request_seconds = histogram("request_seconds", "From the whole head read to the last byte sent.", "route")
         self.model_requests = counter(
             "model_requests", "Requests to a model that is served, by any protocol.", "model", "status"
         )
@@ -90,6 +80,18 @@ class Metrics:
         )
         self._drops_counted = 0
         self.device_memory = gauge("device_memory_bytes", "Bytes held on a device other than the CPU.", "device")
+
+    def _counter(self, name: str, what: str, *labels: str) -> Counter:
+        return Counter(f"regard_{name}", what, labels, registry=self.registry)
+
+    def _gauge(self, name: str, what: str, *labels: str, of: Literal["sum", "min", "max"] = "sum") -> Gauge:
+        mode: Any = f"live{of}"  # counts only workers that still run
+        return Gauge(f"regard_{name}", what, labels, registry=self.registry, multiprocess_mode=mode)
+
+    def _histogram(
+        self, name: str, what: str, *labels: str, buckets: tuple[float, ...] = DURATION_BUCKETS
+    ) -> Histogram:
+        return Histogram(f"regard_{name}", what, labels, registry=self.registry, buckets=buckets)
 
     def count_dropped_lines(self) -> None:
         """Bring the count of dropped lines of the log up to date."""

@@ -213,6 +213,9 @@ def _(client):
 def _(client):
     assert statuses(raw(client, b"GET /health/live HTTP/1.1\r\n\r\n")) == [400]
     assert statuses(raw(client, head("GET", "/health/live", "Host: b"))) == [400]
+    for path, status in (("/health/ready", 200), ("/v1/models", 200)):  # as a proxy's plain check of health sends it
+        assert statuses(raw(client, f"GET {path} HTTP/1.0\r\n\r\n".encode())) == [status]
+    assert statuses(raw(client, b"GET /v1/models HTTP/1.0\r\nHost: a b\r\n\r\n")) == [400]
 
 
 @line(

@@ -99,6 +99,24 @@ def test_the_admin_port_answers_whatever_host_it_is_called_by(artifacts):
         assert admin.get("/metrics", headers={"Host": "a b"}).status_code == 400
 
 
+def test_a_look_at_the_device_that_fails_is_not_the_last(artifacts, monkeypatch):
+    monkeypatch.setattr("service.app.WATCH_SECONDS", 0.01)
+    settings, looks = Settings(artifacts=artifacts), []
+    app = create_app(settings, load(settings), open_store(settings))
+
+    def revive(device):
+        looks.append(1)
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("service.runtime.device.Device.revive", revive)
+    with TestClient(app), structlog.testing.capture_logs() as logs:
+        until = time.monotonic() + 20
+        while len(looks) < 3 and time.monotonic() < until:
+            time.sleep(0.01)
+    assert len(looks) >= 3
+    assert "the device and the models cannot be checked" in {line["event"] for line in logs}
+
+
 def test_a_device_that_hangs_while_a_failing_model_is_warmed_up_again_is_noticed(artifacts, monkeypatch):
     monkeypatch.setattr("service.app.WATCH_SECONDS", 0.05)
     monkeypatch.setattr("service.state.HANG_SECONDS", 0.2)

@@ -40,6 +40,14 @@ def test_what_clients_read_is_passed_over_and_other_names_are_refused(monkeypatc
         read_settings()
 
 
+def test_the_password_of_an_address_is_not_shown(monkeypatch):
+    monkeypatch.setenv("REGARD_OTLP_ENDPOINT", "http://user:secret@collector:4318")
+    with pytest.raises(SettingsError) as refused:
+        read_settings()
+    assert str(refused.value).startswith("REGARD_OTLP_ENDPOINT: ")
+    assert "secret" not in str(refused.value)
+
+
 def test_the_prefix_makes_no_two_names_alike(monkeypatch):
     monkeypatch.setenv("REGARD_FOO", "1")
     monkeypatch.setenv("REGARD_PRT", "1")

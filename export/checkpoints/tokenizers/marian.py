@@ -99,7 +99,7 @@ def _encoder(model: ModelProto, vocabulary: dict[str, int]) -> Tokenizer:
 
 
 def _any_of(words: list[str]) -> str:
-    """Return an expression for any of the words, grouped by first character: it is verified_at against many texts."""
+    """Return an expression for any of the words, grouped by first character: it is tried on many texts."""
     groups = [(first, list(group)) for first, group in groupby(sorted(words), key=lambda word: word[0])]
     rests = [(first, "|".join(re.escape(word[1:]) for word in group)) for first, group in groups]
     return "|".join(f"{re.escape(first)}(?:{rest})" for first, rest in rests) or "(?!)"

@@ -8,7 +8,15 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 from contract.manifest import TextRule
 from export.checkpoints.checkpoint import Checkpoint
-from export.checkpoints.tokenizers.vocabulary_files import MERGES, PAIRS, SETTINGS_FILE, WORDS, build_tokenizer
+from export.checkpoints.tokenizers.vocabulary_files import (
+    ADDED_FILE,
+    CLASSES,
+    MERGES,
+    PAIRS,
+    SETTINGS_FILE,
+    WORDS,
+    build_tokenizer,
+)
 from export.errors import CheckpointError
 
 TOKENIZER_FILE = "tokenizer.json"
@@ -19,22 +27,19 @@ BERT_NORMALIZER_SETTINGS = {
 }
 _BERT_DEFAULTS = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
 _BYTE_DEFAULTS = {"add_prefix_space": False}
+_PIECE_DEFAULTS = {"add_prefix_space": True}
 CLASS_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "BartTokenizer": _BYTE_DEFAULTS,
     "BertTokenizer": _BERT_DEFAULTS,
+    "CamembertTokenizer": _PIECE_DEFAULTS,
     "DistilBertTokenizer": _BERT_DEFAULTS,
+    "ElectraTokenizer": _BERT_DEFAULTS,
     "GPT2Tokenizer": _BYTE_DEFAULTS,
+    "MobileBertTokenizer": _BERT_DEFAULTS,
     "RobertaTokenizer": _BYTE_DEFAULTS,
+    "XLMRobertaTokenizer": _PIECE_DEFAULTS,
 }
 """What classes of the reference library set, whatever `tokenizer.json` says, where the settings say nothing."""
-CLASSES = {
-    "bart": "BartTokenizer",
-    "bert": "BertTokenizer",
-    "distilbert": "DistilBertTokenizer",
-    "gpt2": "GPT2Tokenizer",
-    "roberta": "RobertaTokenizer",
-}
-"""`model_type` -> the class of its tokenizer where a checkpoint names none."""
 AS_SAVED = ("PreTrainedTokenizerFast", "TokenizersBackend")
 """Classes that the reference library loads a tokenizer of without changing it."""
 UNTYPED = (*AS_SAVED, "DistilBertTokenizer")
@@ -80,8 +85,10 @@ def read_tokenizer(checkpoint: Checkpoint, vocabulary: int, *, lower_case: bool 
     """Return a checkpoint's tokenizer, without truncation or padding. Raises CheckpointError if it does not fit."""
     content = _read_content(checkpoint)
     _remove_surplus(content, vocabulary)
+    if checkpoint.has(TOKENIZER_FILE):
+        _check_added_tokens(content, checkpoint, vocabulary)
     defaults = CLASS_DEFAULTS.get(_class_or_default(checkpoint), {})
-    _apply_settings(content, {**defaults, **checkpoint.json(SETTINGS_FILE)})
+    _apply_settings(content, {**defaults, **checkpoint.json(SETTINGS_FILE)}, defaults)
     tokenizer = parse_tokenizer(TOKENIZER_FILE, json.dumps(content, ensure_ascii=False), vocabulary)
     tokenizer.no_padding()
     tokenizer.no_truncation()
@@ -121,6 +128,24 @@ def _check_special_tokens(content: dict[str, Any], settings: dict[str, Any]) -> 
                 raise CheckpointError(f"{SETTINGS_FILE}: {name}: {token!r} must be an added token of {TOKENIZER_FILE}")
 
 
+def _check_added_tokens(content: dict[str, Any], checkpoint: Checkpoint, vocabulary: int) -> None:
+    """Raise CheckpointError for tokens that other files add, which have a row in the embedding, and this one has not.
+
+    The reference library adds them when it loads the tokenizer.
+    """
+    held = {token.get("content") for token in content.get("added_tokens") or []}
+    decoder = checkpoint.json(SETTINGS_FILE).get("added_tokens_decoder") or {}
+    of_settings = {one.get("content"): int(index) for index, one in decoder.items() if isinstance(one, dict)}
+    of_file = checkpoint.json(ADDED_FILE) if checkpoint.has(ADDED_FILE) else {}
+    for file, declared in ((f"{SETTINGS_FILE}: added_tokens_decoder", of_settings), (ADDED_FILE, of_file)):
+        for token, index in declared.items():
+            if index < vocabulary and token not in held:
+                raise CheckpointError(
+                    f"{file}: {token!r} must be an added token of {TOKENIZER_FILE}; with the transformers library: "
+                    "AutoTokenizer.from_pretrained(folder).save_pretrained(folder)"
+                )
+
+
 def _remove_surplus(content: dict[str, Any], vocabulary: int) -> None:
     """Remove added tokens without a row in the model's embedding, such as a mask that it was not trained with."""
     added = content.get("added_tokens") or []
@@ -135,12 +160,22 @@ def _remove_surplus(content: dict[str, Any], vocabulary: int) -> None:
                 words.pop(token, None)
 
 
-def _apply_settings(content: dict[str, Any], settings: dict[str, Any]) -> None:
-    """Apply the tokenizer's settings, as the reference library does when it loads one of its own classes."""
+def _apply_settings(content: dict[str, Any], settings: dict[str, Any], defaults: Mapping[str, Any]) -> None:
+    """Apply the tokenizer's settings, as the reference library does when it loads one of its own classes.
+
+    `defaults` are those of the class. Whatever the file says, BERT's classes normalize as their settings say, and
+    XLM-RoBERTa's and CamemBERT's split into words and pieces.
+    """
     if settings.get("truncation_side", "right") != "right":
         raise CheckpointError(f"{SETTINGS_FILE}: truncation_side must be right, given {settings['truncation_side']!r}")
     if settings.get("tokenizer_class") in AS_SAVED:
         return
+    if defaults is _BERT_DEFAULTS and (content.get("normalizer") or {}).get("type") != "BertNormalizer":
+        content["normalizer"] = {"type": "BertNormalizer", "clean_text": True}
+    if defaults is _PIECE_DEFAULTS:
+        scheme = "always" if settings["add_prefix_space"] else "never"
+        pieces = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": True}
+        content["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, pieces]}
     for part, kind, names in (
         ("normalizer", "BertNormalizer", BERT_NORMALIZER_SETTINGS),
         ("pre_tokenizer", "ByteLevel", {"add_prefix_space": "add_prefix_space"}),

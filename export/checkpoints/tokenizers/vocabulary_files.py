@@ -33,7 +33,7 @@ CLASSES = {
     "bart": "BartTokenizer",
     "gpt2": "GPT2Tokenizer",
 }
-"""`model_type` -> the class of tokenizer if no file names one."""
+"""`model_type` -> the class of its tokenizer where a checkpoint names none."""
 
 Specials = Mapping[str, AddedToken]
 """Role, such as `mask_token`, -> the token."""

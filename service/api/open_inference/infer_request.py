@@ -310,7 +310,8 @@ def _wanted(given: object, *, binary: bool) -> tuple[WantedOutput, ...]:
     wanted = []
     for one in given:
         _check_members("outputs", one, frozenset({"name", "parameters"}))
-        parameters = _parameters("outputs: parameters", one.get("parameters"))
+        given_parameters = _parameters("outputs: parameters", one.get("parameters"))
+        parameters = {key: value for key, value in given_parameters.items() if value is not None}
         _check_members("outputs: parameters", parameters, frozenset({"binary_data", "classification"}))
         classes = parameters.get("classification", 0)
         if type(classes) is not int or classes < 0:

@@ -147,6 +147,10 @@ def test_heat_of_a_stage_is_over_the_grid_of_the_stage():
     values = np.arange(2, dtype=np.float32)[None, None]
     found = read_attention(conftest.looked(conftest.mapped(values, "encoder", grid={"rows": 1, "columns": 2})))
     heat = found.heat(smooth=False)
+    later = conftest.mapped(1 - values, "stage2", grid={"rows": 1, "columns": 2})
+    both = read_attention(conftest.looked(conftest.mapped(values, "encoder", grid={"rows": 1, "columns": 2}), later))
+    np.testing.assert_array_equal(both.heat(map=0, smooth=False), heat)
+    np.testing.assert_array_equal(both.heat(smooth=False), 1 - heat)  # the last stage, as the service draws it
     assert heat.shape == (8, 12)
     assert (heat[:, :6] == 0).all()
     assert (heat[:, 6:] == 1).all()

@@ -1,7 +1,9 @@
 """The service and the exporter as the client starts them."""
 
+import hashlib
 import json
 import os
+import secrets
 import subprocess
 import sys
 import time
@@ -159,6 +161,14 @@ def test_settings_are_the_services(artifacts):
         drawn = service["dates"].generate("3/23/21", temperature=2.0)
         with pytest.raises(regard.NotFound, match="id:"):
             drawn.look("raw")
+
+
+def test_a_service_with_keys_is_asked_with_one(artifacts, tmp_path):
+    keys = tmp_path / "keys"
+    key = secrets.token_hex(16)
+    keys.write_text(f"{hashlib.sha256(key.encode()).hexdigest()} predict me\n")
+    with regard.start(artifacts, api_keys=keys, key=key) as service:
+        assert service["dates"].generate("3/23/21").text == "2021-03-23"
 
 
 def test_the_service_ends_with_the_process_that_started_it(artifacts):

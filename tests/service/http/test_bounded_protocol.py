@@ -91,7 +91,7 @@ CASES = {
     "empty lines without end": (b"\r\n" * 500_000, 431, "head: at most 25600 bytes, given more"),
     "a URL of a megabyte": (b"GET /" + b"a" * 1_000_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414, "URL: at most 8192 bytes, given more"),
     "no Host": (b"GET /x HTTP/1.1\r\n\r\n", 400, "Host: must be given once, given 0 times"),
-    "no Host in 1.0": (b"GET /x HTTP/1.0\r\n\r\n", 400, "Host: must be given once, given 0 times"),
+    "two Hosts in 1.0": (b"GET /x HTTP/1.0\r\nHost: x\r\nhost: x\r\n\r\n", 400, "Host: must be given once, given 2 times"),
     "two Hosts": (b"GET /x HTTP/1.1\r\nHost: x\r\nhost: x\r\n\r\n", 400, "Host: must be given once, given 2 times"),
     "CL and TE": (POST + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, ""),
     "two CL": (POST + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", 400, ""),

@@ -3,11 +3,13 @@
 import json
 
 import pytest
-from tokenizers import Tokenizer, models
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
+from transformers import AutoTokenizer
 
 from export.bundled import SOURCES
 from export.checkpoints.checkpoint import Checkpoint
-from export.checkpoints.tokenizers.tokenizer import character_tokenizer, text_rule
+from export.checkpoints.tokenizers.tokenizer import character_tokenizer, read_tokenizer, text_rule
+from export.errors import CheckpointError
 from model.vocabularies import ALPHABET, END, MASK, MASK_TOKEN, SPECIALS, START, encode
 
 
@@ -97,3 +99,61 @@ def test_mask_and_padding_are_declared_or_configured_or_have_usual_names(
         (tmp_path / name).write_text(json.dumps(content))
     rule = text_rule(Checkpoint(tmp_path, config, {}), words(*specials), 9, None)
     assert (rule.mask, rule.padding, rule.max_tokens) == (mask, padding, 9)
+
+
+WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "Hello", "cafe", "Café", "zz")
+PIECES = ("<s>", "<pad>", "</s>", "<unk>", "hi", "▁hi", "▁a", "a", "<mask>")
+
+
+def folder_of(path, tokenizer, settings, **config):
+    tokenizer.save(str(path / "tokenizer.json"))
+    (path / "config.json").write_text(json.dumps(config))
+    (path / "tokenizer_config.json").write_text(json.dumps(settings))
+    return Checkpoint(path, config, {})
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("kind", ["BertTokenizer", "ElectraTokenizer", "MobileBertTokenizer"])
+@pytest.mark.parametrize(
+    "normalizer", [None, normalizers.NFKC(), normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])]
+)
+def test_a_tokenizer_of_bert_normalizes_as_its_settings_say_whatever_the_file_says(tmp_path, normalizer, kind, lower):
+    """As the reference library does."""
+    tokenizer = Tokenizer(models.WordPiece({word: index for index, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    if normalizer:
+        tokenizer.normalizer = normalizer
+    tokenizer.add_special_tokens([AddedToken(word, special=True) for word in WORDS[:5]])
+    checkpoint = folder_of(tmp_path, tokenizer, {"tokenizer_class": kind, "do_lower_case": lower}, model_type="bert")
+    ours, theirs = read_tokenizer(checkpoint, len(WORDS)), AutoTokenizer.from_pretrained(tmp_path)
+    for text in ("Hello Café", "hello zz"):
+        assert ours.encode(text, add_special_tokens=False).ids == theirs(text, add_special_tokens=False)["input_ids"]
+
+
+@pytest.mark.parametrize("settings", [{}, {"add_prefix_space": False}, {"add_prefix_space": True}])
+@pytest.mark.parametrize("together", [True, False])
+def test_a_text_of_pieces_begins_with_a_space_where_the_settings_say_so(tmp_path, settings, together):
+    tokenizer = Tokenizer(models.Unigram([(piece, -1.0 - index) for index, piece in enumerate(PIECES)], 3))
+    parts = [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(parts) if together else parts[1]
+    specials = [AddedToken(piece, special=True) for piece in PIECES if piece.startswith("<")]
+    tokenizer.add_special_tokens(specials)
+    given = {"tokenizer_class": "XLMRobertaTokenizer", **settings}
+    checkpoint = folder_of(tmp_path, tokenizer, given, model_type="xlm-roberta")
+    ours, theirs = read_tokenizer(checkpoint, len(PIECES)), AutoTokenizer.from_pretrained(tmp_path)
+    found = ours.encode("hi a", add_special_tokens=False).ids
+    assert found == theirs("hi a", add_special_tokens=False)["input_ids"]
+    assert found[0] == PIECES.index("▁hi" if settings.get("add_prefix_space", True) else "hi")
+
+
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "added_tokens.json"])
+def test_tokens_that_only_other_files_add_are_refused(tmp_path, file):
+    """The reference library would add them; without a row in the embedding they are nothing to the model."""
+    tokenizer = words("<gap>")
+    decoder = {"added_tokens_decoder": {"2": {"content": "zz"}}} if file.startswith("tokenizer") else {}
+    checkpoint = folder_of(tmp_path, tokenizer, decoder, model_type="bert")
+    if not decoder:
+        (tmp_path / file).write_text('{"zz": 2}')
+    with pytest.raises(CheckpointError, match=f"^{file}.*'zz' must be an added token of tokenizer.json"):
+        read_tokenizer(checkpoint, 3)
+    assert read_tokenizer(checkpoint, 2).get_vocab_size() == 2
