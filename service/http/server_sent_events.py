@@ -37,7 +37,7 @@ class EventStream(StreamingResponse):
         unread: UnreadAnswers,
     ) -> None:
         # a proxy such as nginx would collect the events otherwise
-        headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         super().__init__(self._read(), media_type="text/event-stream", headers=headers)
         self._exchange = exchange
         self._unread = unread

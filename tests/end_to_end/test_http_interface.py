@@ -285,6 +285,7 @@ def test_an_impossible_date_gets_whatever_the_model_says_and_its_score(client, t
 def events(client, **document):
     with client.stream("POST", "/v1/models/dates/generate", json={"stream": True, **document}) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
+        assert answer.headers["x-accel-buffering"] == "no"
         body = "".join(answer.iter_text())
     return [
         (event.split("\n")[0].removeprefix("event: "), json.loads(event.split("\n")[1].removeprefix("data: ")))

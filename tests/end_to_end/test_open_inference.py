@@ -184,7 +184,8 @@ def test_attention_is_the_document_and_the_arrays_of_our_own_endpoint(client):
         )
     )
     wanted = np.stack([arrays[name] for name in arrays if name != "meta"])
-    outputs = ["label", "attention", {"name": "attention.encoder", "parameters": {"binary_data": True}}]
+    label = {"name": "label", "parameters": {"binary_data": None, "classification": None}}  # as if there were none
+    outputs = [label, "attention", {"name": "attention.encoder", "parameters": {"binary_data": True}}]
     found = infer(client, "digits", tensor(*encoded([SEVEN]), name="image"), outputs=outputs, **options)
     assert found["label"] == ["7"]
     assert json.loads(found["attention"][0]) == ours["attention"]
@@ -512,6 +513,7 @@ def test_the_repository_loads_and_unloads_by_the_admin_port(copied):
             assert index() == [("dates", "1", "READY"), ("digits", "2", "READY")]
             for model in ("dates", "digits"):
                 assert repository.post(f"/models/{model}/unload").status_code == 200
+            assert client.get("/health/ready").json()["detail"] == "service: no model is loaded"
             assert index() == []
             assert refused(client.get("/v2/models/dates"), 404) == "model: none is loaded"
             assert client.get("/v2/health/ready").status_code == 503

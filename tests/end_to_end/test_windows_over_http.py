@@ -300,6 +300,12 @@ def test_parts_of_an_image_are_taken_away_in_the_order_of_a_map(client):
         assert len(curve["probabilities"]) == 11
 
 
+def test_an_evaluation_of_the_maps_of_several_stages_asks_for_one_of_them(client):
+    answer = ask(client, "swin", evaluate="deletion", method="rollout")
+    words = "evaluate: is of one kind, given 2; ask for one of them as kind"
+    assert (answer.status_code, answer.json()["detail"]) == (422, words)
+
+
 def test_a_comparison_is_of_the_last_stage_that_shows_the_patches_of_the_first(client):
     def curves(**options):
         evaluation = ask(client, "swin", **options).json()["results"][0]["attention"]["evaluation"]

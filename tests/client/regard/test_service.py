@@ -151,6 +151,12 @@ def test_a_look_without_a_method_is_by_the_one_that_measured_best(digits, dates)
         assert model.attention(given).attention.method == model.description.best
 
 
+def test_the_best_method_of_several_kinds_is_drawn_as_any_other(dates):
+    answer = dates.generate(DATE)
+    best = answer.image("best")
+    assert best.tobytes() == answer.image(dates.description.best).tobytes()
+
+
 def test_maps_heat_picture_and_curves_of_an_answer(digits):
     found = digits.classify(SEVEN)
     sent = opened()

@@ -54,6 +54,13 @@ def test_rollout_has_its_own_words_for_heads_and_layers_and_a_share_to_discard()
     assert controls_for(query_of(method="rollout", start_layer=-1))[1].layers == (2,)
 
 
+@pytest.mark.parametrize("share", [0.29, 0.47, 0.57, 0.59, 0.83, 0.94])
+def test_a_share_to_discard_is_exact(share):
+    """0.29 of 100 is 29, but 0.29 * 100 is less in floats."""
+    _, of_kind = controls_for(query_of(method="rollout", discard=share))
+    assert of_kind.discard == round(100 * share) * TOKENS**2 // 100
+
+
 def test_the_share_to_discard_is_that_of_each_kind():
     lengths = {"source": 20, "target": 11, "target_input": 11}
     query = query_of(translator(), method="rollout", discard=0.5)

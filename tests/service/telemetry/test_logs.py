@@ -1,8 +1,11 @@
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from service.telemetry import logs
 from tests.conftest import ROOT
 
 
@@ -23,3 +26,7 @@ except AttributeError:
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert "AttributeError" in done.stdout, done.stderr
     assert "secret" not in done.stdout
+
+
+def test_a_name_of_a_file_that_is_no_utf_8_is_written_escaped():
+    assert json.loads(logs._to_json({"file": "a\udcff", "path": Path("b")})) == {"file": "a\udcff", "path": "b"}
