@@ -28,7 +28,7 @@ def main() -> int:
     """Serve until stopped; return the exit status."""
     early_stop.expect()  # before the imports, since the kernel drops a signal that process 1 has no handler for
     try:
-        with early_stop.after_imports():
+        with early_stop.postponed():
             from service.process.workers import current_worker, supervise
             from service.settings import SettingsError, read_settings
             from service.telemetry.logs import OUTPUT, configure
@@ -55,7 +55,7 @@ def main() -> int:
         if settings.workers > 1 and worker is None:
             gc.enable()
             return supervise(settings)
-        with early_stop.after_imports():
+        with early_stop.postponed():
             from service.process.start import run  # it imports all that serves, which a supervisor does not need
 
         return run(settings, worker)

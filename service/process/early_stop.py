@@ -1,8 +1,7 @@
 """A stop that is asked for before there is a server to stop: the process ends with status 0, and removes what it wrote.
 
-Python drops what a signal's handler raises if the signal comes while a callback of a fork runs, so the stop is noted
-too, and `end_if_asked` is called where a process has forked. An extension module that is being imported makes an
-ImportError of what a handler raises, so a stop waits for the import's end.
+Python drops what a signal's handler raises if the signal comes while a callback of a fork runs, and prints it. An
+extension module that is being imported makes an ImportError of it. So a stop waits until either has ended (`postponed`).
 """
 
 import contextlib
@@ -22,8 +21,8 @@ def expect() -> None:
 
 
 @contextlib.contextmanager
-def after_imports() -> Iterator[None]:
-    """Let a stop wait until the block, which imports, has ended."""
+def postponed() -> Iterator[None]:
+    """Let a stop wait until the block, which imports or forks, has ended."""
     global _waits
     _waits = True
     try:

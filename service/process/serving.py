@@ -11,7 +11,7 @@ from contract.artifact import ArtifactError, NoRoomError, find_artifacts
 from service.child_processes import forbid_inspection
 from service.http.api_keys import Keys
 from service.inputs.sandbox.decoder_process import ForkServer
-from service.process.early_stop import after_imports, end_if_asked
+from service.process.early_stop import end_if_asked, postponed
 from service.process.sockets import PORTS, bind, cannot_bind
 from service.process.welcome import welcome
 from service.process.workers import Worker
@@ -52,10 +52,10 @@ def load_and_serve(settings: Settings, worker: Worker | None) -> tuple[int, bool
         if fork_server:
             with contextlib.suppress(OSError):  # the start of the fork server asks for it again
                 forbid_inspection()  # before the trial, too, which runs what nobody has tried yet
-        with contextlib.suppress(ArtifactError):  # loading raises the same error
+        with contextlib.suppress(ArtifactError), postponed():  # loading raises the same error
             trial = Trial(find_artifacts(settings.artifacts), settings, "fork")
         tracer = open_tracer(settings)  # it starts a thread, so it comes after the fork of the trial
-        with after_imports():
+        with postponed():
             import service.process.server  # noqa: F401 # importing FastAPI takes a while; the trial runs meanwhile
 
         if fork_server:  # not before, since the imports of two processes and the trial would share two cores

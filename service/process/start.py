@@ -5,7 +5,7 @@ import os
 import tempfile
 
 from service.child_processes import SHARED_COPIES
-from service.process.early_stop import after_imports
+from service.process.early_stop import postponed
 from service.process.memory_limit import warn_of_little_memory
 from service.process.open_files import allow_open_files
 from service.process.private_folder import cannot_write, private_folder
@@ -28,7 +28,7 @@ def run(settings: Settings, worker: Worker | None = None) -> int:
         except OSError as error:
             return cannot_write(error)
         tempfile.tempdir = str(folder)
-        with after_imports():
+        with postponed():
             from service.process.serving import load_and_serve
 
         status, at_once = load_and_serve(settings, worker)

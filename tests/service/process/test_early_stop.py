@@ -23,12 +23,11 @@ def served(artifacts, *before):
     )
 
 
-def test_a_stop_that_comes_in_a_callback_of_a_fork_is_not_lost(artifacts):
-    """Python drops what the handler raises there."""
+def test_a_stop_that_comes_in_a_callback_of_a_fork_is_not_lost_and_prints_nothing(artifacts):
+    """Python drops what a handler raises there, and prints it."""
     kill = "os.kill(os.getpid(), signal.SIGTERM)"
     done = served(artifacts, f"os.register_at_fork(after_in_parent=lambda: {kill})")
-    assert done.returncode == 0, done.stderr
-    assert "SystemExit" in done.stderr, "the signal came in the callback"
+    assert (done.returncode, done.stderr) == (0, "")
     assert '"event":"settings"' in done.stdout
     assert "listening" not in done.stdout
 
