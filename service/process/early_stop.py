@@ -1,7 +1,7 @@
 """A stop that is asked for before there is a server to stop: the process ends with status 0, and removes what it wrote.
 
 Python drops what a signal's handler raises if the signal comes while a callback of a fork runs, and prints it. An
-extension module that is being imported makes an ImportError of it. So a stop waits until either has ended (`postponed`).
+extension module that is being imported makes an ImportError of it. So a stop waits until either has ended.
 """
 
 import contextlib
