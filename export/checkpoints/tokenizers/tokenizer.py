@@ -135,8 +135,13 @@ def _check_added_tokens(content: dict[str, Any], checkpoint: Checkpoint, vocabul
     """
     held = {token.get("content") for token in content.get("added_tokens") or []}
     decoder = checkpoint.json(SETTINGS_FILE).get("added_tokens_decoder") or {}
-    of_settings = {one.get("content"): int(index) for index, one in decoder.items() if isinstance(one, dict)}
-    of_file = checkpoint.json(ADDED_FILE) if checkpoint.has(ADDED_FILE) else {}
+    try:
+        of_settings = {one["content"]: int(index) for index, one in decoder.items()}
+        of_file = {token: int(index) for token, index in checkpoint.json(ADDED_FILE).items()}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{SETTINGS_FILE}: added_tokens_decoder must have tokens by index, and {ADDED_FILE} indices by token"
+        ) from error
     for file, declared in ((f"{SETTINGS_FILE}: added_tokens_decoder", of_settings), (ADDED_FILE, of_file)):
         for token, index in declared.items():
             if index < vocabulary and token not in held:

@@ -310,9 +310,9 @@ def _wanted(given: object, *, binary: bool) -> tuple[WantedOutput, ...]:
     wanted = []
     for one in given:
         _check_members("outputs", one, frozenset({"name", "parameters"}))
-        given_parameters = _parameters("outputs: parameters", one.get("parameters"))
-        parameters = {key: value for key, value in given_parameters.items() if value is not None}
-        _check_members("outputs: parameters", parameters, frozenset({"binary_data", "classification"}))
+        asked = _parameters("outputs: parameters", one.get("parameters"))
+        _check_members("outputs: parameters", asked, frozenset({"binary_data", "classification"}))
+        parameters = {key: value for key, value in asked.items() if value is not None}
         classes = parameters.get("classification", 0)
         if type(classes) is not int or classes < 0:
             raise Unacceptable("classification: must be a number of classes")

@@ -157,3 +157,12 @@ def test_tokens_that_only_other_files_add_are_refused(tmp_path, file):
     with pytest.raises(CheckpointError, match=f"^{file}.*'zz' must be an added token of tokenizer.json"):
         read_tokenizer(checkpoint, 3)
     assert read_tokenizer(checkpoint, 2).get_vocab_size() == 2
+
+
+@pytest.mark.parametrize("given", [[1], {"x": {"content": "zz"}}, {"2": "zz"}, {"2": {}}])
+def test_added_tokens_of_another_form_are_refused(tmp_path, given):
+    checkpoint = folder_of(tmp_path, words("<gap>"), {"added_tokens_decoder": given}, model_type="bert")
+    with pytest.raises(
+        CheckpointError, match=r"^tokenizer_config.json: added_tokens_decoder must have tokens by index"
+    ):
+        read_tokenizer(checkpoint, 3)
