@@ -1,6 +1,7 @@
 """Finding the ink of one written sign, as opposed to specks, frames, lines and the border of the paper."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -190,13 +191,34 @@ def _contrast(gray: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], f
     middle = np.median(gray[border])
     spread = np.median(np.abs(gray[border] - middle)) + 8
     paper = border & (np.abs(gray - middle) < 4 * spread)  # leaves out strokes that touch the border
-    design = np.stack((np.ones(paper.sum()), x[paper] / width, y[paper] / height), axis=1)
-    plane, *_ = np.linalg.lstsq(design, gray[paper], rcond=None)
-    difference = gray - (plane[0] + plane[1] * x / width + plane[2] * y / height)
+    level, across, down = _plane(x[paper], y[paper], gray[paper])
+    difference = gray - (level + across * x + down * y)
     smooth = _smooth(difference)
     side = 1.0 if smooth.max() > -smooth.min() else -1.0
     noise = 1.5 * float(np.median(np.abs(difference[paper])))  # estimates the standard deviation of Gaussian noise
     return np.maximum(side * difference, 0.0), noise
+
+
+def _plane(
+    x: npt.NDArray[np.int64], y: npt.NDArray[np.int64], gray: npt.NDArray[np.float64]
+) -> tuple[float, float, float]:
+    """Return the level, and the slopes along x and y, of the plane nearest to whole numbers (least squares).
+
+    The normal equations are solved in fractions: LAPACK rounds by the processor and by where in memory the numbers lie,
+    and a rounding can become a level of grey. A slope that the points do not determine is 0.
+    """
+    terms = (np.ones_like(x), x, y, gray.astype(np.int64))
+    rows = [[Fraction(int((one * other).sum())) for other in terms] for one in terms[:3]]
+    for pivot in range(3):
+        if not rows[pivot][pivot]:
+            continue
+        rows[pivot] = [value / rows[pivot][pivot] for value in rows[pivot]]
+        for index in range(3):
+            if index != pivot:
+                factor = rows[index][pivot]
+                rows[index] = [value - factor * known for value, known in zip(rows[index], rows[pivot], strict=True)]
+    level, across, down = (float(row[3]) for row in rows)
+    return level, across, down
 
 
 def _dilated(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
