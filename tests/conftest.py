@@ -26,6 +26,8 @@ from tests.samples.small_disk import SmallDisk
 
 ROOT = Path(__file__).parent.parent
 
+pytest_plugins = ["tests.cost"]
+
 hypothesis.settings.register_profile("untimed", deadline=None)  # the machine may be busy
 hypothesis.settings.load_profile("untimed")
 

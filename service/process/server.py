@@ -66,11 +66,11 @@ def serve(
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     app = create_app(settings, models, store, when_ready, fork_server, tell_reload, tracer)
-    server = Server(_config(app, settings, "on"), app, settings.drain_seconds, worker=tell_reload is not None)
+    server = Server(uvicorn_config(app, settings, "on"), app, settings.drain_seconds, worker=tell_reload is not None)
     of_probes = settings.model_copy(update={"max_connections": PROBE_CONNECTIONS})
     other_ports = {
-        "admin_port": OtherServer(_config(create_admin(app, settings, tracer), settings, "off")),
-        "probe_port": OtherServer(_config(create_probe(app, settings, tracer), of_probes, "off")),
+        "admin_port": OtherServer(uvicorn_config(create_admin(app, settings, tracer), settings, "off")),
+        "probe_port": OtherServer(uvicorn_config(create_probe(app, settings, tracer), of_probes, "off")),
     }
 
     async def serve_other(name: str) -> None:
@@ -101,7 +101,8 @@ def serve(
     return Stopped(app.state.regard.failure, server.force_exit)
 
 
-def _config(app: FastAPI, settings: Settings, lifespan: Literal["on", "off"]) -> uvicorn.Config:
+def uvicorn_config(app: FastAPI, settings: Settings, lifespan: Literal["on", "off"]) -> uvicorn.Config:
+    """Return how uvicorn serves an application of ours."""
     return uvicorn.Config(
         app,
         http=bounded_protocol(settings, app.state.metrics),

@@ -15,6 +15,7 @@ from service.explanations.pictures import STRIP
 from tests.conftest import ROOT, served
 from tests.samples.api_keys import EVERY_SCOPE, bearer, line
 from tests.samples.images import encoded
+from tests.samples.in_process import in_process
 
 SEVEN = (ROOT / "tests/data/digits/seven.png").read_bytes()
 EIGHT = (ROOT / "tests/data/digits/eight-scan.png").read_bytes()
@@ -277,10 +278,10 @@ def test_a_refused_request_is_not_stored(client):
 
 
 def test_stored_requests_are_bounded_by_count_and_age(artifacts):
-    with served(artifacts, keep_count=2, keep_seconds=600) as client:
+    with in_process(artifacts, keep_count=2, keep_seconds=600) as client:
         ids = [post(client, "/classify").json()["id"] for _ in range(3)]
         assert [client.get(f"/v1/attention/{one}").status_code for one in ids] == [404, 200, 200]
-    with served(artifacts, keep_seconds=0.001) as client:
+    with in_process(artifacts, keep_seconds=0.001) as client:
         assert client.get(f"/v1/attention/{post(client, '/classify').json()['id']}").status_code == 404
 
 
@@ -376,11 +377,11 @@ def test_predictions_words_and_streamed_rows_come_in_base64_too(client):
 
 def test_an_answer_in_base64_is_refused_by_its_own_size(artifacts):
     everything = {"layers": "all", "heads": "all", "queries": "all", "digits": 9}  # 4 layers, 4 heads, 50 x 50
-    with served(artifacts, max_answer_bytes=250_000) as client:
+    with in_process(artifacts, max_answer_bytes=250_000) as client:
         assert post(client, **everything).status_code == 413
         assert post(client, **everything, encoding="base64").status_code == 200
         assert post(client, **everything, encoding="base64", dtype="uint8").status_code == 200
-    with served(artifacts, max_answer_bytes=100_000) as client:
+    with in_process(artifacts, max_answer_bytes=100_000) as client:
         refused = post(client, **everything, encoding="base64")
         assert (refused.status_code, refused.json()["detail"][:33]) == (413, "attention: at most 100000 bytes a")
         assert post(client, **everything, encoding="base64", dtype="uint8").status_code == 200
@@ -485,7 +486,7 @@ def test_a_photograph_is_drawn_at_the_width_asked_for_and_not_refused_for_its_ow
 
 
 def test_the_pixels_of_all_inputs_count(artifacts):
-    with served(artifacts, max_image_pixels=250_000) as client:
+    with in_process(artifacts, max_image_pixels=250_000) as client:
         body = {"kind": "cross", "format": "png", "width": 300}
         answers = [
             client.post(f"{DATES}/attention", json={"inputs": [TEXT] * count, "attention": body}) for count in (1, 4)
@@ -505,7 +506,7 @@ def test_default_answers_are_small(client):
 
 
 def test_a_picture_too_large_is_refused_before_anything_runs(artifacts):
-    with served(artifacts, max_image_pixels=300 * 220 * 3) as client:
+    with in_process(artifacts, max_image_pixels=300 * 220 * 3) as client:
         assert post(client, method="rollout", format="png").status_code == 200
         answer = post(client, heads="all", format="png")
         assert answer.status_code == 413
@@ -553,7 +554,7 @@ def test_a_picture_of_relevance_leaves_out_the_identity(client):
 
 
 def test_the_size_of_relevance_is_known_with_all_its_rows(artifacts):
-    with served(artifacts, max_answer_bytes=12_000) as client:
+    with in_process(artifacts, max_answer_bytes=12_000) as client:
         assert post(client, method="relevance", target="0,1").status_code == 200
         refused = post(client, method="relevance", target="0,1,2,3", queries="all")
         assert (refused.status_code, refused.json()["detail"][:32]) == (413, "attention: at most 12000 bytes a")
@@ -576,7 +577,7 @@ def test_an_option_that_has_no_effect_on_the_format_is_refused(client, form, opt
 
 def test_a_client_that_leaves_while_attention_of_an_earlier_request_is_computed_is_noticed(artifacts, tmp_path):
     image = base64.b64encode(SEVEN).decode()
-    with served(artifacts) as client:
+    with in_process(artifacts) as client:
         found = client.post(f"{DIGITS}/classify", json={"images": [image] * 32}).json()["id"]
         asked = {"method": "relevance", "target": "0,1,2,3,4,5", "queries": "all"}
         with pytest.raises(httpx.ReadTimeout):

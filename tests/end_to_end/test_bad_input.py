@@ -14,6 +14,7 @@ from PIL import Image
 from tests.conftest import served
 from tests.samples.http_requests import CLASSIFY, GENERATE, JSON, PNG, SEVEN
 from tests.samples.images import bar, encoded
+from tests.samples.in_process import in_process
 
 SECONDS = 0.1
 
@@ -281,7 +282,7 @@ def finding(artifacts, detectors, tmp_path_factory):
     folder = tmp_path_factory.mktemp("finding")
     for one in (*artifacts.iterdir(), *detectors.iterdir()):
         (folder / one.name).symlink_to(one)
-    with served(folder) as client:
+    with in_process(folder) as client:
         yield client
 
 
@@ -389,7 +390,7 @@ def test_a_form_that_grows_past_the_limit_without_announcing_it_is_refused(artif
         for _ in range(100):
             yield bytes(1 << 12)
 
-    with served(artifacts, max_body_bytes=100_000) as client:
+    with in_process(artifacts, max_body_bytes=100_000) as client:
         answer = client.post(CLASSIFY, content=chunks(), headers={"Content-Type": "multipart/form-data; boundary=x"})
         assert answer.status_code == 413
         assert "body: at most 100000 bytes, given more" in answer.json()["detail"]
@@ -406,7 +407,7 @@ def test_a_row_beyond_the_generated_text_is_refused_and_its_batch_mates_are_not(
 
 
 def test_more_bodies_than_memory_may_hold_are_refused_before_they_are_read(artifacts):
-    with served(artifacts, queue_body_bytes=10_000_000) as client:
+    with in_process(artifacts, queue_body_bytes=10_000_000) as client:
         base = client.base_url
         with socket.create_connection((base.host, base.port)) as slow:
             slow.sendall(

@@ -25,8 +25,9 @@ from model.vocabularies import END, START, WORDS
 from model.vocabularies import WORD_SPECIALS as SPECIALS
 from service.arrays import log_softmax
 from service.generation.token_selection import Beams
-from tests.conftest import once, served
+from tests.conftest import once
 from tests.samples.documented import Documented
+from tests.samples.in_process import in_process
 
 SIDE, MOST = 16, 4
 CONFIG = CaptionerConfig(
@@ -93,7 +94,7 @@ def captions():
 
 @pytest.fixture(scope="module")
 def client(captions):
-    with served(captions) as client:
+    with in_process(captions) as client:
         yield client
 
 

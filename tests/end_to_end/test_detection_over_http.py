@@ -10,7 +10,6 @@ import torch
 from PIL import Image
 
 from model import attribution
-from tests.conftest import served
 from tests.samples import explanations_reference
 from tests.samples.detectors import (
     CELL,
@@ -30,6 +29,7 @@ from tests.samples.detectors import (
     stretched,
     upright,
 )
+from tests.samples.in_process import in_process
 
 PICTURES = [picture(seed) for seed in range(9)]
 SENT = [encoded(pixels) for pixels in PICTURES]
@@ -39,7 +39,7 @@ EXACT = 1e-4
 
 @pytest.fixture(scope="module")
 def client(detectors):
-    with served(detectors) as client:
+    with in_process(detectors) as client:
         yield client
 
 

@@ -5,9 +5,10 @@ import base64
 import pytest
 
 from contract.manifest import GRADIENT_METHODS
-from tests.conftest import ROOT, served
+from tests.conftest import ROOT
 from tests.samples.documented import Documented
 from tests.samples.http_requests import PNG, SEVEN
+from tests.samples.in_process import in_process
 
 SCENE = (ROOT / "tests/data/scenes/five.png").read_bytes()
 DATE, MASKED, PROMPT = "3/23/21", "march 3, 20[MASK]1 = 2021-03-03", "march 3, 2021 ="
@@ -37,7 +38,7 @@ def folder(artifacts, minilm, dino, captions, scenes, language_models, tmp_path_
 
 @pytest.fixture(scope="module")
 def client(folder):
-    with served(folder) as client:
+    with in_process(folder) as client:
         yield client
 
 

@@ -9,8 +9,9 @@ import pytest
 from PIL import Image
 
 from service.options import MOST_OPTION_CHARACTERS
-from tests.conftest import ROOT, served
+from tests.conftest import ROOT
 from tests.samples.api_keys import EVERY_SCOPE, bearer, line
+from tests.samples.in_process import in_process
 
 SEVEN, EIGHT, FOUR = (
     (ROOT / "tests/data/digits" / name).read_bytes() for name in ("seven.png", "eight-scan.png", "four.webp")
@@ -35,13 +36,13 @@ def folder(dino, artifacts, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(folder):
-    with served(folder) as client:
+    with in_process(folder) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def texts(minilm):
-    with served(minilm) as client:
+    with in_process(minilm) as client:
         yield client
 
 
@@ -262,7 +263,7 @@ def test_a_class_is_not_explained_by_another_input(client):
 def test_an_id_obeys_its_key(folder, tmp_path):
     file = tmp_path / "keys"
     file.write_text(line("a", name="alice") + line("b", EVERY_SCOPE, "bob"))
-    with served(folder, api_keys=file) as client:
+    with in_process(folder, api_keys=file) as client:
         sent = client.post(f"{DINO}/embed", json={"images": [text_of(EIGHT)]}, headers=bearer("a")).json()["id"]
         body = {"images": [text_of(SEVEN)], "method": "libra", "against": {"id": sent}}
         assert client.post(f"{DINO}/attention", json=body, headers=bearer("a")).status_code == 200
@@ -274,7 +275,7 @@ def test_an_id_obeys_its_key(folder, tmp_path):
 
 
 def test_the_other_image_has_the_limits_of_any_image(folder):
-    with served(folder, max_image_bytes=len(SEVEN), max_image_pixels=300 * 220, keep_seconds=0.001) as client:
+    with in_process(folder, max_image_bytes=len(SEVEN), max_image_pixels=300 * 220, keep_seconds=0.001) as client:
         large = io.BytesIO()
         Image.new("L", (301, 220)).save(large, "PNG")
         assert len(large.getvalue()) < len(SEVEN)

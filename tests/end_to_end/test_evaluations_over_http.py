@@ -14,7 +14,8 @@ from tokenizers import Tokenizer
 from contract.manifest import Manifest
 from service.explanations.curves import picture_size
 from service.inputs.image_preprocessing import decode_image
-from tests.conftest import ROOT, served
+from tests.conftest import ROOT
+from tests.samples.in_process import in_process
 
 SEVEN = (ROOT / "tests/data/digits/seven.png").read_bytes()
 DATE = "on Tuesday, the 23rd of March 2021"
@@ -202,7 +203,7 @@ def test_an_evaluation_comes_with_the_end_of_a_stream(client):
 
 @pytest.fixture(scope="module")
 def texts(families):
-    with served(families / "artifacts") as client:
+    with in_process(families / "artifacts") as client:
         yield client
 
 
@@ -460,7 +461,7 @@ def test_curves_of_text_are_drawn_even_where_the_maps_are_of_several_kinds(clien
 
 def test_curves_that_are_larger_than_a_picture_may_be_are_refused(artifacts):
     width, height = picture_size(2, 2)
-    with served(artifacts, max_image_pixels=width * height - 1) as client:
+    with in_process(artifacts, max_image_pixels=width * height - 1) as client:
         asked = {"method": "libra", "target": 3, "evaluate": BOTH, "format": "png"}
         answer = client.post("/v1/models/dates/attention", json={"inputs": DATE, "attention": asked})
     assert (answer.status_code, answer.json()["detail"]) == (

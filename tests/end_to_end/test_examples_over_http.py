@@ -6,10 +6,10 @@ import shutil
 import pytest
 
 from contract.artifact import describe
-from tests.conftest import served
 from tests.samples.api_keys import bearer, line
 from tests.samples.changed_artifacts import edit
 from tests.samples.http_requests import PNG
+from tests.samples.in_process import in_process
 
 DIGITS = "73068429"
 """What is written on the examples of `digits`, in their order."""
@@ -22,7 +22,7 @@ def test_models_are_listed_by_their_order_and_those_of_one_order_by_name(client,
     assert [one["order"] for one in listed["models"]] == [0, 1]
     for name in ("digits", "dates"):
         edit(copied / name / "1", lambda manifest: manifest.update(order=100))
-    with served(copied) as other:
+    with in_process(copied) as other:
         assert [one["name"] for one in other.get("/v1/models").json()["models"]] == ["dates", "digits"]
 
 
@@ -77,7 +77,7 @@ def test_there_is_no_example_beyond_the_last(client, number):
 def test_a_model_without_examples_says_so(copied):
     edit(copied / "dates" / "1", lambda manifest: manifest.update(examples=[], about=None))
     shutil.rmtree(copied / "digits")
-    with served(copied) as client:
+    with in_process(copied) as client:
         model = client.get("/v1/models/dates").json()
         assert (model["examples"], model["about"]) == ([], None)
         answer = client.get("/v1/models/dates/examples/0")
@@ -95,7 +95,7 @@ def test_a_type_is_that_of_the_name_whatever_the_bytes_say(copied):
     entry = describe(folder / "example-0.png").model_dump()
     edit(folder, lambda manifest: manifest["files"].__setitem__(0, entry))
     shutil.rmtree(copied / "dates")
-    with served(copied) as client:
+    with in_process(copied) as client:
         answer = client.get("/v1/models/digits/examples/0")
         assert answer.content == page
         assert answer.headers["content-type"] == "image/png"
@@ -108,7 +108,7 @@ def test_a_picture_stays_what_was_checked_and_needs_a_key_as_other_paths_do(copi
     shutil.rmtree(copied / "dates")
     path, file = "/v1/models/digits/examples/0", copied / "digits" / "1" / "example-0.png"
     checked = file.read_bytes()
-    with served(copied, api_keys=keys) as client:
+    with in_process(copied, api_keys=keys) as client:
         file.write_bytes(b"another")
         assert client.get(path, headers=bearer("p")).content == checked
         file.unlink()

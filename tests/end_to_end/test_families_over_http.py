@@ -14,9 +14,9 @@ import transformers
 from PIL import Image
 from tokenizers import Tokenizer
 
-from tests.conftest import served
 from tests.samples.checkpoints import CASES, WORDS, reference
 from tests.samples.documented import Documented
+from tests.samples.in_process import in_process
 
 transformers.logging.set_verbosity_error()
 TOLERANCE = 1e-4
@@ -30,7 +30,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def client(families):
-    with served(families / "artifacts") as client:
+    with in_process(families / "artifacts") as client:
         yield client
 
 

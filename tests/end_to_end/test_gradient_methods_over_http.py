@@ -20,7 +20,8 @@ from service.inputs.image_preprocessing import decode_image
 from service.repository.loading import load
 from service.settings import Settings
 from service.store import open_store
-from tests.conftest import ROOT, served
+from tests.conftest import ROOT
+from tests.samples.in_process import in_process
 
 SEVEN = (ROOT / "tests/data/digits/seven.png").read_bytes()
 IMAGES = [path.read_bytes() for path in sorted((ROOT / "tests/data/digits").iterdir())[:4]]
@@ -33,7 +34,7 @@ EXACT = 1e-5
 @pytest.fixture(scope="module")
 def languages(language_models):
     """A client of a masked and a causal language model."""
-    with served(language_models) as client:
+    with in_process(language_models) as client:
         yield client
 
 

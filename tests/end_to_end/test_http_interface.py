@@ -23,6 +23,7 @@ from service.options import AttentionOptions
 from tests.conftest import served
 from tests.samples.documented import Documented
 from tests.samples.http_requests import DIGIT_FILES, EVERY_MAP, PNG, SEVEN, WRITTEN_DATES
+from tests.samples.in_process import in_process
 
 PICTURES = {"zero": 0, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9}
 
@@ -84,7 +85,7 @@ def test_a_model_that_samples_where_a_request_does_not_say_tells_how(client, cop
     manifest = json.loads(file.read_text())
     manifest["generation"]["sampling"] = {"temperature": 2.0, "top_k": 5, "top_p": None}
     file.write_text(json.dumps(manifest))
-    with served(copied) as other:
+    with in_process(copied) as other:
         assert other.get("/v1/models/dates").json()["sampling"] == manifest["generation"]["sampling"]
 
 
@@ -98,7 +99,7 @@ def test_metrics_are_histograms_of_every_stage(client):
 
 
 def test_metrics_tell_models_apart_by_whatever_protocol_they_are_asked(artifacts):
-    with served(artifacts) as client:
+    with in_process(artifacts) as client:
         classify(client)
         text = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["3 May 2021"]}
         assert client.post("/v2/models/dates/infer", json={"inputs": [text]}).status_code == 200
@@ -432,7 +433,7 @@ def test_every_log_line_is_json_and_says_what_was_answered(artifacts):
 
 
 def test_a_full_queue_answers_429_and_when_to_come_again(artifacts):
-    with served(artifacts, queue_tokens=1) as client, concurrent.futures.ThreadPoolExecutor(24) as pool:
+    with in_process(artifacts, queue_tokens=1) as client, concurrent.futures.ThreadPoolExecutor(24) as pool:
         sent = [
             pool.submit(client.post, "/v1/models/dates/generate", json={"inputs": WRITTEN_DATES[0], "num_beams": 8})
             for _ in range(48)
@@ -454,14 +455,14 @@ def test_a_full_queue_answers_429_and_when_to_come_again(artifacts):
     ],
 )
 def test_images_have_queues_that_can_be_full_too(artifacts, setting, path, params):
-    with served(artifacts, **{setting: 1}) as client, concurrent.futures.ThreadPoolExecutor(24) as pool:
+    with in_process(artifacts, **{setting: 1}) as client, concurrent.futures.ThreadPoolExecutor(24) as pool:
         files = [("image", SEVEN)] * 8
         sent = [pool.submit(client.post, path, files=files, params=params) for _ in range(48)]
         assert {one.result().status_code for one in sent} == {200, 429}
 
 
 def test_a_queue_of_maps_that_is_full_refuses_texts_before_they_are_generated(artifacts):
-    with served(artifacts, queue_map_bytes=1) as client, concurrent.futures.ThreadPoolExecutor(24) as pool:
+    with in_process(artifacts, queue_map_bytes=1) as client, concurrent.futures.ThreadPoolExecutor(24) as pool:
         document = {"inputs": WRITTEN_DATES, "attention": {"method": "raw"}}
         sent = [pool.submit(client.post, "/v1/models/dates/generate", json=document) for _ in range(48)]
         assert {one.result().status_code for one in sent} == {200, 429}

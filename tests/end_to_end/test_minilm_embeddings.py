@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from tests.conftest import served
+from tests.samples.in_process import in_process
 
 LANGUAGES = (
     "A man is eating food.", "Der schnelle braune Fuchs springt über den faulen Hund.", "猫がマットの上に座っています。",
@@ -19,7 +19,7 @@ LANGUAGES = (
 
 @pytest.fixture(scope="module")
 def client(minilm):
-    with served(minilm) as client:
+    with in_process(minilm) as client:
         yield client
 
 

@@ -22,6 +22,7 @@ from tests.samples.changed_artifacts import newer
 from tests.samples.detectors import NOTHING, SEVERAL, picture
 from tests.samples.detectors import encoded as png
 from tests.samples.http_requests import CLASSIFY, DIGIT_FILES, GENERATE, JSON, PNG, SEVEN, WRITTEN_DATES
+from tests.samples.in_process import in_process
 
 LENGTH = "Inference-Header-Content-Length"
 IMAGES = [file.read_bytes() for file in DIGIT_FILES]
@@ -135,7 +136,7 @@ def test_generated_texts_and_their_scores(client):
 
 def test_embeddings(minilm):
     texts = ["a text", "another one, which is longer"]
-    with served(minilm) as client:
+    with in_process(minilm) as client:
         ours = native(client, "/v1/models/minilm/embed", inputs=texts)
         found = infer(client, "minilm", tensor(*texts))["embedding"]
         (described,) = client.get("/v2/models/minilm").json()["outputs"]
@@ -277,7 +278,7 @@ def test_the_server_says_what_it_is(client):
 
 @pytest.fixture(scope="module")
 def finding(detectors):
-    with served(detectors) as client:
+    with in_process(detectors) as client:
         yield client
 
 
@@ -422,7 +423,7 @@ def test_what_is_refused_before_a_route_is_found_is_in_its_manner_too(client):
 
 
 def test_tensors_have_a_bound_though_they_are_padded(artifacts):
-    with served(artifacts, max_answer_bytes=400_000) as client:
+    with in_process(artifacts, max_answer_bytes=400_000) as client:
         texts = ["the twenty-third of March 2021", *["3/4/21"] * 31]
         options = {"layers": "all", "heads": "all", "queries": "all"}
         body = {"inputs": [tensor(*texts)], "parameters": options}
@@ -434,7 +435,7 @@ def test_tensors_have_a_bound_though_they_are_padded(artifacts):
 
 
 def test_a_document_and_its_tensors_share_the_bound(artifacts):
-    with served(artifacts, max_answer_bytes=16_000) as client:
+    with in_process(artifacts, max_answer_bytes=16_000) as client:
         path = "/v2/models/dates/infer"
         tensors = [{"name": f"attention.{kind}"} for kind in ("encoder", "decoder", "cross")]
         body = {"inputs": [tensor("3/4/21")], "parameters": {"layers": "all", "heads": "mean", "queries": "all"}}
@@ -455,7 +456,7 @@ def test_a_timeout_of_the_client_is_a_deadline(client):
 def test_keys_hold_for_the_protocol_too(artifacts, tmp_path):
     keys = tmp_path / "keys"
     keys.write_text("\n".join((line("p", "predict"), line("a", EVERY_SCOPE))) + "\n")
-    with served(artifacts, api_keys=keys) as client:
+    with in_process(artifacts, api_keys=keys) as client:
         assert client.get("/v2/health/ready").status_code == 200
         assert refused(client.get("/v2"), 401).startswith("key: must be given once")
         assert client.get("/v2", headers=bearer("p")).status_code == 200
@@ -551,5 +552,5 @@ def test_of_several_workers_none_loads_one_model_alone(artifacts):
 @pytest.fixture(scope="module")
 def languages(language_models):
     """A client of a service with the language models of dates."""
-    with served(language_models) as client:
+    with in_process(language_models) as client:
         yield client

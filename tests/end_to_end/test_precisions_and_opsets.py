@@ -11,7 +11,8 @@ from contract.artifact import read_artifact
 from service.runtime.runtime_errors import ProviderError
 from service.runtime.session import open_sessions
 from service.settings import Settings
-from tests.conftest import ROOT, served
+from tests.conftest import ROOT
+from tests.samples.in_process import in_process
 
 EXPORTS = {
     "bart-fp16": ("bart", "--precision", "fp16"),
@@ -44,7 +45,7 @@ def folder(families, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(folder):
-    with served(folder) as client:
+    with in_process(folder) as client:
         yield client
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from service.api.protocols import ROUTERS, manner_of
 from service.http.api_keys import is_open
-from tests.conftest import served
 from tests.samples.api_keys import bearer, line
 from tests.samples.detectors import LABELS, OBJECTS, encoded, picture
 from tests.samples.http_requests import DIGIT_FILES, PNG
+from tests.samples.in_process import in_process
 
 LENGTH = "Inference-Header-Content-Length"
 TEXTS = ["april 17, 1986", "the 23rd of March 2021"]
@@ -25,7 +25,7 @@ def everything(tmp_path_factory, artifacts, minilm, language_models, detectors):
     for source in (artifacts, minilm, language_models, detectors):
         for model in source.iterdir():
             (folder / model.name).symlink_to(model)
-    with served(folder) as client:
+    with in_process(folder) as client:
         yield client
 
 
@@ -192,7 +192,7 @@ def test_every_protocol_needs_a_key_and_says_so_in_its_manner(artifacts, tmp_pat
     keys = tmp_path / "keys"
     keys.write_text(line("m", "metrics") + "\n")
     shapes = set()
-    with served(artifacts, api_keys=keys) as client:
+    with in_process(artifacts, api_keys=keys) as client:
         for router in ROUTERS:
             for route in router.routes:
                 path = route.path.replace("{model}", "digits").replace("{version}", "1").replace("{id}", "x")

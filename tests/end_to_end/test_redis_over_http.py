@@ -4,6 +4,7 @@ import json
 
 from service.store.redis_store import ENTRY_KEY_PREFIX
 from tests.conftest import ROOT, served, start
+from tests.samples.in_process import in_process
 
 
 def test_one_replica_gives_the_attention_of_a_request_that_another_answered(redis_server, artifacts):
@@ -46,7 +47,7 @@ def test_whatever_else_is_in_redis_is_an_unknown_id(running_redis, artifacts):
         dates | {"targets": [[-1]]}, dates | {"targets": [[10**30]]}, dates | {"targets": [[10**6]]},
         dates | {"targets": [[1] * 10_000]}, dates | {"inputs": [["pair", 1, 2]]},
     ]  # fmt: skip
-    with served(artifacts, redis_url=running_redis.url) as client:
+    with in_process(artifacts, redis_url=running_redis.url) as client:
         for number, change in enumerate(changes):
             packed = json.dumps(header | change) + "\n" + "abc" * len((header | change)["inputs"])
             running_redis.ask("SET", f"{ENTRY_KEY_PREFIX}{number}", packed)

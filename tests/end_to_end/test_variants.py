@@ -21,8 +21,9 @@ from model.convolutional import ConvolutionalConfig, convolutional
 from model.recurrent import RecurrentConfig, recurrent_text
 from model.vit_variants import VARIANTS
 from model.vocabularies import ALPHABET, END, SPECIALS, START, encode
-from tests.conftest import once, served
+from tests.conftest import once
 from tests.samples.attention_reference import sharpen
+from tests.samples.in_process import in_process
 
 pytestmark = pytest.mark.families  # every variant is exported, which takes a minute
 SIDE = 28
@@ -86,7 +87,7 @@ def artifacts():
 
 @pytest.fixture(scope="module")
 def client(artifacts):
-    with served(artifacts) as client:
+    with in_process(artifacts) as client:
         yield client
 
 

@@ -15,8 +15,9 @@ import torch
 import transformers
 from PIL import Image
 
-from tests.conftest import export, once, served
+from tests.conftest import export, once
 from tests.samples.checkpoints import LABELS, processor, reference, sharpened
+from tests.samples.in_process import in_process
 
 pytestmark = pytest.mark.families  # both are exported, which takes half a minute
 
@@ -50,7 +51,7 @@ def folder():
 
 @pytest.fixture(scope="module")
 def client(folder):
-    with served(folder / "artifacts") as client:
+    with in_process(folder / "artifacts") as client:
         yield client
 
 

@@ -9,9 +9,10 @@ import sys
 
 import pytest
 
-from tests.conftest import ROOT, served
+from tests.conftest import ROOT
 from tests.page.conftest import answering
 from tests.samples.api_keys import line
+from tests.samples.in_process import in_process
 
 
 def problem(page):
@@ -65,7 +66,7 @@ def locked(tmp_path_factory):
     """A service that asks for a key."""
     keys = tmp_path_factory.mktemp("keys") / "keys"
     keys.write_text(line("sesame"))
-    with served(ROOT / "model/artifacts", api_keys=keys) as client:
+    with in_process(ROOT / "model/artifacts", api_keys=keys) as client:
         yield str(client.base_url).rstrip("/")
 
 

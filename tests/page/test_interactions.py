@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.conftest import ROOT, served
+from tests.conftest import ROOT
 from tests.page.conftest import settled
+from tests.samples.in_process import in_process
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = sync_api.expect
@@ -802,7 +803,7 @@ def test_the_languages_of_a_translator_are_chosen(visit, tmp_path):
     tokens = json.loads((copy.parent / manifest["inputs"][0]["tokenizer"]).read_text())["model"]["vocab"]
     languages = {"tokens": {"de": tokens["1"], "fr": tokens["2"]}, "source": None, "target": "de", "begins": "first"}
     copy.write_text(json.dumps(manifest | {"generation": manifest["generation"] | {"languages": languages}}))
-    with served(tmp_path) as client:
+    with in_process(tmp_path) as client:
         seen = visit(base=str(client.base_url).rstrip("/"))
         page = seen.open("#model=dates&text=3 May 2021")
         assert page.locator("[name=source_language]").count() == 0

@@ -14,7 +14,7 @@ from regard.asynchronous import AsyncModel, AsyncStream
 from regard.service import Model, Stream
 
 from tests.client.conftest import SEVEN, answer, detected, detector, looked, mapped, problem, told
-from tests.conftest import served
+from tests.samples.in_process import in_process
 
 pytestmark = pytest.mark.anyio
 
@@ -147,7 +147,7 @@ async def test_refusals_are_retried_and_errors_are_the_same(address, dates):
 
 
 async def test_an_input_that_the_service_does_not_keep_is_sent_again(artifacts):
-    with served(artifacts, keep_count=0) as client:
+    with in_process(artifacts, keep_count=0) as client:
         async with regard.AsyncService(str(client.base_url)) as service:
             dates = await service.model("dates")
             assert (await dates.look(await dates.generate(DATE), "raw")).maps

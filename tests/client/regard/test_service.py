@@ -16,6 +16,7 @@ from regard.options import GenerateOptions
 
 from tests.client.conftest import SEVEN, answer, detected, detector, looked, mapped, problem, told
 from tests.conftest import served
+from tests.samples.in_process import in_process
 
 DATE = "3/23/21"
 
@@ -27,7 +28,7 @@ def others(tmp_path_factory, minilm, language_models):
     for source in (minilm, language_models):
         for one in source.iterdir():
             (folder / one.name).symlink_to(one)
-    with served(folder) as client, regard.connect(str(client.base_url)) as service:
+    with in_process(folder) as client, regard.connect(str(client.base_url)) as service:
         service.client = client
         yield service
 
@@ -175,7 +176,7 @@ def test_maps_heat_picture_and_curves_of_an_answer(digits):
 
 
 def test_an_input_that_the_service_does_not_keep_is_sent_again(artifacts):
-    with served(artifacts, keep_count=0) as client, regard.connect(str(client.base_url)) as service:
+    with in_process(artifacts, keep_count=0) as client, regard.connect(str(client.base_url)) as service:
         found = service["dates"].generate(DATE, num_beams=2)
         assert found.look("raw").maps
         assert found.image("raw").width
@@ -200,7 +201,7 @@ GENERATING = {
 def test_a_text_is_explained_again_whatever_it_was_generated_with(artifacts):
     languages = {"source_language", "target_language"}
     assert GENERATING.keys() == GenerateOptions.__annotations__.keys() - languages - {"attention"}
-    with served(artifacts, keep_count=0) as client, regard.connect(str(client.base_url)) as service:
+    with in_process(artifacts, keep_count=0) as client, regard.connect(str(client.base_url)) as service:
         for name, value in GENERATING.items():
             drawn = {"seed": 1} if name in ("top_k", "top_p") else {}
             found = service["dates"].generate(DATE, **{name: value, **drawn})

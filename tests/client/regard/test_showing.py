@@ -14,7 +14,7 @@ from regard import showing
 
 from service.inputs.image_preprocessing import open_image
 from tests.client.conftest import SEVEN, answer, data_of, detected, detector, problem, told
-from tests.conftest import served
+from tests.samples.in_process import in_process
 
 DATE = "3/23/21"
 
@@ -79,7 +79,7 @@ def test_every_kind_of_answer_has_words(dates):
 
 
 def test_an_answer_is_shown_when_the_service_is_gone(artifacts):
-    with served(artifacts) as client, regard.connect(str(client.base_url), patience=0) as service:
+    with in_process(artifacts) as client, regard.connect(str(client.base_url), patience=0) as service:
         found = service["digits"].classify(SEVEN)
     shown_after = shown(found)
     assert shown_after["text/plain"].startswith("digits: 7")
@@ -170,7 +170,10 @@ def test_nothing_of_a_key_is_in_a_saved_file(artifacts, tmp_path):
 
     keys = tmp_path / "keys.txt"
     keys.write_text(line("a-secret-key"))
-    with served(artifacts, api_keys=keys) as client, regard.connect(str(client.base_url), "a-secret-key") as service:
+    with (
+        in_process(artifacts, api_keys=keys) as client,
+        regard.connect(str(client.base_url), "a-secret-key") as service,
+    ):
         found = service["digits"].classify(SEVEN)
         assert "a-secret-key" not in json.dumps(shown(found))
         assert "a-secret-key" not in repr(found) + repr(service) + repr(found.asked)

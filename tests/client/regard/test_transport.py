@@ -16,6 +16,7 @@ from regard import transport
 from tests.client.conftest import SEVEN, answer, described, problem, read, told
 from tests.conftest import served
 from tests.samples.api_keys import line
+from tests.samples.in_process import in_process
 
 MODELS = json.dumps({"models": []}).encode()
 
@@ -333,7 +334,7 @@ def test_an_address_comes_from_the_environment_too(monkeypatch):
 def test_a_service_with_keys(artifacts, tmp_path):
     keys = tmp_path / "keys.txt"
     keys.write_text(line("right") + line("one", name="one"))
-    with served(artifacts, api_keys=keys, key_in_flight=1) as client:
+    with in_process(artifacts, api_keys=keys, key_in_flight=1) as client:
         url = str(client.base_url)
         for key in (None, "wrong"):
             with pytest.raises(regard.KeyRefused, match="REGARD_KEY"):
@@ -351,7 +352,7 @@ def test_a_service_with_keys(artifacts, tmp_path):
 def test_more_at_once_than_a_key_may_is_busy_and_then_answered(artifacts, tmp_path):
     keys = tmp_path / "keys.txt"
     keys.write_text(line("k"))
-    with served(artifacts, api_keys=keys, key_in_flight=1) as client, ThreadPoolExecutor(6) as several:
+    with in_process(artifacts, api_keys=keys, key_in_flight=1) as client, ThreadPoolExecutor(6) as several:
         url = str(client.base_url)
         patient, hasty = regard.connect(url, "k", patience=60), regard.connect(url, "k", patience=0)
 

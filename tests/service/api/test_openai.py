@@ -27,6 +27,7 @@ from service.store import open_store
 from tests.conftest import served
 from tests.samples.api_keys import bearer, line
 from tests.samples.documented import Documented
+from tests.samples.in_process import in_process
 
 EMBEDDINGS, COMPLETIONS, CHAT = "/v1/embeddings", "/v1/completions", "/v1/chat/completions"
 TEXTS = ["hello", "a longer text, of more tokens than the other"]
@@ -56,7 +57,7 @@ def folder(artifacts, minilm, language_models, dino, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(folder):
-    with served(folder) as client:
+    with in_process(folder) as client:
         yield client
 
 
@@ -397,7 +398,7 @@ def test_nothing_of_a_text_is_in_a_refusal(client):
 def test_keys_are_sent_as_openais_clients_send_them(artifacts, tmp_path):
     keys = tmp_path / "keys"
     keys.write_text(line("one"))
-    with served(artifacts, api_keys=keys) as client:
+    with in_process(artifacts, api_keys=keys) as client:
         for headers in ({}, bearer("another")):
             answer = client.post(COMPLETIONS, json=COMPLETE, headers=headers)
             assert answer.status_code == 401
@@ -479,7 +480,7 @@ def test_models_are_listed_as_openai_does_beside_our_own_list(client, folder):
 
 
 def test_when_a_model_was_made_is_read_as_it_is_loaded(copied):
-    with served(copied) as client:
+    with in_process(copied) as client:
         before = client.get("/v1/models").json()["data"]
         for manifest in copied.rglob("manifest.json"):
             os.utime(manifest, (1, 1))

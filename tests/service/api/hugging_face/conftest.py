@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conftest import served
+from tests.samples.in_process import in_process
 
 SMALL = ("bert", "roberta", "bert-mask", "roberta-mask", "roberta-features", "gpt2", "vit-features")
 
@@ -15,5 +15,5 @@ def texts(artifacts, minilm, families, detectors, tmp_path_factory):
         (folder / made.name).symlink_to(made)
     for name in SMALL:
         (folder / name).symlink_to(families / "artifacts" / name)
-    with served(folder) as client:
+    with in_process(folder) as client:
         yield client
