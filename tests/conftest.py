@@ -1,8 +1,5 @@
-"""What several folders of tests share: artifacts that are exported once, and the service as a process."""
+"""What several folders of tests share: artifacts, and the service as a process."""
 
-import functools
-import hashlib
-import importlib.metadata
 import json
 import os
 import shutil
@@ -10,21 +7,17 @@ import signal
 import socket
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
 from contextlib import contextmanager
-from pathlib import Path
 
 import httpx
 import hypothesis
 import pytest
-from filelock import FileLock
 
+from tests.samples.exports import ROOT, exported, once
 from tests.samples.redis_server import RedisServer
 from tests.samples.small_disk import SmallDisk
-
-ROOT = Path(__file__).parent.parent
 
 pytest_plugins = ["tests.cost"]
 
@@ -36,80 +29,19 @@ for name in [name for name in os.environ if name.startswith("REGARD_")]:
 
 
 def pytest_collection_modifyitems(items):
-    """Mark what waits for the checkpoints of every family, whose export takes minutes."""
+    """Mark what is about the families of checkpoints; of a choice of cases, only what is about these is run."""
     for item in items:
-        if "families" in getattr(item, "fixturenames", ()):
+        if "checkpoints" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.families)
-            item.add_marker(pytest.mark.timeout(1800))  # on a busy machine, too
+    if os.environ.get("CASES"):
+        from tests.samples.checkpoints import CHOSEN
+
+        items[:] = [item for item in items if not CHOSEN.keys().isdisjoint(map(str, parameters(item)))]
 
 
-KEPT = ROOT / ".pytest_cache/d/exports"
-"""Exports of tests, kept for later runs until the code, the weights or a package changes; --cache-clear empties it."""
-
-
-@functools.cache
-def made_of():
-    """Return a hash of all that decides what an export is."""
-    found = hashlib.sha256(sys.version.encode())
-    folders = (ROOT / name for name in ("contract", "export", "model", "tests/samples"))
-    # where Python keeps its bytecode, files come and go
-    files = (
-        file for folder in folders for file in folder.rglob("*") if file.is_file() and "__pycache__" not in file.parts
-    )
-    for file in sorted([*files, Path(__file__)]):
-        found.update(f"{file.relative_to(ROOT)} {file.stat().st_size} ".encode() + file.read_bytes())
-    # setuptools, once imported, adds packages of its own to sys.path
-    installed = importlib.metadata.distributions(path=[sysconfig.get_path("purelib")])
-    for package in sorted(f"{one.name} {one.version} " for one in installed):
-        found.update(package.encode())
-    return found.hexdigest()
-
-
-def once(name, make):
-    """Return a folder that `make` fills, in one of the processes that tests run in, for all of them and for later runs.
-
-    Nothing may write to it afterwards.
-    """
-    source = Path(make.__code__.co_filename).read_bytes()
-    key = hashlib.sha256(made_of().encode() + source).hexdigest()[:16]
-    folder, made = KEPT / f"{name}-{key}", KEPT / f"{name}.made"
-    KEPT.mkdir(parents=True, exist_ok=True)
-    with FileLock(KEPT / f"{name}.lock"):
-        if not folder.exists():
-            for old in (made, *KEPT.glob(f"{name}-{'?' * len(key)}")):
-                shutil.rmtree(old, ignore_errors=True)
-            made.mkdir()
-            make(made)
-            made.rename(folder)
-    return folder
-
-
-def export(*names):
-    """Return what makes artifacts by the command that users type."""
-
-    def make(folder):
-        done = subprocess.run(
-            [sys.executable, "-m", "export", *names, "--to", folder], cwd=ROOT, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        assert "[W:onnxruntime" not in done.stderr
-
-    return make
-
-
-EXPORTED = {
-    "dino": ["digits-dino"],
-    "minilm": ["minilm"],
-    "languages": ["dates-clm", "dates-mlm"],
-    "captions-soft": ["captions-soft"],
-    "scenes-detr": ["scenes-detr"],
-}
-"""Bundled models that the repository holds no artifacts of, by the folder of their artifacts."""
-
-
-def exported(name):
-    """Return a folder of EXPORTED, with artifacts that are made once."""
-    return once(name, export(*EXPORTED[name]))
+def parameters(item):
+    """Return the values of an item's parameters."""
+    return item.callspec.params.values() if hasattr(item, "callspec") else ()
 
 
 @pytest.fixture(scope="session")
@@ -184,14 +116,10 @@ def minilm():
 
 @pytest.fixture(scope="session")
 def classifier():
-    """A folder with the checkpoint and the artifact of a small BERT that classifies texts and pairs of them."""
+    """The folder of the artifact of a small BERT that classifies texts and pairs of them."""
+    from tests.samples.checkpoints import artifact_of  # needs the reference libraries, which take seconds to import
 
-    def make(folder):
-        command = [sys.executable, "-m", "tests.samples.checkpoints", folder, "bert"]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-
-    return once("classifier", make)
+    return artifact_of("bert")
 
 
 @pytest.fixture(scope="session")
@@ -221,30 +149,31 @@ def detectors():
 
 
 @pytest.fixture(scope="session")
-def families():
-    """A folder with a small checkpoint of every family, and with the artifacts that the command makes of them."""
-    from tests.samples.checkpoints import CASES  # needs the reference libraries, which take seconds to import
+def checkpoints():
+    """What returns the folder of a small checkpoint of a family, by the name of its case."""
+    from tests.samples.checkpoints import checkpoint_of  # as above
 
-    def make(folder):
-        names = sorted(
-            CASES, key=lambda name: ("generation" in CASES[name].task, name)
-        )  # the longest last, dealt out evenly
-        working = [
-            subprocess.Popen(
-                [sys.executable, "-m", "tests.samples.checkpoints", str(folder), *names[start::2]],
-                cwd=ROOT,
-                env=os.environ | {"OMP_NUM_THREADS": "1"},
-                text=True,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-            )
-            for start in range(2)
-        ]
-        for process in working:
-            said, _ = process.communicate()
-            assert process.returncode == 0, said
+    return checkpoint_of
 
-    return once("families", make)
+
+@pytest.fixture(scope="session")
+def families(checkpoints):
+    """What returns the folder of the artifact of a small checkpoint, by the name of its case."""
+    from tests.samples.checkpoints import artifact_of
+
+    return artifact_of
+
+
+@pytest.fixture(scope="session")
+def every_family(families, tmp_path_factory):
+    """A folder with the artifacts of all cases that are exported."""
+    from tests.samples.checkpoints import EXPORTED
+
+    folder = tmp_path_factory.mktemp("families")
+    names = sorted(EXPORTED, reverse=os.environ.get("PYTEST_XDIST_WORKER", "gw0")[-1] in "13579")
+    for name in names:  # two processes begin at either end, and each waits for what the other makes
+        (folder / name).symlink_to(families(name))
+    return folder
 
 
 START_SECONDS = 180

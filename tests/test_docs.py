@@ -17,6 +17,7 @@ from docs import limits, settings
 from model.catalogue import BUNDLED, build
 from service.settings import PREFIX, Settings
 from tests.conftest import ROOT, served
+from tests.samples.checkpoints import checkpoint_of
 
 README = (ROOT / "README.md").read_text()
 CURLS = [
@@ -135,7 +136,7 @@ def test_the_readmes_answer_is_the_beginning_of_the_answer(client):
     assert answer["attention"]["tokens"] == json.loads(re.search(r'"tokens": (\{.*?\}.*?\})', shown)[1])
 
 
-def test_a_model_of_your_own_is_seen_as_the_readme_says(classifier, tmp_path, monkeypatch):
+def test_a_model_of_your_own_is_seen_as_the_readme_says(tmp_path, monkeypatch):
     (lines,) = re.findall(r"```python\n(import regard\n.*?)```", README, re.DOTALL)
     checkpoint = re.search(r'"(distilbert-[^"]+)"', lines)[1]
     monkeypatch.chdir(tmp_path)
@@ -143,7 +144,7 @@ def test_a_model_of_your_own_is_seen_as_the_readme_says(classifier, tmp_path, mo
     start, started, names = regard.start, [], {}
     monkeypatch.setattr(regard, "start", lambda folder: started.append(start(folder)) or started[-1])
     try:
-        exec(lines.replace(checkpoint, str(classifier / "checkpoints" / "bert")), names)
+        exec(lines.replace(checkpoint, str(checkpoint_of("bert"))), names)
     finally:
         for one in started:
             one.stop()

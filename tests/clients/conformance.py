@@ -19,9 +19,10 @@ from typing import Any
 from benchmarks.peers import Unusable, log
 from tests.clients.environments import CLIENTS, node_packages, prepared
 from tests.clients.examples import examples
-from tests.conftest import ROOT, exported
+from tests.conftest import ROOT
 from tests.rigs.replica import Replica
 from tests.samples.api_keys import EVERY_SCOPE, line
+from tests.samples.exports import exported
 
 MODELS = {
     "images": "digits", "objects": "scenes-detr", "seq2seq": "dates", "causal": "dates-clm", "masks": "dates-mlm",

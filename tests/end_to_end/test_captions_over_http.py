@@ -25,8 +25,8 @@ from model.vocabularies import END, START, WORDS
 from model.vocabularies import WORD_SPECIALS as SPECIALS
 from service.arrays import log_softmax
 from service.generation.token_selection import Beams
-from tests.conftest import once
 from tests.samples.documented import Documented
+from tests.samples.exports import once
 from tests.samples.in_process import in_process
 
 SIDE, MOST = 16, 4

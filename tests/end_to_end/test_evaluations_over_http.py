@@ -202,8 +202,11 @@ def test_an_evaluation_comes_with_the_end_of_a_stream(client):
 
 
 @pytest.fixture(scope="module")
-def texts(families):
-    with in_process(families / "artifacts") as client:
+def texts(families, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    for name in ("bert", "bert-mask", "bert-features", "gpt2", "vit-features"):
+        (folder / name).symlink_to(families(name))
+    with in_process(folder) as client:
         yield client
 
 
@@ -214,7 +217,7 @@ def asked(method):
 
 @pytest.mark.parametrize("method", ["raw", "rollout", "norm", "relevance", "libra", "integrated"])
 def test_the_curves_of_a_text_are_those_of_texts_with_masked_tokens(texts, families, method):
-    model = Model(families / "artifacts/bert")
+    model = Model(families("bert"))
     shown = attention(texts, "bert", {"inputs": SENTENCE}, evaluate=BOTH, **asked(method))
     source, special, types = model.tokens(SENTENCE)
     visible = np.ones(len(source), bool)
@@ -241,7 +244,7 @@ def test_the_curves_of_a_text_are_those_of_texts_with_masked_tokens(texts, famil
 def test_the_curves_of_a_mask_are_those_of_its_likeliest_token_and_no_mask_is_taken_away(
     texts, families, text, mask, options
 ):
-    model = Model(families / "artifacts/bert-mask")
+    model = Model(families("bert-mask"))
     shown = attention(texts, "bert-mask", {"inputs": text}, evaluate=BOTH, **options)
     source, special, types = model.tokens(text)
     masked = np.flatnonzero(source == model.stand_in)
@@ -278,7 +281,7 @@ def test_a_comparison_for_a_mask_reads_the_row_of_the_mask_and_not_that_of_the_c
     ids=str,
 )  # fmt: skip
 def test_the_curves_of_a_continuation_are_those_of_prompts_without_some_tokens(texts, families, position, options):
-    model = Model(families / "artifacts/gpt2")
+    model = Model(families("gpt2"))
     body = {"inputs": SENTENCE, "max_new_tokens": 4}
     written = texts.post("/v1/models/gpt2/generate", json=body).json()["results"][0]["tokens"]
     shown = attention(texts, "gpt2", body, evaluate=BOTH, **options)
@@ -307,7 +310,7 @@ def test_a_row_that_generates_nothing_is_not_evaluated(texts, queries):
 
 @pytest.mark.parametrize("method", ["raw", "rollout", "relevance", "libra", "integrated"])
 def test_the_curves_of_an_embedding_are_those_of_its_cosine_with_the_other(texts, families, method):
-    model = Model(families / "artifacts/bert-features")
+    model = Model(families("bert-features"))
     against, options = "a bird ran to the blue house", {"queries": 0} if method in ("raw", "rollout") else {}
     asked = {"method": method, "against": {"text": against}, "evaluate": BOTH, **options}
     shown = attention(texts, "bert-features", {"inputs": SENTENCE}, **asked)
@@ -340,7 +343,7 @@ def test_a_comparison_for_an_embedding_has_the_methods_with_one_row(texts):
 
 @pytest.mark.parametrize("method", ["raw", "relevance", "libra"])
 def test_the_curves_of_an_embedded_image_are_those_of_images_with_black_patches(texts, families, method):
-    model = Model(families / "artifacts/vit-features")
+    model = Model(families("vit-features"))
     rule, (kind,) = model.image_rule, model.manifest["attention"]
     noise = np.random.default_rng(0).integers(1, 256, (2, rule.height, rule.width, 3), np.uint8)
     sent, other = (io.BytesIO() for _ in range(2))

@@ -1,8 +1,11 @@
 """Every variant, shallower than the catalogue's and with sharp weights: exported, verified and served as defined."""
 
+import contextlib
 import dataclasses
+import functools
 import io
 import json
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -21,11 +24,12 @@ from model.convolutional import ConvolutionalConfig, convolutional
 from model.recurrent import RecurrentConfig, recurrent_text
 from model.vit_variants import VARIANTS
 from model.vocabularies import ALPHABET, END, SPECIALS, START, encode
-from tests.conftest import once
 from tests.samples.attention_reference import sharpen
+from tests.samples.exports import once
 from tests.samples.in_process import in_process
+from tests.samples.traces import traced_once
 
-pytestmark = pytest.mark.families  # every variant is exported, which takes a minute
+pytestmark = pytest.mark.families
 SIDE = 28
 LABELS = tuple("0123456789")
 RECURRENT = RecurrentConfig(
@@ -72,23 +76,42 @@ def text_source(name):
 
 
 SOURCES = dict.fromkeys(VARIANTS, image_source) | {"recurrent": text_source, "convolutional": text_source}
+USUAL = ("digits-axial", "digits-parallel", "digits-re-attention")
+"""What no other model does: two attentions abreast, one of them along lines, and rows that do not add up to one."""
+
+
+def usually_few(names):
+    """Return names as parameters of tests, of which all but USUAL are slow."""
+    return [pytest.param(name, marks=pytest.mark.slow if name not in USUAL else ()) for name in names]
 
 
 @pytest.fixture(scope="module")
-def artifacts():
-    """All of them, each verified as it was exported."""
+def artifact():
+    """What returns the folder of a variant's artifact, which was verified as it was exported."""
 
-    def make(folder):
-        for name, source in SOURCES.items():
-            export(source(name), "1", folder)
+    @functools.cache
+    def of(name):
+        def make(folder):
+            with mock.patch("export.pipeline.trace", traced_once):
+                export(SOURCES[name](name), "1", folder)
 
-    return once("variants", make)
+        return once(f"variant-{name}", make) / name
+
+    return of
 
 
 @pytest.fixture(scope="module")
-def client(artifacts):
-    with in_process(artifacts) as client:
-        yield client
+def client(artifact, tmp_path_factory):
+    """What returns a client of a service with one variant."""
+    with contextlib.ExitStack() as running:
+
+        @functools.cache
+        def of(name):
+            folder = tmp_path_factory.mktemp("variant")
+            (folder / name).symlink_to(artifact(name))
+            return running.enter_context(in_process(folder))
+
+        yield of
 
 
 @pytest.fixture(scope="module")
@@ -110,19 +133,19 @@ def defined(name, picture):
     return model.double()(pixels)
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_an_export_is_within_a_hundred_thousandth_of_its_definition(artifacts, name):
-    manifest = read_artifact(artifacts / name / "1").manifest
+@pytest.mark.parametrize("name", usually_few(SOURCES))
+def test_an_export_is_within_a_hundred_thousandth_of_its_definition(artifact, name):
+    manifest = read_artifact(artifact(name) / "1").manifest
     figures = {what: value for what, value in manifest.verified.items() if what.startswith(("raw", "rollout"))}
     assert figures
     assert {what: value for what, value in figures.items() if value > 1e-5} == {}
     assert manifest.verified["attention: alone = in a padded batch"] <= 1e-5
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", usually_few(VARIANTS))
 def test_a_variant_serves_the_weights_of_its_definition(client, picture, name):
     asked = {"kind": "encoder", "heads": "all", "layers": "all", "queries": "all", "digits": 8}
-    answer = client.post(f"/v1/models/{name}/attention", params=asked,
+    answer = client(name).post(f"/v1/models/{name}/attention", params=asked,
                          content=png(picture), headers={"content-type": "image/png"})  # fmt: skip
     assert answer.status_code == 200, answer.text
     _, maps = defined(name, picture)
@@ -136,9 +159,9 @@ def test_a_variant_serves_the_weights_of_its_definition(client, picture, name):
 
 
 @pytest.mark.parametrize("method", ["rollout", "relevance", "norm"])
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", usually_few(VARIANTS))
 def test_a_method_is_served_or_refused_by_name(client, picture, name, method):
-    answer = client.post(f"/v1/models/{name}/attention", params={"method": method, "digits": 8},
+    answer = client(name).post(f"/v1/models/{name}/attention", params={"method": method, "digits": 8},
                          content=png(picture), headers={"content-type": "image/png"})  # fmt: skip
     if REFUSED.get(name) == method:
         assert answer.status_code == 422
@@ -165,6 +188,7 @@ def test_a_method_is_served_or_refused_by_name(client, picture, name, method):
     assert (joint[0, 0, 1:].max() - joint[0, 0, 1:].min()) > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["recurrent", "convolutional"])
 def test_a_date_is_generated_with_the_weights_of_the_definition(client, name):
     """Greedy, step by step, as the definition in float64 chooses; and of the chosen text one pass gives the maps."""
@@ -179,7 +203,7 @@ def test_a_date_is_generated_with_the_weights_of_the_definition(client, name):
             if target[0, -1] == END:
                 break
     body = {"inputs": [text, "x"], "attention": {"heads": "all", "layers": "all", "digits": 8}}
-    answer = client.post(f"/v1/models/{name}/generate", json=body)
+    answer = client(name).post(f"/v1/models/{name}/generate", json=body)
     assert answer.status_code == 200, answer.text
     result = answer.json()["results"][0]
     tokens = [one["token"] for one in result["sequences"][0]["tokens"]] if "sequences" in result else None
@@ -191,19 +215,18 @@ def test_a_date_is_generated_with_the_weights_of_the_definition(client, name):
     assert len(result["attention"]["maps"]) == len(maps)
 
 
+@pytest.mark.slow
 def test_a_model_that_convolves_or_recurs_says_what_it_cannot_show(client):
     for method in ("rollout", "relevance"):
         body = {"inputs": ["3 may 2003"], "attention": {"method": method}}
-        answer = client.post("/v1/models/recurrent/generate", json=body)
+        answer = client("recurrent").post("/v1/models/recurrent/generate", json=body)
         assert answer.status_code == 422
         assert answer.json()["detail"].startswith(f"method {method}: needs ")
 
 
-def test_what_is_side_by_side_is_said(artifacts):
-    kinds = {name: read_artifact(artifacts / name / "1").manifest.attention[0] for name in VARIANTS}
-    assert {name: kind.abreast for name, kind in kinds.items() if kind.abreast != 1} == {
-        "digits-parallel": 2,
-        "digits-axial": 2,
-    }
-    assert {name for name, kind in kinds.items() if not kind.normalized} == {"digits-re-attention"}
-    assert json.loads((artifacts / "digits-parallel" / "1" / "manifest.json").read_text())["schema_version"] == 5
+@pytest.mark.parametrize("name", usually_few(VARIANTS))
+def test_what_is_side_by_side_is_said(artifact, name):
+    kind = read_artifact(artifact(name) / "1").manifest.attention[0]
+    assert kind.abreast == (2 if name in ("digits-parallel", "digits-axial") else 1)
+    assert kind.normalized == (name != "digits-re-attention")
+    assert json.loads((artifact(name) / "1" / "manifest.json").read_text())["schema_version"] == 5

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from model.transformer import PRE_NORM, marian
-from tests.conftest import once
 from tests.samples.export_models import TRANSFORMER, classifier, sharpened, translator, written
+from tests.samples.exports import once
 
 
 @functools.cache
@@ -49,10 +49,10 @@ def graphs(source, folder):
 
 
 @pytest.fixture
-def checkpoint(families, tmp_path):
+def checkpoint(checkpoints, tmp_path):
     """Copy a checkpoint of the given name, to be spoilt."""
 
     def copy(name):
-        return shutil.copytree(families / "checkpoints" / name, tmp_path / "given")
+        return shutil.copytree(checkpoints(name), tmp_path / "given")
 
     return copy

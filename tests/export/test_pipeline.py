@@ -29,10 +29,10 @@ from tests.samples.export_models import (
     classifier,
     opened,
     sharpened,
-    traced_once,
     translator,
     windowed,
 )
+from tests.samples.traces import traced_once
 
 EXPLAINING = get_args(GradientMethod)
 

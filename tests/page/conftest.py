@@ -49,11 +49,11 @@ def needed():
 def models(needed, tmp_path_factory, captions, minilm, language_models, classifier, scenes, detectors):
     """A folder with a model of every task that the page shows, and with `digits` once more under another name."""
     folder = tmp_path_factory.mktemp("page")
-    for source in (ROOT / "model/artifacts", captions, minilm, language_models, classifier / "artifacts", scenes):
+    for source in (ROOT / "model/artifacts", captions, minilm, language_models, scenes):
         for one in source.iterdir():
             (folder / one.name).symlink_to(one)
-    for name in ("fitted", "sequence"):
-        (folder / name).symlink_to(detectors / name)
+    for made in (classifier, detectors / "fitted", detectors / "sequence"):
+        (folder / made.name).symlink_to(made)
     twin = shutil.copytree(ROOT / "model/artifacts/digits", folder / "digits-twin") / "1/manifest.json"
     twin.write_text(json.dumps(json.loads(twin.read_text()) | {"name": "digits-twin"}))
     return folder

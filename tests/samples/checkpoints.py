@@ -1,20 +1,25 @@
 """Small checkpoints of every family, made by the reference library with every option varied that it has."""
 
 import json
-import sys
+import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from export.checkpoints.checkpoint import open_checkpoint
+from export.checkpoints.families import FAMILIES
+from export.checkpoints.family import ExportOptions
+from export.command import _parser
+from export.plan import Source
 from tests.samples import export_m2m_100
-from tests.samples.export_command import export_command
 from tests.samples.export_marian import make
+from tests.samples.exports import export, once
 
 WORDS = "the a one cat dog mat sat on ran to an old new house and red blue bird sky high low was is not very good bad"
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,!?-'äöüéß"
@@ -95,11 +100,24 @@ def around(tokenizer: Tokenizer, first: str, last: str) -> Tokenizer:
     return tokenizer
 
 
+Parts: TypeAlias = dict[str, tuple[str, str, str]]
+"""Of each kind of attention: a pattern of the paths where the reference library keeps its attentions, and in each the
+projection of values and the one that joins."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A model of the reference library with random weights."""
+
+    make: Callable[[], Any]
+    parts: Parts = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Case:
     """One checkpoint: the reference's class and configuration, what lies beside it, and what to export it for."""
 
-    model: Callable[[], Any]
+    model: Reference
     task: str
     """What it must be exported for."""
     files: dict[str, Any] = field(default_factory=dict)
@@ -108,12 +126,23 @@ class Case:
     prepare: Callable[[Path], None] | None = None
     options: tuple[str, ...] = ()
     """Of the command."""
+    exported: bool = False
+    """Whether it is exported and served, too: it has a graph, or an answer over HTTP, that no other case has. Cases
+    that differ from another in names and settings alone are compared as PyTorch computes them."""
+    pooling: str | None = None
+    """What its folder declares, with vectors of length one; without it, the mean."""
+
+    @property
+    def mask(self) -> str:
+        """The mask token that its tokenizer's settings name."""
+        mask = self.files["tokenizer_config.json"]["mask_token"]
+        return str(mask["content"] if isinstance(mask, dict) else mask)
 
     def save(self, folder: Path) -> None:
         """Write the checkpoint."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = sharpened(self.model())
+            model = sharpened(self.model.make())
             model.save_pretrained(folder)
         for name, content in self.files.items():
             (folder / name).parent.mkdir(exist_ok=True)
@@ -146,17 +175,33 @@ LABELS = {"id2label": {0: "cat", 1: "dog", 2: "bird"}, "label2id": {"cat": 0, "d
 CROP = {"do_center_crop": True, "crop_size": {"height": 8, "width": 8}, "resample": 3, "do_resize": True}
 T = transformers
 
+VIT_PARTS: Parts = {"encoder": (r"layers\.\d+\.attention", "v_proj", "o_proj")}
+DINO_PARTS: Parts = {"encoder": (r"layer\.\d+\.attention", "v_proj", "o_proj")}
+YOLOS_PARTS: Parts = {"encoder": (r"layer\.\d+\.attention", "attention.value", "output.dense")}
+BERT_PARTS: Parts = {"encoder": (r"layer\.\d+\.attention", "self.value", "output.dense")}
+DISTILBERT_PARTS: Parts = {"encoder": (r"layer\.\d+\.attention", "v_lin", "out_lin")}
+GPT2_PARTS: Parts = {"decoder": (r"h\.\d+\.attn", "c_attn", "c_proj")}
+BART_PARTS: Parts = {
+    "encoder": (r"encoder\.layers\.\d+\.self_attn", "v_proj", "out_proj"),
+    "decoder": (r"decoder\.layers\.\d+\.self_attn", "v_proj", "out_proj"),
+    "cross": (r"decoder\.layers\.\d+\.encoder_attn", "v_proj", "out_proj"),
+}
+DETR_PARTS: Parts = {kind: (path, value, "o_proj") for kind, (path, value, _) in BART_PARTS.items()}
 
-def vit(kind: Any = T.ViTForImageClassification, config: Any = T.ViTConfig, **options: Any) -> Callable[[], Any]:
+
+def vit(kind: Any = T.ViTForImageClassification, config: Any = T.ViTConfig, **options: Any) -> Reference:
     small = {**SMALL, "intermediate_size": 24, "image_size": (8, 12), "patch_size": 4, "layer_norm_eps": 1e-3}
-    return lambda: kind(config(**{**small, **LABELS, **options}))
+    return Reference(lambda: kind(config(**{**small, **LABELS, **options})), VIT_PARTS)
 
 
-def dino(kind: Any, config: Any, **options: Any) -> Callable[[], Any]:
-    return lambda: kind(config(**{**SMALL, "image_size": 8, "patch_size": 4, "mlp_ratio": 2, **LABELS, **options}))
+def dino(kind: Any, config: Any, **options: Any) -> Reference:
+    small = {**SMALL, "image_size": 8, "patch_size": 4, "mlp_ratio": 2}
+    return Reference(lambda: kind(config(**{**small, **LABELS, **options})), DINO_PARTS)
 
 
-def detr(kind: Any, config: Any, backbone: dict[str, Any] | None = None, **options: Any) -> Callable[[], Any]:
+def detr(
+    kind: Any, config: Any, backbone: dict[str, Any] | None = None, parts: Parts = DETR_PARTS, **options: Any
+) -> Reference:
     sizes = {"embedding_size": 8, "hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1], "out_features": ["stage4"]}
     small = {
         "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2,
@@ -164,13 +209,20 @@ def detr(kind: Any, config: Any, backbone: dict[str, Any] | None = None, **optio
         "attn_implementation": "eager", "use_timm_backbone": False,
     }  # fmt: skip
     own = {**sizes, **(backbone or {})}
-    return lambda: kind(config(**{**small, **LABELS, **options, "backbone_config": T.ResNetConfig(**own)}))
+    sizes = {**small, **LABELS, **options}
+    return Reference(lambda: kind(config(**sizes, backbone_config=T.ResNetConfig(**own))), parts)
 
 
-def yolos(**options: Any) -> Callable[[], Any]:
+def swin(kind: Any, config: Any, **options: Any) -> Reference:
+    small = {"image_size": 32, "patch_size": 2, "embed_dim": 8, "window_size": 4, "depths": [2, 2], "num_heads": [2, 4]}
+    return Reference(lambda: kind(config(**small, **LABELS, **options, attn_implementation="eager")))
+
+
+def yolos(**options: Any) -> Reference:
     small = {**SMALL, "intermediate_size": 24, "image_size": [8, 12], "patch_size": 4, "layer_norm_eps": 1e-3}
     more = {"num_hidden_layers": 3, "num_detection_tokens": 5}
-    return lambda: T.YolosForObjectDetection(T.YolosConfig(**{**small, **more, **LABELS, **options}))
+    sizes = {**small, **more, **LABELS, **options}
+    return Reference(lambda: T.YolosForObjectDetection(T.YolosConfig(**sizes)), YOLOS_PARTS)
 
 
 def edges(kind: str, shortest: int, longest: int, **more: Any) -> dict[str, Any]:
@@ -178,14 +230,15 @@ def edges(kind: str, shortest: int, longest: int, **more: Any) -> dict[str, Any]
     return processor(kind, 0, 0, **{"size": {"shortest_edge": shortest, "longest_edge": longest}, **more})
 
 
-def bert(kind: Any, config: Any = T.BertConfig, **options: Any) -> Callable[[], Any]:
+def bert(kind: Any, config: Any = T.BertConfig, **options: Any) -> Reference:
     small = {**SMALL, "intermediate_size": 24, "vocab_size": 130, "max_position_embeddings": 40, "pad_token_id": 0}
-    return lambda: kind(config(**{**small, **LABELS, **options}))
+    return Reference(lambda: kind(config(**{**small, **LABELS, **options})), BERT_PARTS)
 
 
-def distilbert(kind: Any, **options: Any) -> Callable[[], Any]:
+def distilbert(kind: Any, **options: Any) -> Reference:
     small = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24, "vocab_size": 130, "max_position_embeddings": 40}
-    return lambda: kind(T.DistilBertConfig(**{**small, "attn_implementation": "eager", **LABELS, **options}))
+    sizes = {**small, "attn_implementation": "eager", **LABELS, **options}
+    return Reference(lambda: kind(T.DistilBertConfig(**sizes)), DISTILBERT_PARTS)
 
 
 def pieces() -> Tokenizer:
@@ -237,12 +290,12 @@ SEQUENCES = {
 }  # fmt: skip
 
 
-def bart(**options: Any) -> Callable[[], Any]:
+def bart(**options: Any) -> Reference:
     small = {**SEQUENCES, "vocab_size": 300, "scale_embedding": True, "activation_function": "gelu_new"}
-    return lambda: T.BartForConditionalGeneration(T.BartConfig(**{**small, **options}))
+    return Reference(lambda: T.BartForConditionalGeneration(T.BartConfig(**{**small, **options})), BART_PARTS)
 
 
-def gpt2(**options: Any) -> Callable[[], Any]:
+def gpt2(**options: Any) -> Reference:
     small = {
         "vocab_size": 300,
         "n_embd": 16,
@@ -252,13 +305,13 @@ def gpt2(**options: Any) -> Callable[[], Any]:
         "attn_implementation": "eager",
     }
     tokens = {"bos_token_id": 2, "eos_token_id": 2}
-    return lambda: T.GPT2LMHeadModel(T.GPT2Config(**{**small, **tokens, **options}))
+    return Reference(lambda: T.GPT2LMHeadModel(T.GPT2Config(**{**small, **tokens, **options})), GPT2_PARTS)
 
 
-def marian(**options: Any) -> Callable[[], Any]:
+def marian(**options: Any) -> Reference:
     tokens = {"pad_token_id": 699, "decoder_start_token_id": 699, "eos_token_id": 0, "forced_eos_token_id": 0}
     small = {**SEQUENCES, **tokens, "vocab_size": 700, "activation_function": "swish", "scale_embedding": True}
-    return lambda: T.MarianMTModel(T.MarianConfig(**{**small, **options}))
+    return Reference(lambda: T.MarianMTModel(T.MarianConfig(**{**small, **options})), BART_PARTS)
 
 
 def sentence_pieces(folder: Path) -> None:
@@ -285,9 +338,9 @@ def normalising_before(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config))
 
 
-def multilingual(config: Any, kind: Any, **options: Any) -> Callable[[], Any]:
+def multilingual(config: Any, kind: Any, **options: Any) -> Reference:
     small = {**SEQUENCES, "vocab_size": 300, "scale_embedding": True, "pad_token_id": 1, "decoder_start_token_id": 2}
-    return lambda: kind(config(**{**small, **options}))
+    return Reference(lambda: kind(config(**{**small, **options})), BART_PARTS)
 
 
 def in_languages(*codes: str) -> Callable[[], Tokenizer]:
@@ -323,12 +376,14 @@ MARIAN_GENERATION = {
 
 CASES = {
     "vit": Case(
-        vit(qkv_bias=False, hidden_act="gelu_new"), "image-classification", processor("ViTImageProcessor", 8, 12)
+        vit(qkv_bias=False, hidden_act="gelu_new"), "image-classification",
+        processor("ViTImageProcessor", 8, 12), exported=True,
     ),
     "vit-features": Case(
         vit(T.ViTModel, patch_size=[4, 2], hidden_act="quick_gelu", pooler_output_size=12, pooler_act="relu"),
         "feature-extraction",
         processor("ViTImageProcessor", 8, 12, resample=3, do_rescale=False),
+        exported=True,
     ),
     "vit-larger": Case(
         vit(image_size=8), "image-classification", processor("ViTFeatureExtractor", 8, 8),
@@ -343,6 +398,7 @@ CASES = {
         vit(T.DeiTForImageClassificationWithTeacher, T.DeiTConfig, image_size=8),
         "image-classification",
         processor("DeiTImageProcessor", 10, 10, **CROP),
+        exported=True,
     ),
     "deit-features": Case(
         vit(T.DeiTModel, T.DeiTConfig, image_size=8), "feature-extraction",
@@ -364,14 +420,24 @@ CASES = {
         ),
         "image-classification",
         processor("BitImageProcessor", 8, 8, **CROP),
+        exported=True,
     ),
     "dinov2-registers-features": Case(
         dino(T.Dinov2WithRegistersModel, T.Dinov2WithRegistersConfig, use_swiglu_ffn=True), "feature-extraction",
         processor("BitImageProcessor", 8, 8, **CROP),
     ),
+    "swin": Case(
+        swin(T.SwinForImageClassification, T.SwinConfig, qkv_bias=False), "image-classification",
+        processor("ViTImageProcessor", 32, 32), exported=True,
+    ),
+    "swin-v2": Case(
+        swin(T.Swinv2ForImageClassification, T.Swinv2Config, hidden_act="gelu_new"), "image-classification",
+        processor("ViTImageProcessor", 32, 32), exported=True,
+    ),
     "detr": Case(
         detr(T.DetrForObjectDetection, T.DetrConfig, activation_function="gelu"), "object-detection",
         edges("DetrImageProcessor", 64, 110),
+        exported=True,
     ),
     "detr-learned": Case(
         detr(
@@ -386,32 +452,41 @@ CASES = {
         processor("DetrImageProcessor", 64, 96),
     ),
     "table-transformer": Case(
-        detr(T.TableTransformerForObjectDetection, T.TableTransformerConfig, {"layer_type": "basic"}),
+        detr(T.TableTransformerForObjectDetection, T.TableTransformerConfig, {"layer_type": "basic"}, BART_PARTS),
         "object-detection",
         edges("DetrImageProcessor", 64, 64),
     ),
     "conditional-detr": Case(
         detr(T.ConditionalDetrForObjectDetection, T.ConditionalDetrConfig, num_channels=3), "object-detection",
         processor("ConditionalDetrImageProcessor", 0, 0, size={"max_height": 64, "max_width": 96}),
+        exported=True,
     ),
     "yolos": Case(
         yolos(hidden_act="gelu_new"), "object-detection", edges("YolosImageProcessor", 8, 12, do_normalize=False),
         options=("--image-size", "11x14"),
+        exported=True,
     ),
     "yolos-plain": Case(
         yolos(use_mid_position_embeddings=False, qkv_bias=False), "object-detection",
         processor("YolosImageProcessor", 8, 12),
     ),
-    "bert": Case(bert(T.BertForSequenceClassification, hidden_act="gelu_new"), "text-classification", {}, pieces),
-    "bert-mask": Case(bert(T.BertForPreTraining, hidden_act="relu"), "fill-mask", BERT_TOKENS, pieces),
-    "bert-features": Case(bert(T.BertModel), "feature-extraction", SENTENCES | MEAN_SQRT, pieces),
+    "bert": Case(
+        bert(T.BertForSequenceClassification, hidden_act="gelu_new"), "text-classification", {}, pieces, exported=True
+    ),
+    "bert-mask": Case(bert(T.BertForPreTraining, hidden_act="relu"), "fill-mask", BERT_TOKENS, pieces, exported=True),
+    "bert-features": Case(
+        bert(T.BertModel), "feature-extraction", SENTENCES | MEAN_SQRT, pieces, exported=True,
+        pooling="mean_sqrt_length",
+    ),
     "roberta": Case(
         bert(T.RobertaForSequenceClassification, T.RobertaConfig, **ROBERTA, problem_type="multi_label_classification"),
         "text-classification", ROBERTA_TOKENS, roberta_bytes,
+        exported=True,
     ),
     "roberta-mask": Case(
         bert(T.RobertaForMaskedLM, T.RobertaConfig, **ROBERTA, tie_word_embeddings=False, hidden_act="silu"),
         "fill-mask", ROBERTA_TOKENS, roberta_bytes,
+        exported=True,
     ),
     "xlm-roberta": Case(
         bert(T.XLMRobertaForSequenceClassification, T.XLMRobertaConfig, **ROBERTA), "text-classification",
@@ -420,13 +495,18 @@ CASES = {
     "camembert-mask": Case(
         bert(T.CamembertForMaskedLM, T.CamembertConfig, **ROBERTA), "fill-mask", ROBERTA_TOKENS, unigrams
     ),
-    "roberta-features": Case(bert(T.RobertaModel, T.RobertaConfig, **ROBERTA), "feature-extraction", {}, roberta_bytes),
+    "roberta-features": Case(
+        bert(T.RobertaModel, T.RobertaConfig, **ROBERTA), "feature-extraction", {}, roberta_bytes, exported=True
+    ),
     "distilbert": Case(distilbert(T.DistilBertForSequenceClassification), "text-classification", {}, pieces),
     "distilbert-mask": Case(distilbert(T.DistilBertForMaskedLM, activation="relu"), "fill-mask", BERT_TOKENS, pieces),
-    "distilbert-features": Case(distilbert(T.DistilBertModel), "feature-extraction", SENTENCES | MAXIMUM, pieces),
+    "distilbert-features": Case(
+        distilbert(T.DistilBertModel), "feature-extraction", SENTENCES | MAXIMUM, pieces, pooling="max"
+    ),
     "gpt2": Case(
         gpt2(scale_attn_by_inverse_layer_idx=True, n_inner=20, activation_function="relu"), "text-generation",
         {"generation_config.json": {"eos_token_id": 2, "max_length": 24, "no_repeat_ngram_size": 3}}, byte_pairs,
+        exported=True,
     ),
     "gpt2-untied": Case(
         gpt2(scale_attn_weights=False, tie_word_embeddings=False), "text-generation",
@@ -442,9 +522,10 @@ CASES = {
             }
         },
         roberta_bytes,
+        exported=True,
     ),
     "bart-before": Case(
-        lambda: T.MBartForConditionalGeneration(T.MBartConfig(**SEQUENCES, vocab_size=300)),
+        Reference(lambda: T.MBartForConditionalGeneration(T.MBartConfig(**SEQUENCES, vocab_size=300)), BART_PARTS),
         "text2text-generation",
         {
             "generation_config.json": {
@@ -454,7 +535,7 @@ CASES = {
         roberta_bytes,
         prepare=normalising_before,
     ),
-    "marian": Case(marian(), "text2text-generation", MARIAN_GENERATION, prepare=sentence_pieces),
+    "marian": Case(marian(), "text2text-generation", MARIAN_GENERATION, prepare=sentence_pieces, exported=True),
     "marian-apart": Case(
         marian(share_encoder_decoder_embeddings=False, decoder_vocab_size=700, scale_embedding=False),
         "text2text-generation",
@@ -469,6 +550,7 @@ CASES = {
             "tokenizer_config.json": {"tokenizer_class": "MBartTokenizer", "src_lang": "en_XX"},
         },
         in_languages(*LANGUAGE_CODES),
+        exported=True,
     ),
     "mbart-50": Case(
         multilingual(T.MBartConfig, T.MBartForConditionalGeneration, activation_function="relu"),
@@ -499,17 +581,41 @@ CASES = {
             "tokenizer_config.json": {"tokenizer_class": "NllbTokenizer", "legacy_behaviour": True},
         },
         in_languages("deu_Latn", "eng_Latn", "zho_Hans"),
+        exported=True,
     ),
 }  # fmt: skip
 
 
-def main(folder: Path, names: list[str]) -> None:
-    """Write checkpoints to `folder`/checkpoints and export them to `folder`/artifacts, as users would."""
-    for name in names:
-        CASES[name].save(folder / "checkpoints" / name)
-        if export_command(folder / "checkpoints" / name, "--to", folder / "artifacts", *CASES[name].options) != 0:
-            sys.exit(f"{name}: was not exported")
+PREFIX = os.environ.get("CASES", "")
+CHOSEN = {name: case for name, case in CASES.items() if name.startswith(PREFIX)}
+"""The cases of this run: all, or those whose names begin as the environment's CASES says."""
+
+EXPORTED = [name for name, case in CHOSEN.items() if case.exported or PREFIX]
+"""Those of them that are exported and served: of a choice, every one."""
+
+READ = tuple(
+    f"tests/samples/{name}.py" for name in ("checkpoints", "export_command", "export_m2m_100", "export_marian")
+)
 
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+def checkpoint_of(name: str) -> Path:
+    """Return the folder of a case's checkpoint."""
+    return once(f"checkpoint-{name}", CASES[name].save, *READ)
+
+
+def source_of(folder: Path, **options: Any) -> Source:
+    """Return what the command would export of a folder; tracing it is tested elsewhere."""
+    checkpoint = open_checkpoint(str(folder), None)
+    return FAMILIES[checkpoint.config["model_type"]].source(checkpoint, ExportOptions("it", **options))
+
+
+def source_of_case(name: str) -> Source:
+    """Return what the command would export of a case, with its options."""
+    given = _parser().parse_args([name, *CASES[name].options])
+    return source_of(checkpoint_of(name), image=given.image_size)
+
+
+def artifact_of(name: str) -> Path:
+    """Return the folder of a case's artifact, which the command makes as users would."""
+    given = [checkpoint_of(name), "--name", name, *CASES[name].options]
+    return once(f"family-{name}", export(*given), *READ) / name

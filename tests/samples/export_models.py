@@ -1,10 +1,5 @@
 """Small models with their sources, and the folders of their graphs."""
 
-import hashlib
-import io
-import pickle
-
-import onnx
 import onnxruntime as ort
 import torch
 from torch import nn
@@ -12,7 +7,7 @@ from torch import nn
 from contract.generation import Generation
 from contract.manifest import ImageRule, TextRule
 from export.checkpoints.tokenizers.tokenizer import character_tokenizer
-from export.graphs.torch_export import DEFAULT_OPSET, trace
+from export.graphs.torch_export import trace
 from export.pack import GraphWriter
 from export.pipeline import write_graphs
 from export.tasks.generation import text_to_text
@@ -88,28 +83,6 @@ def written(source, folder):
 
 def opened(folder):
     return lambda role: ort.InferenceSession(folder / f"{role}.onnx")
-
-
-class Written(pickle.Pickler):
-    """Writes tensors as their values: torch writes their addresses, too."""
-
-    def reducer_override(self, given):
-        if not isinstance(given, torch.Tensor):
-            return NotImplemented
-        return bytes, (given.detach().flatten().view(torch.uint8).numpy().tobytes(),)
-
-
-TRACED = {}
-
-
-def traced_once(plan, sizes, opset=DEFAULT_OPSET):
-    """Trace a plan, or copy the graph of the same definition, weights and sizes: a trace takes seconds."""
-    written = io.BytesIO()
-    Written(written).dump((plan.module, plan.inputs, plan.outputs, sizes, opset))
-    key = hashlib.sha256(written.getvalue()).digest()
-    if key not in TRACED:
-        TRACED[key] = trace(plan, sizes, opset).SerializeToString()
-    return onnx.load_from_string(TRACED[key])
 
 
 def traced(source):

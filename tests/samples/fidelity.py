@@ -12,44 +12,16 @@ from contract.artifact import read_artifact
 from contract.manifest import FUSIONS, GRAPH_METHODS
 from export.bundled import SOURCES
 from model.vocabularies import START, encode
-from tests.samples.checkpoints import reference
+from tests.samples.checkpoints import CASES, CHOSEN, EXPORTED, checkpoint_of, reference
 
 BUNDLED = ("digits", "dates")
 TOLERANCE = 1e-5
-LENGTHS = np.array([11, 3, 7, 1, 9, 5, 10, 2])
+LENGTHS = np.array([11, 1, 7, 3, 9, 5, 10, 2])
 WRITTEN = (
     "Wednesday, 23 September 1998", "3/4/21", "12th of May 2007", "jan 9", "2020-02-29", "the 1st of July, '76",
     "31.12.1999", "may 2003",
 )  # fmt: skip
 TARGET = 7
-
-POOLING = {"bert-features": "mean_sqrt_length", "distilbert-features": "max"}
-"""Of folders that declare one, and a normalisation with it; the others take the mean."""
-
-PROJECTIONS = {
-    "vit": {"encoder": (r"layers\.\d+\.attention", "v_proj", "o_proj")},
-    "dinov2": {"encoder": (r"layer\.\d+\.attention", "v_proj", "o_proj")},
-    "bert": {"encoder": (r"layer\.\d+\.attention", "self.value", "output.dense")},
-    "distilbert": {"encoder": (r"layer\.\d+\.attention", "v_lin", "out_lin")},
-    "gpt2": {"decoder": (r"h\.\d+\.attn", "c_attn", "c_proj")},
-    "bart": {
-        "encoder": (r"encoder\.layers\.\d+\.self_attn", "v_proj", "out_proj"),
-        "decoder": (r"decoder\.layers\.\d+\.self_attn", "v_proj", "out_proj"),
-        "cross": (r"decoder\.layers\.\d+\.encoder_attn", "v_proj", "out_proj"),
-    },
-}
-"""Where the reference library keeps its attentions, and in each the projection of values and the one that joins."""
-PROJECTIONS |= {
-    "deit": PROJECTIONS["vit"],
-    "dinov2_with_registers": PROJECTIONS["dinov2"],
-    **dict.fromkeys(("roberta", "xlm-roberta", "camembert"), PROJECTIONS["bert"]),
-    **dict.fromkeys(("mbart", "pegasus", "m2m_100"), PROJECTIONS["bart"]),
-    "marian": PROJECTIONS["bart"],
-    "detr": {kind: (path, value, "o_proj") for kind, (path, value, _) in PROJECTIONS["bart"].items()},
-    "table-transformer": PROJECTIONS["bart"],
-    "yolos": {"encoder": (r"layer\.\d+\.attention", "attention.value", "output.dense")},
-}
-PROJECTIONS["conditional_detr"] = PROJECTIONS["detr"]
 
 
 @dataclass(repr=False)
@@ -112,46 +84,7 @@ class Model:
 
     def feed(self, batch, whole):
         """Draw what the graph of predictions takes."""
-        manifest, rng = self.manifest, np.random.default_rng(batch)
-        if manifest.image:
-            rule = manifest.image
-            shape = (batch, rule.height, rule.width, rule.channels)
-            pixels = rng.integers(0, 256, shape, dtype=np.uint8) * (rng.random(shape) < 0.4).astype(np.uint8)
-            fitted = any(port.name == "image_visible" for port in manifest.graphs["predict"].inputs)
-            return {"pixels": pixels, **({"image_visible": self._cells(rng, batch, whole)} if fitted else {})}
-        if manifest.name == "dates":
-            texts = WRITTEN[:1] * batch if whole else WRITTEN[:batch]
-            lengths = np.array([len(text) for text in texts])
-            source = np.zeros((batch, lengths.max()), np.int64)
-            for row, text in zip(source, texts, strict=True):
-                row[: len(text)] = encode(text)
-            if whole:
-                source[:, 2:8] = rng.integers(4, 75, (batch, 6))
-            dates = (f"{year}-0{year % 9 + 1}-17" for year in range(1990, 1990 + batch))
-            target = np.array([[START, *encode(date)] for date in dates])
-        else:
-            lengths = np.full(batch, LENGTHS[0]) if whole else LENGTHS[:batch]
-            vocabulary = int(manifest.made_by.get("target_vocabulary", manifest.made_by["vocabulary"]))
-            source = rng.integers(6, int(manifest.made_by["vocabulary"]), (batch, lengths.max()))
-            target = rng.integers(6, vocabulary, (batch, TARGET))
-        ports = {port.name for port in manifest.graphs["predict"].inputs}
-        shown = np.arange(lengths.max()) < lengths[:, None]
-        feed = {
-            "source": source,
-            "source_visible": shown,
-            "source_types": rng.integers(0, int(manifest.made_by.get("types", 0)) or 1, source.shape),
-            "masked": np.stack((np.zeros(batch, np.int64), lengths - 1), 1),
-            "target": target,
-        }
-        return {name: array for name, array in feed.items() if name in ports}
-
-    def _cells(self, rng, batch, whole):
-        """Draw which cells begin in pictures that fill the upper left: all of them in the first, or in `whole` all."""
-        rows, columns = next(kind.grid for kind in self.manifest.attention if kind.grid)
-        down, across = rng.integers(1, rows + 1, batch), rng.integers(1, columns + 1, batch)
-        down[0], across[0] = rows, columns
-        shown = (np.arange(rows) < down[:, None])[:, :, None] & (np.arange(columns) < across[:, None])[:, None]
-        return np.ones((batch, rows * columns), bool) if whole else shown.reshape(batch, -1)
+        return draw(self.manifest, self.manifest.graphs["predict"].inputs, batch, whole=whole)
 
     def lengths(self, kind, seen):
         """Return how many of a kind's queries each row of a batch has, and no padding after them."""
@@ -178,6 +111,51 @@ class Model:
         return self.run("attention", feed)
 
 
+def draw(described, ports, batch, *, whole=False):
+    """Draw what a graph of predictions takes with these ports; a manifest or a source describes the model."""
+    rng, names = np.random.default_rng(batch), {port.name for port in ports}
+    if described.image:
+        rule = described.image
+        shape = (batch, rule.height, rule.width, rule.channels)
+        pixels = rng.integers(0, 256, shape, dtype=np.uint8) * (rng.random(shape) < 0.4).astype(np.uint8)
+        grid = next((kind.grid for kind in described.attention if kind.grid), None)
+        fitted = "image_visible" in names
+        return {"pixels": pixels, **({"image_visible": cells(grid, rng, batch, whole=whole)} if fitted else {})}
+    if described.name == "dates":
+        texts = WRITTEN[:1] * batch if whole else WRITTEN[:batch]
+        lengths = np.array([len(text) for text in texts])
+        source = np.zeros((batch, lengths.max()), np.int64)
+        for row, text in zip(source, texts, strict=True):
+            row[: len(text)] = encode(text)
+        if whole:
+            source[:, 2:8] = rng.integers(4, 75, (batch, 6))
+        dates = (f"{year}-0{year % 9 + 1}-17" for year in range(1990, 1990 + batch))
+        target = np.array([[START, *encode(date)] for date in dates])
+    else:
+        lengths = np.full(batch, LENGTHS[0]) if whole else LENGTHS[:batch]
+        made_by = described.made_by
+        vocabulary = int(made_by.get("target_vocabulary", made_by["vocabulary"]))
+        source = rng.integers(6, int(made_by["vocabulary"]), (batch, lengths.max()))
+        target = rng.integers(6, vocabulary, (batch, TARGET))
+    feed = {
+        "source": source,
+        "source_visible": np.arange(lengths.max()) < lengths[:, None],
+        "source_types": rng.integers(0, int(described.made_by.get("types", 0)) or 1, source.shape),
+        "masked": np.stack((np.zeros(batch, np.int64), lengths - 1), 1),
+        "target": target,
+    }
+    return {name: array for name, array in feed.items() if name in names}
+
+
+def cells(grid, rng, batch, *, whole):
+    """Draw which cells begin in pictures that fill the upper left: all of them in the first, or in `whole` all."""
+    rows, columns = grid
+    down, across = rng.integers(1, rows + 1, batch), rng.integers(1, columns + 1, batch)
+    down[0], across[0] = rows, columns
+    shown = (np.arange(rows) < down[:, None])[:, :, None] & (np.arange(columns) < across[:, None])[:, None]
+    return np.ones((batch, rows * columns), bool) if whole else shown.reshape(batch, -1)
+
+
 # What is seen
 
 
@@ -201,10 +179,10 @@ def of_bundled(name):
     return see
 
 
-def of_checkpoint(name, folder, manifest):
-    """The reference library, its values caught as they are projected."""
-    theirs = reference(folder / "checkpoints" / name)
-    heads = {kind.kind: kind.heads for kind in manifest.attention}
+def of_checkpoint(name, described):
+    """The reference library, its values caught as they are projected; a manifest or a source describes the model."""
+    theirs = reference(checkpoint_of(name))
+    heads = {kind.kind: kind.heads for kind in described.attention}
     modules = dict(theirs.named_modules())
     caught, joining = {}, {}
 
@@ -216,43 +194,43 @@ def of_checkpoint(name, folder, manifest):
 
         return hook
 
-    for kind, (path, value, joined) in PROJECTIONS[manifest.family].items():
+    for kind, (path, value, joined) in CASES[name].model.parts.items():
         found = [name for name in modules if re.search(rf"(^|\.){path}$", name)]
         outputs = [modules[f"{attention}.{joined}"].weight.detach().numpy() for attention in found]
-        joining[kind] = [weight if manifest.family == "gpt2" else weight.T for weight in outputs]
+        joining[kind] = [weight if described.family == "gpt2" else weight.T for weight in outputs]
         for layer, attention in enumerate(found):
             modules[f"{attention}.{value}"].register_forward_hook(catch(kind, layer))
 
     def see(feed):
-        out = _asked(name, theirs, manifest, {port: torch.from_numpy(array) for port, array in feed.items()})
+        out = _asked(name, theirs, described, {port: torch.from_numpy(array) for port, array in feed.items()})
         if "encoder" in heads and "decoder" in heads:
             stacks = (out.encoder_attentions, out.decoder_attentions, out.cross_attentions)
         else:
             stacks = (out.attentions,)
         weights = {kind: list(stack) for kind, stack in zip(heads, stacks, strict=True)}
         values = {kind: [caught[kind, layer] for layer in range(len(stack))] for kind, stack in weights.items()}
-        more = ({"boxes": out.pred_boxes}, len(manifest.labels)) if manifest.detection else ()
-        return Seen(feed, _answer(name, manifest, out, feed), weights, values, joining, *more)
+        more = ({"boxes": out.pred_boxes}, len(described.labels)) if described.detection else ()
+        return Seen(feed, _answer(name, described, out, feed), weights, values, joining, *more)
 
     see.model = theirs
     return see
 
 
-def _asked(name, model, manifest, given):
-    if manifest.image:
-        rule = manifest.image
+def _asked(name, model, described, given):
+    if described.image:
+        rule = described.image
         normal = (given["pixels"].double() / 255 - torch.tensor(rule.mean)) / torch.tensor(rule.std)
         more = {"interpolate_pos_encoding": True} if name == "vit-larger" else {}
         if "image_visible" in given:
-            rows, columns = next(kind.grid for kind in manifest.attention if kind.grid)
-            cells = given["image_visible"].reshape(-1, rows, columns)
-            mask = cells.repeat_interleave(rule.height // rows, 1).repeat_interleave(rule.width // columns, 2)
+            rows, columns = next(kind.grid for kind in described.attention if kind.grid)
+            shown = given["image_visible"].reshape(-1, rows, columns)
+            mask = shown.repeat_interleave(rule.height // rows, 1).repeat_interleave(rule.width // columns, 2)
             normal, more = normal * mask[..., None], {"pixel_mask": mask.long()}
         return model(normal.permute(0, 3, 1, 2), output_attentions=True, **more)
-    if manifest.task == "text-generation":
+    if described.task == "text-generation":
         return model(given["target"], output_attentions=True)
     shown = given["source_visible"]
-    if manifest.task == "text2text-generation":
+    if described.task == "text2text-generation":
         more = {"decoder_input_ids": given["target"]}
         return model(given["source"], attention_mask=shown.long(), output_attentions=True, **more)
     padded = given["source"].where(shown, model.config.pad_token_id or 0)
@@ -260,14 +238,15 @@ def _asked(name, model, manifest, given):
     return model(padded, attention_mask=shown.long(), output_attentions=True, **more)
 
 
-def _answer(name, manifest, out, feed):
-    if manifest.task == "feature-extraction":
-        if manifest.image:
+def _answer(name, described, out, feed):
+    if described.task == "feature-extraction":
+        if described.image:
             return out.pooler_output
-        found = pooled(out.last_hidden_state, feed["source_visible"], POOLING.get(name, "mean"))
-        return found / found.norm(dim=1, keepdim=True) if name in POOLING else found
+        declared = CASES[name].pooling
+        found = pooled(out.last_hidden_state, feed["source_visible"], declared or "mean")
+        return found / found.norm(dim=1, keepdim=True) if declared else found
     logits = out.prediction_logits if hasattr(out, "prediction_logits") else out.logits
-    if manifest.task == "fill-mask":
+    if described.task == "fill-mask":
         return torch.stack([row[places] for row, places in zip(logits, torch.from_numpy(feed["masked"]), strict=True)])
     return logits
 
@@ -283,23 +262,29 @@ def pooled(states, visible, pooling):
     return torch.stack([pool(row) for row in rows])
 
 
+WITH_MAPS = [name for name in CHOSEN if CASES[name].model.parts]
+"""The cases whose maps the reference library returns; those of windows are held in test_windows_over_http.py."""
+
+FAMILIES = [name for name in EXPORTED if name in WITH_MAPS]
+
+
 def of_families(names):
-    """Return checkpoints' names as parameters of tests, marked as what waits for the export of all of them."""
+    """Return names of cases as parameters of tests, marked as what waits for their export."""
     return [pytest.param(name, marks=pytest.mark.families) for name in names]
 
 
 def open_model(name, request):
-    """Return a bundled model or a checkpoint of `CASES`, exported once a session."""
-    root = request.getfixturevalue("artifacts" if name in BUNDLED else "families")
-    artifact = read_artifact((root if name in BUNDLED else root / "artifacts") / name / "1")
-    see = of_bundled(name) if name in BUNDLED else of_checkpoint(name, root, artifact.manifest)
-    return Model(artifact, see)
+    """Return a bundled model or that of a case."""
+    if name in BUNDLED:
+        return Model(read_artifact(request.getfixturevalue("artifacts") / name / "1"), of_bundled(name))
+    artifact = read_artifact(request.getfixturevalue("families")(name) / "1")
+    return Model(artifact, of_checkpoint(name, artifact.manifest))
 
 
 def close(ours, theirs, what, tolerance=TOLERANCE):
     assert ours.shape == theirs.shape, what
-    limit = tolerance * max(1.0, np.abs(theirs).max(initial=0))
-    assert np.abs(ours - theirs).max(initial=0) <= limit, what
+    limit, differs = tolerance * max(1.0, np.abs(theirs).max(initial=0)), np.abs(ours - theirs).max(initial=0)
+    assert differs <= limit, f"{what}: must differ by at most {limit:.1e}, differs by {differs:.1e}"
 
 
 def targets(model, seen):

@@ -27,9 +27,9 @@ def sharded(folder):
     return where
 
 
-def test_weights_may_lie_in_several_files(checkpoint, families):
+def test_weights_may_lie_in_several_files(checkpoint, checkpoints):
     folder = checkpoint("bert")
-    whole = dict(open_checkpoint(str(families / "checkpoints" / "bert"), None).load())
+    whole = dict(open_checkpoint(str(checkpoints("bert")), None).load())
     sharded(folder)
     parts = dict(open_checkpoint(str(folder), None).load())
     assert whole.keys() == parts.keys()

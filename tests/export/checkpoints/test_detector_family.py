@@ -7,27 +7,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.families import FAMILIES
-from export.checkpoints.family import ExportOptions
 from export.errors import CheckpointError
 from model.resnet import RESNET_SIZES, ResNetConfig
-from tests.samples.checkpoints import CASES, T, reference
+from tests.samples.checkpoints import CASES, T, source_of
 from tests.samples.export_folders import edit
-
-DETECTORS = [name for name, case in CASES.items() if case.task == "object-detection"]
-SIZE = re.compile(r"(\d+)x(\d+)")
-
-
-def source_of(folder, **options):
-    checkpoint = open_checkpoint(str(folder), None)
-    return FAMILIES[checkpoint.config["model_type"]].source(checkpoint, ExportOptions("it", **options))
-
-
-def as_exported(folder, name):
-    """Return the source that the command would export with the options of a case."""
-    asked = SIZE.search(" ".join(CASES[name].options))
-    return source_of(folder, **({"image": tuple(map(int, asked.groups()))} if asked else {}))
 
 
 @pytest.fixture
@@ -51,36 +35,6 @@ def renamed(folder, *changes):
 
     held = load_file(folder / "model.safetensors")
     save_file({named(name): tensor.clone() for name, tensor in held.items()}, folder / "model.safetensors")
-
-
-@pytest.mark.parametrize("name", DETECTORS)
-def test_logits_boxes_and_maps_are_those_of_the_reference_library(saved, name):
-    folder = saved(name)
-    source = as_exported(folder, name)
-    theirs, (rule,) = reference(folder), source.inputs
-    inputs = source.base.example({"batch": 3}, seed=1)
-    pixels = (inputs[0].double() / 255 - torch.tensor(rule.mean)) / torch.tensor(rule.std)
-    pixels, given = pixels.permute(0, 3, 1, 2), {}
-    if len(inputs) > 1:
-        rows, columns = source.attention[0].grid
-        cells = inputs[1].reshape(-1, rows, columns)
-        assert not cells.all()
-        many = source.base.example({"batch": 30}, seed=1)[1]
-        assert (many.long().diff() > 0).any(), "only cells behind all others are hidden"
-        mask = cells.repeat_interleave(rule.height // rows, 1).repeat_interleave(rule.width // columns, 2)
-        pixels, given = pixels * mask[:, None], {"pixel_mask": mask.long()}
-    with torch.no_grad():
-        logits, boxes, *rest = source.traced.double()(*inputs)
-        wanted = theirs(pixels, output_attentions=True, **given)
-    assert (logits - wanted.logits).abs().max() < 1e-5
-    assert (boxes - wanted.pred_boxes).abs().max() < 1e-5
-    if source.family == "yolos":
-        maps = wanted.attentions
-    else:
-        maps = (*wanted.encoder_attentions, *wanted.decoder_attentions, *wanted.cross_attentions)
-    assert len(maps) == sum(len(kind.maps) for kind in source.attention)
-    for ours, one in zip(rest, maps, strict=False):
-        assert (ours - one).abs().max() < 1e-5
 
 
 def same(old, new, names=("labels", "scores", "inputs", "attention")):

@@ -1,17 +1,21 @@
-"""What an artifact says of the checkpoint that it was made from; what it answers is in `test_fidelity.py`."""
+"""The table of families: what an artifact says of its checkpoint, and what the documentation says of the families."""
 
 import json
+import re
 
 import pytest
 
 from contract.artifact import read_artifact
-from tests.samples.checkpoints import CASES
+from export.checkpoints.families import FAMILIES
+from export.checkpoints.tokenizers.tokenizer import CLASS_DEFAULTS
+from tests.conftest import ROOT
+from tests.samples.checkpoints import CASES, EXPORTED
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_what_was_made_and_measured_is_said(families, name):
-    manifest = read_artifact(families / "artifacts" / name / "1").manifest
-    config = json.loads((families / "checkpoints" / name / "config.json").read_text())
+@pytest.mark.parametrize("name", EXPORTED)
+def test_what_was_made_and_measured_is_said(families, checkpoints, name):
+    manifest = read_artifact(families(name) / "1").manifest
+    config = json.loads((checkpoints(name) / "config.json").read_text())
     assert manifest.family == manifest.made_by["definition"] == config["model_type"]
     assert manifest.task == CASES[name].task
     assert len(str(manifest.made_by["weights_sha256"])) == 64
@@ -20,19 +24,26 @@ def test_what_was_made_and_measured_is_said(families, name):
         assert manifest.labels == ("cat", "dog", "bird")
 
 
-@pytest.mark.parametrize(
-    ("name", "prefix", "grid"),
-    [
-        ("vit", 1, (2, 3)),
-        ("vit-features", 1, (2, 6)),
-        ("vit-larger", 1, (4, 4)),
-        ("deit", 2, (2, 2)),
-        ("dinov2", 1, (2, 2)),
-        ("dinov2-registers", 4, (2, 2)),
-        ("yolos", 1, (3, 4)),
-        ("bert", 1, None),
-    ],
-)
-def test_prefix_and_grid_are_those_of_the_family(families, name, prefix, grid):
-    (kind,) = read_artifact(families / "artifacts" / name / "1").manifest.attention
-    assert (kind.prefix, kind.grid) == (prefix, grid)
+def test_the_documentation_lists_every_family_with_its_tasks():
+    text = (ROOT / "docs/checkpoints.md").read_text()
+    table = re.findall(
+        r"^\|(.*)\|(.*)\|.*\|$", text.partition("## Families")[2].partition("\n\n`arch")[0], re.MULTILINE
+    )
+    listed = {name: tasks for names, tasks in table[2:] for name in re.findall(r"`([\w-]+)`", names)}
+    assert listed.keys() == FAMILIES.keys()
+    for name, family in FAMILIES.items():
+        assert re.findall(r"[a-z0-9]+-[a-z-]+", listed[name]) == [*family.tasks], name
+
+
+FROM_PIECES = {"marian", "mbart", "pegasus", "m2m_100"}
+"""Families whose class makes its tokenizer of a SentencePiece model, and changes nothing of a `tokenizer.json`."""
+
+
+@pytest.mark.families  # it imports the reference library
+def test_what_the_class_of_a_familys_tokenizer_sets_is_known():
+    """Without it, a folder whose settings are silent would have other tokens than in the reference library."""
+    from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES as CLASSES
+
+    named = {name: CLASSES[name] for name in FAMILIES if CLASSES.get(name) and name not in FROM_PIECES}
+    assert {"bert", "roberta", "gpt2", "bart"} <= named.keys()
+    assert {name: kind for name, kind in named.items() if kind not in CLASS_DEFAULTS} == {}

@@ -12,12 +12,9 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
-from export.checkpoints.checkpoint import open_checkpoint
-from export.checkpoints.families import FAMILIES
-from export.checkpoints.family import ExportOptions
 from export.errors import CheckpointError
 from model.layers import sinusoids
-from tests.samples.checkpoints import CASES, T, dino, reference
+from tests.samples.checkpoints import CASES, T, dino, reference, source_of
 from tests.samples.export_command import export_command
 from tests.samples.export_folders import edit, without
 
@@ -139,12 +136,6 @@ LAYOUTS = {
 }
 
 
-def source_of(folder, **options):
-    """What the command would export; tracing it is tested elsewhere."""
-    checkpoint = open_checkpoint(str(folder), None)
-    return FAMILIES[checkpoint.config["model_type"]].source(checkpoint, ExportOptions("it", **options))
-
-
 @pytest.fixture
 def saved(tmp_path):
     """Write a checkpoint of the given name, which is not exported."""
@@ -157,9 +148,9 @@ def saved(tmp_path):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_an_older_layout_is_the_same_model(families, tmp_path, layout):
+def test_an_older_layout_is_the_same_model(checkpoints, tmp_path, layout):
     name, change = LAYOUTS[layout]
-    folder = shutil.copytree(families / "checkpoints" / name, tmp_path / name)
+    folder = shutil.copytree(checkpoints(name), tmp_path / name)
     old = source_of(folder)
     change(folder)
     new = source_of(folder)
@@ -172,15 +163,15 @@ def test_an_older_layout_is_the_same_model(families, tmp_path, layout):
         assert getattr(old, field) == getattr(new, field), field
 
 
-def test_logits_may_have_no_bias_and_names_no_prefix(families, tmp_path):
-    folder = shutil.copytree(families / "checkpoints" / "bart", tmp_path / "bart")
+def test_logits_may_have_no_bias_and_names_no_prefix(checkpoints, tmp_path):
+    folder = shutil.copytree(checkpoints("bart"), tmp_path / "bart")
     renamed(lambda name: [] if name == "final_logits_bias" else [name.removeprefix("model.")])(folder)
     assert not source_of(folder).plan("predict").module.model.head.bias.any()
 
 
 @pytest.mark.parametrize("change", [{"id2label": {"0": "score"}}, {"problem_type": "multi_label_classification"}])
-def test_a_label_alone_and_labels_that_do_not_exclude_each_other_are_sigmoids(families, tmp_path, change):
-    folder = shutil.copytree(families / "checkpoints" / "bert", tmp_path / "bert")
+def test_a_label_alone_and_labels_that_do_not_exclude_each_other_are_sigmoids(checkpoints, tmp_path, change):
+    folder = shutil.copytree(checkpoints("bert"), tmp_path / "bert")
     assert source_of(folder).scores == "softmax"
     configured(**change)(folder)
     if "id2label" in change:
@@ -189,17 +180,17 @@ def test_a_label_alone_and_labels_that_do_not_exclude_each_other_are_sigmoids(fa
 
 
 @pytest.mark.parametrize(("setting", "field"), [("do_lower_case", "lowercase"), ("strip_accents", "strip_accents")])
-def test_the_tokenizer_s_settings_hold_over_its_file(families, tmp_path, setting, field):
-    folder = shutil.copytree(families / "checkpoints" / "bert", tmp_path / "bert")
+def test_the_tokenizer_s_settings_hold_over_its_file(checkpoints, tmp_path, setting, field):
+    folder = shutil.copytree(checkpoints("bert"), tmp_path / "bert")
     (folder / "tokenizer_config.json").write_text(json.dumps({setting: True}))
     edit(folder, "tokenizer.json", lambda it: it["normalizer"].__setitem__(field, False))
     assert json.loads(source_of(folder).tokenizer)["normalizer"][field] is True
 
 
 @pytest.mark.parametrize("settings", [None, {"tokenizer_class": "BertTokenizer"}, {"model_max_length": 40}])
-def test_settings_that_a_tokenizer_lacks_are_those_of_its_class(families, tmp_path, settings):
+def test_settings_that_a_tokenizer_lacks_are_those_of_its_class(checkpoints, tmp_path, settings):
     """What `AutoTokenizer` makes of the same folder."""
-    folder = shutil.copytree(families / "checkpoints" / "bert", tmp_path / "bert")
+    folder = shutil.copytree(checkpoints("bert"), tmp_path / "bert")
     edit(folder, "tokenizer.json", lambda it: it["normalizer"].update(lowercase=False, strip_accents=False))
     (folder / "tokenizer_config.json").unlink(missing_ok=True)
     if settings:

@@ -14,6 +14,6 @@ def texts(artifacts, minilm, families, detectors, tmp_path_factory):
     for made in (artifacts / "digits", artifacts / "dates", minilm / "minilm", *detectors.iterdir()):
         (folder / made.name).symlink_to(made)
     for name in SMALL:
-        (folder / name).symlink_to(families / "artifacts" / name)
+        (folder / name).symlink_to(families(name))
     with in_process(folder) as client:
         yield client

@@ -109,7 +109,7 @@ def test_a_text_that_is_too_long_for_the_model_is_tokenized_so_that_it_can_be_sp
 
 
 def test_an_answer_of_too_many_tokens_is_refused(families, tmp_path):
-    (tmp_path / "bert").symlink_to(families / "artifacts/bert")
+    (tmp_path / "bert").symlink_to(families("bert"))
     with in_process(tmp_path, max_answer_bytes=64 * 205) as client:
         assert len(post(client, "bert", "/tokenize", {"inputs": [LONG, LONG]})) == 2
         said = "tokens: at most 13120 bytes an answer, this one would have 19584; send fewer texts"

@@ -1,0 +1,228 @@
+"""A checkpoint of each case fills our definition, which computes in float64 what the reference library computes.
+
+This is the quick level, in PyTorch alone: it sees wrong names, sizes, activations, offsets, padding, tokens and rules
+of generation. Graphs and answers over HTTP are held in tests/end_to_end/, of the cases that are exported.
+"""
+
+import io
+import json
+import re
+import warnings
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from tokenizers import Tokenizer
+
+from service.arrays import log_softmax
+from service.errors import Unacceptable
+from service.inputs.image_preprocessing import decode_image
+from service.options import GenerateOptions
+from service.repository.generator import Generator
+from service.settings import Settings
+from tests.samples.checkpoints import CASES, CHOSEN, checkpoint_of, reference, source_of_case
+from tests.samples.fidelity import WITH_MAPS, close, draw, of_checkpoint
+from tests.samples.reference_images import photograph, processed
+from tests.samples.reference_texts import LANGUAGES, TEXTS, encoded, has_a_file, sentences, tokenizer_of
+
+pytestmark = pytest.mark.families
+transformers.logging.set_verbosity_error()
+EXACT = 1e-6
+"""Of the larger of 1 and the largest value: all is in float64 but tables of positions, and means of pixels."""
+
+
+def of_task(*tasks):
+    return [name for name, case in CHOSEN.items() if case.task in tasks]
+
+
+@pytest.fixture(scope="module")
+def sources():
+    """What returns the source of a case, which is read once; its definition is in float64."""
+    known = {}
+
+    def source(name):
+        if name not in known:
+            known[name] = source_of_case(name)
+            known[name].traced.double()
+        return known[name]
+
+    return source
+
+
+def tensors(feed):
+    return [torch.from_numpy(array) for array in feed.values()]
+
+
+@pytest.mark.parametrize("name", WITH_MAPS)
+@torch.no_grad()
+def test_answers_maps_and_values_are_those_of_the_reference_library(sources, name):
+    source = sources(name)
+    feed = draw(source, source.plan("predict").inputs, 3)
+    ours, theirs = source.traced.observe(*tensors(feed)), of_checkpoint(name, source)(feed)
+
+    def real(axis, place):
+        """Return which rows or keys of maps are no padding, to be multiplied with (batch, heads, query, key)."""
+        return np.expand_dims(feed["source_visible"], (1, place)) if axis == "source" else 1
+
+    close(ours.answer.numpy(), theirs.answer.numpy(), "answer", EXACT)
+    for name_of, ours_of, theirs_of in zip(theirs.others, ours.others, theirs.others.values(), strict=True):
+        close(ours_of.numpy(), theirs_of.numpy(), name_of, EXACT)
+    for kind, weights, values in zip(source.attention, ours.weights, ours.values, strict=True):
+        rows, keys = real(kind.query, 3), real(kind.key, 3)
+        for layer, (mine, wanted) in enumerate(zip(weights, theirs.maps(kind.kind), strict=True)):
+            close(mine.numpy() * rows, wanted * rows, f"{kind.kind} of layer {layer}", EXACT)
+            assert np.abs(wanted[0] * wanted.shape[-1] - 1).max() > 0.3, "uniform maps would show little"
+        for mine, wanted in zip(values, theirs.values[kind.kind], strict=True):
+            close(mine.numpy() * keys, wanted * keys, f"values of {kind.kind}", EXACT)
+
+
+@pytest.mark.parametrize("name", sorted(CHOSEN.keys() - set(WITH_MAPS)))
+@torch.no_grad()
+def test_answers_and_windows_are_those_of_the_reference_library(sources, name):
+    """It returns the maps of the last block of each stage alone, so those of every block are caught."""
+    source, theirs, caught = sources(name), reference(checkpoint_of(name)), []
+    for path, module in theirs.named_modules():
+        if re.search(r"blocks\.\d+\.attention$", path):
+            getattr(module, "self", module).register_forward_hook(
+                lambda module, given, found: caught.append(found[1].numpy())
+            )
+    feed = draw(source, source.plan("predict").inputs, 3)
+    pixels = (torch.from_numpy(feed["pixels"]).double() / 255 - torch.tensor(source.image.mean)) / torch.tensor(
+        source.image.std
+    )
+    wanted = theirs(pixels.permute(0, 3, 1, 2), output_attentions=True).logits.numpy()
+    ours = source.traced.observe(*tensors(feed))
+    close(ours.answer.numpy(), wanted, "answer", EXACT)
+    for mine, windows in zip([layer for kind in ours.weights for layer in kind], caught, strict=True):
+        close(mine.numpy().reshape(windows.shape), windows, "windows", EXACT)
+
+
+@pytest.mark.parametrize("name", [
+    name for name in of_task("image-classification", "feature-extraction")
+    if "preprocessor_config.json" in CASES[name].files
+])  # fmt: skip
+def test_an_image_is_prepared_as_by_the_reference_library(sources, name):
+    rule, file = sources(name).image, io.BytesIO()
+    photograph().save(file, "PNG")
+    pixels = decode_image(file.getvalue(), rule, 10**7).pixels
+    ours = (pixels / 255 - rule.mean) / rule.std
+    close(ours.transpose(2, 0, 1)[None], processed(name, photograph()), "pixels", 1e-6)
+
+
+@pytest.mark.parametrize("name", of_task("image-classification", "text-classification", "object-detection"))
+def test_labels_and_scores_are_those_of_the_configuration(sources, name):
+    source = sources(name)
+    config = json.loads((checkpoint_of(name) / "config.json").read_text())
+    exclusive = config.get("problem_type") != "multi_label_classification" and name != "conditional-detr"
+    assert source.labels == ("cat", "dog", "bird")
+    assert source.scores == ("softmax" if exclusive else "sigmoid")
+
+
+@pytest.mark.parametrize("name", [name for name, case in CHOSEN.items() if case.tokenizer or case.prepare])
+def test_texts_and_pairs_have_the_tokens_of_the_reference_library(sources, name):
+    source = sources(name)
+    ours = Tokenizer.from_str(source.tokenizer)
+    texts = TEXTS if has_a_file(name) else sentences(name, 8, seed=0)
+    for text in texts:
+        assert ours.encode(text).ids == encoded(name, text)
+    if source.task == "text-classification":
+        theirs = tokenizer_of(name)
+        for pair in ((TEXTS[1], TEXTS[0]), ("", TEXTS[3])):
+            mine, wanted = ours.encode(*pair), theirs.encode(*pair)
+            for field in ("ids", "offsets", "special_tokens_mask", "sequence_ids"):
+                assert getattr(mine, field) == getattr(wanted, field), field
+            assert mine.type_ids == wanted.type_ids or source.made_by.get("types", 0) < 2
+    if source.task == "fill-mask":
+        assert source.text.mask == ours.token_to_id(CASES[name].mask)
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix", "grid"),
+    [("vit", 1, (2, 3)), ("vit-features", 1, (2, 6)), ("vit-larger", 1, (4, 4)), ("deit", 2, (2, 2)),
+     ("dinov2", 1, (2, 2)), ("dinov2-registers", 4, (2, 2)), ("yolos", 1, (3, 4)), ("bert", 1, None)],
+)  # fmt: skip
+def test_prefix_and_grid_are_those_of_the_family(sources, name, prefix, grid):
+    (kind,) = sources(name).attention
+    assert (kind.prefix, kind.grid) == (prefix, grid)
+
+
+# Generation
+
+
+class Searching(Generator):
+    """The service's choice of a search, for a source that was not exported."""
+
+    def __init__(self, source):
+        self.generation, self.settings = source.generation, Settings()
+
+
+@torch.no_grad()
+def generated(source, tokens, asked):
+    """Return the target of the service's search, driven by our definition, which computes every step anew."""
+    rules = source.generation
+    search = Searching(source).search(GenerateOptions(**asked), tokens)
+    while not search.done:
+        live = [one.tokens for one in search.live]
+        if rules.start is None:
+            feed = (torch.tensor([[*tokens, *target] for target in live]),)
+        else:
+            rows = torch.tensor([tokens] * len(live))
+            start = Searching(source)._rules(GenerateOptions(**asked)).start
+            feed = rows, torch.ones_like(rows, dtype=torch.bool), torch.tensor([[start, *target] for target in live])
+        search.advance(log_softmax(source.traced.observe(*feed).answer[:, -1].numpy()))
+    found = search.best().tokens
+    return [token for token in found if token != rules.end]
+
+
+@torch.no_grad()
+def theirs_generated(model, source, tokens, **asked):
+    given = torch.tensor([tokens])
+    more = {
+        "attention_mask": torch.ones_like(given),
+        **({"pad_token_id": 1} if source.generation.start is None else {}),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        out = model.generate(given, **asked, **more)[0].tolist()
+    made, end = out[len(tokens) if source.generation.start is None else 1 :], source.generation.end
+    return made[: made.index(end)] if end in made else made
+
+
+ASKED = ({}, {"num_beams": 1}, {"num_beams": 4, "length_penalty": 2.0, "max_new_tokens": 9})
+
+
+@pytest.mark.parametrize("name", of_task("text-generation", "text2text-generation"))
+def test_generation_is_the_reference_library_s_token_for_token(sources, name):
+    """With the checkpoint's own rules and defaults, greedy, and with beams and a penalty asked for."""
+    source, model, found = sources(name), reference(checkpoint_of(name)), set()
+    for seed, asked in enumerate(ASKED):
+        for text in sentences(name, 6, seed):
+            tokens = encoded(name, text)
+            ours = generated(source, tokens, asked)
+            assert ours == theirs_generated(model, source, tokens, **asked), (asked, text)
+            found.add(tuple(ours))
+    assert len(found) > 8, "a model that always says the same would prove little"
+
+
+@pytest.mark.parametrize("name", [name for name in LANGUAGES if name in CHOSEN])
+def test_languages_are_those_of_the_reference_library(sources, name):
+    source, model, found = sources(name), reference(checkpoint_of(name)), set()
+    languages, codes = LANGUAGES[name], list(LANGUAGES[name].tokens)
+    assert languages.tokens.items() <= source.generation.languages.tokens.items()
+    for seed, (code, target) in enumerate((codes, codes[::-1])):
+        for text in sentences(name, 4, seed):
+            tokens = encoded(name, text, code)
+            ours = generated(source, tokens, {"target_language": target})
+            choice = {languages.choice: languages.tokens[target]}
+            assert ours == theirs_generated(model, source, tokens, **choice), (code, target, text)
+            found.add(tuple(ours))
+    assert len(found) > 4
+
+
+def test_a_language_of_many_that_a_model_does_not_have_is_refused(sources):
+    source = sources("m2m-100")
+    languages = source.generation.languages
+    assert (len(languages.tokens), languages.source, languages.target) == (100, "en", None)
+    with pytest.raises(Unacceptable, match="source_language: must be one of af, am, ar, ast, az, ba, be, bg and 92"):
+        Searching(source).language_tokens(GenerateOptions(source_language="xx"))
