@@ -22,7 +22,7 @@ LOCKED_PYTHONS := 3.11 3.12 3.13 3.14
 
 .PHONY: help serve models bundled train variants quality test lint types pytest slow conformance gpu-test bench \
   bench-attention bench-clients bench-peers bench-embedding bench-detection bench-stations bench-generation \
-  bench-runtimes bench-maps bench-shapes bench-scale bench-page bench-gpu families-test page-test soak soak-load soak-fuzz \
+  bench-runtimes bench-maps bench-shapes bench-scale bench-page bench-gpu families-test families-quick page-test soak soak-load soak-fuzz \
   soak-drain soak-kill soak-reload soak-overload soak-leak soak-early soak-faults soak-atheris soak-attacks soak-memory audit sbom \
   container-smoke demo-cluster lock lock-check vendor picture screenshots notebooks clean
 .DELETE_ON_ERROR:
@@ -92,8 +92,12 @@ types: .venv/.dev-$(EXTRA) ## mypy, strict
 pytest: .venv/.dev-$(EXTRA) ## the tests (ARGS=... is passed on)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not gpu and not slow and not clients and not containers and not page and not families" -n 2 --dist loadfile $(ARGS)
 
-families-test: .venv/.dev-$(EXTRA) ## a small checkpoint of every family and every variant, exported, served and held against its reference
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "families and not gpu and not slow" -n 2 --dist loadfile $(ARGS)
+FAMILY_TESTS := OMP_NUM_THREADS=1 CASES=$(CASES) $(BIN)/python -m pytest -m "families and not gpu and not slow"
+families-test: .venv/.dev-$(EXTRA) ## every family held against its reference: definitions, graphs, answers (CASES=bert for one family)
+	@$(FAMILY_TESTS) -n 2 --dist loadfile $(ARGS) tests/end_to_end tests/export tests/service/api/hugging_face
+
+families-quick: .venv/.dev-$(EXTRA) ## the definitions alone, without a graph: a second for a family (CASES=bert)
+	@$(FAMILY_TESTS) $(ARGS) tests/export/checkpoints/families
 
 page-test: .venv/.dev-$(EXTRA) ## the page in a browser (needs chromium; without it the tests are skipped)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m page -n 2 --dist loadfile tests/page $(ARGS)

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from service.explanations.pictures import STRIP
-from tests.conftest import ROOT, served
+from tests.conftest import ROOT
 from tests.samples.api_keys import EVERY_SCOPE, bearer, line
 from tests.samples.images import encoded
 from tests.samples.in_process import in_process
@@ -256,20 +256,19 @@ def test_an_id_that_a_client_gives_is_for_logs_alone(client):
 def test_attention_by_id_belongs_to_the_name_of_the_key_that_sent_the_input(artifacts, tmp_path):
     file = tmp_path / "keys"
     file.write_text(line("old", name="alice") + line("new", name="alice") + line("b", EVERY_SCOPE, "bob"))
-    for store in ({}, {"workers": 2}):
-        with served(artifacts, api_keys=file, **store) as client:
-            sent = post(client, "/classify", headers=bearer("old"))
-            path = f"/v1/attention/{sent.json()['id']}"
-            assert sent.headers["X-Request-Id"] == sent.json()["id"]
-            for key in ("old", "new"):  # of one name, while the one replaces the other
-                answer = client.get(path, headers=bearer(key))
-                assert (answer.status_code, answer.headers["Cache-Control"]) == (200, "no-store")
-            theirs, unknown = client.get(path, headers=bearer("b")), client.get("/v1/attention/x", headers=bearer("b"))
-            assert theirs.status_code == unknown.status_code == 404
-            assert theirs.content == unknown.content
-            assert theirs.headers.keys() == unknown.headers.keys()
-            models = client.get("/v1/models", headers=bearer("b"))
-            assert {one.headers["Cache-Control"] for one in (theirs, unknown, models)} == {"no-store"}
+    with in_process(artifacts, api_keys=file) as client:
+        sent = post(client, "/classify", headers=bearer("old"))
+        path = f"/v1/attention/{sent.json()['id']}"
+        assert sent.headers["X-Request-Id"] == sent.json()["id"]
+        for key in ("old", "new"):  # of one name, while the one replaces the other
+            answer = client.get(path, headers=bearer(key))
+            assert (answer.status_code, answer.headers["Cache-Control"]) == (200, "no-store")
+        theirs, unknown = client.get(path, headers=bearer("b")), client.get("/v1/attention/x", headers=bearer("b"))
+        assert theirs.status_code == unknown.status_code == 404
+        assert theirs.content == unknown.content
+        assert theirs.headers.keys() == unknown.headers.keys()
+        models = client.get("/v1/models", headers=bearer("b"))
+        assert {one.headers["Cache-Control"] for one in (theirs, unknown, models)} == {"no-store"}
 
 
 def test_a_refused_request_is_not_stored(client):

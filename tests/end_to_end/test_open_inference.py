@@ -16,7 +16,6 @@ from service.app import create_admin, create_app
 from service.repository.loading import load
 from service.settings import Settings
 from service.store import open_store
-from tests.conftest import served
 from tests.samples.api_keys import EVERY_SCOPE, bearer, line
 from tests.samples.changed_artifacts import newer
 from tests.samples.detectors import NOTHING, SEVERAL, picture
@@ -473,9 +472,8 @@ def test_keys_hold_for_the_protocol_too(artifacts, tmp_path):
 
 
 def test_the_repository_loads_and_unloads_by_the_admin_port(copied):
-    with served(copied, admin_port=0) as client:
-        port = next(line["admin_port"] for line in map(json.loads, client.lines()) if line["event"] == "listening")
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}/v2/repository", timeout=60) as repository:
+    with in_process(copied, admin_port=0) as client:
+        with httpx.Client(base_url=f"{client.admin.base_url}/v2/repository", timeout=60) as repository:
 
             def index(**body):
                 return [

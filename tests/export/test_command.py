@@ -14,7 +14,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from contract.artifact import read_artifact
 from export.bundled import SOURCES
 from export.checkpoints.families import FAMILIES
 from export.command import METHODS_TO_LEAVE_OUT, OPSETS, PRECISIONS, TASKS, _parser, main, read_arguments
@@ -409,20 +408,25 @@ def test_an_option_that_does_not_apply_is_refused(checkpoint, capsys, tmp_path, 
     assert (status, said.startswith(f"{tmp_path / 'given'}: not exported: {words}")) == (2, True), said
 
 
-def test_a_key_that_the_user_knows_not_to_matter_is_ignored(checkpoint, capsys, tmp_path):
+@pytest.fixture
+def exported(monkeypatch):
+    """The sources that the command would have exported."""
+    sources = []
+    monkeypatch.setattr("export.pipeline.export", lambda source, *_, **__: sources.append(source))
+    return sources
+
+
+def test_a_key_that_the_user_knows_not_to_matter_is_ignored(checkpoint, exported):
     folder = checkpoint("bert")
     put("config.json", "my_training_run", "17")(folder)
-    status, _ = run(capsys, tmp_path, folder, "--ignore", "my_training_run", "--name", "mine")
-    assert status == 0
-    assert read_artifact(tmp_path / "out" / "mine" / "1").manifest.name == "mine"
+    assert export_command(folder, "--ignore", "my_training_run", "--name", "mine") == 0
+    assert exported[0].name == "mine"
 
 
-def test_the_last_layer_of_another_task_is_set_aside_and_said(checkpoint, capsys, tmp_path):
-    folder = checkpoint("bert")
-    assert export_command(folder, "--to", tmp_path / "out", "--task", "feature-extraction") == 0
+def test_the_last_layer_of_another_task_is_set_aside_and_said(checkpoint, exported, capsys):
+    assert export_command(checkpoint("bert"), "--task", "feature-extraction") == 0
     assert "not used by feature-extraction: bert.pooler.dense.bias" in capsys.readouterr().out
-    manifest = read_artifact(tmp_path / "out" / "given" / "1").manifest
-    assert "classifier.weight" in str(manifest.made_by["set_aside"])
+    assert "classifier.weight" in str(exported[0].made_by["set_aside"])
 
 
 def test_a_folder_that_cannot_be_written_to_is_one_line(checkpoint, capsys):
@@ -432,7 +436,7 @@ def test_a_folder_that_cannot_be_written_to_is_one_line(checkpoint, capsys):
     assert said.count("\n") == 1
 
 
-@pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143)])
+@pytest.mark.parametrize(("name", "status"), [pytest.param("SIGINT", 130, marks=pytest.mark.slow), ("SIGTERM", 143)])
 def test_a_signal_leaves_nothing_behind(checkpoint, tmp_path, name, status):
     given = [sys.executable, "-m", "export", str(checkpoint("bert")), "--to", str(tmp_path / "out")]
     process = subprocess.Popen(given, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -451,39 +455,27 @@ def cache(checkpoint, monkeypatch, tmp_path):
     (folder / "refs").mkdir(parents=True)
     (folder / "refs" / "main").write_text("c0ffee" * 6 + "c0ff")
     shutil.copytree(checkpoint("bert"), folder / "snapshots" / ("c0ffee" * 6 + "c0ff"))
-    return {"HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1"}
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))  # read from the environment
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
 
 
-def test_a_name_on_the_hub_works_from_its_cache_and_pins_the_revision(cache, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "export", "somebody/small-bert", "--to", str(tmp_path / "out")],
-        cwd=ROOT, env=os.environ | cache, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    made_by = read_artifact(tmp_path / "out" / "small-bert" / "1").manifest.made_by
-    assert (made_by["hub"], made_by["revision"]) == ("somebody/small-bert", "c0ffee" * 6 + "c0ff")
+@pytest.mark.usefixtures("cache")
+def test_a_name_on_the_hub_works_from_its_cache_and_pins_the_revision(exported):
+    assert export_command("somebody/small-bert") == 0
+    (source,) = exported
+    assert (source.made_by["hub"], source.made_by["revision"]) == ("somebody/small-bert", "c0ffee" * 6 + "c0ff")
+    assert source.name == "small-bert"
 
 
+@pytest.mark.usefixtures("cache")
 @pytest.mark.parametrize("name", ["somebody/unknown", "unknown"])
-def test_a_name_on_the_hub_without_a_network_is_one_line(cache, tmp_path, name):
-    done = subprocess.run(
-        [sys.executable, "-m", "export", name, "--to", str(tmp_path / "out")],
-        cwd=ROOT, env=os.environ | cache, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert done.stderr == (
+def test_a_name_on_the_hub_without_a_network_is_one_line(tmp_path, capsys, name):
+    assert export_command(name, "--to", tmp_path / "out") == 2
+    assert capsys.readouterr().err == (
         f"{name}: not exported: NAME: is no bundled model and no folder, the hub cannot be reached, and its cache does "
         "not hold it; give the folder of a checkpoint that was downloaded elsewhere\n"
     )
     assert not (tmp_path / "out").exists()
-
-
-@pytest.fixture
-def exported(monkeypatch):
-    """The sources that the command would have exported."""
-    sources = []
-    monkeypatch.setattr("export.pipeline.export", lambda source, *_, **__: sources.append(source))
-    return sources
 
 
 def texts(source):

@@ -581,7 +581,6 @@ CASES = {
             "tokenizer_config.json": {"tokenizer_class": "NllbTokenizer", "legacy_behaviour": True},
         },
         in_languages("deu_Latn", "eng_Latn", "zho_Hans"),
-        exported=True,
     ),
 }  # fmt: skip
 

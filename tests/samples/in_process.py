@@ -1,13 +1,15 @@
-"""The service in a thread of this process: a real port and real connections, at a fifth of what a process costs."""
+"""The service in a thread of this process: real ports and real connections, at a fifth of what a process costs."""
 
+import asyncio
 import contextlib
 import socket
 import threading
 import time
 
 import httpx
+import structlog
 
-from service.app import create_app
+from service.app import create_admin, create_app
 from service.process.server import OtherServer, uvicorn_config
 from service.repository.loading import load
 from service.settings import Settings
@@ -17,27 +19,41 @@ READY_SECONDS = 120
 
 
 @contextlib.contextmanager
-def in_process(artifacts, *, models=None, **settings):
-    """Serve until the block ends; gives a client, as `served` does where signals, logs and memory do not matter.
+def in_process(artifacts, **settings):
+    """Serve until the block ends; gives a client, as `served` does where signals, exit and memory do not matter.
 
-    `models` are those of `load`, for tests that look at them too.
+    `client.events` are the lines of the log so far, and `client.admin` is a client of the admin port if there is one.
     """
     # images are decoded as by the confined processes (test_decoder_threads), which would have to be started
     settings = Settings(artifacts=artifacts, drain_seconds=0, **{"decode": "threads", **settings})
-    app = create_app(settings, load(settings) if models is None else models, open_store(settings))
-    server = OtherServer(uvicorn_config(app, settings, "on"))
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        thread = threading.Thread(target=server.run, args=([listening],))
+    app = create_app(settings, load(settings), open_store(settings))
+    applications = {"main": (app, "on")}
+    if settings.admin_port is not None:
+        applications["admin"] = create_admin(app, settings), "off"
+    with contextlib.ExitStack() as stack:
+        servers, clients = [], {}
+        for name, (application, lifespan) in applications.items():
+            listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            servers.append((OtherServer(uvicorn_config(application, settings, lifespan)), listening))
+            url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+            clients[name] = stack.enter_context(httpx.Client(base_url=url, timeout=60))
+        client = clients["main"]
+        client.admin, client.events = clients.get("admin"), stack.enter_context(structlog.testing.capture_logs())
+        thread = threading.Thread(target=lambda: asyncio.run(serve(servers)))
         thread.start()
         try:
-            with httpx.Client(base_url=url, timeout=30) as client:
-                wait_until_ready(client, thread)
-                client.app = app
-                yield client
+            wait_until_ready(client, thread)
+            yield client
         finally:
-            server.should_exit = True
+            for server, _ in servers:
+                server.should_exit = True
             thread.join()
+
+
+async def serve(servers):
+    """Serve on each socket until told to stop, the first one first: the others share its state."""
+    first, *others = (asyncio.create_task(server.serve(sockets=[listening])) for server, listening in servers)
+    await asyncio.gather(first, *others)
 
 
 def wait_until_ready(client, thread):

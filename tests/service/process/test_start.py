@@ -10,7 +10,9 @@ import onnx
 import pytest
 
 from contract.artifact import describe
-from tests.conftest import ROOT, served, start
+from service.repository.loading import load
+from service.settings import Settings
+from tests.conftest import ROOT, start
 
 
 def failure(artifacts, **settings):
@@ -26,42 +28,58 @@ def last_line(said):
     return json.loads(said.strip().splitlines()[-1])
 
 
-@pytest.mark.parametrize("name", ["predict.onnx", "attention.onnx", "weights.bin"])
-def test_a_corrupt_file_is_named_with_the_reason(copied, name):
-    file = copied / "digits/1" / name
+def fault(artifacts):
+    """Return the one error with which artifacts cannot be loaded."""
+    with pytest.raises(ExceptionGroup) as faults:
+        load(Settings(artifacts=artifacts))
+    (found,) = faults.value.exceptions
+    return found
+
+
+def flip_a_bit(file):
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1  # one bit: onnxruntime would load it without a word
     file.write_bytes(data)
+
+
+def test_a_corrupt_file_ends_the_start_with_its_name_and_the_reason(copied):
+    flip_a_bit(copied / "digits/1/attention.onnx")
     status, said = failure(copied)
     assert status == 3
-    assert last_line(said)["file"] == str(file)
+    assert last_line(said)["file"] == str(copied / "digits/1/attention.onnx")
     assert "sha256" in last_line(said)["reason"]
+
+
+@pytest.mark.parametrize("name", ["predict.onnx", "attention.onnx", "weights.bin"])
+def test_a_corrupt_file_is_named_with_the_reason(copied, name):
+    flip_a_bit(copied / "digits/1" / name)
+    error = fault(copied)
+    assert error.file == copied / "digits/1" / name
+    assert "sha256" in error.reason
 
 
 @pytest.mark.parametrize("name", ["predict.onnx", "weights.bin", "manifest.json"])
 def test_a_missing_file_is_named_with_the_reason(copied, name):
     (copied / "digits/1" / name).unlink()
-    status, said = failure(copied)
-    assert status == 3
-    assert last_line(said)["file"] == str(copied / "digits/1" / name)
-    assert "missing" in said or "cannot be read: No such file" in said
+    error = fault(copied)
+    assert error.file == copied / "digits/1" / name
+    assert "missing" in error.reason or "cannot be read: No such file" in error.reason
 
 
 def test_a_file_that_is_cut_short_is_named_with_the_reason(copied):
     file = copied / "dates/1/decode.onnx"
     file.write_bytes(file.read_bytes()[:1000])
-    status, said = failure(copied)
-    assert status == 3
-    assert last_line(said)["file"] == str(file)
-    assert "given 1000" in last_line(said)["reason"]
+    error = fault(copied)
+    assert error.file == file
+    assert "given 1000" in error.reason
 
 
 def test_an_invalid_manifest_is_named_with_the_reason(copied):
     file = copied / "dates/1/manifest.json"
     file.write_text(file.read_text().replace('"task": "text2text-generation"', '"task": "cooking"'))
-    status, said = failure(copied)
-    assert (status, last_line(said)["file"]) == (3, str(file))
-    assert "task" in last_line(said)["reason"]
+    error = fault(copied)
+    assert error.file == file
+    assert "task" in error.reason
 
 
 def test_an_artifact_that_lacks_a_graph_of_its_task_is_refused(copied):
@@ -70,16 +88,14 @@ def test_an_artifact_that_lacks_a_graph_of_its_task_is_refused(copied):
     del manifest["graphs"]["attention"]
     (folder / "attention.onnx").unlink()
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    status, said = failure(copied)
-    assert status == 3
-    assert last_line(said)["reason"] == "this task needs graphs for attention, given none"
+    assert fault(copied).reason == "this task needs graphs for attention, given none"
 
 
 def test_a_folder_without_artifacts_says_how_to_make_them(tmp_path):
-    for folder in (tmp_path, tmp_path / "absent"):
-        status, said = failure(folder)
-        assert status == 3
-        assert "python -m export" in last_line(said)["reason"]
+    status, said = failure(tmp_path)
+    assert status == 3
+    assert "python -m export" in last_line(said)["reason"]
+    assert "python -m export" in fault(tmp_path / "absent").reason
 
 
 def test_a_service_that_is_told_to_use_cuda_where_there_is_none_does_not_start(artifacts):
@@ -150,13 +166,6 @@ def test_a_package_that_cannot_be_imported_is_named(artifacts, tmp_path, monkeyp
     assert status == 2
     assert last_line(said)["event"] == "a package is missing or broken; install the service anew"
     assert last_line(said)["reason"] == "No module named 'absent'"
-
-
-def test_settings_are_logged_at_start(artifacts):
-    with served(artifacts, max_inputs=7) as client:
-        pass
-    (settings,) = [line for line in client.log if line["event"] == "settings"]
-    assert settings["max_inputs"] == 7
 
 
 def test_all_faults_of_artifacts_are_reported_at_once(copied):

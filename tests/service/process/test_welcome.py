@@ -54,7 +54,7 @@ def test_the_address_is_one_that_a_client_can_use(host, url):
 def test_the_log_says_the_four_things_and_the_command_runs(artifacts, tmp_path):
     keys = tmp_path / "keys.txt"
     keys.write_text(f"{hashlib.sha256(KEY.encode()).hexdigest()} predict alice\n")
-    with served(artifacts, api_keys=keys) as client:
+    with served(artifacts, api_keys=keys, max_inputs=7, keep_count=1000) as client:
         (said,) = [line for line in map(json.loads, client.lines()) if line["event"] == "serving"]
         run = {"shell": True, "cwd": ROOT, "capture_output": True, "text": True}
         answered = subprocess.run(said["command"], env=os.environ | {"REGARD_KEY": KEY}, **run)
@@ -66,14 +66,9 @@ def test_the_log_says_the_four_things_and_the_command_runs(artifacts, tmp_path):
     assert json.loads(answered.stdout)["results"][0]["labels"][0]["label"] == "7"
     assert json.loads(refused.stdout)["status"] == 401
     assert KEY not in json.dumps(client.log)
-
-
-def test_only_settings_that_differ_from_their_defaults_are_logged(artifacts):
-    with served(artifacts, max_inputs=7, keep_count=1000) as client:
-        pass
     (settings,) = [line for line in client.log if line["event"] == "settings"]
     assert settings["max_inputs"] == 7
-    assert "body_seconds" not in settings
+    assert "body_seconds" not in settings, "only settings that differ from their defaults are logged"
     assert "keep_count" not in settings, "it was set to its default"
 
 

@@ -209,7 +209,9 @@ def test_generation_is_the_reference_library_s_token_for_token(sources, name):
 def test_languages_are_those_of_the_reference_library(sources, name):
     source, model, found = sources(name), reference(checkpoint_of(name)), set()
     languages, codes = LANGUAGES[name], list(LANGUAGES[name].tokens)
-    assert languages.tokens.items() <= source.generation.languages.tokens.items()
+    said = source.generation.languages
+    assert languages.tokens.items() <= said.tokens.items()
+    assert said.tokens.get(said.source) == (languages.own if has_a_file(name) else said.tokens["en"])
     for seed, (code, target) in enumerate((codes, codes[::-1])):
         for text in sentences(name, 4, seed):
             tokens = encoded(name, text, code)
