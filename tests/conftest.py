@@ -59,7 +59,7 @@ def copied(artifacts, tmp_path):
 @pytest.fixture(scope="session")
 def client(artifacts):
     """A client of a service with both bundled models and the settings nobody changed."""
-    with served(artifacts) as client:
+    with served(artifacts, decode="confined") as client:
         yield client
 
 
@@ -220,7 +220,8 @@ def lines(log):
 def start(artifacts, log=subprocess.PIPE, program=("-m", "service"), **settings):
     """Start `python -m service`, or another program, with settings from keyword arguments and no others."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REGARD_")}
-    settings = {"drain_seconds": 0, **settings}  # nothing routes to it that would have to be told
+    # nothing routes to it that would have to be told; and where images do not matter, nothing more is started for them
+    settings = {"drain_seconds": 0, "decode": "threads", **settings}
     environment |= {f"REGARD_{name}".upper(): str(value) for name, value in settings.items()}
     return subprocess.Popen(
         [sys.executable, *program],

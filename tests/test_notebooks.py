@@ -17,14 +17,22 @@ DECIMAL = re.compile(r"-?\d+(?:\.\d*(?:e-?\d+)?|e-?\d+)")
 """A number that may differ a little on another processor. Integers may not."""
 
 
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=pytest.mark.slow if name == "own_model" else ()) for name in NAMES]
+)
+def name(request):
+    """Each notebook; one exports a model, as a test of the client does too."""
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def run_anew(artifacts, captions, minilm, language_models, tmp_path_factory):
-    """A folder with the notebooks as `make notebooks` writes them."""
+def run_anew(name, artifacts, captions, minilm, language_models, tmp_path_factory):
+    """A folder with the notebook as `make notebooks` writes it."""
     models, to = tmp_path_factory.mktemp("models"), tmp_path_factory.mktemp("notebooks")
     for folder in (artifacts, captions, minilm, language_models):
         for one in folder.iterdir():
             (models / one.name).symlink_to(one)
-    command = [sys.executable, "-m", "docs.notebooks", "--artifacts", models, "--to", to]
+    command = [sys.executable, "-m", "docs.notebooks", "--artifacts", models, "--to", to, name]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return to
@@ -44,7 +52,6 @@ def said(output):
     return DECIMAL.sub("#", text).split(), [float(number) for number in DECIMAL.findall(text)]
 
 
-@pytest.mark.parametrize("name", NAMES)
 def test_a_notebook_says_what_it_said(run_anew, name):
     now, then = outputs_of(read(run_anew, name)), outputs_of(read(NOTEBOOKS, name))
     assert len(then) >= 6, "make notebooks"
@@ -56,7 +63,6 @@ def test_a_notebook_says_what_it_said(run_anew, name):
         assert numbers == pytest.approx(old_numbers, rel=0.1, abs=0.02)
 
 
-@pytest.mark.parametrize("name", NAMES)
 def test_an_answer_is_shown_as_words_as_a_picture_and_as_a_page_that_can_ask_nobody(run_anew, name):
     for folder in (run_anew, NOTEBOOKS):
         shown = [output.data for output in outputs_of(read(folder, name)) if "text/html" in output.get("data", {})]
@@ -67,11 +73,11 @@ def test_an_answer_is_shown_as_words_as_a_picture_and_as_a_page_that_can_ask_nob
             assert '<iframe sandbox="allow-scripts"' in data["text/html"]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_file_holds_nothing_that_is_another_in_each_run(name):
-    notebook = read(NOTEBOOKS, name)
+@pytest.mark.parametrize("file", NAMES)
+def test_the_file_holds_nothing_that_is_another_in_each_run(file):
+    notebook = read(NOTEBOOKS, file)
     quieted = copy.deepcopy(notebook)
     quiet(quieted)
     assert notebook == quieted, "make notebooks"
     assert not [one for one in outputs_of(notebook) if one.output_type == "error" or one.get("name") == "stderr"]
-    assert len((NOTEBOOKS / f"{name}.ipynb").read_bytes()) < MOST_BYTES
+    assert len((NOTEBOOKS / f"{file}.ipynb").read_bytes()) < MOST_BYTES

@@ -18,6 +18,7 @@ from service.runtime.device import Device
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 from tests.samples.export_models import VIT, classifier
+from tests.samples.traces import traces_kept
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +36,8 @@ def folder(request, tmp_path, monkeypatch):
     tokens = 1 if request.param == "input" else 128
     monkeypatch.setattr(pipeline, "INPUT_SCALE_TOKENS", tokens)
     calibrate = images if request.param == "fixed" else None
-    made = export(classifier(), "1", tmp_path / "artifacts", "int8", force=True, calibrate=calibrate)
+    with traces_kept():
+        made = export(classifier(), "1", tmp_path / "artifacts", "int8", force=True, calibrate=calibrate)
     assert read_artifact(made).manifest.scales == request.param
     return tmp_path / "artifacts"
 

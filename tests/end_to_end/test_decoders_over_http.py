@@ -80,7 +80,7 @@ def test_too_many_pixels_are_refused_by_the_header(artifacts):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_no_decoder_outlives_the_service(artifacts, number):
-    with served(artifacts) as client:
+    with served(artifacts, decode="confined") as client:
         assert client.post(CLASSIFY, content=SEVEN, headers=PNG).status_code == 200
         below = children(client.process.pid)
         assert len(below) == 3

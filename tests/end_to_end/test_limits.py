@@ -58,7 +58,7 @@ CHECKS = {}
 
 @pytest.fixture(scope="module")
 def tight(artifacts):
-    with served(artifacts, **TIGHT) as client:
+    with served(artifacts, decode="confined", **TIGHT) as client:
         client.headers["Connection"] = "close"  # a kept one might be closed while the next request is on its way
         yield client
 

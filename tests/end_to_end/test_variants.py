@@ -5,7 +5,6 @@ import dataclasses
 import functools
 import io
 import json
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -27,7 +26,7 @@ from model.vocabularies import ALPHABET, END, SPECIALS, START, encode
 from tests.samples.attention_reference import sharpen
 from tests.samples.exports import once
 from tests.samples.in_process import in_process
-from tests.samples.traces import traced_once
+from tests.samples.traces import traces_kept
 
 pytestmark = pytest.mark.families
 SIDE = 28
@@ -92,7 +91,7 @@ def artifact():
     @functools.cache
     def of(name):
         def make(folder):
-            with mock.patch("export.pipeline.trace", traced_once):
+            with traces_kept():
                 export(SOURCES[name](name), "1", folder)
 
         return once(f"variant-{name}", make) / name

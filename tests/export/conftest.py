@@ -12,6 +12,13 @@ from torch import nn
 from model.transformer import PRE_NORM, marian
 from tests.samples.export_models import TRANSFORMER, classifier, sharpened, translator, written
 from tests.samples.exports import once
+from tests.samples.traces import traces_kept
+
+
+@pytest.fixture(autouse=True)
+def _traces_kept():
+    with traces_kept():
+        yield
 
 
 @functools.cache

@@ -32,14 +32,8 @@ from tests.samples.export_models import (
     translator,
     windowed,
 )
-from tests.samples.traces import traced_once
 
 EXPLAINING = get_args(GradientMethod)
-
-
-@pytest.fixture(autouse=True)
-def _traced_once(monkeypatch):
-    monkeypatch.setattr("export.pipeline.trace", traced_once)
 
 
 def test_graphs_say_nothing_of_the_machine_they_were_made_on(graphs):

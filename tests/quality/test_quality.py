@@ -153,7 +153,7 @@ def test_what_two_sentences_share_carries_their_cosine():
 
 @pytest.fixture(scope="module")
 def digits():
-    return images.digit_curves(SOURCES["digits"](), 80, ("raw", "rollout", "norm", "relevance", "libra", "random"))
+    return images.digit_curves(SOURCES["digits"](), 24, ("raw", "rollout", "norm", "relevance", "libra", "random"))
 
 
 @pytest.mark.parametrize("method", ["raw", "rollout", "norm", "relevance", "libra"])

@@ -14,6 +14,7 @@ from model.conditional_detector import conditional_detector
 from model.detector import DetectorConfig, detector
 from model.transformer import StackSizes
 from model.yolos import YolosConfig, yolos
+from tests.samples.traces import traces_kept
 
 HEIGHT, WIDTH, CELL, OBJECTS = 32, 48, 8, 4
 GRID = HEIGHT // CELL, WIDTH // CELL
@@ -66,7 +67,8 @@ def write(folder):
         else:
             more = {"scores": "sigmoid", "rule": FITTED} if name == "fitted" else {"rule": STRETCHED}
             source = object_detector(name, make(), SIZES, family="detr", **more, **said)
-        export(source, "1", folder)
+        with traces_kept():
+            export(source, "1", folder)
 
 
 def picture(seed, width=WIDTH, height=HEIGHT):

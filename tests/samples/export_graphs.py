@@ -5,12 +5,12 @@ import onnxruntime as ort
 from export.graphs.cleanup import clean
 from export.graphs.float16 import in_half_precision
 from export.graphs.fusion import FUSION_OPSET
-from export.graphs.torch_export import trace
+from tests.samples.traces import traced_once
 
 
 def traced_in(plan, sizes, precision="fp32"):
     plan = in_half_precision(plan, precision)
-    return clean(trace(plan, sizes, FUSION_OPSET), plan)
+    return clean(traced_once(plan, sizes, FUSION_OPSET), plan)
 
 
 def session(graph):

@@ -7,7 +7,6 @@ from torch import nn
 from contract.generation import Generation
 from contract.manifest import ImageRule, TextRule
 from export.checkpoints.tokenizers.tokenizer import character_tokenizer
-from export.graphs.torch_export import trace
 from export.pack import GraphWriter
 from export.pipeline import write_graphs
 from export.tasks.generation import text_to_text
@@ -17,6 +16,7 @@ from model.swin import SwinConfig, swin
 from model.transformer import StackSizes, TransformerConfig, vaswani
 from model.vit import ViTConfig, vit
 from model.vocabularies import ALPHABET, SPECIALS
+from tests.samples.traces import traced_once, traces_kept
 
 VIT = ViTConfig((8, 12), 1, patch=(4, 4), width=16, layers=2, heads=2, hidden=32, classes=3)
 STACK = StackSizes(layers=2, heads=2, hidden=32)
@@ -76,7 +76,7 @@ def translator(model=None, config=TRANSFORMER):
 
 
 def written(source, folder):
-    with GraphWriter(folder) as graphs:
+    with traces_kept(), GraphWriter(folder) as graphs:
         write_graphs(source, graphs)
     return folder
 
@@ -86,4 +86,4 @@ def opened(folder):
 
 
 def traced(source):
-    return trace(source.base, source.traced_at)
+    return traced_once(source.base, source.traced_at)

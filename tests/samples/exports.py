@@ -10,7 +10,6 @@ import sys
 import sysconfig
 import tempfile
 from pathlib import Path
-from unittest import mock
 
 from filelock import FileLock
 
@@ -81,9 +80,9 @@ def export(*arguments, traces_anew=False):
 
     def make(folder):
         from tests.samples.export_command import export_command
-        from tests.samples.traces import traced_once
+        from tests.samples.traces import traces_kept
 
-        kept = contextlib.nullcontext() if traces_anew else mock.patch("export.pipeline.trace", traced_once)
+        kept = contextlib.nullcontext() if traces_anew else traces_kept()
         with kept, tempfile.TemporaryFile() as file:
             with written_to(file):
                 status = export_command(*arguments, "--to", folder)

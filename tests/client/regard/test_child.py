@@ -95,7 +95,10 @@ def test_what_the_exporter_refuses_is_an_error_with_its_words(tmp_path):
         regard.export("digits", object())
 
 
-@pytest.mark.parametrize(("model", "file"), [(text_model, "tokenizer.json"), (image_model, "preprocessor_config.json")])
+@pytest.mark.parametrize(
+    ("model", "file"),
+    [(text_model, "tokenizer.json"), pytest.param(image_model, "preprocessor_config.json", marks=pytest.mark.slow)],
+)
 def test_a_model_without_its_tokenizer_or_processor_is_told_what_to_pass(tmp_path, model, file):
     said = []
     with pytest.raises(regard.CommandFailed) as caught:
@@ -156,19 +159,15 @@ def test_an_export_that_is_given_up_stops(monkeypatch):
     assert time.monotonic() - began < 30
 
 
-def test_settings_are_the_services(artifacts):
-    with regard.start(artifacts, keep_count=0) as service:
-        drawn = service["dates"].generate("3/23/21", temperature=2.0)
-        with pytest.raises(regard.NotFound, match="id:"):
-            drawn.look("raw")
-
-
-def test_a_service_with_keys_is_asked_with_one(artifacts, tmp_path):
+def test_settings_are_the_services_and_a_service_with_keys_is_asked_with_one(artifacts, tmp_path):
     keys = tmp_path / "keys"
     key = secrets.token_hex(16)
     keys.write_text(f"{hashlib.sha256(key.encode()).hexdigest()} predict me\n")
-    with regard.start(artifacts, api_keys=keys, key=key) as service:
+    with regard.start(artifacts, api_keys=keys, key=key, keep_count=0) as service:
         assert service["dates"].generate("3/23/21").text == "2021-03-23"
+        drawn = service["dates"].generate("3/23/21", temperature=2.0)
+        with pytest.raises(regard.NotFound, match="id:"):
+            drawn.look("raw")
 
 
 def test_the_service_ends_with_the_process_that_started_it(artifacts):

@@ -117,7 +117,7 @@ def test_a_program_that_needs_more_is_left_to_pytorch(function, left_to_pytorch)
     assert len(left_to_pytorch) == 1
 
 
-@pytest.mark.parametrize("make", [classifier, translator])
+@pytest.mark.parametrize("make", [classifier, pytest.param(translator, marks=pytest.mark.slow)])
 def test_a_graph_has_the_operators_that_pytorch_would_have_made(make, left_to_pytorch, monkeypatch):
     source = make()
     ours = trace(source.base, source.traced_at)

@@ -467,18 +467,25 @@ def test_labels_that_are_not_as_many_as_values_are_refused():
 @pytest.mark.parametrize("size", [(28, 28), (400, 300), (50, 2000), (2000, 3)])
 @pytest.mark.parametrize("count", [1, 2, 7, 30])
 def test_a_picture_is_as_wide_as_asked_and_its_panels_have_the_shape_of_the_image(width, size, count):
-    picture = overlay(grain(*size), (0, 0, *size), maps(count), Style(), LIMIT, width)
-    assert picture.size == overlay_size(*size, count, width)
-    assert picture.width == width
+    assert overlay_size(*size, count, width)[0] == width
     if count > 1:
         tiles = drawing._tiles(*size, count, width)
         assert tiles.height == max(1, round(tiles.width * size[1] / size[0]))
         assert tiles.width >= drawing.LEAST_PANEL_WIDTH or tiles.columns == 1, "so that titles can be read"
-        sheet = pixels(picture)
-        for index in range(count):
-            left, top = tiles.corner(index)
-            assert sheet[top - tiles.strip + 1 : top, left : left + tiles.width].min() < 160, "its title"
-            assert left + tiles.width <= width
+        assert all(tiles.corner(index)[0] + tiles.width <= width for index in range(count))
+
+
+@pytest.mark.parametrize(
+    ("width", "size", "count"),
+    [(64, (28, 28), 1), (100, (400, 300), 7), (377, (50, 2000), 1), (1000, (2000, 3), 30), (377, (28, 28), 2)],
+)
+def test_a_picture_has_the_size_that_was_announced_and_a_title_over_each_panel(width, size, count):
+    picture = overlay(grain(*size), (0, 0, *size), maps(count), Style(), LIMIT, width)
+    assert picture.size == overlay_size(*size, count, width)
+    tiles, sheet = drawing._tiles(*size, count, width), pixels(picture)
+    for index in range(count if count > 1 else 0):
+        left, top = tiles.corner(index)
+        assert sheet[top - tiles.strip + 1 : top, left : left + tiles.width].min() < 160, "its title"
 
 
 @pytest.mark.parametrize("width", [90, 240])

@@ -26,13 +26,22 @@ def maps(count, rows, columns, *, signed=False):
 @pytest.mark.parametrize("width", [64, 65, 211, 300, 777, 1000, 4096])
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (7, 7), (1, 40), (40, 1), (50, 178), (0, 3)])
 @pytest.mark.parametrize("count", [1, 2, 13])
-def test_a_picture_is_as_wide_as_asked_and_no_larger_than_announced(width, rows, columns, count):
-    picture = matrix(maps(count, rows, columns), words(rows), words(columns), Style(), LIMIT, width)
+def test_a_layout_is_as_wide_as_asked_and_no_larger_than_announced(width, rows, columns, count):
     announced = matrix_size(rows, columns, count, width)
-    assert picture.width == announced[0] == width
-    assert picture.height <= announced[1]
     layout = lay_out(words(rows), words(columns), count, width)
+    assert layout.tiles.size[0] == announced[0] == width
+    assert layout.tiles.size[1] <= announced[1]
     assert layout.text >= LEAST_TEXT
+
+
+@pytest.mark.parametrize(
+    ("width", "rows", "columns", "count"),
+    [(64, 1, 1, 1), (65, 0, 3, 2), (211, 7, 7, 2), (300, 1, 40, 13), (300, 40, 1, 1), (777, 50, 178, 2),
+     (1000, 7, 7, 1), (1000, 1, 40, 2), (4096, 7, 7, 1), (4096, 50, 178, 1)],
+)  # fmt: skip
+def test_a_picture_has_the_size_of_its_layout_and_nothing_is_cut_off(width, rows, columns, count):
+    picture = matrix(maps(count, rows, columns), words(rows), words(columns), Style(), LIMIT, width)
+    assert picture.size == lay_out(words(rows), words(columns), count, width).tiles.size
     edges = np.asarray(picture)[:, [0, -1]]
     assert width < 200 or (edges == 255).all(), "nothing is cut off at the sides"
 

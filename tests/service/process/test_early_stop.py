@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 def served(artifacts, *before):
     """Run the service after some lines of Python, in their process."""
     program = ("import os, runpy, signal, sys", *before, "sys.argv = ['service']")
-    environment = os.environ | {"REGARD_ARTIFACTS": str(artifacts), "REGARD_PORT": "0"}
+    environment = os.environ | {"REGARD_ARTIFACTS": str(artifacts), "REGARD_PORT": "0", "REGARD_DECODE": "threads"}
     return subprocess.run(
         [sys.executable, "-c", "\n".join([*program, "runpy.run_module('service', run_name='__main__')"])],
         cwd=ROOT,
@@ -55,5 +55,6 @@ def test_a_stop_that_comes_in_an_import_is_no_failure(artifacts, name):
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says whether a process is dumpable")
 def test_the_trial_cannot_read_the_memory_of_the_service(artifacts):
     tell = "print('dumpable', __import__('ctypes').CDLL(None).prctl(3, 0, 0, 0, 0), flush=True)"
-    done = served(artifacts, f"os.register_at_fork(before=lambda: ({tell}, os._exit(0)))")
+    confined = "os.environ['REGARD_DECODE'] = 'confined'"
+    done = served(artifacts, confined, f"os.register_at_fork(before=lambda: ({tell}, os._exit(0)))")
     assert [line for line in done.stdout.splitlines() if line.startswith("dumpable")] == ["dumpable 0"], done.stderr

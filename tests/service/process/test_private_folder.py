@@ -45,7 +45,7 @@ def test_what_a_killed_service_left_is_removed_and_what_a_living_one_has_is_not(
 
 
 def test_a_service_leaves_nothing_in_it_and_keeps_nothing_of_its_models_there(temporary, artifacts):
-    with served(artifacts) as client:
+    with served(artifacts, decode="confined") as client:
         assert client.get("/health/ready").status_code == 200
         assert [path for path in temporary.rglob("*") if path.is_file()] == []
     assert list(temporary.iterdir()) == []

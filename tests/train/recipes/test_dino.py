@@ -331,6 +331,7 @@ def test_a_run_that_was_interrupted_keeps_its_teacher_and_its_centre(few, monkey
     assert same(whole, dino.train("digits-dino", run)[0])
 
 
+@pytest.mark.slow  # every scan is embedded, and its maps are measured
 def test_the_bundled_weights_know_held_out_digits_by_their_neighbours():
     said = dino.measured(bundled("digits-dino"), *scans())
     accuracy, mass, area, hit, overlap = (float(number) for number in re.findall(r"\d+\.\d+", said))
