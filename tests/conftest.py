@@ -18,6 +18,7 @@ import pytest
 from tests.samples.exports import ROOT, exported, once
 from tests.samples.redis_server import RedisServer
 from tests.samples.small_disk import SmallDisk
+from tests.samples.warm_start import WarmPopen
 
 pytest_plugins = ["tests.cost"]
 
@@ -217,14 +218,22 @@ def lines(log):
     return os.pread(log.fileno(), os.fstat(log.fileno()).st_size, 0).decode().splitlines()
 
 
-def start(artifacts, log=subprocess.PIPE, program=("-m", "service"), **settings):
-    """Start `python -m service`, or another program, with settings from keyword arguments and no others."""
+COLD = "-m", "service"
+"""The program that is the service with its imports to come."""
+
+
+def start(artifacts, log=subprocess.PIPE, program=None, **settings):
+    """Start `python -m service`, or another program, with settings from keyword arguments and no others.
+
+    The service begins with its imports done (`warm_start.py`), where there is Linux.
+    """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REGARD_")}
     # nothing routes to it that would have to be told; and where images do not matter, nothing more is started for them
     settings = {"drain_seconds": 0, "decode": "threads", **settings}
     environment |= {f"REGARD_{name}".upper(): str(value) for name, value in settings.items()}
-    return subprocess.Popen(
-        [sys.executable, *program],
+    begin = WarmPopen if program is None and sys.platform == "linux" else subprocess.Popen
+    return begin(
+        [sys.executable, *(program or COLD)],
         cwd=ROOT,
         env=environment | {"REGARD_ARTIFACTS": str(artifacts)},
         stdout=log,

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from service.process.open_files import OWN_FILES, allow_open_files, files_needed
 from service.settings import Settings
-from tests.conftest import served
+from tests.conftest import COLD, served
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
 NEEDED = OWN_FILES + 2 * 1000 + 64
@@ -68,7 +68,7 @@ def test_a_service_raises_its_limit(artifacts):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))  # the service inherits it
     try:
-        with served(artifacts, max_connections=300) as client:
+        with served(artifacts, max_connections=300, program=COLD) as client:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             assert resource.prlimit(client.process.pid, resource.RLIMIT_NOFILE) == (OWN_FILES + 300, hard)
     finally:

@@ -12,12 +12,12 @@ import pytest
 from contract.artifact import describe
 from service.repository.loading import load
 from service.settings import Settings
-from tests.conftest import ROOT, start
+from tests.conftest import COLD, ROOT, start
 
 
 def failure(artifacts, **settings):
     """Start a service that cannot; returns its exit status and what it said."""
-    process = start(artifacts, port=0, **settings)
+    process = start(artifacts, port=0, program=COLD, **settings)
     said, _ = process.communicate(timeout=30)
     assert "listening" not in said
     assert "Traceback" not in said
