@@ -10,11 +10,14 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
+from typing import get_args
 
 import httpx
 import hypothesis
 import pytest
 
+from contract.manifest import GradientMethod
+from tests.samples.changed_artifacts import edit
 from tests.samples.exports import ROOT, exported, once
 from tests.samples.redis_server import RedisServer
 from tests.samples.small_disk import SmallDisk
@@ -46,15 +49,47 @@ def parameters(item):
 
 
 @pytest.fixture(scope="session")
-def artifacts(tmp_path_factory):
-    """A folder with the artifacts of both bundled models, as the repository holds them."""
+def artifacts(complete):
+    """A folder with the artifacts of both bundled models: those of `complete`, or where a test says so of `light`."""
+    return complete
+
+
+@pytest.fixture(scope="session")
+def complete(tmp_path_factory):
+    """The artifacts of both bundled models, as the repository holds them."""
     return shutil.copytree(ROOT / "model/artifacts", tmp_path_factory.mktemp("bundled") / "artifacts")
+
+
+@pytest.fixture(scope="session")
+def light(tmp_path_factory):
+    """The same without the graphs that explain a score, which are most of what a start loads and tries."""
+    folder = shutil.copytree(ROOT / "model/artifacts", tmp_path_factory.mktemp("light") / "artifacts")
+    for file in folder.rglob("manifest.json"):
+        edit(file.parent, without_gradients)
+        for role in get_args(GradientMethod):
+            (file.parent / f"{role}.onnx").unlink()
+    return folder
+
+
+def without_gradients(manifest):
+    """Take the methods that explain a score out of a manifest."""
+    for role in get_args(GradientMethod):
+        del manifest["graphs"][role]
+    for kind in manifest["attention"]:
+        kind["methods"] = [method for method in kind["methods"] if method not in get_args(GradientMethod)]
+    manifest["best"] = None
 
 
 @pytest.fixture
 def copied(artifacts, tmp_path):
     """A copy of the artifacts of both bundled models, for a test to change."""
     return shutil.copytree(artifacts, tmp_path / "artifacts")
+
+
+@pytest.fixture
+def light_copy(light, tmp_path):
+    """The same of `light`."""
+    return shutil.copytree(light, tmp_path / "artifacts")
 
 
 @pytest.fixture(scope="session")

@@ -253,10 +253,10 @@ def test_an_id_that_a_client_gives_is_for_logs_alone(client):
     assert {line["answer"] for line in lines if line["event"] == "request"} == {*ids, streamed}
 
 
-def test_attention_by_id_belongs_to_the_name_of_the_key_that_sent_the_input(artifacts, tmp_path):
+def test_attention_by_id_belongs_to_the_name_of_the_key_that_sent_the_input(light, tmp_path):
     file = tmp_path / "keys"
     file.write_text(line("old", name="alice") + line("new", name="alice") + line("b", EVERY_SCOPE, "bob"))
-    with in_process(artifacts, api_keys=file) as client:
+    with in_process(light, api_keys=file) as client:
         sent = post(client, "/classify", headers=bearer("old"))
         path = f"/v1/attention/{sent.json()['id']}"
         assert sent.headers["X-Request-Id"] == sent.json()["id"]
@@ -276,11 +276,11 @@ def test_a_refused_request_is_not_stored(client):
     assert client.get(f"/v1/attention/{refused.headers['X-Request-Id']}").status_code == 404
 
 
-def test_stored_requests_are_bounded_by_count_and_age(artifacts):
-    with in_process(artifacts, keep_count=2, keep_seconds=600) as client:
+def test_stored_requests_are_bounded_by_count_and_age(light):
+    with in_process(light, keep_count=2, keep_seconds=600) as client:
         ids = [post(client, "/classify").json()["id"] for _ in range(3)]
         assert [client.get(f"/v1/attention/{one}").status_code for one in ids] == [404, 200, 200]
-    with in_process(artifacts, keep_seconds=0.001) as client:
+    with in_process(light, keep_seconds=0.001) as client:
         assert client.get(f"/v1/attention/{post(client, '/classify').json()['id']}").status_code == 404
 
 
@@ -374,13 +374,13 @@ def test_predictions_words_and_streamed_rows_come_in_base64_too(client):
         assert unpacked(token["attention"][0])[0, 0] == pytest.approx(whole[0, token["index"]], abs=1e-5)
 
 
-def test_an_answer_in_base64_is_refused_by_its_own_size(artifacts):
+def test_an_answer_in_base64_is_refused_by_its_own_size(light):
     everything = {"layers": "all", "heads": "all", "queries": "all", "digits": 9}  # 4 layers, 4 heads, 50 x 50
-    with in_process(artifacts, max_answer_bytes=250_000) as client:
+    with in_process(light, max_answer_bytes=250_000) as client:
         assert post(client, **everything).status_code == 413
         assert post(client, **everything, encoding="base64").status_code == 200
         assert post(client, **everything, encoding="base64", dtype="uint8").status_code == 200
-    with in_process(artifacts, max_answer_bytes=100_000) as client:
+    with in_process(light, max_answer_bytes=100_000) as client:
         refused = post(client, **everything, encoding="base64")
         assert (refused.status_code, refused.json()["detail"][:33]) == (413, "attention: at most 100000 bytes a")
         assert post(client, **everything, encoding="base64", dtype="uint8").status_code == 200
@@ -484,8 +484,8 @@ def test_a_photograph_is_drawn_at_the_width_asked_for_and_not_refused_for_its_ow
     assert drawn(post(client, **whole, width=1000)).shape[1] == 1000
 
 
-def test_the_pixels_of_all_inputs_count(artifacts):
-    with in_process(artifacts, max_image_pixels=250_000) as client:
+def test_the_pixels_of_all_inputs_count(light):
+    with in_process(light, max_image_pixels=250_000) as client:
         body = {"kind": "cross", "format": "png", "width": 300}
         answers = [
             client.post(f"{DATES}/attention", json={"inputs": [TEXT] * count, "attention": body}) for count in (1, 4)
@@ -504,8 +504,8 @@ def test_default_answers_are_small(client):
     assert len(client.post(f"{DATES}/attention", json={"inputs": TEXT}).content) < 64_000
 
 
-def test_a_picture_too_large_is_refused_before_anything_runs(artifacts):
-    with in_process(artifacts, max_image_pixels=300 * 220 * 3) as client:
+def test_a_picture_too_large_is_refused_before_anything_runs(light):
+    with in_process(light, max_image_pixels=300 * 220 * 3) as client:
         assert post(client, method="rollout", format="png").status_code == 200
         answer = post(client, heads="all", format="png")
         assert answer.status_code == 413

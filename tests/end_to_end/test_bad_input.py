@@ -384,13 +384,13 @@ def test_a_body_that_grows_past_the_limit_without_announcing_it_is_refused(clien
         assert f"body: at most {limit} bytes, given more" in answer.json()["detail"]
 
 
-def test_a_form_that_grows_past_the_limit_without_announcing_it_is_refused(artifacts):
+def test_a_form_that_grows_past_the_limit_without_announcing_it_is_refused(light):
     def chunks():
         yield b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\n'
         for _ in range(100):
             yield bytes(1 << 12)
 
-    with in_process(artifacts, max_body_bytes=100_000) as client:
+    with in_process(light, max_body_bytes=100_000) as client:
         answer = client.post(CLASSIFY, content=chunks(), headers={"Content-Type": "multipart/form-data; boundary=x"})
         assert answer.status_code == 413
         assert "body: at most 100000 bytes, given more" in answer.json()["detail"]
@@ -406,8 +406,8 @@ def test_a_row_beyond_the_generated_text_is_refused_and_its_batch_mates_are_not(
             assert not bad or "queries: must be from -11 to 10, given 13" in answer.result().json()["detail"]
 
 
-def test_more_bodies_than_memory_may_hold_are_refused_before_they_are_read(artifacts):
-    with in_process(artifacts, queue_body_bytes=10_000_000) as client:
+def test_more_bodies_than_memory_may_hold_are_refused_before_they_are_read(light):
+    with in_process(light, queue_body_bytes=10_000_000) as client:
         base = client.base_url
         with socket.create_connection((base.host, base.port)) as slow:
             slow.sendall(
@@ -426,8 +426,8 @@ def test_more_bodies_than_memory_may_hold_are_refused_before_they_are_read(artif
         assert client.post(CLASSIFY, content=SEVEN, headers=PNG).status_code == 200
 
 
-def test_a_client_that_leaves_while_it_sends_is_no_failure_of_the_service(artifacts):
-    with served(artifacts) as client:
+def test_a_client_that_leaves_while_it_sends_is_no_failure_of_the_service(light):
+    with served(light) as client:
         base = client.base_url
         with socket.create_connection((base.host, base.port)) as leaving:
             leaving.sendall(

@@ -25,12 +25,12 @@ def alive(number):
     return False
 
 
-def test_the_service_opens_no_image_itself(artifacts, monkeypatch):
+def test_the_service_opens_no_image_itself(light, monkeypatch):
     def opened(*arguments, **options):
         raise AssertionError("in the service's own process")
 
     monkeypatch.setattr(Image, "open", opened)
-    settings = Settings(artifacts=artifacts)
+    settings = Settings(artifacts=light)
     with TestClient(create_app(settings, load(settings), open_store(settings))) as client:
         while client.get("/health/ready").status_code == 503:
             time.sleep(0.01)
@@ -43,8 +43,8 @@ def test_the_service_opens_no_image_itself(artifacts, monkeypatch):
     assert Image.open(io.BytesIO(drawn.content)).size == Image.open(io.BytesIO(SEVEN)).size
 
 
-def test_images_are_refused_at_once_when_too_many_pixels_wait(artifacts, monkeypatch):
-    settings = Settings(artifacts=artifacts, queue_pixels=1_000_000)
+def test_images_are_refused_at_once_when_too_many_pixels_wait(light, monkeypatch):
+    settings = Settings(artifacts=light, queue_pixels=1_000_000)
     with TestClient(create_app(settings, load(settings), open_store(settings))) as client:
         while client.get("/health/ready").status_code == 503:
             time.sleep(0.01)
@@ -67,8 +67,8 @@ def test_images_are_refused_at_once_when_too_many_pixels_wait(artifacts, monkeyp
         assert pool.budget.held == 0
 
 
-def test_too_many_pixels_are_refused_by_the_header(artifacts):
-    settings = Settings(artifacts=artifacts, max_image_pixels=700)
+def test_too_many_pixels_are_refused_by_the_header(light):
+    settings = Settings(artifacts=light, max_image_pixels=700)
     with TestClient(create_app(settings, load(settings), open_store(settings))) as client:
         while client.get("/health/ready").status_code == 503:
             time.sleep(0.01)
@@ -79,8 +79,8 @@ def test_too_many_pixels_are_refused_by_the_header(artifacts):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_no_decoder_outlives_the_service(artifacts, number):
-    with served(artifacts, decode="confined") as client:
+def test_no_decoder_outlives_the_service(light, number):
+    with served(light, decode="confined") as client:
         assert client.post(CLASSIFY, content=SEVEN, headers=PNG).status_code == 200
         below = children(client.process.pid)
         assert len(below) == 3

@@ -15,6 +15,12 @@ DIGITS = "73068429"
 """What is written on the examples of `digits`, in their order."""
 
 
+@pytest.fixture(scope="session")
+def artifacts(light):
+    """Most tests here need no graph that explains a score."""
+    return light
+
+
 def test_models_are_listed_by_their_order_and_those_of_one_order_by_name(client, copied):
     listed = client.get("/v1/models").json()
     assert [one["name"] for one in listed["models"]] == ["digits", "dates"]  # no alphabet would say so

@@ -79,13 +79,13 @@ def test_the_models_say_what_they_take_answer_and_show(client):
     assert models["dates"]["attention"]["kinds"].keys() == {"encoder", "decoder", "cross"}
 
 
-def test_a_model_that_samples_where_a_request_does_not_say_tells_how(client, copied):
+def test_a_model_that_samples_where_a_request_does_not_say_tells_how(client, light_copy):
     assert "sampling" not in client.get("/v1/models/dates").json()
-    file = copied / "dates/1/manifest.json"
+    file = light_copy / "dates/1/manifest.json"
     manifest = json.loads(file.read_text())
     manifest["generation"]["sampling"] = {"temperature": 2.0, "top_k": 5, "top_p": None}
     file.write_text(json.dumps(manifest))
-    with in_process(copied) as other:
+    with in_process(light_copy) as other:
         assert other.get("/v1/models/dates").json()["sampling"] == manifest["generation"]["sampling"]
 
 
@@ -98,8 +98,8 @@ def test_metrics_are_histograms_of_every_stage(client):
     assert "regard_ready 1.0" in text
 
 
-def test_metrics_tell_models_apart_by_whatever_protocol_they_are_asked(artifacts):
-    with in_process(artifacts) as client:
+def test_metrics_tell_models_apart_by_whatever_protocol_they_are_asked(light):
+    with in_process(light) as client:
         classify(client)
         text = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["3 May 2021"]}
         assert client.post("/v2/models/dates/infer", json={"inputs": [text]}).status_code == 200
@@ -420,8 +420,8 @@ def test_the_answers_id_is_the_requests_id(client):
     assert answer.json()["id"] == answer.headers["X-Request-Id"]
 
 
-def test_every_log_line_is_json_and_says_what_was_answered(artifacts):
-    with served(artifacts) as client:
+def test_every_log_line_is_json_and_says_what_was_answered(light):
+    with served(light) as client:
         classify(client)
         client.get("/nowhere")
     requests = [line for line in client.log if line["event"] == "request"]
@@ -432,8 +432,8 @@ def test_every_log_line_is_json_and_says_what_was_answered(artifacts):
     assert requests[0]["received"] == len(SEVEN)
 
 
-def test_a_full_queue_answers_429_and_when_to_come_again(artifacts):
-    with in_process(artifacts, queue_tokens=1) as client, concurrent.futures.ThreadPoolExecutor(24) as pool:
+def test_a_full_queue_answers_429_and_when_to_come_again(light):
+    with in_process(light, queue_tokens=1) as client, concurrent.futures.ThreadPoolExecutor(24) as pool:
         sent = [
             pool.submit(client.post, "/v1/models/dates/generate", json={"inputs": WRITTEN_DATES[0], "num_beams": 8})
             for _ in range(48)
@@ -454,15 +454,15 @@ def test_a_full_queue_answers_429_and_when_to_come_again(artifacts):
         ("queue_map_bytes", "/v1/models/digits/attention", {}),
     ],
 )
-def test_images_have_queues_that_can_be_full_too(artifacts, setting, path, params):
-    with in_process(artifacts, **{setting: 1}) as client, concurrent.futures.ThreadPoolExecutor(24) as pool:
+def test_images_have_queues_that_can_be_full_too(light, setting, path, params):
+    with in_process(light, **{setting: 1}) as client, concurrent.futures.ThreadPoolExecutor(24) as pool:
         files = [("image", SEVEN)] * 8
         sent = [pool.submit(client.post, path, files=files, params=params) for _ in range(48)]
         assert {one.result().status_code for one in sent} == {200, 429}
 
 
-def test_a_queue_of_maps_that_is_full_refuses_texts_before_they_are_generated(artifacts):
-    with in_process(artifacts, queue_map_bytes=1) as client, concurrent.futures.ThreadPoolExecutor(24) as pool:
+def test_a_queue_of_maps_that_is_full_refuses_texts_before_they_are_generated(light):
+    with in_process(light, queue_map_bytes=1) as client, concurrent.futures.ThreadPoolExecutor(24) as pool:
         document = {"inputs": WRITTEN_DATES, "attention": {"method": "raw"}}
         sent = [pool.submit(client.post, "/v1/models/dates/generate", json=document) for _ in range(48)]
         assert {one.result().status_code for one in sent} == {200, 429}

@@ -421,8 +421,8 @@ def test_what_is_refused_before_a_route_is_found_is_in_its_manner_too(client):
     assert refused(client.post("/v2/models/dates/infer", json={}, headers={"Content-Encoding": "gzip"}), 415)
 
 
-def test_tensors_have_a_bound_though_they_are_padded(artifacts):
-    with in_process(artifacts, max_answer_bytes=400_000) as client:
+def test_tensors_have_a_bound_though_they_are_padded(light):
+    with in_process(light, max_answer_bytes=400_000) as client:
         texts = ["the twenty-third of March 2021", *["3/4/21"] * 31]
         options = {"layers": "all", "heads": "all", "queries": "all"}
         body = {"inputs": [tensor(*texts)], "parameters": options}
@@ -433,8 +433,8 @@ def test_tensors_have_a_bound_though_they_are_padded(artifacts):
         assert client.post(path, json=body).status_code == 200
 
 
-def test_a_document_and_its_tensors_share_the_bound(artifacts):
-    with in_process(artifacts, max_answer_bytes=16_000) as client:
+def test_a_document_and_its_tensors_share_the_bound(light):
+    with in_process(light, max_answer_bytes=16_000) as client:
         path = "/v2/models/dates/infer"
         tensors = [{"name": f"attention.{kind}"} for kind in ("encoder", "decoder", "cross")]
         body = {"inputs": [tensor("3/4/21")], "parameters": {"layers": "all", "heads": "mean", "queries": "all"}}
@@ -452,10 +452,10 @@ def test_a_timeout_of_the_client_is_a_deadline(client):
 # Keys and the repository
 
 
-def test_keys_hold_for_the_protocol_too(artifacts, tmp_path):
+def test_keys_hold_for_the_protocol_too(light, tmp_path):
     keys = tmp_path / "keys"
     keys.write_text("\n".join((line("p", "predict"), line("a", EVERY_SCOPE))) + "\n")
-    with in_process(artifacts, api_keys=keys) as client:
+    with in_process(light, api_keys=keys) as client:
         assert client.get("/v2/health/ready").status_code == 200
         assert refused(client.get("/v2"), 401).startswith("key: must be given once")
         assert client.get("/v2", headers=bearer("p")).status_code == 200
@@ -471,8 +471,8 @@ def test_keys_hold_for_the_protocol_too(artifacts, tmp_path):
         assert client.get("/v2/models/digits/ready", headers=bearer("p")).status_code == 200
 
 
-def test_the_repository_loads_and_unloads_by_the_admin_port(copied):
-    with in_process(copied, admin_port=0) as client:
+def test_the_repository_loads_and_unloads_by_the_admin_port(light_copy):
+    with in_process(light_copy, admin_port=0) as client:
         with httpx.Client(base_url=f"{client.admin.base_url}/v2/repository", timeout=60) as repository:
 
             def index(**body):
@@ -480,14 +480,14 @@ def test_the_repository_loads_and_unloads_by_the_admin_port(copied):
                     (one["name"], one["version"], one["state"]) for one in repository.post("/index", json=body).json()
                 ]
 
-            newer(copied, "digits", 2)
-            weights = newer(copied, "digits", 10) / "weights.bin"
+            newer(light_copy, "digits", 2)
+            weights = newer(light_copy, "digits", 10) / "weights.bin"
             weights.write_bytes(weights.read_bytes()[:-1])
             said = refused(repository.post("/models/digits/load"), 400)
             assert said.startswith("artifact: weights.bin: must have")
             (reason,) = (one["reason"] for one in repository.post("/index").json() if one["version"] == "10")
             assert reason.startswith("weights.bin")
-            shutil.rmtree(copied / "digits/10")
+            shutil.rmtree(light_copy / "digits/10")
             assert index() == [
                 ("dates", "1", "READY"), ("digits", "1", "READY"), ("digits", "2", "UNAVAILABLE"),
             ]  # fmt: skip
@@ -507,7 +507,7 @@ def test_the_repository_loads_and_unloads_by_the_admin_port(copied):
             assert refused(repository.post("/models/digits/load", content=large), 413).startswith("body: at most 65536")
             assert repository.post("/models/digits/load", content=b"", headers=JSON).status_code == 200
             assert client.post(CLASSIFY, content=SEVEN, headers=PNG).status_code == 200
-            for file in copied.iterdir():
+            for file in light_copy.iterdir():
                 shutil.rmtree(file)
             assert index() == [("dates", "1", "READY"), ("digits", "2", "READY")]
             for model in ("dates", "digits"):
@@ -519,10 +519,10 @@ def test_the_repository_loads_and_unloads_by_the_admin_port(copied):
         assert client.post("/v2/repository/models/digits/unload").status_code == 404, "is on the admin port"
 
 
-def test_other_workers_reload_though_this_one_cannot(artifacts, tmp_path):
+def test_other_workers_reload_though_this_one_cannot(light, tmp_path):
     """They read the file of keys too, in which one may have been revoked."""
     copied, told = tmp_path / "artifacts", []
-    shutil.copytree(artifacts, copied)
+    shutil.copytree(light, copied)
     settings = Settings(artifacts=copied, admin_port=0)
     app = create_app(settings, load(settings), open_store(settings), tell_reload=lambda: told.append(True))
     with TestClient(app), TestClient(create_admin(app, settings)) as admin:
@@ -535,8 +535,8 @@ def test_other_workers_reload_though_this_one_cannot(artifacts, tmp_path):
         assert told == [True]
 
 
-def test_of_several_workers_none_loads_one_model_alone(artifacts):
-    settings = Settings(artifacts=artifacts, admin_port=0)
+def test_of_several_workers_none_loads_one_model_alone(light):
+    settings = Settings(artifacts=light, admin_port=0)
     told = []
     app = create_app(settings, load(settings), open_store(settings), tell_reload=lambda: told.append(True))
     with TestClient(app), TestClient(create_admin(app, settings)) as admin:

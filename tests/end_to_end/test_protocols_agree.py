@@ -188,11 +188,11 @@ def test_every_request_is_counted_under_its_route_and_can_be_asked_about_again(e
         assert everything.get(f"/v1/attention/{answer.headers['X-Request-Id']}?method=raw").status_code == 200, route
 
 
-def test_every_protocol_needs_a_key_and_says_so_in_its_manner(artifacts, tmp_path):
+def test_every_protocol_needs_a_key_and_says_so_in_its_manner(light, tmp_path):
     keys = tmp_path / "keys"
     keys.write_text(line("m", "metrics") + "\n")
     shapes = set()
-    with in_process(artifacts, api_keys=keys) as client:
+    with in_process(light, api_keys=keys) as client:
         for router in ROUTERS:
             for route in router.routes:
                 path = route.path.replace("{model}", "digits").replace("{version}", "1").replace("{id}", "x")

@@ -2,9 +2,17 @@
 
 import json
 
+import pytest
+
 from service.store.redis_store import ENTRY_KEY_PREFIX
 from tests.conftest import ROOT, served, start
 from tests.samples.in_process import in_process
+
+
+@pytest.fixture(scope="session")
+def artifacts(light):
+    """Most tests here need no graph that explains a score."""
+    return light
 
 
 def test_one_replica_gives_the_attention_of_a_request_that_another_answered(redis_server, artifacts):

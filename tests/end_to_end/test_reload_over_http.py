@@ -18,6 +18,12 @@ from tests.samples.in_process import in_process
 from tests.samples.wrong_manifests import DATES, DIGITS
 
 
+@pytest.fixture(scope="session")
+def artifacts(light):
+    """Most tests here need no graph that explains a score."""
+    return light
+
+
 def classify(client):
     return client.post("/v1/models/digits/classify", content=SEVEN, headers=PNG)
 
@@ -122,8 +128,9 @@ def test_a_version_whose_manifest_does_not_fit_its_graphs_is_refused_and_the_old
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_what_happens_to_the_files_of_an_artifact_changes_no_answer(copied, workers):
+def test_what_happens_to_the_files_of_an_artifact_changes_no_answer(complete, tmp_path, workers):
     """The weights are mapped files. Other bytes would change answers, and a truncation would end the process."""
+    copied = shutil.copytree(complete, tmp_path / "artifacts")
     everything = {"method": "relevance", "queries": "all"}
 
     def answers(client):

@@ -52,10 +52,10 @@ def traceparent(trace=TRACE, sampled=True):
 
 
 @pytest.fixture(scope="module")
-def traced(artifacts):
+def traced(light):
     """What a service of ratio 1 sent and logged of four requests, by trace."""
     with collector() as (address, spans):
-        with served(artifacts, otlp_endpoint=address, trace_ratio=1) as client:
+        with served(light, otlp_endpoint=address, trace_ratio=1) as client:
             ask = "/v1/models/digits/classify?attention=rollout"
             assert client.get("/v2/health/ready").status_code == 200
             statuses = [
@@ -129,12 +129,12 @@ def test_probes_and_scrapes_are_not_traced(traced):
     assert not [line for line in requests if "health" in line["route"]], "nor logged, but for debugging"
 
 
-def test_a_collector_that_never_answers_changes_no_answer_and_holds_up_no_stop(artifacts):
+def test_a_collector_that_never_answers_changes_no_answer_and_holds_up_no_stop(light):
     with socket.socket() as hole:
         hole.bind(("127.0.0.1", 0))
         hole.listen(1)
         address = f"http://127.0.0.1:{hole.getsockname()[1]}"
-        with served(artifacts, otlp_endpoint=address, trace_ratio=1) as client:
+        with served(light, otlp_endpoint=address, trace_ratio=1) as client:
             for _ in range(150):  # a batch to send, and more
                 assert client.post("/v1/models/digits/classify", content=SEVEN, headers=PNG).status_code == 200
     assert client.process.returncode == 0

@@ -104,9 +104,9 @@ def test_06_a_body_is_what_its_type_says(client):
     assert ask(client, plain).status_code == 200
 
 
-def test_07_heads_and_bodies_have_deadlines_and_limits(artifacts):
+def test_07_heads_and_bodies_have_deadlines_and_limits(light):
     """What else may come at a socket is in test_bounded_protocol.py; here the service itself is asked."""
-    with served(artifacts, header_seconds=0.5, body_seconds=0.5) as client:
+    with served(light, header_seconds=0.5, body_seconds=0.5) as client:
         address = client.base_url.host, client.base_url.port
         head = b"POST /v1/models/digits/classify HTTP/1.1\r\nHost: x\r\n"
         for sent, status in (
@@ -164,8 +164,8 @@ def test_11_a_request_ends_before_the_stop_and_the_stop_before_the_kill():
     assert drain < pod["terminationGracePeriodSeconds"]
 
 
-def test_12_a_service_that_is_told_to_stop_first_says_so_and_serves_on(artifacts):
-    with served(artifacts, drain_seconds=2) as client:
+def test_12_a_service_that_is_told_to_stop_first_says_so_and_serves_on(light):
+    with served(light, drain_seconds=2) as client:
         assert client.get("/health/ready").status_code == 200
         client.process.send_signal(signal.SIGTERM)
         wait_for(lambda: client.get("/health/ready").status_code == 503, seconds=1)
@@ -222,8 +222,8 @@ def panic(*_, **__):
 
 
 @pytest.fixture
-def settings(artifacts):
-    return Settings(artifacts=artifacts, request_seconds=2)
+def settings(light):
+    return Settings(artifacts=light, request_seconds=2)
 
 
 @pytest.mark.parametrize(
@@ -258,8 +258,8 @@ def test_17_a_device_that_is_not_there_is_never_replaced_in_silence(monkeypatch)
 
 
 @pytest.mark.parametrize("name", ["weights.bin", "predict.onnx", "attention.onnx"])
-def test_18_one_flipped_bit_is_not_loaded(artifacts, tmp_path, name):
-    folder = shutil.copytree(artifacts / "digits", tmp_path / "digits")
+def test_18_one_flipped_bit_is_not_loaded(light, tmp_path, name):
+    folder = shutil.copytree(light / "digits", tmp_path / "digits")
     data = bytearray((folder / "1" / name).read_bytes())
     data[len(data) // 2] ^= 1
     (folder / "1" / name).write_bytes(data)
@@ -267,15 +267,15 @@ def test_18_one_flipped_bit_is_not_loaded(artifacts, tmp_path, name):
         load_one(tmp_path / "digits/1", "cpu", Settings())
 
 
-def test_19_a_graph_that_is_not_the_manifests_is_not_loaded(artifacts, tmp_path):
-    graph = shutil.copytree(artifacts / "digits", tmp_path / "digits") / "1/predict.onnx"
+def test_19_a_graph_that_is_not_the_manifests_is_not_loaded(light, tmp_path):
+    graph = shutil.copytree(light / "digits", tmp_path / "digits") / "1/predict.onnx"
     graph.write_bytes(graph.read_bytes().replace(b"Softmax", b"Softmin"))
     with pytest.raises(ArtifactError, match="sha256 differs"):
         load_one(graph.parent, "cpu", Settings())
 
 
-def test_19_a_graph_that_kills_its_process_kills_a_child(artifacts, tmp_path):
-    version = shutil.copytree(artifacts / "digits/1", tmp_path / "digits/1")
+def test_19_a_graph_that_kills_its_process_kills_a_child(light, tmp_path):
+    version = shutil.copytree(light / "digits/1", tmp_path / "digits/1")
     put_graph(version, "predict", deadly())
     trial = Trial([version], Settings(), "spawn")
     with pytest.raises(ArtifactError, match="loading it ends a process: SIG"):

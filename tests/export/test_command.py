@@ -26,19 +26,17 @@ from tests.samples.export_folders import edit, put, without
 from tests.samples.export_models import classifier
 
 
-def command(*arguments):
-    return subprocess.run([sys.executable, "-m", "export", *arguments], cwd=ROOT, capture_output=True, text=True)
-
-
-def test_the_command_refuses_names_it_does_not_know(tmp_path):
-    done = command("toaster", "--to", str(tmp_path / "artifacts"))
-    assert done.returncode == 2
-    assert "toaster: not exported: NAME: is no bundled model and no folder, the hub cannot be reached" in done.stderr
+def test_the_command_refuses_names_it_does_not_know(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert export_command("toaster", "--to", tmp_path / "artifacts") == 2
+    said = capsys.readouterr().err
+    assert "toaster: not exported: NAME: is no bundled model and no folder, the hub cannot be reached" in said
     assert not (tmp_path / "artifacts").exists()
 
 
 def test_the_command_names_the_bundled_model_that_was_meant_and_asks_no_hub(tmp_path):
-    done = command("digts", "--to", str(tmp_path / "artifacts"))
+    given = [sys.executable, "-m", "export", "digts", "--to", tmp_path / "artifacts"]
+    done = subprocess.run(given, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr == "digts: not exported: NAME: is no bundled model and no folder; did you mean digits?\n"
 
@@ -71,8 +69,9 @@ def test_the_command_refuses_versions_that_are_no_names(tmp_path, monkeypatch, c
     assert not (tmp_path / "artifacts").exists()
 
 
-def test_the_command_lists_what_it_knows():
-    listed = command("--list").stdout.split("\n")
+def test_the_command_lists_what_it_knows(capsys):
+    assert export_command("--list") == 0
+    listed = capsys.readouterr().out.split("\n")
     for name in ("digits", "dates", "minilm", "vit", "dinov2_with_registers", "distilbert", "gpt2", "marian"):
         assert any(line.strip().startswith(name) for line in listed)
 

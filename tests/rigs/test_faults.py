@@ -36,6 +36,12 @@ PATH = f"/v1/models/{NAME}/classify"
 DEADLINE = 2.0
 
 
+@pytest.fixture(scope="session")
+def artifacts(light):
+    """Most tests here need no graph that explains a score."""
+    return light
+
+
 @pytest.fixture(scope="module")
 def misbehaving(artifacts, tmp_path_factory):
     """A folder with a model that misbehaves when it is told to."""

@@ -40,7 +40,7 @@ CUSTOM = {
 
 def documents(path: Path) -> list[Document]:
     """Return the documents of a file."""
-    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+    return [document for document in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader) if document]
 
 
 def kustomization(folder: Path) -> Document:

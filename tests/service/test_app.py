@@ -16,11 +16,11 @@ from service.store import open_store
 from tests.conftest import ROOT
 
 
-def test_until_every_session_has_run_the_service_is_live_and_not_ready(artifacts, monkeypatch):
+def test_until_every_session_has_run_the_service_is_live_and_not_ready(light, monkeypatch):
     held = threading.Event()
     run = Session.warm_up
     monkeypatch.setattr(Session, "warm_up", lambda session, lengths: (held.wait(20), run(session, lengths)))
-    settings = Settings(artifacts=artifacts)
+    settings = Settings(artifacts=light)
     with TestClient(create_app(settings, load(settings), open_store(settings))) as client:
         try:
             assert client.get("/health/live").status_code == 200
@@ -37,9 +37,9 @@ def test_until_every_session_has_run_the_service_is_live_and_not_ready(artifacts
         assert client.post("/v1/models/dates/generate", json={"inputs": "3/23/21"}).status_code == 200
 
 
-def test_no_web_page_administers(artifacts):
+def test_no_web_page_administers(light):
     """A browser asks no permission for a POST without a body, whosoever's page sends it."""
-    settings = Settings(artifacts=artifacts, admin_port=0)
+    settings = Settings(artifacts=light, admin_port=0)
     app = create_app(settings, load(settings), open_store(settings))
     pages = ({"Origin": "https://a.example"}, {"Origin": "null"}, {"Origin": "http://testserver"})
     with TestClient(app) as client, TestClient(create_admin(app, settings)) as admin:
@@ -50,7 +50,7 @@ def test_no_web_page_administers(artifacts):
             assert client.get("/v1/models/digits", headers=headers).status_code == 200
 
 
-def test_the_service_runs_without_torch_installed(artifacts):
+def test_the_service_runs_without_torch_installed(light):
     """A subprocess in which importing torch, onnx or any package above the service fails, as if none were there."""
     program = f"""
 import sys
@@ -64,7 +64,7 @@ from service.app import create_admin, create_app, create_probe
 from service.store import open_store
 from service.repository.loading import load
 from service.settings import Settings
-settings = Settings(artifacts={str(artifacts)!r})
+settings = Settings(artifacts={str(light)!r})
 with TestClient(create_app(settings, load(settings), open_store(settings))) as client:
     import time
     while client.get("/health/ready").status_code != 200:
@@ -78,8 +78,8 @@ assert "torch" not in sys.modules
     assert done.stdout.strip().splitlines()[-1] == "2021-03-23"
 
 
-def test_no_path_is_redirected_to_a_host_that_the_client_says(artifacts):
-    settings = Settings(artifacts=artifacts, probe_port=0, admin_port=0)
+def test_no_path_is_redirected_to_a_host_that_the_client_says(light):
+    settings = Settings(artifacts=light, probe_port=0, admin_port=0)
     app = create_app(settings, load(settings), open_store(settings))
     with TestClient(app) as client:
         for one in (client, TestClient(create_admin(app, settings)), TestClient(create_probe(app, settings))):
@@ -88,9 +88,9 @@ def test_no_path_is_redirected_to_a_host_that_the_client_says(artifacts):
                 assert (answer.status_code, "location" in answer.headers) == (404, False)
 
 
-def test_the_admin_port_answers_whatever_host_it_is_called_by(artifacts):
+def test_the_admin_port_answers_whatever_host_it_is_called_by(light):
     """Prometheus calls by address, and a listed host is that of clients."""
-    settings = Settings(artifacts=artifacts, admin_port=0, allowed_hosts="models.example.com")
+    settings = Settings(artifacts=light, admin_port=0, allowed_hosts="models.example.com")
     app = create_app(settings, load(settings), open_store(settings))
     with TestClient(app) as client, TestClient(create_admin(app, settings)) as admin:
         for host in ("10.1.2.3:9090", "regard:9090"):
@@ -99,9 +99,9 @@ def test_the_admin_port_answers_whatever_host_it_is_called_by(artifacts):
         assert admin.get("/metrics", headers={"Host": "a b"}).status_code == 400
 
 
-def test_a_look_at_the_device_that_fails_is_not_the_last(artifacts, monkeypatch):
+def test_a_look_at_the_device_that_fails_is_not_the_last(light, monkeypatch):
     monkeypatch.setattr("service.app.WATCH_SECONDS", 0.01)
-    settings, looks = Settings(artifacts=artifacts), []
+    settings, looks = Settings(artifacts=light), []
     app = create_app(settings, load(settings), open_store(settings))
 
     def revive(device):
@@ -117,10 +117,10 @@ def test_a_look_at_the_device_that_fails_is_not_the_last(artifacts, monkeypatch)
     assert "the device and the models cannot be checked" in {line["event"] for line in logs}
 
 
-def test_a_device_that_hangs_while_a_failing_model_is_warmed_up_again_is_noticed(artifacts, monkeypatch):
+def test_a_device_that_hangs_while_a_failing_model_is_warmed_up_again_is_noticed(light, monkeypatch):
     monkeypatch.setattr("service.app.WATCH_SECONDS", 0.05)
     monkeypatch.setattr("service.state.HANG_SECONDS", 0.2)
-    settings = Settings(artifacts=artifacts, request_seconds=0.2)
+    settings = Settings(artifacts=light, request_seconds=0.2)
     app, go_on = create_app(settings, load(settings), open_store(settings)), threading.Event()
     with TestClient(app) as client:
         while client.get("/health/ready").status_code == 503:

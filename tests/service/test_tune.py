@@ -24,8 +24,8 @@ def test_help_measures_nothing(arguments, capsys, monkeypatch):
     assert "REGARD_ARTIFACTS" in capsys.readouterr().out
 
 
-def test_every_graph_is_measured_with_one_thread_and_with_all(artifacts, monkeypatch, capsys):
-    monkeypatch.setenv("REGARD_ARTIFACTS", str(artifacts))
+def test_every_graph_is_measured_with_one_thread_and_with_all(light, monkeypatch, capsys):
+    monkeypatch.setenv("REGARD_ARTIFACTS", str(light))
     monkeypatch.setattr(tune, "SECONDS", 0.05)
     monkeypatch.setattr(tune, "share_of_cores", lambda settings: 2)
     assert tune.main() == 0

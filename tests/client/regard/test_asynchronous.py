@@ -146,8 +146,8 @@ async def test_refusals_are_retried_and_errors_are_the_same(address, dates):
             await twin.generate(DATE, num_beams=-1)
 
 
-async def test_an_input_that_the_service_does_not_keep_is_sent_again(artifacts):
-    with in_process(artifacts, keep_count=0) as client:
+async def test_an_input_that_the_service_does_not_keep_is_sent_again(light):
+    with in_process(light, keep_count=0) as client:
         async with regard.AsyncService(str(client.base_url)) as service:
             dates = await service.model("dates")
             assert (await dates.look(await dates.generate(DATE), "raw")).maps

@@ -124,15 +124,15 @@ def test_progress_of_an_installation_is_no_reason():
     assert child._last_words(lines) == lines[-child.LAST_LINES :]
 
 
-def test_the_service_that_does_not_start_says_why(tmp_path, artifacts):
+def test_the_service_that_does_not_start_says_why(tmp_path, light):
     with pytest.raises(regard.BadInput, match="artifacts: must be a folder"):
         regard.start(tmp_path / "none")
     with pytest.raises(regard.CommandFailed, match="REGARD_DEVICE") as caught:
-        regard.start(artifacts, device="abacus")
+        regard.start(light, device="abacus")
     assert "Traceback" not in str(caught.value)
 
 
-def test_a_service_that_cannot_be_asked_is_stopped(artifacts, monkeypatch):
+def test_a_service_that_cannot_be_asked_is_stopped(light, monkeypatch):
     started = []
 
     class Noted(subprocess.Popen):
@@ -143,7 +143,7 @@ def test_a_service_that_cannot_be_asked_is_stopped(artifacts, monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", Noted)
     monkeypatch.setenv("REGARD_KEY", "schlüssel")
     with pytest.raises(regard.BadInput, match="key: must be"):
-        regard.start(artifacts)
+        regard.start(light)
     assert [one.poll() is None for one in started] == [False]
 
 
@@ -159,19 +159,19 @@ def test_an_export_that_is_given_up_stops(monkeypatch):
     assert time.monotonic() - began < 30
 
 
-def test_settings_are_the_services_and_a_service_with_keys_is_asked_with_one(artifacts, tmp_path):
+def test_settings_are_the_services_and_a_service_with_keys_is_asked_with_one(light, tmp_path):
     keys = tmp_path / "keys"
     key = secrets.token_hex(16)
     keys.write_text(f"{hashlib.sha256(key.encode()).hexdigest()} predict me\n")
-    with regard.start(artifacts, api_keys=keys, key=key, keep_count=0) as service:
+    with regard.start(light, api_keys=keys, key=key, keep_count=0) as service:
         assert service["dates"].generate("3/23/21").text == "2021-03-23"
         drawn = service["dates"].generate("3/23/21", temperature=2.0)
         with pytest.raises(regard.NotFound, match="id:"):
             drawn.look("raw")
 
 
-def test_the_service_ends_with_the_process_that_started_it(artifacts):
-    script = f"import regard; service = regard.start({str(artifacts)!r}); print(service.process.pid, service.url)"
+def test_the_service_ends_with_the_process_that_started_it(light):
+    script = f"import regard; service = regard.start({str(light)!r}); print(service.process.pid, service.url)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     process, url = done.stdout.split()
@@ -188,11 +188,11 @@ def test_without_the_service_it_says_what_to_install(tmp_path, monkeypatch):
         regard.export("digits", to=tmp_path)
 
 
-def test_a_service_that_is_never_ready_is_stopped(artifacts, monkeypatch):
+def test_a_service_that_is_never_ready_is_stopped(light, monkeypatch):
     monkeypatch.setattr(child, "READY_SECONDS", 0.2)
     began = time.monotonic()
     with pytest.raises(regard.CommandFailed, match="was not ready"):
-        regard.start(artifacts)
+        regard.start(light)
     assert time.monotonic() - began < child.STOP_SECONDS
 
 

@@ -224,11 +224,11 @@ def test_the_first_model_of_a_kind_is_found():
         command._first([Described()], image=True)
 
 
-def test_serve_runs_the_service_and_ends_with_it(artifacts):
+def test_serve_runs_the_service_and_ends_with_it(light):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    words = [sys.executable, "-m", "regard", "serve", "--artifacts", str(artifacts), "--port", str(port)]
+    words = [sys.executable, "-m", "regard", "serve", "--artifacts", str(light), "--port", str(port)]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         for _ in range(300):

@@ -331,10 +331,10 @@ def test_an_address_comes_from_the_environment_too(monkeypatch):
     assert regard.AsyncService().url == "http://127.0.0.1:8000"
 
 
-def test_a_service_with_keys(artifacts, tmp_path):
+def test_a_service_with_keys(light, tmp_path):
     keys = tmp_path / "keys.txt"
     keys.write_text(line("right") + line("one", name="one"))
-    with in_process(artifacts, api_keys=keys, key_in_flight=1) as client:
+    with in_process(light, api_keys=keys, key_in_flight=1) as client:
         url = str(client.base_url)
         for key in (None, "wrong"):
             with pytest.raises(regard.KeyRefused, match="REGARD_KEY"):
@@ -349,10 +349,10 @@ def test_a_service_with_keys(artifacts, tmp_path):
             assert service["digits"].look(stolen, "raw").maps, "what another key sent is not there: it is sent again"
 
 
-def test_more_at_once_than_a_key_may_is_busy_and_then_answered(artifacts, tmp_path):
+def test_more_at_once_than_a_key_may_is_busy_and_then_answered(light, tmp_path):
     keys = tmp_path / "keys.txt"
     keys.write_text(line("k"))
-    with in_process(artifacts, api_keys=keys, key_in_flight=1) as client, ThreadPoolExecutor(6) as several:
+    with in_process(light, api_keys=keys, key_in_flight=1) as client, ThreadPoolExecutor(6) as several:
         url = str(client.base_url)
         patient, hasty = regard.connect(url, "k", patience=60), regard.connect(url, "k", patience=0)
 
@@ -365,8 +365,8 @@ def test_more_at_once_than_a_key_may_is_busy_and_then_answered(artifacts, tmp_pa
             list(several.map(ask(hasty), range(60)))
 
 
-def test_a_service_that_stops_is_not_ready(artifacts):
-    with served(artifacts, drain_seconds=2) as client, regard.connect(str(client.base_url), patience=0) as service:
+def test_a_service_that_stops_is_not_ready(light):
+    with served(light, drain_seconds=2) as client, regard.connect(str(client.base_url), patience=0) as service:
 
         def ask_until(deadline):
             while time.monotonic() < deadline:

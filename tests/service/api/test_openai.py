@@ -24,7 +24,6 @@ from service.options import parse
 from service.repository.loading import load
 from service.settings import Settings
 from service.store import open_store
-from tests.conftest import served
 from tests.samples.api_keys import bearer, line
 from tests.samples.documented import Documented
 from tests.samples.in_process import in_process
@@ -62,9 +61,9 @@ def client(folder):
 
 
 @pytest.fixture
-def inside(artifacts):
+def inside(light):
     """A service of dates in this process: its client, and its model."""
-    settings = Settings(artifacts=artifacts, request_seconds=3600)
+    settings = Settings(artifacts=light, request_seconds=3600)
     models = load(settings)
     with TestClient(create_app(settings, models, open_store(settings))) as client:
         while client.get("/health/ready").status_code != 200:
@@ -395,10 +394,10 @@ def test_nothing_of_a_text_is_in_a_refusal(client):
             assert secret not in answer.text
 
 
-def test_keys_are_sent_as_openais_clients_send_them(artifacts, tmp_path):
+def test_keys_are_sent_as_openais_clients_send_them(light, tmp_path):
     keys = tmp_path / "keys"
     keys.write_text(line("one"))
-    with in_process(artifacts, api_keys=keys) as client:
+    with in_process(light, api_keys=keys) as client:
         for headers in ({}, bearer("another")):
             answer = client.post(COMPLETIONS, json=COMPLETE, headers=headers)
             assert answer.status_code == 401
@@ -479,10 +478,10 @@ def test_models_are_listed_as_openai_does_beside_our_own_list(client, folder):
     assert document["data"][1] == {"id": "dates", "object": "model", "created": WRITTEN_1970, "owned_by": "regard"}
 
 
-def test_when_a_model_was_made_is_read_as_it_is_loaded(copied):
-    with in_process(copied) as client:
+def test_when_a_model_was_made_is_read_as_it_is_loaded(light_copy):
+    with in_process(light_copy) as client:
         before = client.get("/v1/models").json()["data"]
-        for manifest in copied.rglob("manifest.json"):
+        for manifest in light_copy.rglob("manifest.json"):
             os.utime(manifest, (1, 1))
         assert client.get("/v1/models").json()["data"] == before
 
@@ -505,10 +504,10 @@ def test_openapi_describes_both_endpoints(client):
 
 
 def test_the_log_names_the_model_that_a_document_asks_for(folder):
-    with served(folder) as client:
+    with in_process(folder) as client:
         ask(client, EMBEDDINGS, EMBED)
         client.post(EMBEDDINGS, json={**EMBED, "model": "a-secret-name"})
-    found = [(one["route"], one["model"], one["status"]) for one in client.log if one.get("route") == EMBEDDINGS]
+    found = [(one["route"], one["model"], one["status"]) for one in client.events if one.get("route") == EMBEDDINGS]
     assert found == [(EMBEDDINGS, "minilm", 200), (EMBEDDINGS, None, 404)]
 
 

@@ -32,8 +32,8 @@ TEXTS = ["the twenty-third of March 2021", "3/23/21", "on Wednesday, the 4th of 
 
 
 @pytest.fixture(scope="module")
-def dates(artifacts):
-    return load(Settings(artifacts=artifacts))["dates"]
+def dates(light):
+    return load(Settings(artifacts=light))["dates"]
 
 
 @contextlib.asynccontextmanager

@@ -15,8 +15,8 @@ WANTED = 5
 
 
 @pytest.fixture(scope="module")
-def loaded(artifacts):
-    return load(Settings(artifacts=artifacts))["dates"]
+def loaded(light):
+    return load(Settings(artifacts=light))["dates"]
 
 
 @pytest.fixture(params=["cpu", "gpu"])

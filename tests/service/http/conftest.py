@@ -10,6 +10,12 @@ from service.store import open_store
 from tests.samples.api_keys import EVERY_SCOPE, line
 
 
+@pytest.fixture(scope="session")
+def artifacts(light):
+    """A folder with the artifacts of both bundled models, without graphs that explain a score."""
+    return light
+
+
 @pytest.fixture(scope="module")
 def models(artifacts):
     """Both bundled models."""

@@ -13,6 +13,12 @@ from service.settings import Settings
 from tests.samples.changed_artifacts import newer
 
 
+@pytest.fixture(scope="session")
+def artifacts(light):
+    """Most tests here need no graph that explains a score."""
+    return light
+
+
 @pytest.fixture
 def digits(artifacts, tmp_path):
     """A folder of `digits` alone, with the versions 1 to 3, of which the last is broken."""

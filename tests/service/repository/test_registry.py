@@ -31,6 +31,12 @@ from tests.samples.changed_artifacts import newer
 pytestmark = pytest.mark.anyio
 
 
+@pytest.fixture(scope="session")
+def artifacts(light):
+    """Most tests here need no graph that explains a score."""
+    return light
+
+
 async def test_a_second_reload_is_refused_while_one_runs(artifacts):
     settings = Settings(artifacts=artifacts)
 
@@ -179,9 +185,9 @@ async def test_memory_is_given_back_by_a_session_on_the_cpu(artifacts, monkeypat
 
 
 @pytest.mark.parametrize("bound", [{}, {"batch_map_bytes": 1}])
-async def test_a_batch_of_relevance_is_smaller_than_one_of_other_maps(artifacts, bound):
+async def test_a_batch_of_relevance_is_smaller_than_one_of_other_maps(complete, bound):
     """It holds the activations of all layers, many times the bytes of the maps. Of the least bound it is one."""
-    settings, device = Settings(artifacts=artifacts, **bound), Device()
+    settings, device = Settings(artifacts=complete, **bound), Device()
     models = Registry(load(settings), settings, device, Metrics())
     served = models["digits"]
     item = served.inputs.image_input(Picture(np.zeros((28, 28, 1), np.uint8), (0, 0, 28, 28), 28, 28))
@@ -201,9 +207,9 @@ async def test_a_batch_of_relevance_is_smaller_than_one_of_other_maps(artifacts,
     device.close()
 
 
-async def test_short_texts_count_by_their_states_in_the_queue_of_gradients(artifacts):
+async def test_short_texts_count_by_their_states_in_the_queue_of_gradients(complete):
     """They hold few maps, but the states of all layers: thousands of them would fit by their maps."""
-    settings, device = Settings(artifacts=artifacts), Device()
+    settings, device = Settings(artifacts=complete), Device()
     models = Registry(load(settings), settings, device, Metrics())
     served = models["dates"]
     one, long = {"source": 4, "target": 3, "target_input": 3}, {"source": 400, "target": 300, "target_input": 300}
