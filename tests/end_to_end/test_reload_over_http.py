@@ -163,11 +163,12 @@ def test_requests_are_answered_while_versions_change_and_each_names_one(living):
         with httpx.Client(base_url=living.base_url, timeout=30) as client:
             while not stop.is_set():
                 seen.append(classify(client))
+                time.sleep(0.01)
 
-    with ThreadPoolExecutor(4) as threads:
-        asking = [threads.submit(ask) for _ in range(4)]
+    with ThreadPoolExecutor(3) as threads:
+        asking = [threads.submit(ask) for _ in range(3)]
         try:
-            for version in range(2, 5):
+            for version in range(2, 4):
                 newer(living.artifacts, "digits", version)
                 assert reloaded(living)["digits"]["outcome"] == "replaced"
                 while seen[-1].json()["version"] != str(version):
@@ -178,7 +179,7 @@ def test_requests_are_answered_while_versions_change_and_each_names_one(living):
             one.result()
     assert {answer.status_code for answer in seen} == {200}
     assert [answer.json()["results"][0]["labels"][0]["label"] for answer in seen] == ["7"] * len(seen)
-    assert {answer.json()["version"] for answer in seen} == {"1", "2", "3", "4"}
+    assert {answer.json()["version"] for answer in seen} == {"1", "2", "3"}
 
 
 def test_metrics_and_admin_are_on_the_port_of_their_own_only(living):

@@ -63,7 +63,7 @@ def test_predictions_of_axial_attention_on_a_large_grid_need_no_square_of_its_to
     """On a small grid they do, where that is quicker. The export verifies both against full attention with a mask."""
     squares = {}
     for side in (4, 10):
-        config = replace(VIT, image=(2 * side, 2 * side), patch=(2, 2))
+        config = replace(VIT, image=(2 * side, 2 * side), patch=(2, 2), layers=1)
         source = classifier(sharpened(axial(config)), config)
         folder = export(source, "1", tmp_path / str(side), without=METHODS)
         inputs = {"pixels": np.random.default_rng(1).integers(0, 256, (2, 2 * side, 2 * side, 1), np.uint8)}

@@ -14,7 +14,8 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.settings import Settings
-from tests.conftest import ROOT
+from tests.conftest import COLD, ROOT
+from tests.samples.warm_start import WarmPopen
 
 START_SECONDS = 60
 
@@ -28,8 +29,9 @@ class Replica:
         *,
         port: int = 0,
         cores: Sequence[int] = (),
-        program: Sequence[str] = ("-m", "service"),
+        program: Sequence[str] = COLD,
         before: Sequence[str] = (),
+        warm: bool = False,
         **settings: object,
     ) -> None:
         self.port = port or free_port()
@@ -40,7 +42,7 @@ class Replica:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("REGARD_")}
         environment |= {f"REGARD_{name}".upper(): str(value) for name, value in given.items()}
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 # closed once the process has ended
-        self.process = subprocess.Popen(
+        self.process = (WarmPopen if warm else subprocess.Popen)(
             [*before, sys.executable, *program],
             cwd=ROOT,
             env=environment,

@@ -51,14 +51,15 @@ def misbehaving(artifacts, tmp_path_factory):
 @pytest.fixture(scope="module")
 def replica(misbehaving):
     """The service with that model, for several tests."""
-    with Replica(misbehaving, log_level="error") as replica:
+    with Replica(misbehaving, log_level="error", warm=True) as replica:
         yield replica
 
 
 @pytest.fixture
 def stuck(misbehaving):
     """As above, for one test that leaves it in no state to be used again, and with a deadline of two seconds."""
-    with Replica(misbehaving, log_level="error", request_seconds=DEADLINE, shutdown_grace_seconds=3) as replica:
+    settings = {"request_seconds": DEADLINE, "shutdown_grace_seconds": 3}
+    with Replica(misbehaving, log_level="error", warm=True, **settings) as replica:
         yield replica
         replica.kill()
 

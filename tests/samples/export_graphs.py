@@ -8,9 +8,9 @@ from export.graphs.fusion import FUSION_OPSET
 from tests.samples.traces import traced_once
 
 
-def traced_in(plan, sizes, precision="fp32"):
+def traced_in(plan, sizes, precision="fp32", opset=FUSION_OPSET):
     plan = in_half_precision(plan, precision)
-    return clean(traced_once(plan, sizes, FUSION_OPSET), plan)
+    return clean(traced_once(plan, sizes, opset), plan)
 
 
 def session(graph):

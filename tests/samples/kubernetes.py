@@ -72,7 +72,7 @@ def render(folder: Path) -> Rendered:
     """Return the resources of a kustomization as they would be applied, by kind and name."""
     done = subprocess.run([*RENDERER, str(folder)], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found = list(yaml.safe_load_all(done.stdout))
+    found = list(yaml.load_all(done.stdout, Loader=yaml.CSafeLoader))
     by_key = {key(document): document for document in found}
     assert len(by_key) == len(found)
     return by_key

@@ -14,6 +14,7 @@ from export.graphs import causal_blocks
 from export.graphs.causal_blocks import BLOCKS, split_causal_attention
 from export.graphs.cleanup import extract
 from export.graphs.masks import add_masks
+from export.graphs.torch_export import DEFAULT_OPSET
 from tests.samples.export_graphs import kinds, session, traced_in
 from tests.samples.export_models import opened, sharpened, translator, written
 
@@ -39,9 +40,9 @@ def plain(name):
     source = translator() if name == "texts" else sharp_continuer()
     if name == "prompt":
         plan = source.plan("encode")
-        return plan, traced_in(plan, source.traced_at)
+        return plan, traced_in(plan, source.traced_at, opset=DEFAULT_OPSET)
     plan = source.plan("predict")
-    return plan, extract(traced_in(source.base, source.traced_at), plan)
+    return plan, extract(traced_in(source.base, source.traced_at, opset=DEFAULT_OPSET), plan)
 
 
 def copied(graph):
