@@ -11,6 +11,7 @@ import torch
 
 from export.graphs.decompositions import decomposed_in_place
 from export.graphs.gru import ONNX_TRANSLATIONS, with_traceable_gru
+from export.graphs.repeated_work import without_repeated_work
 from export.plan import Plan, Sizes
 
 DEFAULT_OPSET = 20
@@ -31,7 +32,7 @@ def trace(plan: Plan, sizes: Sizes, opset: int = DEFAULT_OPSET) -> onnx.ModelPro
         for port in plan.inputs
     ]
     named = plan.module.forward.__code__.co_argcount - 1  # without self
-    with _warnings_as_errors(), decomposed_in_place():
+    with _warnings_as_errors(), decomposed_in_place(), without_repeated_work():
         program = torch.onnx.export(
             with_traceable_gru(plan.module.eval()),
             tuple(arguments),

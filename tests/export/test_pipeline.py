@@ -59,6 +59,7 @@ def test_predict_has_no_map_among_its_outputs_and_attention_all_of_them(source, 
     assert [value.name for value in graphs["attention"].graph.output] == ["logits", *shown]
 
 
+@pytest.mark.slow
 def test_predictions_of_axial_attention_on_a_large_grid_need_no_square_of_its_tokens(tmp_path):
     """On a small grid they do, where that is quicker. The export verifies both against full attention with a mask."""
     squares = {}

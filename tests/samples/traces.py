@@ -24,7 +24,7 @@ READ_BY_A_TRACE = (
     "model",
     *(f"export/{name}.py" for name in ("plan", "traced")),
     "export/tasks",
-    *(f"export/graphs/{name}.py" for name in ("torch_export", "decompositions", "gru", "float16")),
+    *(f"export/graphs/{name}.py" for name in ("torch_export", "decompositions", "gru", "float16", "repeated_work")),
 )
 LARGEST = 16 << 20
 """Bytes of a graph, with its weights, that is kept."""
