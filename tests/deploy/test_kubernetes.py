@@ -33,15 +33,10 @@ EVERYTHING = ("keys", "metrics-key", "gateway", "keda", "store-external")
 NEEDS_MONITORING = "metrics-key"
 CASES = [
     *((overlay,) for overlay in OVERLAYS),
-    *(
-        (overlay, component)
-        for overlay in OVERLAYS
-        for component in COMPONENTS
-        if component != "store" and (component, overlay) != ("tensorrt", "cpu")
-    ),
+    *(("gpu" if component == "tensorrt" else "cpu", component) for component in COMPONENTS if component != "store"),
     *(("cpu", *EVERYTHING, models) for models in MODELS),
     *(("gpu", *EVERYTHING, models, "tensorrt") for models in MODELS),
-    ("gpu", "keys", "ingress", "custom-metrics", "models-image"),
+    ("gpu", "keys", "ingress", "custom-metrics", "models-image", "openshift"),
     ("cpu", "store-external", "models-init", "openshift"),
 ]
 VOLUMES = {"emptyDir", "persistentVolumeClaim", "configMap", "secret", "image"}

@@ -40,6 +40,7 @@ def of_spots(source: Source, number: int):
     return subject, evidence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 2])
 def test_relevance_and_libra_point_at_the_textured_patch_that_is_asked_for(spotter, number):
     found = images.located(spotter, *of_spots(spotter, number), ("relevance", "libra"))
@@ -48,12 +49,14 @@ def test_relevance_and_libra_point_at_the_textured_patch_that_is_asked_for(spott
     assert found["libra"]["mass"] >= 0.8
 
 
+@pytest.mark.slow
 def test_of_two_textured_patches_methods_without_a_class_find_one_at_best(spotter):
     found = images.located(spotter, *of_spots(spotter, 2), CLASSLESS)
     for method in CLASSLESS:
         assert found[method]["pointing"] <= 0.5
 
 
+@pytest.mark.slow
 def test_relevance_and_libra_depend_on_the_weights(spotter):
     """Adebayo et al. 2018, section 3: the maps of a model that knows nothing are others."""
     subject, _ = of_spots(spotter, 1)
@@ -128,7 +131,7 @@ def test_a_date_is_aligned_by_the_rows_that_emit(dates):
         assert min(rows[f"{method}, input"]) > 0.5
 
 
-@pytest.mark.parametrize("name", ["dates-clm", "dates-mlm"])
+@pytest.mark.parametrize("name", ["dates-clm", pytest.param("dates-mlm", marks=pytest.mark.slow)])
 def test_libra_finds_the_digit_of_the_written_date_that_a_language_model_copies(name):
     source = SOURCES[name]()
     found = texts.alignment_table(source, texts.asked_of(name, source, 30), print, ("rollout", "libra"))

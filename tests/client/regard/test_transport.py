@@ -366,7 +366,7 @@ def test_more_at_once_than_a_key_may_is_busy_and_then_answered(light, tmp_path):
 
 
 def test_a_service_that_stops_is_not_ready(light):
-    with served(light, drain_seconds=2) as client, regard.connect(str(client.base_url), patience=0) as service:
+    with served(light, drain_seconds=0.5) as client, regard.connect(str(client.base_url), patience=0) as service:
 
         def ask_until(deadline):
             while time.monotonic() < deadline:

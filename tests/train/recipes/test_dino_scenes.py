@@ -56,6 +56,7 @@ def test_training_begins_with_the_smaller_network_s_weights_and_its_places_in_th
     assert torch.equal(grid[5, 11], middle[2, 6])
 
 
+@pytest.mark.slow
 def test_the_network_it_begins_with_knows_digits_alone_in_the_middle():
     known, labels, held, held_labels = (some[:300] for some in scans())
     with torch.no_grad():

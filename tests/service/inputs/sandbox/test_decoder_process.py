@@ -58,8 +58,11 @@ async def test_an_idle_decoder_keeps_no_image(decode):
             held = weakref.ref(pixels if pixels.base is None else pixels.base)
         del pixels
         (decoder,) = pool._queue._idle
-        await asyncio.sleep(0)  # the loop holds the future until this task waits again
-        gc.collect()
+        for _ in range(500):  # the loop holds the future until this task waits again, and a thread its frame
+            await asyncio.sleep(0.01)
+            gc.collect()
+            if held() is None:
+                break
         assert held() is None
         if decode == "confined":
             assert decoder._unsent.obj == b""

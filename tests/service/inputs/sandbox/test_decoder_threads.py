@@ -44,7 +44,7 @@ async def test_threads_answer_as_confined_processes_do():
 async def test_no_process_is_started_and_no_more_threads_than_set():
     before = children(os.getpid())
     async with decoding(decode="threads", decode_processes=3) as (pool, metrics):
-        found = await asyncio.gather(*(pool.decode(SEVEN, INK) for _ in range(1100)))
+        found = await asyncio.gather(*(pool.decode(SEVEN, INK) for _ in range(150)))
         assert all(np.array_equal(one.pixels, found[0].pixels) for one in found)
         assert children(os.getpid()) == before
         assert sum(thread.name.startswith("decode") for thread in threading.enumerate()) <= 3
