@@ -1,6 +1,7 @@
 """What tests of the client share: addresses of services, and a server that answers what a test tells it."""
 
 import contextlib
+import io
 import json
 import re
 import socket
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 import regard
+from PIL import Image
 from regard.models import read_description
 
 from tests.conftest import ROOT
@@ -38,6 +40,15 @@ def digits(service):
 @pytest.fixture(scope="session")
 def dates(service):
     return service["dates"]
+
+
+def filed(image, kind="PNG", turned=None, **options):
+    """Return the bytes of a picture's file; `turned` is the orientation that its EXIF says."""
+    file, exif = io.BytesIO(), Image.Exif()
+    if turned:
+        exif[0x0112] = turned
+    image.save(file, kind, exif=exif, **options)
+    return file.getvalue()
 
 
 @contextmanager

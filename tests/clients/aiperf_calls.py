@@ -63,6 +63,3 @@ def our_own_protocol(service):
     path = f"/v1/models/{service.embeddings}/embed"
     options = ("--endpoint", path, "--extra-inputs", json.dumps(template), "--isl", "24")
     check(profile(service, service.embeddings, "template", *options))
-
-
-CALLS = [embeddings, completions, streamed_completions, our_own_protocol]

@@ -70,12 +70,3 @@ def a_model_that_is_unknown(service):
     assert status == 404
     assert headers["content-type"] == "application/json"
     assert list(json.loads(body)) == ["error"]
-
-
-CALLS = [
-    a_picture_as_the_body,
-    a_text_in_json,
-    the_head_of_what_can_be_read,
-    the_list_of_models,
-    a_model_that_is_unknown,
-]

@@ -286,26 +286,6 @@ def async_client(service: Service) -> None:
 
 
 CALLS: list[Callable[[Service], None]] = [
-    image_classification_of_a_path,
-    image_classification_of_bytes_with_top_k,
-    image_classification_of_a_file_as_logits,
-    object_detection,
-    image_to_text_is_refused_by_a_classifier_of_images,
-    text_classification,
-    text_classification_with_a_function,
-    fill_mask,
-    fill_mask_with_targets,
-    feature_extraction,
-    feature_extraction_of_a_list,
-    feature_extraction_with_a_prompt_is_refused,
-    sentence_similarity,
-    translation,
-    summarization,
-    text_generation,
-    text_generation_with_details,
-    streamed_text_generation,
-    streamed_text_generation_with_details,
-    text_generation_that_is_refused,
-    endpoint_info_and_health,
-    async_client,
+    one for one in list(vars().values()) if getattr(one, "__annotations__", 0) == {"service": Service, "return": None}
 ]
+"""All of the above that take a service and return nothing."""

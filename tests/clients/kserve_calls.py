@@ -207,21 +207,3 @@ async def older_protocol(service, client):
     assert status == 404
     status, _ = await refused(client.explain(service.url, service.images, {"instances": [1]}))
     assert status == 404
-
-
-CALLS = [
-    server_is_live,
-    server_is_ready,
-    model_is_ready,
-    an_image_in_json,
-    an_image_in_binary,
-    binary_outputs,
-    a_document,
-    several_images,
-    attention_as_a_tensor,
-    a_text_becomes_another,
-    embeddings_beyond_ascii,
-    refusals,
-    keys_are_asked_for,
-    older_protocol,
-]

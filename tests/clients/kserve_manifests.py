@@ -76,6 +76,3 @@ def a_field_that_there_is_not(service):
         except AssertionError:
             continue
         raise AssertionError(f"a field of {place} was read over")
-
-
-CALLS = [the_runtime, the_inference_service, a_field_that_there_is_not]

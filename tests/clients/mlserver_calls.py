@@ -62,6 +62,3 @@ def a_refusal(service):
     """A refusal is written to the file with its sentence."""
     (answer,) = infer(service, "none", [request("text", "a")], "--retries", "1")
     assert "model: " in answer["error"]["msg"]
-
-
-CALLS = [one_by_one, in_batches, in_binary, images, a_refusal]

@@ -269,9 +269,6 @@ def chat(service: Service) -> None:
 
 
 CALLS: list[Callable[[Service], None]] = [
-    embed_one, embed_as_floats, embed_several, embed_with_dimensions, embed_token_ids, embed_with_attention,
-    embed_asynchronously, complete, complete_by_continuing, complete_several, complete_with_log_probabilities,
-    complete_by_sampling, complete_as_a_stream, complete_as_a_stream_with_usage, complete_as_an_asynchronous_stream,
-    complete_with_attention, complete_with_what_gateways_send, complete_with_what_is_not_served, list_models,
-    retrieve_a_model, ask_an_unknown_model, ask_a_model_of_another_task, chat,
-]  # fmt: skip
+    one for one in list(vars().values()) if getattr(one, "__annotations__", 0) == {"service": Service, "return": None}
+]
+"""All of the above that take a service and return nothing."""

@@ -12,15 +12,12 @@ import sys
 from functools import cache
 from pathlib import Path
 
-CONFIGURATION = "".join(
-    f"{line}\n"
-    for line in (
-        "content_type_overrides:",
-        "  image/png: application/octet-stream",
-        "  image/jpeg: application/octet-stream",
-        "  image/webp: application/octet-stream",
-    )
-)
+CONFIGURATION = """
+content_type_overrides:
+  image/png: application/octet-stream
+  image/jpeg: application/octet-stream
+  image/webp: application/octet-stream
+"""
 """The generator knows files of this type alone."""
 DATE = "3/23/21"
 

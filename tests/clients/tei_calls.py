@@ -111,12 +111,6 @@ def prediction(service: Service) -> None:
 
 
 CALLS: list[Callable[[Service], None]] = [
-    llama_index,
-    haystack,
-    chroma,
-    weaviate,
-    langchain,
-    tokens_of_the_text,
-    haystack_ranker_is_refused,
-    prediction,
+    one for one in list(vars().values()) if getattr(one, "__annotations__", 0) == {"service": Service, "return": None}
 ]
+"""All of the above that take a service and return nothing."""

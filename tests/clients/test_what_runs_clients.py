@@ -49,7 +49,12 @@ def wrong(service):
 def late(service):
     """Wait."""
     time.sleep(60)
-CALLS = [right, wrong, late, right]
+def again(service):
+    """Ask again."""
+def helper(service):
+    pass
+def other(service, name):
+    """Help."""
 '''
 
 
@@ -60,7 +65,7 @@ def test_calls_are_told_with_what_was_wrong_and_where(tmp_path):
     command = [PYTHON, "-c", program, "these_calls", json.dumps({"keyed": {"url": "a"}})]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [one["call"] for one in found] == ["Ask rightly", "Ask wrongly", "Wait", "Ask rightly"]
+    assert [one["call"] for one in found] == ["Ask rightly", "Ask wrongly", "Wait", "Ask again"]
     assert [one["ok"] for one in found] == [True, False, False, True]
     assert found[1]["fault"] == 'AssertionError: assert service.keyed.url == "b" (these_calls.py:9)'
     assert found[2]["fault"] == "no answer within 1 seconds"

@@ -19,11 +19,9 @@ from tests.samples.kubernetes import (
     documents,
     environment,
     kustomization,
-    needs_kustomize,
     of_kind,
     pod,
     render,
-    render_with,
     validate,
 )
 
@@ -48,7 +46,7 @@ DEPLOYMENT = documents(K8S / "base/deployment.yaml")[0]
 
 
 @pytest.fixture(scope="module", params=[*CASES, ("example",)], ids=" ".join)
-def rendered(request):
+def rendered(request, render_with):
     """An overlay with components, as it would be applied."""
     overlay, *components = request.param
     if overlay == "example":
@@ -117,15 +115,13 @@ def test_an_overlay_tags_the_image_with_the_projects_version(overlay):
 # What is applied
 
 
-@needs_kustomize
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 def test_a_rendered_overlay_satisfies_the_strict_schemas(rendered, version):
     for document in rendered.values():
         validate(document, version)
 
 
-@needs_kustomize
-def test_the_schemas_refuse_a_field_that_does_not_exist():
+def test_the_schemas_refuse_a_field_that_does_not_exist(render_with):
     rendered = render_with("cpu", *EVERYTHING, monitoring=True)
     kinds = {kind for kind, _ in rendered}
     assert {"ScaledObject", "HTTPRoute", "ServiceMonitor", "PrometheusRule"} == kinds & CUSTOM.keys()
@@ -135,7 +131,6 @@ def test_the_schemas_refuse_a_field_that_does_not_exist():
                 validate(document | {"spec": document["spec"] | {"unheardOf": 1}}, NEWEST)
 
 
-@needs_kustomize
 def test_every_pod_is_restricted_and_bounded(rendered, request):
     user = None if "openshift" in request.node.callspec.params["rendered"] else 10001
     workloads = of_kind(rendered, "Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob")
@@ -147,19 +142,16 @@ def test_every_pod_is_restricted_and_bounded(rendered, request):
     assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
 
 
-@needs_kustomize
 def test_everything_is_in_one_namespace(rendered):
     outside = {name for name, document in rendered.items() if document["metadata"].get("namespace") != "regard"}
     assert outside == {("Namespace", "regard")}
 
 
-@needs_kustomize
 def test_no_claim_is_made_that_only_some_clusters_can_fill(rendered):
     for claim in of_kind(rendered, "PersistentVolumeClaim"):
         assert claim["spec"]["storageClassName"]
 
 
-@needs_kustomize
 def test_every_setting_exists_and_is_accepted(rendered):
     found = {name: "4" if value is None and "CORES" in name else value for name, value in environment(rendered).items()}
     given = {name.removeprefix(PREFIX).lower(): value for name, value in found.items() if value is not None}
@@ -168,7 +160,6 @@ def test_every_setting_exists_and_is_accepted(rendered):
     assert "REGARD_THREADS" not in found
 
 
-@needs_kustomize
 def test_replicas_share_a_store(rendered):
     # Otherwise attention by id is found only by the replica that answered the request.
     scaled = of_kind(rendered, "HorizontalPodAutoscaler", "ScaledObject")
@@ -180,14 +171,12 @@ def test_replicas_share_a_store(rendered):
     assert int(settings["REGARD_KEEP_BYTES"]) < 0.75 * (256 << 20), "the store's --maxmemory"
 
 
-@needs_kustomize
 def test_no_setting_of_the_config_map_is_hidden(rendered):
     """A variable of the container hides one of the ConfigMap, where docs/kubernetes.md says that settings belong."""
     container = api(rendered["Deployment", "regard"])
     assert {one["name"] for one in container["env"] if "value" in one} <= {"REGARD_REDIS_URL"}
 
 
-@needs_kustomize
 def test_one_thing_sets_the_number_of_replicas(rendered):
     scaled = of_kind(rendered, "HorizontalPodAutoscaler", "ScaledObject")
     for one in scaled:
@@ -197,7 +186,6 @@ def test_one_thing_sets_the_number_of_replicas(rendered):
     assert len(scaled) + ("replicas" in rendered["Deployment", "regard"]["spec"]) == 1
 
 
-@needs_kustomize
 def test_a_pod_has_the_time_to_finish_what_is_in_flight(rendered):
     deployment, settings = rendered["Deployment", "regard"], environment(rendered)
     before = api(deployment)["lifecycle"]["preStop"]["sleep"]["seconds"]
@@ -206,14 +194,12 @@ def test_a_pod_has_the_time_to_finish_what_is_in_flight(rendered):
     assert before + drain + grace + MARGIN_SECONDS <= pod(deployment)["terminationGracePeriodSeconds"]
 
 
-@needs_kustomize
 def test_a_slow_start_does_not_fail_a_rollout(rendered):
     deployment = rendered["Deployment", "regard"]
     startup = api(deployment)["startupProbe"]
     assert startup["periodSeconds"] * startup["failureThreshold"] < deployment["spec"]["progressDeadlineSeconds"]
 
 
-@needs_kustomize
 def test_every_mount_has_its_volume_and_every_volume_a_mount(rendered):
     for workload in of_kind(rendered, "Deployment"):
         mounts = {mount["name"] for one in containers(workload) for mount in one.get("volumeMounts", [])}
@@ -230,7 +216,6 @@ def test_every_mount_has_its_volume_and_every_volume_a_mount(rendered):
     assert ("REGARD_ENGINE_CACHE" in settings) == ("/cache" in places)
 
 
-@needs_kustomize
 def test_no_variable_of_kubernetes_own_is_taken_for_a_setting(rendered):
     # A Service called regard would give each pod REGARD_PORT=tcp://... and REGARD_SERVICE_HOST.
     assert {name for kind, name in rendered if kind == "Service"} >= {"regard", "regard-admin"}
@@ -238,7 +223,6 @@ def test_no_variable_of_kubernetes_own_is_taken_for_a_setting(rendered):
         assert pod(workload)["enableServiceLinks"] is False
 
 
-@needs_kustomize
 def test_the_cores_follow_the_cpu_request(rendered):
     (cores,) = (one for one in api(rendered["Deployment", "regard"])["env"] if one["name"] == "REGARD_CORES")
     assert cores["valueFrom"]["resourceFieldRef"] == {"containerName": "api", "resource": "requests.cpu"}

@@ -22,7 +22,6 @@ from tests.samples.kubernetes import (
     needs_kustomize,
     pod,
     render,
-    render_with,
     validate,
 )
 
@@ -59,17 +58,15 @@ def mount(container, name):
 # Models
 
 
-@needs_kustomize
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_without_a_component_the_models_are_those_of_the_image(overlay):
+def test_without_a_component_the_models_are_those_of_the_image(overlay, render_with):
     deployment = render_with(overlay)["Deployment", "regard"]
     assert [one["name"] for one in pod(deployment)["volumes"]] == ["tmp"]
     assert "initContainers" not in pod(deployment)
 
 
-@needs_kustomize
 @pytest.mark.parametrize("component", ["models-image", "models-init", "models-claim"])
-def test_models_of_ones_own_are_where_the_service_looks_for_them_and_cannot_be_changed(component):
+def test_models_of_ones_own_are_where_the_service_looks_for_them_and_cannot_be_changed(component, render_with):
     rendered = render_with("cpu", component)
     deployment = rendered["Deployment", "regard"]
     place = environment(rendered)["REGARD_ARTIFACTS"]
@@ -95,8 +92,7 @@ def test_models_of_ones_own_are_where_the_service_looks_for_them_and_cannot_be_c
 # Secrets
 
 
-@needs_kustomize
-def test_keys_are_read_where_the_secret_is_mounted():
+def test_keys_are_read_where_the_secret_is_mounted(render_with):
     rendered = render_with("cpu", "keys")
     deployment = rendered["Deployment", "regard"]
     secret = volume(deployment, "keys")["secret"]
@@ -106,8 +102,7 @@ def test_keys_are_read_where_the_secret_is_mounted():
     assert f"create secret generic {secret['secretName']} --from-file={file}" in PAPER
 
 
-@needs_kustomize
-def test_a_store_of_ones_own_is_named_by_a_secret_and_ours_is_gone():
+def test_a_store_of_ones_own_is_named_by_a_secret_and_ours_is_gone(render_with):
     rendered = render_with("cpu", "store-external")
     (url,) = (one for one in api(rendered["Deployment", "regard"])["env"] if one["name"] == "REGARD_REDIS_URL")
     secret = url["valueFrom"]["secretKeyRef"]
@@ -115,8 +110,7 @@ def test_a_store_of_ones_own_is_named_by_a_secret_and_ours_is_gone():
     assert not [name for name in rendered if name[1] in ("regard-store", "regard-to-store")]
 
 
-@needs_kustomize
-def test_prometheus_sends_its_key():
+def test_prometheus_sends_its_key(render_with):
     rendered = render_with("cpu", "keys", "metrics-key", monitoring=True)
     plain = render_with("cpu", monitoring=True)["ServiceMonitor", "regard"]["spec"]
     (endpoint,), (without,) = rendered["ServiceMonitor", "regard"]["spec"]["endpoints"], plain["endpoints"]
@@ -125,8 +119,7 @@ def test_prometheus_sends_its_key():
     assert f"secret generic {credentials['name']} --from-literal={credentials['key']}=" in PAPER
 
 
-@needs_kustomize
-def test_the_store_is_bounded_and_is_the_one_of_compose():
+def test_the_store_is_bounded_and_is_the_one_of_compose(render_with):
     (container,) = containers(render_with("cpu")["Deployment", "regard-store"])
     options = dict(zip(container["args"][::2], container["args"][1::2], strict=True))
     assert (options["--save"], options["--appendonly"]) == ("", "no")  # nothing is written
@@ -138,15 +131,13 @@ def test_the_store_is_bounded_and_is_the_one_of_compose():
 # Scaling
 
 
-@needs_kustomize
-def test_the_autoscaler_acts_on_a_replica_that_cannot_use_both_of_its_cores():
+def test_the_autoscaler_acts_on_a_replica_that_cannot_use_both_of_its_cores(render_with):
     (metric,) = render_with("cpu")["HorizontalPodAutoscaler", "regard"]["spec"]["metrics"]
     assert metric["resource"]["target"]["averageUtilization"] * (1 + SCALED) < 75
 
 
-@needs_kustomize
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_keda_follows_a_series_that_is_recorded(overlay):
+def test_keda_follows_a_series_that_is_recorded(overlay, render_with):
     scaled = render_with(overlay, "keda")["ScaledObject", "regard"]["spec"]
     queues, cpu = scaled["triggers"]
     assert set(re.findall(r"regard:[\w:]+", queues["metadata"]["query"])) == {"regard:queue_cost:ratio"} <= RECORDED
@@ -158,9 +149,8 @@ def test_keda_follows_a_series_that_is_recorded(overlay):
     assert (cpu["type"], cpu["metadata"]["value"]) == ("cpu", "50")
 
 
-@needs_kustomize
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_the_adapter_serves_the_metric_that_the_autoscaler_asks_for(overlay):
+def test_the_adapter_serves_the_metric_that_the_autoscaler_asks_for(overlay, render_with):
     metrics = render_with(overlay, "custom-metrics")["HorizontalPodAutoscaler", "regard-queues"]["spec"]["metrics"]
     (asked,) = (one["pods"]["metric"]["name"] for one in metrics if one["type"] == "Pods")
     (rule,) = (rule for document in EXAMPLES if "rules" in document for rule in document["rules"]["custom"])
@@ -168,8 +158,7 @@ def test_the_adapter_serves_the_metric_that_the_autoscaler_asks_for(overlay):
     assert rule["seriesQuery"].partition("{")[0] in RECORDED
 
 
-@needs_kustomize
-def test_tensorrt_has_a_folder_for_its_engines_and_the_time_to_build_them():
+def test_tensorrt_has_a_folder_for_its_engines_and_the_time_to_build_them(render_with):
     rendered = render_with("gpu", "tensorrt")
     deployment, settings = rendered["Deployment", "regard"], environment(rendered)
     assert settings["REGARD_DEVICE"] == "tensorrt"
@@ -179,9 +168,8 @@ def test_tensorrt_has_a_folder_for_its_engines_and_the_time_to_build_them():
     assert api(deployment)["resources"]["limits"]["nvidia.com/gpu"] == 1
 
 
-@needs_kustomize
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_on_openshift_the_namespace_chooses_the_user_and_names_are_looked_up_where_its_dns_is(overlay):
+def test_on_openshift_the_namespace_chooses_the_user_and_names_are_looked_up_where_its_dns_is(overlay, render_with):
     rendered, plain = render_with(overlay, "openshift"), render_with(overlay)
     chosen = {"runAsUser", "runAsGroup", "fsGroup"}
     for name in ("regard", "regard-store"):

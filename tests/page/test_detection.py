@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from regard.inline import document
 
-from tests.page.conftest import settled
+from tests.page.conftest import asked, canvas_of, drawn, settled, state_of
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = sync_api.expect
@@ -29,11 +29,7 @@ CRISP = {"smooth": "", "opacity": "1"}
 def go(visit):
     """Return what opens the page at a selection of the detector, and waits until it is drawn."""
 
-    def begin(refusals=False, size=(1440, 1000), **selection):
-        seen = visit(refusals=refusals, width=size[0], height=size[1])
-        return seen.open(f"#{urllib.parse.urlencode({'model': DETECTOR, **selection})}")
-
-    return begin
+    return lambda width=1440, **selection: visit(width=width).at(model=DETECTOR, **selection)
 
 
 @pytest.fixture(scope="module")
@@ -70,31 +66,8 @@ def scene(service):
     return Scene()
 
 
-def drawn(page):
-    """Wait until what was done is drawn."""
-    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-
-
-def state_of(page):
-    drawn(page)
-    return dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(page.url).fragment))
-
-
-def asked(page, part):
-    """Return the options of what was fetched from addresses that hold some words, in order."""
-    names = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)")
-    return [dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(name).query)) for name in names if part in name]
-
-
 def looks_asked(page):
     return [one for one in asked(page, "/v1/attention/") if one.get("heads") != "all" and "evaluate" not in one]
-
-
-def canvas_of(canvas):
-    """Return the pixels of a canvas (height, width, 3), once what changed is drawn."""
-    drawn(canvas.page)
-    data = canvas.evaluate("canvas => canvas.toDataURL()")
-    return np.asarray(Image.open(io.BytesIO(base64.b64decode(data.partition(",")[2]))).convert("RGB")).astype(int)
 
 
 def heat_of(page, bare):
@@ -138,7 +111,7 @@ def test_the_first_example_is_asked_for_its_objects(go, scene):
 
 @pytest.mark.parametrize("width", [1440, 768, 390])
 def test_boxes_lie_where_the_answer_says_in_a_picture_of_any_size(go, scene, width):
-    page = go(size=(width, 1000))
+    page = go(width=width)
     picture = page.locator("#picture canvas").bounding_box()
     for one in scene.objects():
         found = page.locator(f"#look .box-of[data-object='{one['object']}']").bounding_box()
@@ -564,9 +537,8 @@ def test_a_kind_with_another_name_and_a_map_with_a_grid_of_its_own_are_drawn(vis
 
 
 @pytest.fixture
-def notebook(browser, scene):
+def notebook(offline, scene):
     """Return what opens the document of an answer without a network, as a cell of a notebook shows it."""
-    contexts, said = [], []
 
     def begin(*, heads=True, width=1000, **options):
         objects = scene.objects()
@@ -576,21 +548,11 @@ def notebook(browser, scene):
             "result": {"objects": objects}, "attention": scene.look(**options),
             "heads": scene.look(attention="raw", layers="all", heads="all") if heads else None,
         })  # fmt: skip
-        context = browser.new_context(viewport={"width": width, "height": 900})
-        context.set_default_timeout(10_000)
-        context.set_offline(True)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.set_content(html)
+        page = offline.begin(html=html, width=width)
         page.wait_for_selector("#look .readout")
         return page
 
-    yield begin
-    for context in contexts:
-        context.close()
-    assert said == []
+    return begin
 
 
 @pytest.mark.parametrize("width", [1000, 400])

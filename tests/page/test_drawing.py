@@ -1,17 +1,15 @@
 """What is drawn by hand is asked about when the pen lifts, stroke by stroke."""
 
+from tests.page.conftest import draw
+
 
 def test_every_stroke_is_asked_about_and_the_drawing_stays(visit):
     seen = visit()
     page = seen.open("#model=digits")
-    box = page.locator("#pad").bounding_box()
 
     def stroke(*places):
         seen.asked.clear()
-        for at, (across, down) in enumerate(places):
-            page.mouse.move(box["x"] + across * box["width"], box["y"] + down * box["height"], steps=4)
-            if not at:
-                page.mouse.down()
+        draw(page, *places)
         assert [one for one in seen.asked if one.method == "POST"] == [], "asked before the pen lifts"
         page.mouse.up()
         seen.settle()

@@ -1,14 +1,12 @@
 """An answer in a notebook: its document in a real browser, from a file and in a sandboxed frame, without a network."""
 
 import re
-from types import SimpleNamespace
 
 import pytest
 import regard
 
 from tests.conftest import ROOT
-
-Axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing").Axe
+from tests.page.conftest import SHADES, violations
 
 SEVEN = ROOT / "tests/data/digits/seven.png"
 ASKED = {
@@ -20,53 +18,13 @@ ASKED = {
     "dates-mlm": "2021-0[MASK]-23",
     "minilm": "A cat sits on a mat.",
 }
-SHADES = """(canvas) => {
-  const { width, height } = canvas
-  const copy = new OffscreenCanvas(width, height).getContext('2d', { willReadFrequently: true })
-  copy.drawImage(canvas, 0, 0)
-  return new Set(new Uint32Array(copy.getImageData(0, 0, width, height).data.buffer)).size
-}"""
 
 
 @pytest.fixture(scope="module")
-def asked(service):
-    """The client's view of the service."""
-    with regard.connect(str(service.base_url)) as connected:
-        yield connected
-
-
-@pytest.fixture(scope="module")
-def answers(asked):
+def answers(connected):
     """An answer of a model of each task, by the model's name."""
-    mask = asked["dates-mlm"].description.json["inputs"]["mask"]
-    return {name: asked[name](str(given).replace("[MASK]", mask)) for name, given in ASKED.items()}
-
-
-@pytest.fixture
-def opened(browser):
-    """Return what opens a file or HTML offline. Nothing may be asked for, or be said on the console."""
-    contexts, said, requests = [], [], []
-
-    def begin(path=None, *, html=None, width=1000, scheme="light", **options):
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **options)
-        context.set_default_timeout(10_000)
-        context.set_offline(True)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda request: requests.append(request.url))
-        if html is None:
-            page.goto(path.as_uri())
-        else:
-            page.set_content(html)
-        return page
-
-    yield SimpleNamespace(begin=begin, said=said, requests=requests)
-    for context in contexts:
-        context.close()
-    assert said == []
-    assert [url for url in requests if not url.startswith(("file:", "data:", "blob:", "about:"))] == []
+    mask = connected["dates-mlm"].description.json["inputs"]["mask"]
+    return {name: connected[name](str(given).replace("[MASK]", mask)) for name, given in ASKED.items()}
 
 
 def saved(answer, folder):
@@ -75,8 +33,8 @@ def saved(answer, folder):
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_an_answer_is_shown_from_its_file(opened, answers, asked, tmp_path, name):
-    page = opened.begin(saved(answers[name], tmp_path))
+def test_an_answer_is_shown_from_its_file(offline, answers, connected, tmp_path, name):
+    page = offline.begin(saved(answers[name], tmp_path))
     page.wait_for_selector("#look")
     assert page.locator("h1").inner_text() == name
     answer = answers[name]
@@ -88,7 +46,7 @@ def test_an_answer_is_shown_from_its_file(opened, answers, asked, tmp_path, name
     elif isinstance(answer, regard.Generation):
         shown = re.sub(r"\s", "", page.locator("#answer").inner_text())
         assert re.sub(r"\s", "", answer.text) in shown
-    kinds = asked[name].description.kinds
+    kinds = connected[name].description.kinds
     first = "cross" if "cross" in kinds else "decoder" if "decoder" in kinds else "encoder"
     heads = kinds[first]["layers"] * kinds[first]["heads"]
     assert page.locator(".thumbnail").count() == (heads if heads > 1 else 0)
@@ -96,8 +54,8 @@ def test_an_answer_is_shown_from_its_file(opened, answers, asked, tmp_path, name
         assert thumbnail.evaluate(SHADES) > 1, "it is not blank"
 
 
-def test_a_picture_lies_under_its_heat(opened, answers, tmp_path):
-    page = opened.begin(saved(answers["digits"], tmp_path))
+def test_a_picture_lies_under_its_heat(offline, answers, tmp_path):
+    page = offline.begin(saved(answers["digits"], tmp_path))
     canvas = page.locator("#look canvas").first
     canvas.wait_for()
     page.wait_for_function(f"(canvas) => ({SHADES})(canvas) > 100", arg=canvas.element_handle())
@@ -107,16 +65,16 @@ def test_a_picture_lies_under_its_heat(opened, answers, tmp_path):
     page.wait_for_function("([canvas, old]) => canvas.toDataURL() !== old", arg=[canvas.element_handle(), before])
 
 
-def test_a_head_is_seen_large_and_left_again(opened, answers, tmp_path):
-    page = opened.begin(saved(answers["digits"], tmp_path))
+def test_a_head_is_seen_large_and_left_again(offline, answers, tmp_path):
+    page = offline.begin(saved(answers["digits"], tmp_path))
     page.locator(".thumbnail").nth(5).click()
     assert "raw, layer 1, head 1" in page.locator("#look").inner_text()
     page.locator("#method").click()
     assert "raw, layer" not in page.locator("#look").inner_text()
 
 
-def test_another_map_is_chosen(opened, answers, tmp_path):
-    page = opened.begin(saved(answers["dates"], tmp_path))
+def test_another_map_is_chosen(offline, answers, tmp_path):
+    page = offline.begin(saved(answers["dates"], tmp_path))
     options = page.locator("#map option").all_inner_texts()
     assert len(options) > 1
     before = page.locator("#look").inner_text()
@@ -126,9 +84,9 @@ def test_another_map_is_chosen(opened, answers, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["digits", "dates"])
-def test_a_cell_shows_it_in_a_frame_that_covers_the_picture(opened, answers, name):
+def test_a_cell_shows_it_in_a_frame_that_covers_the_picture(offline, answers, name):
     html = answers[name]._repr_mimebundle_()["text/html"]
-    page = opened.begin(html=f"<!doctype html><body>{html}</body>")
+    page = offline.begin(html=f"<!doctype html><body>{html}</body>")
     frame = page.frame_locator("iframe")
     frame.locator("#look").wait_for()
     assert frame.locator(".thumbnail").count() > 0
@@ -140,28 +98,28 @@ def test_a_cell_shows_it_in_a_frame_that_covers_the_picture(opened, answers, nam
     assert inner < 200, "the frame is about as high as what it shows"
 
 
-def test_where_frames_are_stripped_the_picture_is_left(opened, answers):
+def test_where_frames_are_stripped_the_picture_is_left(offline, answers):
     html = re.sub(r"<iframe.*?</iframe>", "", answers["digits"]._repr_mimebundle_()["text/html"], flags=re.DOTALL)
-    page = opened.begin(html=f"<!doctype html><body>{html}</body>", java_script_enabled=True)
+    page = offline.begin(html=f"<!doctype html><body>{html}</body>", java_script_enabled=True)
     assert page.locator("img").evaluate("(image) => image.decode().then(() => image.naturalWidth)") > 64
     assert page.evaluate("document.elementFromPoint(50, 50).tagName") == "IMG"
 
 
-def test_a_frame_can_reach_nothing_of_the_notebook(opened, answers):
+def test_a_frame_can_reach_nothing_of_the_notebook(offline, answers):
     html = answers["dates"]._repr_mimebundle_()["text/html"]
-    page = opened.begin(html=f"<!doctype html><body>{html}</body>")
+    page = offline.begin(html=f"<!doctype html><body>{html}</body>")
     page.frame_locator("iframe").locator("#look").wait_for()
     inner = page.frames[1]
     assert inner.evaluate("(() => { try { return parent.document.title } catch (error) { return error.name } })()") == (
         "SecurityError"
     )
-    assert inner.evaluate("fetch('data:,x').then(() => 'asked', () => 'refused')") == "refused"
-    opened.said.clear()  # the policy says aloud what it refused
+    assert inner.evaluate("fetch('data:,x').then(() => 'connected', () => 'refused')") == "refused"
+    offline.said.clear()  # the policy says aloud what it refused
 
 
-def test_what_was_sent_never_becomes_markup(opened, asked, tmp_path):
+def test_what_was_sent_never_becomes_markup(offline, connected, tmp_path):
     hostile = "</script><b id=injected>3/23/21<!--"
-    page = opened.begin(saved(asked["dates"].generate(hostile), tmp_path))
+    page = offline.begin(saved(connected["dates"].generate(hostile), tmp_path))
     page.locator("#look").wait_for()
     assert page.locator("#injected").count() == 0
     assert "<b" in re.sub(r"\s", "", page.locator("main").inner_text())
@@ -169,10 +127,9 @@ def test_what_was_sent_never_becomes_markup(opened, asked, tmp_path):
 
 @pytest.mark.parametrize("name", ["digits", "scenes-detr", "dates", "minilm"])
 @pytest.mark.parametrize(("width", "scheme"), [(500, "dark"), (1000, "light")])
-def test_no_rule_of_accessibility_is_broken(opened, answers, tmp_path, name, width, scheme):
-    page = opened.begin(saved(answers[name], tmp_path), width=width, scheme=scheme, bypass_csp=True)
+def test_no_rule_of_accessibility_is_broken(offline, answers, tmp_path, name, width, scheme):
+    page = offline.begin(saved(answers[name], tmp_path), width=width, scheme=scheme, bypass_csp=True)
     page.locator("#look").wait_for()
     page.wait_for_timeout(150)
-    found = Axe().run(page).response["violations"]
-    assert {one["id"]: [node["html"][:200] for node in one["nodes"]] for one in found} == {}
+    assert violations(page) == {}
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, "nothing sticks out"

@@ -3,21 +3,18 @@
 A test asserts on the state of the page and on figures of its pixels, never on a stored picture.
 """
 
-import base64
-import io
 import json
 import re
 import shutil
 import subprocess
 import sys
-import urllib.parse
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from tests.conftest import ROOT
-from tests.page.conftest import settled
+from tests.page.conftest import asked, canvas_of, settled, state_of, stroke
 from tests.samples.in_process import in_process
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -27,36 +24,22 @@ SEVEN = ROOT / "tests/data/digits/seven.png"
 MARCH = "the 23rd of March 2021"
 
 
-@pytest.fixture
-def go(visit):
-    """Return what opens the page at a selection, and waits until it is drawn."""
-    return lambda refusals=False, **selection: visit(refusals=refusals).open(f"#{urllib.parse.urlencode(selection)}")
-
-
 def text_of(page, selector):
     return page.inner_text(selector)
-
-
-def state_of(page):
-    """Return what the page's address says."""
-    return dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(page.url).fragment))
 
 
 def chips(page):
     return page.locator("#looks .tokens [data-at]")
 
 
-def canvas_of(page, selector, at=0):
-    """Return the pixels of a canvas (height, width, 4)."""
-    data = page.locator(selector).nth(at).evaluate("canvas => canvas.toDataURL()")
-    return np.asarray(Image.open(io.BytesIO(base64.b64decode(data.partition(",")[2]))).convert("RGBA")).astype(int)
+def pixels(page, selector, at=0):
+    """Return the pixels of one of the canvases that a selector finds (height, width, 3)."""
+    return canvas_of(page.locator(selector).nth(at))
 
 
 def looks_asked(page):
     """Return the options of every look that was fetched."""
-    names = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)")
-    asked = [urllib.parse.urlsplit(name) for name in names]
-    return [dict(urllib.parse.parse_qsl(one.query)) for one in asked if "/v1/attention/" in one.path]
+    return asked(page, "/v1/attention/")
 
 
 # The input
@@ -65,7 +48,7 @@ def looks_asked(page):
 def test_the_page_is_alive_before_anybody_asks(go):
     page = go()
     expect(page.locator("#answer .labels li").first).to_be_visible()
-    assert np.ptp(canvas_of(page, "#picture canvas")) > 50
+    assert np.ptp(pixels(page, "#picture canvas")) > 50
 
 
 def test_examples_suit_the_model_and_are_pictures_where_it_sees(go):
@@ -93,11 +76,7 @@ def test_a_drawing_is_answered_when_the_pen_is_lifted(go):
     page = go(model="digits")
     page.click("#clear")
     expect(page.locator("#answer")).to_contain_text("Ask something")
-    box = page.locator("#pad").bounding_box()
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] * 0.2)
-    page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] * 0.8, steps=5)
-    page.mouse.up()
+    stroke(page, (0.5, 0.2), (0.5, 0.8))
     settled(page)
     expect(page.locator("#answer .labels li").first).to_contain_text("1")
 
@@ -188,7 +167,7 @@ def test_every_head_is_a_thumbnail_and_a_click_makes_one_large(go):
     page = go(model="digits")
     thumbnails = page.locator("#heads button.thumbnail")
     expect(thumbnails).to_have_count(16)
-    assert len({canvas_of(page, "#heads canvas", at).tobytes() for at in range(16)}) == 16
+    assert len({pixels(page, "#heads canvas", at).tobytes() for at in range(16)}) == 16
     thumbnails.nth(6).click()
     settled(page)
     assert (state_of(page)["method"], state_of(page)["layer"], state_of(page)["heads"]) == ("raw", "1", "2")
@@ -211,11 +190,11 @@ def test_heads_are_sorted_by_figures_and_each_leads_to_its_head(go):
 
 def test_a_layer_is_chosen(go):
     page = go(model="digits", method="raw")
-    before = canvas_of(page, "#picture canvas")
+    before = pixels(page, "#picture canvas")
     page.fill("#layer", "0")
     settled(page)
     assert "Layer 0 of 0 to 3" in text_of(page, "#controls")
-    assert np.abs(canvas_of(page, "#picture canvas") - before).max() > 20
+    assert np.abs(pixels(page, "#picture canvas") - before).max() > 20
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
@@ -306,11 +285,11 @@ def test_classes_stand_side_by_side_on_one_scale(go):
     page = go(model="digits", method="libra", target="7,1", example="7")
     expect(page.locator("#picture figure")).to_have_count(2)
     assert text_of(page, "#picture").split() == ["for", "“7”", "for", "“1”"]
-    before = [canvas_of(page, "#picture canvas", at) for at in (0, 1)]
+    before = [pixels(page, "#picture canvas", at) for at in (0, 1)]
     page.click(".drawing summary")
     page.check("[name=own]")
     assert "up to" in text_of(page, "#picture")
-    same = [(canvas_of(page, "#picture canvas", at) == before[at]).all() for at in (0, 1)]
+    same = [(pixels(page, "#picture canvas", at) == before[at]).all() for at in (0, 1)]
     assert same == [True, False]  # the first has the largest value, so the common scale was its own
 
 
@@ -325,13 +304,13 @@ def test_curves_have_axes_and_areas(go):
 
 def test_an_image_is_seen_from_any_patch(go):
     page = go(model="digits", method="raw")
-    before = canvas_of(page, "#picture canvas")
+    before = pixels(page, "#picture canvas")
     box = page.locator("#picture .cells").bounding_box()
     page.mouse.click(box["x"] + box["width"] * 0.5, box["y"] + box["height"] * 0.5)
     settled(page)
     assert state_of(page)["row"] == "24"
     assert "Seen from the patch in row 3, column 3" in text_of(page, "#look .readout")
-    assert np.abs(canvas_of(page, "#picture canvas") - before).max() > 20
+    assert np.abs(pixels(page, "#picture canvas") - before).max() > 20
     page.locator("#picture .cells").press("Escape")
     settled(page)
     assert "the class token" in text_of(page, "#look .readout")
@@ -370,13 +349,13 @@ def test_enter_that_takes_what_an_input_method_offers_sends_nothing(go):
 
 def test_the_colour_map_and_opacity_are_chosen(go):
     page = go(model="digits", method="raw")
-    before = canvas_of(page, "#picture canvas")
+    before = pixels(page, "#picture canvas")
     page.click(".drawing summary")
     page.select_option("[name=colormap]", "magma")
-    after = canvas_of(page, "#picture canvas")
+    after = pixels(page, "#picture canvas")
     assert (before != after).any()
     page.fill("#opacity", "0")
-    assert np.abs(canvas_of(page, "#picture canvas") - after).max() > 20
+    assert np.abs(pixels(page, "#picture canvas") - after).max() > 20
 
 
 # Generated text
@@ -546,7 +525,7 @@ def test_a_picture_is_named_by_its_kept_id_and_survives_a_reload_in_its_tab(go, 
     other.goto(page.url)
     settled(other)
     assert "The answer itself is not kept" in text_of(other, "#answer")
-    assert np.ptp(canvas_of(other, "#picture canvas")) > 20
+    assert np.ptp(pixels(other, "#picture canvas")) > 20
     other.context.close()
 
 
@@ -596,16 +575,7 @@ def test_the_request_is_shown_as_code_that_runs(go, tmp_path):
     assert "'text': '2021-03-23'" in answered
     assert maps == ["decoder.blocks.1.cross (4, 11, 27)"]
     page.click("#code-JavaScript")
-    program = text_of(page, "#request pre")
-    sent = page.evaluate(
-        """async (program) => {
-            const said = []
-            const source = program.replaceAll('console.log', 'said.push').replaceAll('await ', '')
-            return source
-        }""",
-        program,
-    )
-    assert "fetch(" in sent
+    assert "fetch(" in text_of(page, "#request pre")
 
 
 @pytest.mark.parametrize(
@@ -684,24 +654,20 @@ def test_back_leads_to_the_look_before_from_the_very_first_screen(go):
 
 def test_back_leads_to_each_drawing_before(go):
     page = go(model="digits")
-    box = page.locator("#pad").bounding_box()
     drawn = []
     for across in (0.3, 0.6):
         page.click("#clear")
-        page.mouse.move(box["x"] + across * box["width"], box["y"] + 0.2 * box["height"])
-        page.mouse.down()
-        page.mouse.move(box["x"] + across * box["width"], box["y"] + 0.8 * box["height"], steps=3)
-        page.mouse.up()
+        stroke(page, (across, 0.2), (across, 0.8))
         settled(page)
-        drawn.append(canvas_of(page, "#pad"))
+        drawn.append(pixels(page, "#pad"))
     page.go_back()  # to the cleared pad
     page.go_back()
     settled(page)
-    assert (canvas_of(page, "#pad") == drawn[0]).all()
+    assert (pixels(page, "#pad") == drawn[0]).all()
     page.go_forward()
     page.go_forward()
     settled(page)
-    assert (canvas_of(page, "#pad") == drawn[1]).all()
+    assert (pixels(page, "#pad") == drawn[1]).all()
 
 
 @pytest.mark.parametrize(("state", "said"), [("warming up", "is warming up"), ("failed", "runs fail")])

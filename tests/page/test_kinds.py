@@ -7,16 +7,12 @@ import pytest
 IMAGE = {"prefix": 1, "suffix": 0, "layers": 4, "query": "image", "key": "image", "methods": ["raw"]}
 
 
-def opened(visit, **selection):
-    return visit().open(f"#{urllib.parse.urlencode(selection)}")
-
-
 def pressed(page):
     return page.locator("#answer .words [aria-pressed=true]").count()
 
 
-def test_a_pinned_token_of_the_source_is_none_of_the_answer(visit):
-    page = opened(visit, model="dates", text="3/23/21", kind="encoder", method="raw", row="2")
+def test_a_pinned_token_of_the_source_is_none_of_the_answer(go):
+    page = go(model="dates", text="3/23/21", kind="encoder", method="raw", row="2")
     assert pressed(page) == 0
     assert page.locator("#play").count() == 0
     page.locator("#answer .words button").nth(2).click()
@@ -25,9 +21,9 @@ def test_a_pinned_token_of_the_source_is_none_of_the_answer(visit):
     assert "row=2" in page.url
 
 
-def test_a_picture_is_saved_as_it_is_drawn(visit):
+def test_a_picture_is_saved_as_it_is_drawn(go):
     for method, colormap in (("rollout", "magma"), ("libra", None)):
-        page = opened(visit, model="digits", method=method, colormap="magma", opacity="1")
+        page = go(model="digits", method=method, colormap="magma", opacity="1")
         with page.expect_download(), page.expect_request("**/v1/attention/*format=png*") as sent:
             page.click("#save-png")
         asked = urllib.parse.parse_qs(urllib.parse.urlsplit(sent.value.url).query)
@@ -55,25 +51,25 @@ def test_what_is_saved_after_the_service_forgot_it_is_asked_again(visit):
         ([7, 7], 3, ["a", "b"], {"row": "30", "heads": "mean", "target": ""}),
     ],
 )
-def test_another_model_is_asked_for_what_it_has(visit, grid, heads, labels, kept):
+def test_another_model_is_asked_for_what_it_has(go, grid, heads, labels, kept):
     def model(grid, heads, labels):
         kind = {**IMAGE, "heads": heads, "grid": dict(zip(("rows", "columns"), grid, strict=True))}
         return {"attention": {"kinds": {"encoder": kind}}, "labels": labels}
 
     chosen = {"kind": "", "row": "30", "heads": "3", "target": "9"}
-    asked = opened(visit, model="digits").evaluate(
+    asked = go(model="digits").evaluate(
         """async (models) => (await import('/page/selection.js')).askedOf(...models)""",
         [model([7, 7], 4, 10), model(grid, heads, labels), chosen],
     )
     assert {name: asked[name] for name in kept} == kept
 
 
-def test_patches_are_uncovered_in_a_kind_of_another_grid(visit):
+def test_patches_are_uncovered_in_a_kind_of_another_grid(go):
     def kind(side):
         return {**IMAGE, "heads": 2, "grid": {"rows": side, "columns": side}}
 
     kinds = {"stage1": kind(8), "stage2": kind(4), "again": kind(8)}
-    changed = opened(visit, model="digits").evaluate(
+    changed = go(model="digits").evaluate(
         """async (model) => {
             const { aboutKind } = await import('/page/selection.js')
             return ['stage2', 'stage1'].map((name) => aboutKind(model, { kind: 'again' }, name))

@@ -5,6 +5,7 @@ import pytest
 from PIL import Image
 
 from tests.conftest import ROOT
+from tests.page.conftest import canvas_of, stroke
 
 SEVEN = ROOT / "tests/data/digits/seven.png"
 
@@ -17,25 +18,9 @@ def first(page):
     return page.locator("#answer li").first.inner_text().split()[0]
 
 
-def stroke(page, *places):
-    box = page.locator("#pad").bounding_box()
-    for at, (across, down) in enumerate(places):
-        page.mouse.move(box["x"] + across * box["width"], box["y"] + down * box["height"], steps=4)
-        if not at:
-            page.mouse.down()
-    page.mouse.up()
-
-
 def ink_on_pad(page):
     """Return whether the pixels of the pad are dark, (height, width)."""
-    data = page.locator("#pad").evaluate(
-        """({ width, height }) => {
-          const copy = new OffscreenCanvas(width, height).getContext('2d', { willReadFrequently: true })
-          copy.drawImage(document.getElementById('pad'), 0, 0)
-          return [width, ...copy.getImageData(0, 0, width, height).data]
-        }"""
-    )
-    return np.array(data[1:]).reshape(-1, data[0], 4)[:, :, 0] < 128
+    return canvas_of(page.locator("#pad"))[:, :, 0] < 128
 
 
 @pytest.mark.parametrize("side", [300, 1800])  # the larger one is scaled

@@ -1,43 +1,23 @@
 """Rows of a look are the tokens of the answer, or they are not: what is pinned, played and read in each case."""
 
-import urllib.parse
-
 import pytest
-import regard
 
 from tests.page.conftest import settled
 
 CONTINUED = "march 3, 2021 = 20"
 
 
-@pytest.fixture(scope="module")
-def asked(service):
-    """The client's view of the service."""
-    with regard.connect(str(service.base_url)) as connected:
-        yield connected
-
-
 @pytest.fixture
-def saved(browser, tmp_path):
+def saved(offline, tmp_path):
     """Return what opens the file of an answer."""
-    contexts = []
 
     def begin(answer):
         answer.save(tmp_path / "answer.html")
-        contexts.append(browser.new_context())
-        contexts[-1].set_default_timeout(10_000)
-        page = contexts[-1].new_page()
-        page.goto((tmp_path / "answer.html").as_uri())
+        page = offline.begin(tmp_path / "answer.html")
         page.wait_for_selector("#look .tokens")
         return page
 
-    yield begin
-    for context in contexts:
-        context.close()
-
-
-def opened(visit, **selection):
-    return visit().open(f"#{urllib.parse.urlencode(selection)}")
+    return begin
 
 
 def pressed(page, place):
@@ -54,32 +34,32 @@ def pressed(page, place):
         ({"method": "libra", "kind": "cross"}, ["1"]),
     ],
 )
-def test_a_token_of_the_answer_in_a_file_pins_no_other_row(asked, saved, options, pinned):
-    page = saved(asked["dates"].generate("3/23/21", attention=options))
+def test_a_token_of_the_answer_in_a_file_pins_no_other_row(connected, saved, options, pinned):
+    page = saved(connected["dates"].generate("3/23/21", attention=options))
     page.locator("#answer .words button").nth(3).click()
     assert pressed(page, "#answer .words") == ["1"]
     assert pressed(page, "#look .tokens") == pinned
 
 
-def test_rows_of_some_queries_are_counted_and_not_numbered_as_tokens(asked, saved):
+def test_rows_of_some_queries_are_counted_and_not_numbered_as_tokens(connected, saved):
     for queries, rows in ((3, ["row 1 of 1"]), ([2, 5], ["row 1 of 2", "row 2 of 2"])):
         attention = {"method": "raw", "queries": queries}
-        page = saved(asked["dates-clm"].generate(CONTINUED, attention=attention))
+        page = saved(connected["dates-clm"].generate(CONTINUED, attention=attention))
         assert page.locator("#look .tokens button").all_inner_texts() == rows
         page.locator("#answer .words button").nth(1).click()
         assert pressed(page, "#look .tokens") == []
 
 
 @pytest.mark.parametrize(("method", "rows"), [("libra", 9), ("raw", None)])
-def test_all_of_the_prompt_stands_before_the_answer_where_columns_are_words(visit, method, rows):
-    page = opened(visit, model="dates-clm", text=CONTINUED, merge="1", method=method)
+def test_all_of_the_prompt_stands_before_the_answer_where_columns_are_words(go, method, rows):
+    page = go(model="dates-clm", text=CONTINUED, merge="1", method=method)
     assert page.locator("#look .tokens").inner_text() == "march 3, 2021 = 2021-03-03[END]"
     assert "march 3, 2021 = 2021-03-03" in page.locator("#look .read").inner_text()
     assert rows in (None, page.locator("#look .tokens button").count())
 
 
-def test_playing_stops_where_rows_are_others(visit):
-    page = opened(visit, model="dates", text="the 23rd of March 2021", method="raw")
+def test_playing_stops_where_rows_are_others(go):
+    page = go(model="dates", text="the 23rd of March 2021", method="raw")
     for other in ("[name=kind][value=encoder]", "[name=merge]"):  # the second is in a part that is closed
         page.click("#play")
         page.wait_for_function("() => document.querySelector('#play').textContent.includes('Stop')")

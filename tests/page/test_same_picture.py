@@ -5,8 +5,7 @@ import pytest
 from PIL import Image
 
 from service.explanations.drawing import Panel, Style, overlay
-from tests.samples.browser import chromium
-from tests.samples.views_page import View, plain, static_server, unpacked, view_in
+from tests.samples.views_page import View, plain, unpacked
 
 SIDE = (120, 96)  # width, height
 BOX = (12.0, 0.0, 108.0, 96.0)
@@ -17,12 +16,6 @@ CASES = {
     "gray, fainter": ({"colormap": "gray", "opacity": 0.3}, False),
     "signed": ({"colormap": "viridis", "opacity": 0.6}, True),
 }
-
-
-@pytest.fixture(scope="module")
-def view():
-    with chromium() as browser, static_server() as address, view_in(browser, address) as shown:
-        yield shown
 
 
 def photo():

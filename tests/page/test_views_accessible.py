@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from tests.samples.browser import chromium
+from tests.page.conftest import violations
 from tests.samples.views_page import static_server, view_in
 
-Axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing").Axe
 TOKENS = [{"text": "[CLS]", "span": None, "special": True}] + [
     {"text": f"word{at}", "span": [6 * at, 6 * at + 5], "special": False} for at in range(7)
 ]
@@ -51,20 +50,15 @@ COMPONENTS = {
 
 
 @pytest.fixture(scope="module", params=["light", "dark"])
-def view(request):
-    with (
-        chromium() as browser,
-        static_server() as address,
-        view_in(browser, address, color_scheme=request.param) as shown,
-    ):
+def view(browser, request):
+    with static_server() as address, view_in(browser, address, color_scheme=request.param) as shown:
         yield shown
 
 
 @pytest.mark.parametrize(("component", "props"), COMPONENTS.values(), ids=COMPONENTS)
 def test_axe_finds_nothing(view, component, props):
     view.show(component, **props)
-    found = Axe().run(view.page).response["violations"]
-    assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
+    assert violations(view.page) == {}
 
 
 FOCUSED = [one for one in COMPONENTS.values() if one[0] not in ("Legend", "Curves")]

@@ -6,17 +6,10 @@ import numpy as np
 import pytest
 
 from service.explanations.colormaps import COLORMAPS, SIGNED
-from tests.samples.browser import chromium
-from tests.samples.views_page import static_server, view_in
+from tests.samples.views_page import view_in
 
 LAYERS, HEADS, TOKENS = 3, 4, 6
 VIRIDIS = COLORMAPS["viridis"].astype(int)
-
-
-@pytest.fixture(scope="module")
-def view():
-    with chromium() as browser, static_server() as address, view_in(browser, address) as shown:
-        yield shown
 
 
 def weights(tokens=TOKENS):

@@ -6,14 +6,6 @@ import numpy as np
 import pytest
 
 from service.explanations.colormaps import COLORMAPS, SIGNED
-from tests.samples.browser import chromium
-from tests.samples.views_page import static_server, view_in
-
-
-@pytest.fixture(scope="module")
-def view():
-    with chromium() as browser, static_server() as address, view_in(browser, address) as shown:
-        yield shown
 
 
 def tokens(count, name="w"):

@@ -3,17 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.samples.browser import chromium
-from tests.samples.views_page import static_server, view_in
-
 TEXT = "naïve 😀👍 cat"
 RED, BLUE = "#e03c28", "#1f77d0"
-
-
-@pytest.fixture(scope="module")
-def view():
-    with chromium() as browser, static_server() as address, view_in(browser, address) as shown:
-        yield shown
 
 
 def token(text, start=None, end=None, **more):

@@ -8,16 +8,8 @@ import pytest
 
 from service.explanations.answer import quantized
 from service.explanations.colormaps import COLORMAPS, SIGNED
-from tests.samples.browser import chromium
-from tests.samples.views_page import static_server, view_in
 
 RNG = np.random.default_rng(3)
-
-
-@pytest.fixture(scope="module")
-def view():
-    with chromium() as browser, static_server() as address, view_in(browser, address) as shown:
-        yield shown
 
 
 def softmax(*shape):

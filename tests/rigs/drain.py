@@ -6,6 +6,8 @@ python -m tests.rigs.drain --rounds 50
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,6 +37,25 @@ class Drained(Verdict):
 def run(artifacts: Path, rounds: int, seed: int = 0, clients: int = 200, pause: float = 0.5) -> Drained:
     """Stop and start replicas in turn while clients ask; every request must be answered rightly."""
     result = Drained(rounds=rounds)
+    with behind_a_proxy(artifacts, clients, pause, seed) as (running, asking):
+        for turn in range(rounds):
+            replica = running[turn % 2]
+            status, seconds = _stop(replica)
+            result.longest_exit_seconds = max(result.longest_exit_seconds, round(seconds, 1))
+            result.exit_statuses[str(status)] = result.exit_statuses.get(str(status), 0) + 1
+            if status != 0:
+                result.faults.append(f"round {turn}: exit status {status} after {seconds:.1f} s")
+            running[turn % 2] = start(artifacts, replica.port).wait_ready()
+            time.sleep(SETTLE)
+            report.progress("drain", f"round {turn + 1} of {rounds}")
+        asked = asking.stop()
+    count(result, asked)
+    return result
+
+
+@contextmanager
+def behind_a_proxy(artifacts: Path, clients: int, pause: float, seed: int) -> Iterator[tuple[list[Replica], Clients]]:
+    """Run two replicas, those that the block puts in their place too, behind a proxy by which clients ask them."""
     ports = [free_port(), free_port()]
     running = [start(artifacts, port) for port in ports]
     try:
@@ -42,22 +63,10 @@ def run(artifacts: Path, rounds: int, seed: int = 0, clients: int = 200, pause: 
             replica.wait_ready()
         with Haproxy(ports) as proxy, Clients(proxy.port, MIX, clients, pause, seed) as asking:
             time.sleep(SETTLE)
-            for turn in range(rounds):
-                replica = running[turn % 2]
-                status, seconds = _stop(replica)
-                result.longest_exit_seconds = max(result.longest_exit_seconds, round(seconds, 1))
-                result.exit_statuses[str(status)] = result.exit_statuses.get(str(status), 0) + 1
-                if status != 0:
-                    result.faults.append(f"round {turn}: exit status {status} after {seconds:.1f} s")
-                running[turn % 2] = start(artifacts, replica.port).wait_ready()
-                time.sleep(SETTLE)
-                report.progress("drain", f"round {turn + 1} of {rounds}")
-            asked = asking.stop()
+            yield running, asking
     finally:
         for replica in running:
             replica.kill()
-    count(result, asked)
-    return result
 
 
 def start(artifacts: Path, port: int) -> Replica:
@@ -79,17 +88,17 @@ def _stop(replica: Replica) -> tuple[int, float]:
     return replica.stop(EXIT_SECONDS), time.monotonic() - begun
 
 
-def main() -> int:
-    """Run from the command line."""
-    parser = report.arguments("Stop replicas behind a proxy.", 0)
-    parser.add_argument("--rounds", type=int, default=50)
+def command(rig: str, what: str, rounds: int, run: Callable[..., Verdict]) -> int:
+    """Run a rig of replicas behind a proxy from the command line."""
+    parser = report.arguments(what, 0)
+    parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--pause", type=float, default=0.5, help="seconds between an answer and the next request")
     given = parser.parse_args()
     with report.only_bundled(given.artifacts) as artifacts:
         found = run(artifacts, given.rounds, given.seed, given.clients, given.pause)
-    return report.finish("drain", found)
+    return report.finish(rig, found)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command("drain", "Stop replicas behind a proxy.", 50, run))

@@ -15,9 +15,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.rigs import early_clients, haproxy, nginx, report
+from tests.rigs import early_clients, report
 from tests.rigs.haproxy import Haproxy
 from tests.rigs.nginx import UNBUFFERED, Nginx
+from tests.rigs.proxy import find
 from tests.rigs.replica import Replica
 from tests.rigs.report import Verdict
 
@@ -45,7 +46,7 @@ def run(
 ) -> Early:  # fmt: skip
     """Let every client send every body in every way."""
     result = Early(requests=requests)
-    proxies = {"nginx": nginx.installed(), "haproxy": haproxy.installed()}
+    proxies = {name: find(name) for name in ("nginx", "haproxy")}
     result.absent += [name for name in clients if not early_clients.installed(name)]
     result.absent += [way for way in ways if not proxies.get(way.partition(" ")[0], True)]
     with tempfile.TemporaryDirectory() as folder:

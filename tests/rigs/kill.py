@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.rigs import report
-from tests.rigs.clients import Clients
-from tests.rigs.drain import MIX, SETTLE, start
-from tests.rigs.haproxy import Haproxy
-from tests.rigs.replica import free_port
+from tests.rigs.drain import SETTLE, behind_a_proxy, command, start
 from tests.rigs.report import Verdict
 
 
@@ -31,28 +28,19 @@ class Killed(Verdict):
 def run(artifacts: Path, rounds: int, seed: int = 0, clients: int = 200, pause: float = 0.5) -> Killed:
     """Kill replicas in turn while clients ask; only what was in flight may fail."""
     result = Killed(rounds=rounds)
-    ports = [free_port(), free_port()]
-    running = [start(artifacts, port) for port in ports]
     deaths: list[tuple[float, float, str]] = []
-    try:
-        for replica in running:
-            replica.wait_ready()
-        with Haproxy(ports) as proxy, Clients(proxy.port, MIX, clients, pause, seed) as asking:
-            time.sleep(SETTLE)
-            for turn in range(rounds):
-                replica = running[turn % 2]
-                before = time.monotonic()
-                replica.kill()
-                deaths.append((before, time.monotonic(), f"replica{replica.port}"))
-                running[turn % 2] = start(artifacts, replica.port).wait_ready()
-                taken = time.monotonic() - deaths[-1][1]
-                result.longest_start_seconds = max(result.longest_start_seconds, round(taken, 1))
-                time.sleep(SETTLE)
-                report.progress("kill", f"round {turn + 1} of {rounds}")
-            asked = asking.stop()
-    finally:
-        for replica in running:
+    with behind_a_proxy(artifacts, clients, pause, seed) as (running, asking):
+        for turn in range(rounds):
+            replica = running[turn % 2]
+            before = time.monotonic()
             replica.kill()
+            deaths.append((before, time.monotonic(), f"replica{replica.port}"))
+            running[turn % 2] = start(artifacts, replica.port).wait_ready()
+            taken = time.monotonic() - deaths[-1][1]
+            result.longest_start_seconds = max(result.longest_start_seconds, round(taken, 1))
+            time.sleep(SETTLE)
+            report.progress("kill", f"round {turn + 1} of {rounds}")
+        asked = asking.stop()
     result.sent = len(asked)
     failed = [one for one in asked if one.fault]
     result.failed = len(failed)
@@ -67,17 +55,5 @@ def run(artifacts: Path, rounds: int, seed: int = 0, clients: int = 200, pause: 
     return result
 
 
-def main() -> int:
-    """Run from the command line."""
-    parser = report.arguments("Kill replicas behind a proxy.", 0)
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--clients", type=int, default=200)
-    parser.add_argument("--pause", type=float, default=0.5, help="seconds between an answer and the next request")
-    given = parser.parse_args()
-    with report.only_bundled(given.artifacts) as artifacts:
-        found = run(artifacts, given.rounds, given.seed, given.clients, given.pause)
-    return report.finish("kill", found)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command("kill", "Kill replicas behind a proxy.", 20, run))

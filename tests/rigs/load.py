@@ -243,6 +243,26 @@ async def _ask_for_health(port: int, seconds: float) -> Health:
     return health
 
 
+def closed(port: int, kind: str, clients: int, seconds: float) -> list[tuple[float, float]]:
+    """Return when and after how many seconds requests were answered, of clients that ask again at once."""
+
+    async def main() -> list[tuple[float, float]]:
+        end, found = time.monotonic() + seconds, []
+
+        async def client(number: int) -> None:
+            connection, chance = await Connection.open(port), random.Random(number)
+            while (start := time.monotonic()) < end:
+                reply = await connection.ask(mixes.MAKERS[kind](chance).request)
+                if reply.status == 200:
+                    found.append((now := time.monotonic(), now - start))
+            connection.close()
+
+        await asyncio.gather(*(client(number) for number in range(clients)))
+        return found
+
+    return asyncio.run(main())
+
+
 def summary(samples: Sequence[Sample], seconds: float) -> Loaded:
     """Return the figures of samples."""
     stayed = [one for one in samples if one.status >= 0]

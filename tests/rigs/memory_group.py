@@ -4,7 +4,6 @@ import os
 import threading
 import time
 from pathlib import Path
-from types import TracebackType
 
 from tests.rigs.replica import Replica
 
@@ -89,9 +88,7 @@ class Watch:
         """Start to watch."""
         self._thread.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join()

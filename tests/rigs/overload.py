@@ -7,8 +7,6 @@ refuse are sent: on one core, every refusal takes its time from an answer.
     python -m tests.rigs.overload --seconds 60
 """
 
-import asyncio
-import random
 import sys
 import time
 from collections.abc import Sequence
@@ -16,9 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from service.batching.admission import WAITING_SHARE
-from tests.rigs import mixes, report
-from tests.rigs.client import Connection
-from tests.rigs.load import Apart, Phase, Plan, Sample
+from tests.rigs import report
+from tests.rigs.load import Apart, Phase, Plan, Sample, closed
 from tests.rigs.replica import Replica, two_cores
 from tests.rigs.report import Verdict, percentile
 
@@ -140,22 +137,8 @@ def _missed(one: Times) -> list[str]:
 
 def _peak(port: int, kind: str, seconds: float, clients: int = 6) -> float:
     """Return how many requests a second are answered when there are always some waiting, and none too many."""
-
-    async def main() -> float:
-        start, answered = time.monotonic(), 0
-
-        async def client() -> None:
-            nonlocal answered
-            connection, chance = await Connection.open(port), random.Random(0)
-            while time.monotonic() < start + seconds:
-                reply = await connection.ask(mixes.MAKERS[kind](chance).request)
-                answered += reply.status == 200
-            connection.close()
-
-        await asyncio.gather(*(client() for _ in range(clients)))
-        return answered / (time.monotonic() - start)
-
-    return asyncio.run(main())
+    start = time.monotonic()
+    return len(closed(port, kind, clients, seconds)) / (time.monotonic() - start)
 
 
 def main() -> int:

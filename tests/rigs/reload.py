@@ -125,12 +125,14 @@ def add_version(model: Path, number: int, newest: Path, spoil: Callable[[Path], 
     return making.rename(model / str(number))
 
 
-def _truncate(folder: Path) -> None:
+def truncate(folder: Path) -> None:
+    """Take the end from the weights."""
     file = folder / "weights.bin"
     file.write_bytes(file.read_bytes()[:-1000])
 
 
-def _flip(folder: Path) -> None:
+def flip(folder: Path) -> None:
+    """Change a bit of the weights, whose size stays."""
     file = folder / "weights.bin"
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
@@ -145,7 +147,7 @@ def _mangle(folder: Path) -> None:
     (folder / "manifest.json").write_text("{")
 
 
-SPOIL = (_truncate, _flip, _drop, _mangle)
+SPOIL = (truncate, flip, _drop, _mangle)
 
 
 def main() -> int:

@@ -106,13 +106,13 @@ class Replica:
 
     def rss(self) -> int:
         """Return the bytes of memory that it and its children hold."""
-        return sum(_status(pid, "VmRSS") << 10 for pid in self._family())
+        return sum(_number(pid, "VmRSS") << 10 for pid in self._family())
 
     def pss(self) -> dict[str, int]:
         """Return the bytes of memory that it and each of its children hold, by role; shared pages are divided."""
         found: dict[str, int] = {}
         for number, pid in enumerate(self._family()):
-            found[f"{'service' if not number else 'child'} {pid}"] = _rollup(pid)
+            found[f"{'service' if not number else 'child'} {pid}"] = _number(pid, "Pss", "smaps_rollup") << 10
         return found
 
     def files(self) -> int:
@@ -125,7 +125,7 @@ class Replica:
 
     def threads(self) -> int:
         """Return how many threads it has."""
-        return _status(self.process.pid, "Threads")
+        return _number(self.process.pid, "Threads")
 
     def gauges(self) -> dict[str, float]:
         """Return every gauge of its own, by name and labels."""
@@ -158,22 +158,13 @@ class Replica:
         return found
 
 
-def _status(pid: int, name: str) -> int:
+def _number(pid: int, name: str, file: str = "status") -> int:
     """Return a number that the kernel says of a process; 0 once it has ended."""
     try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        lines = Path(f"/proc/{pid}/{file}").read_text().splitlines()
     except OSError:
         return 0
     return next((int(line.split()[1]) for line in lines if line.startswith(f"{name}:")), 0)
-
-
-def _rollup(pid: int) -> int:
-    """Return the proportional set size of a process in bytes; 0 once it has ended."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:")), 0)
 
 
 def free_port() -> int:

@@ -14,9 +14,7 @@ only asks that both refuse far above the most, and neither far below it.
     python -m tests.rigs.scale --artifacts model/artifacts --seconds 30
 """
 
-import asyncio
 import os
-import random
 import sys
 import time
 from collections.abc import Sequence
@@ -28,10 +26,9 @@ import numpy as np
 
 from benchmarks.scale.events import Simulation
 from benchmarks.scale.replicas import Service
-from tests.rigs import mixes, report
-from tests.rigs.client import Connection
+from tests.rigs import report
 from tests.rigs.haproxy import Haproxy
-from tests.rigs.load import Apart, Phase, Plan, Sample
+from tests.rigs.load import Apart, Phase, Plan, Sample, closed
 from tests.rigs.pacing import EACH, FIRST
 from tests.rigs.replica import Replica
 from tests.rigs.report import Verdict, percentile
@@ -165,23 +162,9 @@ def compare(
 
 
 def _closed(port: int, clients: int, seconds: float) -> list[float]:
-    """Return the times of the answers to clients that ask again as soon as they are answered."""
-
-    async def main() -> list[float]:
-        end, found = time.monotonic() + seconds, []
-
-        async def client(number: int) -> None:
-            connection, chance = await Connection.open(port), random.Random(number)
-            while (start := time.monotonic()) < end:
-                reply = await connection.ask(mixes.MAKERS[MIX](chance).request)
-                if reply.status == 200 and time.monotonic() < end:
-                    found.append(time.monotonic() - start)
-            connection.close()
-
-        await asyncio.gather(*(client(number) for number in range(clients)))
-        return found
-
-    return asyncio.run(main())
+    """Return the times of the answers that came in time to clients that ask again as soon as they are answered."""
+    end = time.monotonic() + seconds
+    return [taken for at, taken in closed(port, MIX, clients, seconds) if at < end]
 
 
 def _cost(replica: Replica, apart: Apart) -> int:

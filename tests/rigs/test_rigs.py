@@ -10,7 +10,6 @@ from tests.rigs import (
     drain,
     early_refusals,
     fuzz,
-    haproxy,
     kill,
     leak,
     load,
@@ -23,9 +22,10 @@ from tests.rigs import (
 )
 from tests.rigs.client import Reply
 from tests.rigs.fuzz import Fuzzed, Prober, Unexpected, hunt
+from tests.rigs.proxy import find
 from tests.rigs.replica import Replica, two_cores
 
-needs_haproxy = pytest.mark.skipif(not haproxy.installed(), reason="haproxy is not installed")
+needs_haproxy = pytest.mark.skipif(not find("haproxy"), reason="haproxy is not installed")
 LEAKED = 1 << 18
 
 
@@ -76,6 +76,7 @@ def test_hostile_input_of_every_kind_is_refused_in_words_that_give_nothing_away(
     assert found.total >= 250
 
 
+@pytest.mark.slow
 def test_what_openapi_promises_holds(finding):
     found = fuzz.run(finding, 0, seed=1, attacks=[])
     assert not found.faults, f"seed {found.seed}: {found.faults}"

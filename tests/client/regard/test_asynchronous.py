@@ -1,7 +1,6 @@
 """The asynchronous twin: it has every method of the other, and answers the same."""
 
 import inspect
-import io
 import json
 
 import anyio
@@ -13,7 +12,7 @@ from PIL import Image
 from regard.asynchronous import AsyncModel, AsyncStream
 from regard.service import Model, Stream
 
-from tests.client.conftest import SEVEN, answer, detected, detector, looked, mapped, problem, told
+from tests.client.conftest import SEVEN, answer, detected, detector, filed, looked, mapped, problem, told
 from tests.samples.in_process import in_process
 
 pytestmark = pytest.mark.anyio
@@ -77,9 +76,7 @@ async def test_objects_are_detected_by_the_twin_too():
         async with regard.AsyncService(url) as service:
             look = await AsyncModel(service._transport, detector()).look(found, "raw", kind="cross")
             assert look.heat(object=3).shape == (8, 12)
-    file = io.BytesIO()
-    Image.new("RGB", (30, 20)).save(file, "PNG")
-    with told(answer(200, file.getvalue(), "image/png")) as (url, asked):
+    with told(answer(200, filed(Image.new("RGB", (30, 20))), "image/png")) as (url, asked):
         async with regard.AsyncService(url) as service:
             assert (await AsyncModel(service._transport, detector()).image(found)).size == (30, 20)
     assert b"method=raw" in asked[0], "every object that was found is drawn"

@@ -1,6 +1,5 @@
 """The command `regard`, as it is typed."""
 
-import io
 import json
 import os
 import signal
@@ -15,7 +14,7 @@ import regard
 from PIL import Image
 from regard import child, command
 
-from tests.client.conftest import SEVEN, answer, data_of, detected, detector, told
+from tests.client.conftest import SEVEN, answer, data_of, detected, detector, filed, told
 from tests.conftest import ROOT
 
 VERBS = ("serve", "export", "models", "look", "page")
@@ -127,11 +126,10 @@ def test_a_page_shows_the_method_and_the_class_that_were_asked_for(capsys, addre
 
 
 def test_objects_are_looked_at_with_their_boxes(capsys, tmp_path):
-    file, model = io.BytesIO(), detector().json
-    Image.new("RGB", (30, 20)).save(file, "PNG")
+    model = detector().json
     found = {"id": "i", "results": [{"objects": [detected(3), detected(1, "dog")]}]}
     said = [answer(200, json.dumps(one).encode()) for one in ({"models": [model]}, model, found)]
-    with told(*said, answer(200, file.getvalue(), "image/png")) as (url, asked):
+    with told(*said, answer(200, filed(Image.new("RGB", (30, 20))), "image/png")) as (url, asked):
         to = tmp_path / "a.png"
         status, out, _ = run(capsys, "look", str(SEVEN), "--model", "m", "--url", url, "--to", str(to))
     assert (status, out) == (0, f"m: cat 90.0% at 3,1 to 6,6; dog 90.0% at 1,1 to 4,6\nwrote {to}\n")

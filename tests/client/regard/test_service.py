@@ -14,7 +14,7 @@ import regard
 from PIL import Image
 from regard.options import GenerateOptions
 
-from tests.client.conftest import SEVEN, answer, detected, detector, looked, mapped, problem, told
+from tests.client.conftest import SEVEN, answer, detected, detector, filed, looked, mapped, problem, told
 from tests.conftest import served
 from tests.samples.in_process import in_process
 
@@ -283,9 +283,7 @@ def test_a_stream_is_asked_for_again_until_it_begins(dates):
 
 
 def pixels(width=12, height=8):
-    file = io.BytesIO()
-    Image.new("RGB", (width, height)).save(file, "PNG")
-    return file.getvalue()
+    return filed(Image.new("RGB", (width, height)))
 
 
 def queries_of(asked):

@@ -13,7 +13,7 @@ from PIL import Image
 from regard import showing
 
 from service.inputs.image_preprocessing import open_image
-from tests.client.conftest import SEVEN, answer, data_of, detected, detector, problem, told
+from tests.client.conftest import SEVEN, answer, data_of, detected, detector, filed, problem, told
 from tests.samples.in_process import in_process
 
 DATE = "3/23/21"
@@ -92,34 +92,28 @@ def test_an_answer_is_shown_when_the_service_is_gone(artifacts):
 
 def test_a_large_picture_is_kept_small_and_upright(monkeypatch):
     noise = np.random.default_rng(0).integers(0, 256, (400, 1500, 3), dtype=np.uint8)
-    file, exif = io.BytesIO(), Image.Exif()
-    exif[0x0112] = 6
-    Image.fromarray(noise).save(file, "JPEG", exif=exif, quality=95)
-    monkeypatch.setattr(showing, "PICTURE_BYTES", len(file.getvalue()) - 1)
-    address = showing._small(file.getvalue(), "image/jpeg")
+    file = filed(Image.fromarray(noise), "JPEG", turned=6, quality=95)
+    monkeypatch.setattr(showing, "PICTURE_BYTES", len(file) - 1)
+    address = showing._small(file, "image/jpeg")
     small = picture(base64.b64decode(address.removeprefix("data:image/jpeg;base64,")))
     assert max(small.size) == showing.PICTURE_SIDE
     assert small.getexif()[0x0112] == 6
-    monkeypatch.setattr(showing, "PICTURE_BYTES", len(file.getvalue()))
-    assert base64.b64decode(showing._small(file.getvalue(), "image/jpeg").partition(",")[2]) == file.getvalue()
+    monkeypatch.setattr(showing, "PICTURE_BYTES", len(file))
+    assert base64.b64decode(showing._small(file, "image/jpeg").partition(",")[2]) == file
 
 
 def test_what_is_transparent_is_shown_white_as_the_model_sees_it(monkeypatch):
-    file = io.BytesIO()
-    Image.new("RGBA", (600, 500), (255, 0, 0, 0)).save(file, "PNG")
+    file = filed(Image.new("RGBA", (600, 500), (255, 0, 0, 0)))
     monkeypatch.setattr(showing, "PICTURE_BYTES", 10)
-    small = picture(base64.b64decode(showing._small(file.getvalue(), "image/png").partition(",")[2]))
+    small = picture(base64.b64decode(showing._small(file, "image/png").partition(",")[2]))
     assert small.getpixel((5, 5)) == (255, 255, 255)
 
 
 def test_white_ink_on_a_transparent_ground_is_seen_in_a_small_picture_too():
-    ink, file, exif = Image.new("RGBA", (60, 50), (255, 255, 255, 0)), io.BytesIO(), Image.Exif()
+    ink = Image.new("RGBA", (60, 50), (255, 255, 255, 0))
     ink.paste((255, 255, 255, 255), (20, 10, 40, 40))
-    exif[0x0112] = 6
-    ink.save(file, "PNG", exif=exif)
-    small = picture(
-        base64.b64decode(showing._small(file.getvalue(), "image/png").removeprefix("data:image/png;base64,"))
-    )
+    address = showing._small(filed(ink, turned=6), "image/png")
+    small = picture(base64.b64decode(address.removeprefix("data:image/png;base64,")))
     assert (small.getpixel((5, 5)), small.getpixel((30, 20))) == ((0, 0, 0), (255, 255, 255))
     assert (small.size, small.getexif()[0x0112]) == ((60, 50), 6)
 
@@ -136,17 +130,13 @@ def test_a_picture_is_shown_as_the_service_reads_it(image, wanted):
         image.putpixel((0, 0), (0, 0, 0, 0))
         assert showing._opaque(image).getpixel((0, 0)) == (0, 0, 0), "what is nearly white stands on black"
     assert showing._opaque(image).getpixel((3, 3)) == wanted
-    file = io.BytesIO()
-    image.save(file, "PNG")
-    read = open_image(file.getvalue(), 1000)
+    read = open_image(filed(image), 1000)
     assert np.array_equal(np.asarray(showing._opaque(image).convert("L")), np.asarray(read.convert("L")))
 
 
 def test_a_picture_without_a_service_is_upright():
-    file, exif = io.BytesIO(), Image.Exif()
-    exif[0x0112] = 6
-    Image.new("RGB", (60, 100)).save(file, "JPEG", exif=exif)
-    result = SimpleNamespace(asked=SimpleNamespace(client=None, given=SimpleNamespace(picture=file.getvalue())))
+    file = filed(Image.new("RGB", (60, 100)), "JPEG", turned=6)
+    result = SimpleNamespace(asked=SimpleNamespace(client=None, given=SimpleNamespace(picture=file)))
     assert picture(showing.picture_of(result, {})).size == (100, 60)
 
 
@@ -180,11 +170,10 @@ def test_nothing_of_a_key_is_in_a_saved_file(artifacts, tmp_path):
 
 
 def test_objects_are_shown_in_words_and_as_the_service_draws_them():
-    file = io.BytesIO()
-    Image.new("RGB", (30, 20), "red").save(file, "PNG")
+    file = filed(Image.new("RGB", (30, 20), "red"))
     found = {"id": "i", "results": [{"objects": [detected(3)]}]}
     nothing = problem(404, "model: is none")
-    said = (answer(200, json.dumps(found).encode()), nothing, nothing, answer(200, file.getvalue(), "image/png"))
+    said = (answer(200, json.dumps(found).encode()), nothing, nothing, answer(200, file, "image/png"))
     with told(*said) as (url, asked):
         result = regard.Model(regard.Service(url)._transport, detector()).detect(SEVEN)
         seen = shown(result)

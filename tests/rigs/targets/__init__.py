@@ -4,7 +4,10 @@ Each runs where atheris is installed: `python -m tests.rigs.targets.image -max_t
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from starlette.requests import Request
 
 ARTIFACTS = "artifacts"
 
@@ -24,6 +27,17 @@ def check(refusal: Exception) -> None:
     words = str(refusal)
     assert "0x" not in words, words
     assert len(words) < 300, words
+
+
+def posted(body: bytes, headers: Sequence[tuple[bytes, bytes]], query: bytes = b"") -> Request:
+    """Return a request whose body comes in two pieces."""
+    pieces = [body[:7], body[7:]]
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": pieces.pop(0) if pieces else b"", "more_body": bool(pieces)}
+
+    scope = {"type": "http", "method": "POST", "path": "/", "query_string": query, "headers": headers}
+    return Request(scope, receive)
 
 
 def instrumented(*packages: str) -> object:

@@ -4,7 +4,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from tests.rigs.targets import check, instrumented, run
+from tests.rigs.targets import check, instrumented, posted, run
 
 with instrumented(
     "service.api.json_body",
@@ -12,8 +12,6 @@ with instrumented(
     "service.api.open_inference.tensors",
     "service.options",
 ):
-    from starlette.requests import Request
-
     from service.api.open_inference.infer_request import read_infer_request
     from service.errors import Refusal
     from service.inputs.image_inputs import ImageInputs
@@ -37,14 +35,8 @@ def target(data: bytes) -> None:
     if length:
         headers.append((b"inference-header-content-length", length))
     for served in MODELS:
-        pieces = [body[:7], body[7:]]
-
-        async def receive(pieces: list[bytes] = pieces) -> dict[str, Any]:
-            return {"type": "http.request", "body": pieces.pop(0) if pieces else b"", "more_body": bool(pieces)}
-
-        scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers}
         try:
-            asked = LOOP.run_until_complete(read_infer_request(Request(scope, receive), served, SETTINGS))
+            asked = LOOP.run_until_complete(read_infer_request(posted(body, headers), served, SETTINGS))
             asked.parsed.options(ClassifyOptions)
             asked.parsed.attention(required=True)
         except Refusal as refusal:

@@ -1,9 +1,8 @@
 """`request_parsing.read_images` and `read_texts`: any body of any declared type is read or refused."""
 
 import asyncio
-from typing import Any
 
-from tests.rigs.targets import check, instrumented, run
+from tests.rigs.targets import check, instrumented, posted, run
 
 with instrumented(
     "service.api.request_parsing",
@@ -12,8 +11,6 @@ with instrumented(
     "service.http.header_parameters",
     "service.options",
 ):
-    from starlette.requests import Request
-
     from service.api.request_parsing import negotiate, read_images, read_texts
     from service.errors import Refusal
     from service.options import ClassifyOptions, DetectOptions, GenerateOptions
@@ -30,14 +27,8 @@ def target(data: bytes) -> None:
     for read, options in (
         (read_images, ClassifyOptions), (read_images, DetectOptions), (read_texts, GenerateOptions)
     ):  # fmt: skip
-        pieces = [body[:7], body[7:]]
-
-        async def receive(pieces: list[bytes] = pieces) -> dict[str, Any]:
-            return {"type": "http.request", "body": pieces.pop(0) if pieces else b"", "more_body": bool(pieces)}
-
-        scope = {"type": "http", "method": "POST", "path": "/", "query_string": query, "headers": headers}
         try:
-            sent = LOOP.run_until_complete(read(Request(scope, receive), SETTINGS))
+            sent = LOOP.run_until_complete(read(posted(body, headers, query), SETTINGS))
             sent.options(options)
             sent.attention(required=True)
             negotiate([accept.decode("latin-1")])
